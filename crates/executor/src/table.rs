@@ -1,0 +1,284 @@
+//! What the executor asks of a vector table: one trait to be searched, one more to be split.
+//!
+//! The executor knows no index library. [`Table::search`] answers a whole query on one core. A table
+//! that also implements [`SplitTable`] has its queries cut into scan units that run on several cores of
+//! the same domain: `coarse` names the lists to visit and what each costs, `scan` visits some of them,
+//! `merge` combines the answers. `merge(scan(a), scan(b), ..)` must equal `search`, however the lists
+//! were cut.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// One nearest-neighbour query: a vector and how thoroughly to look.
+///
+/// ```
+/// use chiplet_executor::Query;
+/// let query = Query::new([0.1, 0.2, 0.3]).top(5).ef(64);
+/// assert_eq!(query.vector().len(), 3);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    vector: Vec<f32>,
+    top: usize,
+    ef: Option<usize>,
+    nprobe: Option<usize>,
+    deadline: Option<Instant>,
+}
+
+impl Query {
+    /// Neighbours returned when [`Query::top`] is not called, as in most vector databases.
+    pub const DEFAULT_TOP: usize = 10;
+
+    /// A query for the [`Query::DEFAULT_TOP`] nearest neighbours of `vector`. Pass a `Vec` to hand it over
+    /// without a copy.
+    pub fn new(vector: impl Into<Vec<f32>>) -> Self {
+        Self { vector: vector.into(), top: Self::DEFAULT_TOP, ef: None, nprobe: None, deadline: None }
+    }
+
+    /// How many neighbours to return (k). More than the table holds returns all it holds; 0 is refused
+    /// with [`SearchError::ZeroTop`].
+    #[must_use]
+    pub fn top(mut self, k: usize) -> Self {
+        self.top = k;
+        self
+    }
+
+    /// Candidate list length of a graph search (HNSW `ef`). Below `top` it counts as `top`; without it the
+    /// table's own default holds. Tables without a graph ignore it.
+    #[must_use]
+    pub fn ef(mut self, ef: usize) -> Self {
+        self.ef = Some(ef);
+        self
+    }
+
+    /// Inverted lists to visit (IVF `nprobe`). More than the table has visits all; 0 is refused with
+    /// [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists ignore it.
+    #[must_use]
+    pub fn nprobe(mut self, nprobe: usize) -> Self {
+        self.nprobe = Some(nprobe);
+        self
+    }
+
+    /// The instant after which an answer is worthless. Checked before the search starts and before each
+    /// scan unit; a search that has begun its last unit is not interrupted.
+    #[must_use]
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.deadline = Some(at);
+        self
+    }
+
+    /// [`Query::deadline`], counted from now.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        let now = Instant::now();
+        // A span too long for the clock means "no deadline".
+        match now.checked_add(time) {
+            Some(at) => self.deadline(at),
+            None => self,
+        }
+    }
+
+    /// The query vector, `[dim]`.
+    pub fn vector(&self) -> &[f32] {
+        &self.vector
+    }
+
+    /// Neighbours asked for (k).
+    pub fn k(&self) -> usize {
+        self.top
+    }
+
+    /// The `ef` asked for, if any.
+    pub fn requested_ef(&self) -> Option<usize> {
+        self.ef
+    }
+
+    /// The `nprobe` asked for, if any.
+    pub fn requested_nprobe(&self) -> Option<usize> {
+        self.nprobe
+    }
+
+    /// When the answer becomes worthless, if ever.
+    pub fn expires(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// The checks that every table owes its caller: dimension, finite components, `k >= 1`, `nprobe >= 1`.
+    ///
+    /// # Errors
+    /// [`SearchError::WrongDimension`], [`SearchError::NotFinite`], [`SearchError::ZeroTop`],
+    /// [`SearchError::ZeroProbes`].
+    pub fn check(&self, dim: usize) -> Result<(), SearchError> {
+        if self.vector.len() != dim {
+            return Err(SearchError::WrongDimension { expected: dim, got: self.vector.len() });
+        }
+        if let Some(position) = self.vector.iter().position(|x| !x.is_finite()) {
+            return Err(SearchError::NotFinite { position, value: self.vector[position] });
+        }
+        if self.top == 0 {
+            return Err(SearchError::ZeroTop);
+        }
+        if self.nprobe == Some(0) {
+            return Err(SearchError::ZeroProbes);
+        }
+        Ok(())
+    }
+}
+
+/// A found vector. Ordered by distance, then by id, so that equal distances have one order everywhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbor {
+    /// The id the vector was stored under.
+    pub id: u64,
+    /// Distance to the query: smaller is nearer, in every metric (inner product is negated).
+    pub distance: f32,
+}
+
+impl Eq for Neighbor {}
+
+impl PartialOrd for Neighbor {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Neighbor {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.distance.total_cmp(&other.distance).then(self.id.cmp(&other.id))
+    }
+}
+
+/// What a search really did, reported by the table so that traffic is measured and not guessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    bytes: u64,
+}
+
+impl Work {
+    /// Counts `bytes` of index data as read.
+    pub fn add_bytes(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Index data read so far, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// A vector table that answers a whole query on the calling thread.
+pub trait Table: Send + Sync + 'static {
+    /// Components of each vector.
+    fn dim(&self) -> usize;
+
+    /// Vectors stored.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is stored. A search of an empty table finds nothing and is no error.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory the table's index occupies, in bytes, as well as it is known.
+    fn size_bytes(&self) -> u64;
+
+    /// The nearest neighbours of `query`, ascending; what was read goes into `work`.
+    ///
+    /// # Errors
+    /// Whatever [`Query::check`] refuses, and what the index itself reports.
+    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError>;
+
+    /// This table as one whose queries can be split, if they can.
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        None
+    }
+}
+
+/// An inverted list that a query will visit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// The list's number in its index.
+    pub list: u64,
+    /// Distance from the query to the list's centroid.
+    pub distance: f32,
+    /// What scanning the list reads, in bytes.
+    pub cost_bytes: u64,
+}
+
+/// A table whose query can be cut into scan units.
+pub trait SplitTable: Table {
+    /// The lists `query` will visit, nearest first, with their costs.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn coarse(&self, query: &Query, work: &mut Work) -> Result<Vec<Probe>, SearchError>;
+
+    /// How many neighbouring probes are always scanned together. Units are cut at multiples of it,
+    /// which keeps answers independent of how the query was cut.
+    fn grain(&self) -> usize {
+        1
+    }
+
+    /// The nearest neighbours within `probes[unit]`, ascending, at most `query.k()`. `unit` starts at a
+    /// multiple of [`SplitTable::grain`] and ends at one or at `probes.len()`.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn scan(
+        &self,
+        query: &Query,
+        probes: &[Probe],
+        unit: Range<usize>,
+        work: &mut Work,
+    ) -> Result<Vec<Neighbor>, SearchError>;
+
+    /// Combines the answers of all units. The default keeps the `query.k()` nearest, ties broken by id.
+    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
+        merge_nearest(query.k(), parts)
+    }
+}
+
+/// The `k` nearest of several answers, ascending, ties broken by id.
+pub fn merge_nearest(k: usize, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
+    let mut all: Vec<Neighbor> = parts.into_iter().flatten().collect();
+    if all.len() > k && k > 0 {
+        all.select_nth_unstable(k - 1);
+    }
+    all.truncate(k);
+    all.sort_unstable();
+    all
+}
+
+/// Why a table could not answer a query.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The query vector has the wrong number of components.
+    #[error("the query has {got} components, the table's vectors have {expected}")]
+    WrongDimension {
+        /// Components of the table's vectors.
+        expected: usize,
+        /// Components of the query.
+        got: usize,
+    },
+    /// A component of the query is NaN or infinite.
+    #[error("component {position} of the query is {value}; every component must be finite")]
+    NotFinite {
+        /// Index of the first such component.
+        position: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// `top(0)`.
+    #[error("top(0) asks for no neighbours; ask for at least one")]
+    ZeroTop,
+    /// `nprobe(0)`.
+    #[error("nprobe(0) visits no list; ask for at least one")]
+    ZeroProbes,
+    /// The index has not been trained.
+    #[error("the index is not trained; train it before it is searched")]
+    Untrained,
+    /// The index library reported an error.
+    #[error("the index failed: {0}")]
+    Backend(String),
+}

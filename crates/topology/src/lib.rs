@@ -1,0 +1,3 @@
+//! The machine as an immutable value: cache domains (CCDs), cores, NUMA nodes and who is near whom.
+mod model;
+pub use model::{Core, Domain, DomainId, Level, Topology};
