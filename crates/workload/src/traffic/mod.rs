@@ -1,0 +1,319 @@
+//! Which query goes to which table, and when: endless streams of arrivals, drawn from a seed.
+//!
+//! Three independent questions make an arrival, each drawn from a random stream of its own, so that
+//! changing one answer leaves the others alone: *when* ([`Arrivals`]), *which table* (a [`Group`] by its
+//! share, then a table of it by a Zipf law) and *which query* of that table (another Zipf law). Two runs
+//! at different rates thus send the same queries in the same order.
+//!
+//! Popularity is a ranking. In a group the first table starts out the hottest; a [`Flip`] changes which
+//! table holds which rank from some time on, and the law over ranks stays as it is. Within a table, query 0
+//! is always the most popular one.
+
+mod arrivals;
+mod popularity;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+pub use arrivals::Arrivals;
+pub use popularity::{Change, Flip};
+
+use arrivals::Clock;
+use popularity::{Ranking, Zipf};
+
+/// One query to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Intended send time, counted from the start of the run.
+    pub at: Duration,
+    /// The table that is asked, as numbered in its [`Group`].
+    pub table: usize,
+    /// The query's number within the table, 0 being the most popular.
+    pub query: usize,
+}
+
+/// Tables of one kind, which share a part of all traffic and have a skew of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    tables: Range<usize>,
+    queries: usize,
+    share: f64,
+    table_skew: f64,
+    query_skew: f64,
+}
+
+impl Group {
+    /// Tables numbered `tables`, each of which is asked `queries` different queries; share 1, no skew.
+    #[must_use]
+    pub fn new(tables: Range<usize>, queries: usize) -> Self {
+        Self {
+            tables,
+            queries,
+            share: 1.0,
+            table_skew: 0.0,
+            query_skew: 0.0,
+        }
+    }
+
+    /// The group's weight among all groups: with 4 and 1, the first gets 80 % of all arrivals.
+    #[must_use]
+    pub fn share(mut self, weight: f64) -> Self {
+        self.share = weight;
+        self
+    }
+
+    /// Zipf exponent over the group's tables: the table of rank `r`, from 1, is asked in proportion to
+    /// `r^-exponent`. 0 is uniform; about 1 is what most services see.
+    #[must_use]
+    pub fn table_skew(mut self, exponent: f64) -> Self {
+        self.table_skew = exponent;
+        self
+    }
+
+    /// Zipf exponent over a table's queries.
+    #[must_use]
+    pub fn query_skew(mut self, exponent: f64) -> Self {
+        self.query_skew = exponent;
+        self
+    }
+
+    fn check(&self) -> Result<(), TrafficError> {
+        if self.tables.is_empty() || self.queries == 0 {
+            let Group {
+                tables, queries, ..
+            } = self.clone();
+            return Err(TrafficError::EmptyGroup { tables, queries });
+        }
+        if !(self.share.is_finite() && self.share > 0.0) {
+            return Err(TrafficError::BadShare { share: self.share });
+        }
+        for exponent in [self.table_skew, self.query_skew] {
+            if !(exponent.is_finite() && exponent >= 0.0) {
+                return Err(TrafficError::BadSkew { exponent });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A traffic that cannot be drawn from.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrafficError {
+    /// There is nothing to ask.
+    #[error("traffic without groups; add at least one Group")]
+    NoGroups,
+    /// A group without tables or queries.
+    #[error("group of tables {tables:?} with {queries} queries each; it needs at least 1 of both")]
+    EmptyGroup {
+        /// The group's tables.
+        tables: Range<usize>,
+        /// Queries for each.
+        queries: usize,
+    },
+    /// A share that is no weight.
+    #[error("share {share}; give a finite number above 0")]
+    BadShare {
+        /// As given.
+        share: f64,
+    },
+    /// A Zipf exponent out of range.
+    #[error("skew {exponent}; give a finite Zipf exponent of at least 0")]
+    BadSkew {
+        /// As given.
+        exponent: f64,
+    },
+    /// A rate that gives no arrivals.
+    #[error("rate {rate} per second; give a finite number above 0")]
+    BadRate {
+        /// As given.
+        rate: f64,
+    },
+    /// A burst state that nothing ever leaves or enters.
+    #[error("calm for {calm:?} and bursting for {burst:?} on average; both must be above 0")]
+    BadPhases {
+        /// Mean time between bursts.
+        calm: Duration,
+        /// Mean length of a burst.
+        burst: Duration,
+    },
+}
+
+/// A recipe for arrivals: when, where to, and how that changes.
+///
+/// ```
+/// use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
+/// use std::time::Duration;
+///
+/// // Eight HNSW tables with four fifths of the traffic, two IVF tables with the rest; after 10 s the
+/// // hottest HNSW table trades places with the coldest, and so on inwards.
+/// let traffic = Traffic::new(42, Arrivals::Poisson { rate: 500.0 })
+///     .group(Group::new(0..8, 1_000).share(4.0).table_skew(1.1).query_skew(0.9))
+///     .group(Group::new(8..10, 1_000).share(1.0))
+///     .flip(Duration::from_secs(10), Change::Reverse);
+///
+/// let sent: Vec<_> = traffic.stream()?.take(1_000).collect();
+/// assert!(sent.is_sorted_by_key(|arrival| arrival.at));
+/// assert!(sent.iter().filter(|arrival| arrival.table == 0).count() > 250);
+/// # Ok::<(), chiplet_workload::traffic::TrafficError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    seed: u64,
+    arrivals: Arrivals,
+    groups: Vec<Group>,
+    flips: Vec<Flip>,
+}
+
+impl Traffic {
+    /// Traffic without tables yet. Same seed and recipe, same stream.
+    #[must_use]
+    pub fn new(seed: u64, arrivals: Arrivals) -> Self {
+        Self {
+            seed,
+            arrivals,
+            groups: Vec::new(),
+            flips: Vec::new(),
+        }
+    }
+
+    /// Adds tables. A table may be in several groups.
+    #[must_use]
+    pub fn group(mut self, group: Group) -> Self {
+        self.groups.push(group);
+        self
+    }
+
+    /// From `at` on, tables hold other ranks within their group. Changes build on one another in order of
+    /// time.
+    #[must_use]
+    pub fn flip(mut self, at: Duration, change: Change) -> Self {
+        self.flips.push(Flip { at, change });
+        self.flips.sort_by_key(|flip| flip.at);
+        self
+    }
+
+    /// The endless stream of arrivals, in order of time. (It ends where a [`Duration`] does.)
+    ///
+    /// # Errors
+    /// [`TrafficError`] if a rate, share or exponent is out of range, or if there is nothing to ask.
+    pub fn stream(&self) -> Result<Stream, TrafficError> {
+        self.check()?;
+        let random = |stream| {
+            let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+            rng.set_stream(stream);
+            rng
+        };
+        let mut total = 0.0;
+        let groups = self.groups.iter().map(|group| {
+            total += group.share;
+            GroupStream {
+                shares_until: total,
+                tables: group.tables.clone(),
+                table_law: Zipf::new(group.tables.len(), group.table_skew),
+                query_law: Zipf::new(group.queries, group.query_skew),
+                ranking: Ranking::new(group.tables.len()),
+            }
+        });
+        Ok(Stream {
+            groups: groups.collect(),
+            flips: self.flips.clone().into_iter().collect(),
+            clock: Clock::new(self.arrivals, random(0)),
+            table_rng: random(1),
+            query_rng: random(2),
+            flip_rng: random(3),
+        })
+    }
+
+    /// The share of all arrivals that each table gets at time `at`, by table number; the sum is 1. What a
+    /// placement ought to find out, and a check for those who draw.
+    ///
+    /// # Errors
+    /// As [`Traffic::stream`].
+    pub fn table_shares(&self, at: Duration) -> Result<Vec<f64>, TrafficError> {
+        let mut stream = self.stream()?;
+        stream.flip_until(at);
+        let total = stream.groups.last().map_or(0.0, |last| last.shares_until);
+        let tables = self
+            .groups
+            .iter()
+            .map(|group| group.tables.end)
+            .max()
+            .unwrap_or(0);
+        let mut shares = vec![0.0; tables];
+        for (group, spec) in stream.groups.iter().zip(&self.groups) {
+            for (rank, share) in group.table_law.shares().enumerate() {
+                shares[group.table(rank)] += share * spec.share / total;
+            }
+        }
+        Ok(shares)
+    }
+
+    fn check(&self) -> Result<(), TrafficError> {
+        if self.groups.is_empty() {
+            return Err(TrafficError::NoGroups);
+        }
+        self.arrivals.check()?;
+        self.groups.iter().try_for_each(Group::check)
+    }
+}
+
+/// The arrivals of a [`Traffic`], in order of time.
+#[derive(Debug)]
+pub struct Stream {
+    groups: Vec<GroupStream>,
+    flips: std::collections::VecDeque<Flip>,
+    clock: Clock,
+    table_rng: ChaCha8Rng,
+    query_rng: ChaCha8Rng,
+    flip_rng: ChaCha8Rng,
+}
+
+#[derive(Clone, Debug)]
+struct GroupStream {
+    /// Shares of this group and those before it.
+    shares_until: f64,
+    tables: Range<usize>,
+    table_law: Zipf,
+    query_law: Zipf,
+    ranking: Ranking,
+}
+
+impl GroupStream {
+    fn table(&self, rank: usize) -> usize {
+        self.tables.start + self.ranking.holder(rank)
+    }
+}
+
+impl Stream {
+    /// Carries out the flips that are due at `at`.
+    fn flip_until(&mut self, at: Duration) {
+        while let Some(flip) = self.flips.pop_front_if(|flip| flip.at <= at) {
+            for group in &mut self.groups {
+                group.ranking.apply(flip.change, &mut self.flip_rng);
+            }
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        let at = self.clock.next()?;
+        self.flip_until(at);
+        let total = self.groups.last()?.shares_until;
+        let point = self.table_rng.random::<f64>() * total;
+        let group = self
+            .groups
+            .partition_point(|group| group.shares_until <= point);
+        // Rounding may put the product on the very end.
+        let group = &self.groups[group.min(self.groups.len() - 1)];
+        let table = group.table(group.table_law.draw(&mut self.table_rng));
+        let query = group.query_law.draw(&mut self.query_rng);
+        Some(Arrival { at, table, query })
+    }
+}
