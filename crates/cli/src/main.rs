@@ -1,1 +1,48 @@
-fn main() {}
+//! The `chiplet` command: one module a subcommand.
+//!
+//! Results go to standard output and everything else to standard error. Exit status 0 is success, 2 is
+//! input that cannot be used, and then nothing is written to standard output.
+
+mod topology;
+
+use clap::{Parser, Subcommand};
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+/// Look at a machine the way chiplet does: as domains of cores that share a last-level cache.
+#[derive(Parser)]
+#[command(name = "chiplet", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Topology(topology::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    let result = match command {
+        Command::Topology(arguments) => topology::run(&arguments),
+    };
+    match result {
+        Ok(text) => print(&text),
+        Err(error) => {
+            eprintln!("chiplet: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints a result. A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("chiplet: cannot write the result: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,3 +1,39 @@
-//! The executor.
+//! Threads that carry out `chiplet_policy`'s decisions: queues, workers, tickets, counters.
+
+mod balance;
+mod builder;
+mod cell;
+mod cores;
+mod counts;
+mod current;
+mod error;
+mod executor;
+mod latencies;
+mod ledger;
+#[cfg(all(test, chiplet_loom))]
+mod loom_tests;
+mod registry;
+mod scheduler;
+mod search;
+mod shared;
+mod snapshot;
+mod sync;
 pub mod table;
+mod task;
+mod ticket;
+mod worker;
+
+pub use balance::{RemapEvent, TableMove};
+pub use builder::{Builder, QUEUE_PER_WORKER, WorkerInfo};
+pub use chiplet_policy::{
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy, TableId,
+};
+pub use chiplet_topology::pin::Pin;
+pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+pub use counts::{Counts, Steals};
+pub use error::{BuildError, Error, Refused, SubmitError};
+pub use executor::{Executor, Shutdown, ShutdownReport};
+pub use latencies::Latencies;
+pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+pub use ticket::Ticket;

@@ -269,6 +269,14 @@ pub enum SearchError {
         /// Its value.
         value: f32,
     },
+    /// The query is so long that its distances do not fit in an `f32`.
+    #[error("the query's norm is {norm:e}; over {limit:e} distances overflow f32, scale it down")]
+    TooLong {
+        /// Euclidean norm of the query.
+        norm: f64,
+        /// The largest norm the table accepts.
+        limit: f64,
+    },
     /// `top(0)`.
     #[error("top(0) asks for no neighbours; ask for at least one")]
     ZeroTop,

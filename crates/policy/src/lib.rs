@@ -1,1 +1,71 @@
-//! policy
+//! chiplet's decisions as plain functions over values: what a query costs, where a table lives, when a
+//! placement changes, how a query is cut, who may take work from whom.
+//!
+//! **Everything here is pure.** No thread, clock, file or random number: time comes in as the
+//! [`Duration`](std::time::Duration) since the executor started, traffic in bytes, queues as counts, and
+//! decisions come out as values. Equal arguments give equal answers, on every machine and in every run,
+//! so the executor and a simulator share this code and a decision can be replayed from a log.
+//!
+//! | question | answered by |
+//! |---|---|
+//! | how many bytes does a query pull? | [`hnsw_query_bytes`], [`ivf_list_bytes`] |
+//! | how much traffic has a table now? | [`TrafficWindows`] |
+//! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
+//! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
+//! | all of these, kept up to date | [`Planner`] |
+//! | into which units is an IVF query cut? | [`split`], [`fork_join`] |
+//! | may an idle core help another domain? | [`may_cross`], [`choose_victim`], [`climb`] |
+//! | which of these rules apply at all? | [`Strategy`] |
+//!
+//! Floats that are NaN, infinite or negative never panic: as traffic they count as 0, as a threshold
+//! they are replaced by the documented default.
+//!
+//! ```
+//! use std::time::Duration;
+//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId};
+//! use chiplet_topology::DomainId;
+//!
+//! let domains = (0..2).map(|id| DomainSpec::new(DomainId(id), 8)).collect();
+//! let mut planner = Planner::new(PlannerConfig::default(), domains);
+//! let tables: Vec<TableId> = (0..4).map(|slot| TableId { slot, generation: 0 }).collect();
+//! for &table in &tables {
+//!     planner.add_table(table, 64 << 20);
+//! }
+//! // Tables 0 and 2 share domain 0 and turn out to be the busy ones.
+//! let remap = (1..60).find_map(|second| {
+//!     let now = Duration::from_secs(second);
+//!     planner.record(tables[0], now, 400 << 20);
+//!     planner.record(tables[2], now, 400 << 20);
+//!     planner.tick(now, &[])
+//! });
+//! let placement = remap.expect("two hot tables on one domain are pulled apart").placement;
+//! assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
+//! ```
+
+mod mapper;
+mod placement;
+mod planner;
+mod split;
+mod steal;
+mod strategy;
+mod table_id;
+mod traffic;
+mod trigger;
+mod window;
+
+pub use mapper::{
+    Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, balance, homes_wanted,
+    hot_cold, place, place_new,
+};
+pub use placement::{Home, Homes, Move, Placement};
+pub use planner::{Planner, PlannerConfig, Remap};
+pub use split::{SplitConfig, fork_join, split};
+pub use steal::{
+    DomainLoad, Rung, StealConfig, StealRule, Step, choose_victim, climb, crossing_backlog,
+    may_cross,
+};
+pub use strategy::{Routing, Splitting, Strategy, UnknownStrategy};
+pub use table_id::TableId;
+pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
+pub use trigger::{RemapReason, Trigger, TriggerConfig};
+pub use window::{Rates, TrafficWindows, WindowConfig};

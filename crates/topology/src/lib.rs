@@ -1,3 +1,58 @@
 //! The machine as an immutable value: cache domains (CCDs), cores, NUMA nodes and who is near whom.
+//!
+//! A [`Topology`] comes from the running machine ([`Topology::detect`]), a saved `/sys` tree
+//! ([`Topology::from_sysfs`]), an hwloc XML file or synthetic description (feature `hwloc`), or a
+//! [`TopologyBuilder`]. Everything else in the library takes it as an argument and nothing here is
+//! global, so a 12-CCD server can be passed in on a laptop.
+//!
+//! What counts as usable: cpus that are online, in the cgroup's cpuset and in the affinity mask of
+//! the thread that asked. The number of workers is also capped by the cgroup's CPU quota
+//! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
+//!
+//! ```
+//! use chiplet_topology::{Distance, DomainId, Topology};
+//!
+//! // Two sockets of six CCDs, eight cores with two logical processors each.
+//! let mut builder = Topology::builder().smt(2);
+//! for _ in 0..2 {
+//!     builder = builder.package();
+//!     for _ in 0..6 {
+//!         builder = builder.domain(32 << 20, 8);
+//!     }
+//! }
+//! let machine = builder.build()?;
+//! assert_eq!(machine.domains().len(), 12);
+//! assert_eq!(machine.worker_limit(), 96);
+//! assert_eq!(machine.distance(DomainId(0), DomainId(5)), Distance::SameNode);
+//! assert_eq!(machine.distance(DomainId(0), DomainId(6)), Distance::OtherPackage);
+//! # Ok::<(), chiplet_topology::TopologyError>(())
+//! ```
+//!
+//! # Features
+//!
+//! * `hwloc` (on by default): read the machine through libhwloc 2.x, and read hwloc's XML files and
+//!   synthetic descriptions. Without it the crate is pure Rust and reads Linux `/sys` itself.
+
+mod assemble;
+mod builder;
+mod cpuset;
+mod describe;
+mod detect;
+mod distance;
+mod error;
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod level;
+mod limits;
+mod machine;
 mod model;
-pub use model::{Core, Domain, DomainId, Level, Topology};
+pub mod pin;
+mod sysfs;
+
+pub use builder::TopologyBuilder;
+pub use cpuset::cpu_ranges;
+pub use distance::Distance;
+pub use error::TopologyError;
+pub use level::{Level, LevelChoice};
+pub use limits::{Quota, Restriction};
+pub use model::{Core, Domain, DomainId, Source, Topology};

@@ -1,13 +1,29 @@
 //! What a machine is to the rest of the library: domains of cores that share a last-level cache.
+//!
+//! Invariants of a [`Topology`], kept by every way to make one: ids count from 0 without gaps; no
+//! domain and no core is empty; a cpu is in exactly one core of one domain; cpus and cores ascend.
+
+use crate::distance::{Distance, Place};
+use crate::level::Level;
+use crate::limits::{Quota, Restriction};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Index of a domain in its [`Topology`], counted from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(pub u32);
 
+impl fmt::Display for DomainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A physical core: its logical processors as the operating system numbers them, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
-    /// Logical processors (SMT siblings) of this core that may be used.
+    /// Logical processors (SMT siblings) of this core that may be used; never empty.
     pub cpus: Vec<u32>,
 }
 
@@ -16,48 +32,210 @@ pub struct Core {
 pub struct Domain {
     /// Position in [`Topology::domains`].
     pub id: DomainId,
-    /// Size of the shared cache in bytes; 0 if the system does not tell.
+    /// Size of the shared cache in bytes; 0 if the system does not tell. A domain of which only
+    /// some cores may be used keeps the size of the whole cache.
     pub cache_bytes: u64,
-    /// NUMA node, as the operating system numbers it.
+    /// NUMA node that is local to the cores, as the operating system numbers it.
     pub node: u32,
-    /// Package (socket), as the operating system numbers it.
+    /// Package (socket), as the operating system numbers it; 0 if it does not tell.
     pub package: u32,
-    /// Usable cores.
+    /// Usable cores, ascending by their first cpu; never empty.
     pub cores: Vec<Core>,
 }
 
-/// The cache level whose sharing defines a domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Level-3 cache.
-    L3,
-    /// Level-2 cache.
-    L2,
+impl Domain {
+    /// All usable cpus of the domain, ascending: the mask that a worker floats in.
+    ///
+    /// ```
+    /// let machine = chiplet_topology::Topology::uniform(2, 4, 32 << 20);
+    /// assert_eq!(machine.domains()[1].cpus(), [4, 5, 6, 7]);
+    /// ```
+    pub fn cpus(&self) -> Vec<u32> {
+        let mut cpus: Vec<u32> = self
+            .cores
+            .iter()
+            .flat_map(|c| c.cpus.iter().copied())
+            .collect();
+        cpus.sort_unstable();
+        cpus
+    }
 }
 
-/// The machine, immutable.
+/// Where a [`Topology`] was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// The running machine, read by hwloc.
+    Hwloc,
+    /// An hwloc XML file.
+    HwlocXml(PathBuf),
+    /// An hwloc synthetic description.
+    HwlocSynthetic(String),
+    /// A `/sys` and `/proc` tree below this root, read by this crate. `/` is the running machine.
+    Sysfs(PathBuf),
+    /// The running machine, of which nothing but the number of cpus is known.
+    CpuCount,
+    /// Made up by [`Topology::builder`] or [`Topology::uniform`].
+    MadeUp,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hwloc => f.write_str("this machine, by hwloc"),
+            Self::HwlocXml(path) => write!(f, "hwloc XML {}", path.display()),
+            Self::HwlocSynthetic(spec) => write!(f, "hwloc synthetic \"{spec}\""),
+            Self::Sysfs(root) if root.as_os_str() == "/" => f.write_str("this machine, by /sys"),
+            Self::Sysfs(root) => write!(f, "saved /sys and /proc in {}", root.display()),
+            Self::CpuCount => f.write_str("this machine, by its number of cpus"),
+            Self::MadeUp => f.write_str("made up"),
+        }
+    }
+}
+
+/// The machine, immutable; a clone is one reference count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    domains: Vec<Domain>,
+    inner: Arc<Inner>,
+}
+
+/// Everything a [`Topology`] knows, before the order of neighbours is worked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) level: Level,
+    pub(crate) reason: String,
+    pub(crate) source: Source,
+    pub(crate) this_machine: bool,
+    pub(crate) restrictions: Vec<Restriction>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Inner {
+    parts: Parts,
+    /// For each domain all the others, nearest first.
+    nearest: Vec<Vec<DomainId>>,
 }
 
 impl Topology {
-    /// A made-up machine of `domains` equal domains with `cores` single-threaded cores each.
+    /// A made-up machine of `domains` equal domains with `cores` single-threaded cores each, all on
+    /// one NUMA node; `cache_bytes` is the size of each domain's cache.
+    ///
+    /// For unequal domains, SMT, several nodes or sparse cpu numbers see [`Topology::builder`].
+    ///
+    /// # Panics
+    /// If `domains` or `cores` is 0.
     pub fn uniform(domains: u32, cores: u32, cache_bytes: u64) -> Self {
-        let domains = (0..domains)
-            .map(|d| Domain {
-                id: DomainId(d),
-                cache_bytes,
-                node: 0,
-                package: 0,
-                cores: (0..cores).map(|c| Core { cpus: vec![d * cores + c] }).collect(),
-            })
-            .collect();
-        Self { domains }
+        assert!(
+            domains > 0 && cores > 0,
+            "a machine needs at least one domain with one core"
+        );
+        let mut builder = Self::builder();
+        for _ in 0..domains {
+            builder = builder.domain(cache_bytes, cores);
+        }
+        builder
+            .build()
+            .expect("consecutive cpu numbers are unique and no domain is empty")
+    }
+
+    /// Holds the invariants of the module docs; `domains` and `places` run in parallel.
+    pub(crate) fn from_parts(parts: Parts) -> Self {
+        debug_assert_eq!(parts.domains.len(), parts.places.len());
+        let nearest = crate::distance::nearest(&parts.places);
+        Self {
+            inner: Arc::new(Inner { parts, nearest }),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.inner.parts
     }
 
     /// The domains, in order of their ids.
     pub fn domains(&self) -> &[Domain] {
-        &self.domains
+        &self.inner.parts.domains
+    }
+
+    /// What makes a domain on this machine: a cache level, or a fallback if no cache is shared.
+    pub fn level(&self) -> Level {
+        self.inner.parts.level
+    }
+
+    /// Why that level was chosen, in words for a person.
+    pub fn reason(&self) -> &str {
+        &self.inner.parts.reason
+    }
+
+    /// Where this was read from.
+    pub fn source(&self) -> &Source {
+        &self.inner.parts.source
+    }
+
+    /// Whether this describes the running machine, so that its cpu numbers can be pinned to.
+    pub fn is_this_machine(&self) -> bool {
+        self.inner.parts.this_machine
+    }
+
+    /// What was taken away from the whole machine: offline cpus, cpuset, affinity mask, CPU quota.
+    pub fn restrictions(&self) -> &[Restriction] {
+        &self.inner.parts.restrictions
+    }
+
+    /// How many workers make sense: one for each usable physical core, but no more than the whole
+    /// CPUs of the quota (2.5 CPUs make 2: a third worker would be throttled half of the time), and
+    /// at least one.
+    pub fn worker_limit(&self) -> usize {
+        let cores = self.core_count();
+        let quota = self
+            .restrictions()
+            .iter()
+            .filter_map(Restriction::quota)
+            .map(Quota::whole_cpus)
+            .min();
+        cores.min(quota.unwrap_or(usize::MAX))
+    }
+
+    /// Usable physical cores.
+    pub fn core_count(&self) -> usize {
+        self.domains().iter().map(|d| d.cores.len()).sum()
+    }
+
+    /// Usable logical processors.
+    pub fn cpu_count(&self) -> usize {
+        self.domains()
+            .iter()
+            .flat_map(|d| &d.cores)
+            .map(|c| c.cpus.len())
+            .sum()
+    }
+
+    /// How far apart two domains are.
+    ///
+    /// # Panics
+    /// If an id is not one of this topology's.
+    pub fn distance(&self, a: DomainId, b: DomainId) -> Distance {
+        let places = &self.inner.parts.places;
+        if a == b {
+            Distance::Same
+        } else {
+            places[a.0 as usize].distance(&places[b.0 as usize])
+        }
+    }
+
+    /// All other domains, nearest first, those equally far by id.
+    ///
+    /// ```
+    /// use chiplet_topology::{DomainId, Topology};
+    /// let machine = Topology::uniform(3, 8, 32 << 20);
+    /// let order: Vec<_> = machine.nearest(DomainId(1)).collect();
+    /// assert_eq!(order, [DomainId(0), DomainId(2)]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the id is not one of this topology's.
+    pub fn nearest(&self, a: DomainId) -> impl Iterator<Item = DomainId> + '_ {
+        self.inner.nearest[a.0 as usize].iter().copied()
     }
 }

@@ -1,0 +1,230 @@
+//! The thread that moves tables: feeds measured traffic to the pure planner and applies what it decides.
+//!
+//! Once a tick it collects each worker's traffic, asks `chiplet_policy::Planner`, and on a remap stores each
+//! moved table's new homes. Submitters read homes without a lock; tasks queued or running under the old
+//! placement finish where they are.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{Homes, Placement, Planner, Rates, RemapReason, TableId};
+
+use crate::cell::contain;
+use crate::registry::TableEntry;
+use crate::shared::Shared;
+use crate::sync::{Condvar, Mutex};
+
+/// A placement change, as it is reported.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RemapEvent {
+    /// Version of the new placement.
+    pub version: u64,
+    /// What triggered it.
+    pub reason: RemapReason,
+    /// Tables that moved.
+    pub moves: Vec<TableMove>,
+}
+
+/// One table's move.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TableMove {
+    /// The table.
+    pub table: TableId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Homes before.
+    pub from: Homes,
+    /// Homes after.
+    pub to: Homes,
+}
+
+impl std::fmt::Display for RemapEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "placement {}: {}; ", self.version, self.reason)?;
+        for (index, moved) in self.moves.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {} -> {}", moved.name, moved.from, moved.to)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
+
+pub(crate) struct Balancer {
+    control: Mutex<Control>,
+    wake: Condvar,
+    began: Instant,
+    tick: Duration,
+    on_remap: Option<OnRemap>,
+}
+
+struct Control {
+    planner: Planner,
+    stop: bool,
+    remaps: u64,
+    /// Removed tables whose counters are still kept apart.
+    removed: Vec<Arc<TableEntry>>,
+    /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
+    speed: Vec<Speed>,
+    busy: Vec<Duration>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Speed {
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Speed {
+    /// Half-life of about seven ticks: steady against one odd tick, quick to follow a new mix of tables.
+    const KEEP: f64 = 0.9;
+
+    fn add(&mut self, bytes: f64, seconds: f64) {
+        self.bytes = self.bytes * Self::KEEP + bytes;
+        self.seconds = self.seconds * Self::KEEP + seconds;
+    }
+
+    /// Bytes per second of one busy worker, once there is enough to tell.
+    fn per_worker(&self) -> Option<f64> {
+        (self.seconds > 0.001 && self.bytes > 0.0).then(|| self.bytes / self.seconds)
+    }
+}
+
+/// The balancer's state as a snapshot shows it.
+pub(crate) struct View {
+    pub(crate) placement: Arc<Placement>,
+    pub(crate) remaps: u64,
+}
+
+impl Balancer {
+    pub(crate) fn new(planner: Planner, tick: Duration, on_remap: Option<OnRemap>) -> Self {
+        Self {
+            control: Mutex::new(Control {
+                planner,
+                stop: false,
+                remaps: 0,
+                removed: Vec::new(),
+                speed: Vec::new(),
+                busy: Vec::new(),
+            }),
+            wake: Condvar::new(),
+            began: Instant::now(),
+            tick,
+            on_remap,
+        }
+    }
+
+    /// Places a new table and publishes it with its homes, before any remap can move it.
+    pub(crate) fn add_table(&self, table: TableId, size_bytes: u64, publish: impl FnOnce(Homes)) {
+        let mut control = self.control.lock();
+        publish(control.planner.add_table(table, size_bytes));
+    }
+
+    pub(crate) fn remove_table(&self, entry: Arc<TableEntry>) {
+        let mut control = self.control.lock();
+        control.planner.remove_table(entry.id);
+        control.removed.push(entry);
+    }
+
+    /// Runs `with` on the current placement while no remap can happen.
+    pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Rates) -> R) -> R {
+        let control = self.control.lock();
+        let now = self.began.elapsed();
+        let view =
+            View { placement: control.planner.placement(), remaps: control.remaps };
+        with(view, &|table| control.planner.traffic(table, now))
+    }
+
+    pub(crate) fn stop(&self) {
+        self.control.lock().stop = true;
+        self.wake.notify_all();
+    }
+
+    /// The balancer thread.
+    pub(crate) fn run(shared: &Shared) {
+        let this = &shared.balancer;
+        let mut next = Instant::now() + this.tick;
+        loop {
+            let event = {
+                let mut control = this.control.lock();
+                while !control.stop && Instant::now() < next {
+                    control = this.wake.wait_until(control, next);
+                }
+                if control.stop {
+                    return;
+                }
+                control.tick(shared, this.began.elapsed())
+            };
+            // A tick that was missed is not made up for.
+            next = (next + this.tick).max(Instant::now());
+            if let Some(event) = event {
+                tracing::info!(version = event.version, "{event}");
+                if let Some(on_remap) = &this.on_remap {
+                    contain(|| on_remap(&event));
+                }
+            }
+        }
+    }
+}
+
+impl Control {
+    fn tick(&mut self, shared: &Shared, now: Duration) -> Option<RemapEvent> {
+        let planner = &mut self.planner;
+        let pages = shared.ledger.drain_traffic(|table, bytes| planner.record(table, now, bytes));
+        let capacities = self.measure(shared, &pages);
+        self.retire(shared);
+        let remap = self.planner.tick(now, &capacities)?;
+        self.remaps += 1;
+        let mut moves = Vec::with_capacity(remap.moves.len());
+        for moved in remap.moves {
+            // A table being added or removed just now is no move.
+            let Some(entry) = shared.registry.find(moved.table) else { continue };
+            let (Some(from), Some(to)) = (moved.from, moved.to) else { continue };
+            entry.homes.store(to.clone());
+            moves.push(TableMove { table: moved.table, name: Arc::clone(&entry.name), from, to });
+        }
+        Some(RemapEvent { version: remap.placement.version(), reason: remap.reason, moves })
+    }
+
+    /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
+    fn measure(&mut self, shared: &Shared, pages: &[(Duration, u64)]) -> Vec<Option<f64>> {
+        let domains = shared.group_of_domain.len();
+        self.speed.resize(domains, Speed::default());
+        self.busy.resize(pages.len(), Duration::ZERO);
+        let mut workers = vec![0_usize; domains];
+        let mut fresh = vec![(0.0, 0.0); domains];
+        for (worker, &(busy, bytes)) in pages.iter().enumerate() {
+            let domain = shared.hub.domain_of(shared.hub.group_of(worker)).0 as usize;
+            workers[domain] += 1;
+            fresh[domain].0 += bytes as f64;
+            fresh[domain].1 += busy.saturating_sub(self.busy[worker]).as_secs_f64();
+            self.busy[worker] = busy;
+        }
+        for (speed, (bytes, seconds)) in self.speed.iter_mut().zip(fresh) {
+            speed.add(bytes, seconds);
+        }
+        // The planner knows only the domains that have workers, in the same order.
+        let domains = self.speed.iter().zip(workers).filter(|&(_, workers)| workers > 0);
+        domains
+            .map(|(speed, workers)| speed.per_worker().map(|each| each * workers as f64))
+            .collect()
+    }
+
+    /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit
+    /// that has found it, holds its entry; when this is the last reference, nothing can be counted any more.
+    fn retire(&mut self, shared: &Shared) {
+        self.removed.retain(|entry| {
+            if Arc::strong_count(entry) > 1 {
+                return true;
+            }
+            for group in 0..shared.hub.groups() {
+                shared.hub.inbox(group).lock().retire(entry.id);
+            }
+            shared.ledger.retire(entry.id);
+            false
+        });
+    }
+}

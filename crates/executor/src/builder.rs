@@ -1,0 +1,357 @@
+//! Building an executor: which cores, which strategy, which bounds; then starting and pinning its workers.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use chiplet_policy::{
+    DomainSpec, Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig,
+    Strategy,
+};
+use chiplet_topology::pin::{self, Pin};
+use chiplet_topology::{DomainId, LevelChoice, Topology};
+
+use crate::balance::{Balancer, OnRemap, RemapEvent};
+use crate::cores::{self, DomainCores};
+use crate::error::BuildError;
+use crate::executor::Executor;
+use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
+use crate::shared::{Parts, Shared};
+use crate::worker::Worker;
+
+/// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
+/// beyond that an interactive search is better refused.
+pub const QUEUE_PER_WORKER: usize = 256;
+
+/// How a worker was tied to the machine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// Its index in the executor.
+    pub index: usize,
+    /// Its domain.
+    pub domain: DomainId,
+    /// Logical processors that were asked for; empty under [`Pin::None`].
+    pub asked: Vec<u32>,
+    /// Logical processors the operating system lets it run on, read back after asking.
+    pub granted: Vec<u32>,
+    /// Why pinning failed, if it did. The worker serves all the same.
+    pub refused: Option<String>,
+}
+
+/// Settings of an executor; see [`Executor::builder`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    topology: Option<Topology>,
+    level: LevelChoice,
+    strategy: Strategy,
+    pin: Pin,
+    reserve: usize,
+    max_workers: Option<usize>,
+    queue_limit: Option<usize>,
+    table_limit: Option<usize>,
+    patience: Duration,
+    planner: PlannerConfig,
+    steal: StealConfig,
+    split: SplitConfig,
+    on_remap: Option<OnRemap>,
+    name: String,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            topology: None,
+            level: LevelChoice::Auto,
+            strategy: Strategy::default(),
+            pin: Pin::default(),
+            reserve: 0,
+            max_workers: None,
+            queue_limit: None,
+            table_limit: None,
+            patience: Duration::from_millis(1),
+            planner: PlannerConfig::default(),
+            steal: StealConfig::default(),
+            split: SplitConfig::default(),
+            on_remap: None,
+            name: "chiplet".to_owned(),
+        }
+    }
+}
+
+impl Builder {
+    /// The machine to run on. Without it the running machine is detected.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// Which cache makes a domain when the machine is detected. Default: [`LevelChoice::Auto`].
+    pub fn level(mut self, level: LevelChoice) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// How to place, split and steal. Default: [`Strategy::CCD_AWARE`].
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// How tightly workers are tied. Default: [`Pin::Domain`]. A topology that is not this machine's is never
+    /// pinned to.
+    pub fn pin(mut self, pin: Pin) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// Cores left free for the rest of the process (network threads, a runtime). Default: 0. They are taken
+    /// from the largest domains, and domain-pinned workers stay off them.
+    pub fn reserve_cores(mut self, cores: usize) -> Self {
+        self.reserve = cores;
+        self
+    }
+
+    /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
+    pub fn max_workers(mut self, workers: usize) -> Self {
+        self.max_workers = Some(workers);
+        self
+    }
+
+    /// Tasks that may wait in each domain; more are refused with `Overloaded`. Default: [`QUEUE_PER_WORKER`]
+    /// times the workers of the largest domain.
+    pub fn queue_limit(mut self, tasks: usize) -> Self {
+        self.queue_limit = Some(tasks);
+        self
+    }
+
+    /// Tasks of one table that may wait in a domain, so that a noisy table cannot fill the queue of its
+    /// neighbours. Default: three quarters of the domain's limit.
+    pub fn table_queue_limit(mut self, tasks: usize) -> Self {
+        self.table_limit = Some(tasks);
+        self
+    }
+
+    /// How long another table's task may wait while a core runs task after task of one table. Default: 1 ms.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Windows, thresholds and mapping of placement.
+    pub fn planner(mut self, config: PlannerConfig) -> Self {
+        self.planner = config;
+        self
+    }
+
+    /// The price of crossing domains.
+    pub fn steal(mut self, config: StealConfig) -> Self {
+        self.steal = config;
+        self
+    }
+
+    /// When and how finely queries are split.
+    pub fn split(mut self, config: SplitConfig) -> Self {
+        self.split = config;
+        self
+    }
+
+    /// Called after each placement change, on the balancer's thread, with no lock held. The same is logged
+    /// through `tracing` at `INFO`.
+    pub fn on_remap(mut self, callback: impl Fn(&RemapEvent) + Send + Sync + 'static) -> Self {
+        self.on_remap = Some(Box::new(callback));
+        self
+    }
+
+    /// Prefix of the threads' names. Default: `chiplet`; the kernel shows 15 bytes.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Detects the machine if need be, starts the workers, pins them, and waits until each has said what it
+    /// was granted.
+    ///
+    /// # Errors
+    /// [`BuildError`]. A refused pinning is none: it is logged and shown by [`Executor::workers`].
+    pub fn build(self) -> Result<Executor, BuildError> {
+        let topology = match self.topology {
+            Some(topology) => topology,
+            None => Topology::detect(self.level)?,
+        };
+        for (what, value) in [
+            ("queue_limit", self.queue_limit),
+            ("table_queue_limit", self.table_limit),
+            ("max_workers", self.max_workers),
+        ] {
+            if value == Some(0) {
+                return Err(BuildError::ZeroBound { what });
+            }
+        }
+        let plan = cores::choose(&topology, self.reserve, self.max_workers)?;
+        let largest = plan.iter().map(|domain| domain.cores.len()).max().unwrap_or(1);
+        let grouped = match self.strategy.routing {
+            Routing::Home => largest,
+            Routing::Rotate => 1,
+        };
+        let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * grouped);
+        let table_limit = self.table_limit.unwrap_or((queue_limit * 3 / 4).max(1)).min(queue_limit);
+        let rules = Rules {
+            stealing: self.strategy.stealing,
+            units_anywhere: self.strategy.splitting == Splitting::AllCores,
+            steal: self.steal,
+            discipline: Discipline {
+                run_length: self.strategy.run_length,
+                patience: self.patience,
+                limit: queue_limit,
+                table_limit,
+            },
+        };
+        let groups = groups(&topology, &plan, self.strategy.routing);
+        let mut group_of_domain = vec![None; topology.domains().len()];
+        for (index, group) in groups.iter().enumerate().rev() {
+            group_of_domain[group.domain.0 as usize] = Some(index);
+        }
+        let (hub, locals) = Hub::new(rules, groups);
+
+        let specs = plan
+            .iter()
+            .map(|domain| DomainSpec {
+                id: domain.id,
+                cores: domain.cores.len() as u32,
+                capacity: None,
+            })
+            .collect();
+        let windows = self.planner.windows;
+        let tick = (windows.fast / windows.buckets.max(1))
+            .clamp(Duration::from_millis(10), Duration::from_secs(1));
+        let shared = Arc::new(Shared::new(Parts {
+            strategy: self.strategy,
+            split: self.split,
+            hub,
+            balancer: Balancer::new(Planner::new(self.planner, specs), tick, self.on_remap),
+            group_of_domain,
+            queue_limit,
+            table_limit,
+            topology: Arc::new(topology),
+        }));
+
+        let pin = if shared.topology.is_this_machine() { self.pin } else { Pin::None };
+        let places: Vec<Place> = plan.iter().flat_map(|domain| Place::of(domain, pin)).collect();
+        let (report, reports) = mpsc::channel();
+        let mut threads = Vec::with_capacity(places.len() + 1);
+        for (place, local) in places.into_iter().zip(locals) {
+            let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
+            let worker = Worker::new(Arc::clone(&shared), local);
+            let report = report.clone();
+            let body = move || {
+                // The receiver is gone only if building has failed, and then the hub is closed.
+                let _ = report.send(place.settle(worker.index()));
+                drop(report);
+                worker.run();
+            };
+            match thread::Builder::new().name(name.clone()).spawn(body) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    shared.hub.close();
+                    for thread in threads {
+                        let _ = thread.join();
+                    }
+                    return Err(BuildError::Spawn { name, source });
+                }
+            }
+        }
+        drop(report);
+        let mut workers: Vec<WorkerInfo> = reports.into_iter().collect();
+        workers.sort_by_key(|worker| worker.index);
+
+        let name = format!("{}-balance", self.name);
+        let balancing = Arc::clone(&shared);
+        let balancer = thread::Builder::new().name(name.clone()).spawn(move || Balancer::run(&balancing));
+        match balancer {
+            Ok(balancer) => Ok(Executor::new(shared, workers, threads, balancer)),
+            Err(source) => {
+                shared.hub.close();
+                for thread in threads {
+                    let _ = thread.join();
+                }
+                Err(BuildError::Spawn { name, source })
+            }
+        }
+    }
+}
+
+/// Groups of workers: a domain's together where queries go home, else every worker by itself.
+fn groups(topology: &Topology, plan: &[DomainCores], routing: Routing) -> Vec<GroupSpec> {
+    let mut specs = Vec::new();
+    let mut next = 0;
+    for domain in plan {
+        let count = domain.cores.len();
+        let step = match routing {
+            Routing::Home => count,
+            Routing::Rotate => 1,
+        };
+        for first in (next..next + count).step_by(step) {
+            specs.push(GroupSpec {
+                domain: domain.id,
+                workers: first..first + step,
+                nearest: Vec::new(),
+            });
+        }
+        next += count;
+    }
+    let domains: Vec<DomainId> = specs.iter().map(|spec| spec.domain).collect();
+    for (group, spec) in specs.iter_mut().enumerate() {
+        let own = spec.domain;
+        let mut others: Vec<usize> = (0..domains.len()).filter(|&other| other != group).collect();
+        // Beginning after oneself spreads helpers instead of sending all of them to group 0.
+        let count = domains.len();
+        others.sort_by_key(|&other| {
+            (topology.distance(own, domains[other]), (other + count - group) % count)
+        });
+        spec.nearest = others;
+    }
+    specs
+}
+
+/// Where one worker is to run.
+struct Place {
+    domain: DomainId,
+    cpus: Vec<u32>,
+}
+
+impl Place {
+    fn of(domain: &DomainCores, pin: Pin) -> Vec<Place> {
+        let each = domain.cores.iter().map(|core| match pin {
+            Pin::Domain => domain.cpus.clone(),
+            Pin::Core => core.cpus.clone(),
+            Pin::None => Vec::new(),
+        });
+        each.map(|cpus| Place { domain: domain.id, cpus }).collect()
+    }
+
+    /// Ties the calling thread and says what came of it.
+    fn settle(&self, index: usize) -> WorkerInfo {
+        let mut info = WorkerInfo {
+            index,
+            domain: self.domain,
+            asked: self.cpus.clone(),
+            granted: Vec::new(),
+            refused: None,
+        };
+        if self.cpus.is_empty() {
+            info.granted = pin::current_affinity();
+            return info;
+        }
+        match pin::pin_current_thread(&self.cpus) {
+            Ok(granted) => info.granted = granted,
+            Err(error) => {
+                tracing::warn!(worker = index, %error, "the worker could not be pinned and floats");
+                info.refused = Some(error.to_string());
+                info.granted = pin::current_affinity();
+            }
+        }
+        info
+    }
+}

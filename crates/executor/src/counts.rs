@@ -1,0 +1,155 @@
+//! Plain counters of what became of tasks.
+
+/// What a queue saw of one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Intake {
+    pub(crate) accepted: u64,
+    pub(crate) shed: u64,
+    /// Tasks that ended in the queue, without a worker.
+    pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
+    /// Waiting now; for the table's bound.
+    pub(crate) waiting: u32,
+}
+
+impl Intake {
+    pub(crate) fn absorb(&mut self, other: Intake) {
+        self.accepted += other.accepted;
+        self.shed += other.shed;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+    }
+}
+
+/// How an accepted task ended. Each accepted task has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Cancelled,
+    Expired,
+    Panicked,
+}
+
+/// What workers did for one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) started: u64,
+    pub(crate) done: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
+    pub(crate) panicked: u64,
+    /// Ended although never started: found dead when taken from the queue.
+    pub(crate) unstarted: u64,
+}
+
+impl Served {
+    pub(crate) fn count(&mut self, end: End) {
+        match end {
+            End::Done => self.done += 1,
+            End::Cancelled => self.cancelled += 1,
+            End::Expired => self.expired += 1,
+            End::Panicked => self.panicked += 1,
+        }
+    }
+
+    pub(crate) fn absorb(&mut self, other: Served) {
+        self.started += other.started;
+        self.done += other.done;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.panicked += other.panicked;
+        self.unstarted += other.unstarted;
+    }
+}
+
+/// Where tasks stand: `accepted` = `queued` + `running` + `done` + `expired` + `cancelled` + `panicked`, in
+/// every snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tasks taken in.
+    pub accepted: u64,
+    /// Waiting for a worker.
+    pub queued: u64,
+    /// Started and not ended.
+    pub running: u64,
+    /// Answered, also with a [`SearchError`](crate::SearchError).
+    pub done: u64,
+    /// Ended by their deadline.
+    pub expired: u64,
+    /// Ended because nobody wanted the answer, or by shutdown.
+    pub cancelled: u64,
+    /// Ended by a panic.
+    pub panicked: u64,
+    /// Refused with `Overloaded`; not among `accepted`.
+    pub shed: u64,
+}
+
+impl Counts {
+    pub(crate) fn from_parts(intake: Intake, served: Served) -> Self {
+        let ended_by_workers = served.done + served.cancelled + served.expired + served.panicked;
+        let ended_in_queue = intake.cancelled + intake.expired;
+        Self {
+            accepted: intake.accepted,
+            queued: intake
+                .accepted
+                .saturating_sub(served.started + served.unstarted + ended_in_queue),
+            running: (served.started + served.unstarted).saturating_sub(ended_by_workers),
+            done: served.done,
+            expired: served.expired + intake.expired,
+            cancelled: served.cancelled + intake.cancelled,
+            panicked: served.panicked,
+            shed: intake.shed,
+        }
+    }
+
+    /// Tasks that have ended, in whatever way.
+    pub fn ended(&self) -> u64 {
+        self.done + self.expired + self.cancelled + self.panicked
+    }
+
+    /// Adds another table's counts.
+    pub fn absorb(&mut self, other: Counts) {
+        self.accepted += other.accepted;
+        self.queued += other.queued;
+        self.running += other.running;
+        self.done += other.done;
+        self.expired += other.expired;
+        self.cancelled += other.cancelled;
+        self.panicked += other.panicked;
+        self.shed += other.shed;
+    }
+}
+
+/// Tasks and scan units by the rung of the steal ladder they were taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steals {
+    /// The worker's own: its own scan units, and tables that no sibling ran last.
+    pub own: u64,
+    /// A sibling's in the same domain: its scan units, or a table whose last task it ran.
+    pub domain: u64,
+    /// Another domain's.
+    pub remote: u64,
+}
+
+impl Steals {
+    pub(crate) fn count(&mut self, rung: chiplet_policy::Rung) {
+        match rung {
+            chiplet_policy::Rung::Own => self.own += 1,
+            chiplet_policy::Rung::Domain => self.domain += 1,
+            chiplet_policy::Rung::Remote => self.remote += 1,
+        }
+    }
+
+    /// Adds another worker's.
+    pub fn absorb(&mut self, other: Steals) {
+        self.own += other.own;
+        self.domain += other.domain;
+        self.remote += other.remote;
+    }
+
+    /// The part of steals (domain + remote) that crossed domains; `None` without steals.
+    pub fn remote_share(&self) -> Option<f64> {
+        let steals = self.domain + self.remote;
+        (steals > 0).then(|| self.remote as f64 / steals as f64)
+    }
+}

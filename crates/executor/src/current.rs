@@ -1,0 +1,17 @@
+//! Which executor the current thread works for, if any.
+
+use std::cell::Cell;
+
+thread_local! {
+    static EXECUTOR: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Marks this thread as a worker of executor `id`.
+pub(crate) fn enter(id: u64) {
+    EXECUTOR.set(Some(id));
+}
+
+/// The executor whose worker this thread is.
+pub(crate) fn executor() -> Option<u64> {
+    EXECUTOR.get()
+}

@@ -1,0 +1,122 @@
+//! What can go wrong, by the moment it does: building the executor, submitting, and the task itself.
+
+use std::fmt;
+
+use crate::table::SearchError;
+
+/// Why an executor could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The machine could not be read.
+    #[error("the machine's topology could not be read: {0}")]
+    Topology(#[from] chiplet_topology::TopologyError),
+    /// No core is left to run on.
+    #[error(
+        "{reserved} of {cores} usable cores are to be left free, which leaves no worker; reserve fewer"
+    )]
+    NoCores {
+        /// Usable cores of the machine.
+        cores: usize,
+        /// Cores asked to be left free.
+        reserved: usize,
+    },
+    /// A bound is zero.
+    #[error("{what} is 0, which would accept nothing; give at least 1")]
+    ZeroBound {
+        /// The builder's method.
+        what: &'static str,
+    },
+    /// The operating system refused a thread.
+    #[error("thread {name} could not be started: {source}")]
+    Spawn {
+        /// The thread's name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Why a task was not accepted. Nothing was queued; the caller still has its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The home domain's queue is full. Shed the request or retry after a pause.
+    #[error("overloaded: the queue of domain {domain} holds its limit of {limit} tasks; retry later")]
+    Overloaded {
+        /// The domain whose queue is full.
+        domain: u32,
+        /// Its limit, in tasks.
+        limit: usize,
+    },
+    /// This table's share of the home domain's queue is full; other tables may still be accepted.
+    #[error("overloaded: the table holds its limit of {limit} queued tasks; retry later")]
+    TableOverloaded {
+        /// The table's limit in one domain, in tasks.
+        limit: usize,
+    },
+    /// No such table: it was removed, or the id is another executor's.
+    #[error("there is no such table in this executor; it may have been removed")]
+    UnknownTable,
+    /// The table was added for closures only and has no index to search.
+    #[error("the table has no index to search; use spawn, or add it with add_table")]
+    NotSearchable,
+    /// The executor is shutting down.
+    #[error("the executor is shutting down")]
+    ShuttingDown,
+}
+
+/// A refused task: the reason, and what was to be run.
+pub struct Refused<T> {
+    /// Why.
+    pub reason: SubmitError,
+    /// What the caller passed in.
+    pub input: T,
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.reason)
+    }
+}
+
+/// How a task ended without an answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It was never accepted.
+    #[error(transparent)]
+    Refused(#[from] SubmitError),
+    /// It was cancelled before it started.
+    #[error("cancelled before it started")]
+    Cancelled,
+    /// Its deadline passed before it was answered.
+    #[error("the deadline passed before the task was answered")]
+    Expired,
+    /// The search or closure panicked; the message is its payload. No other task is affected.
+    #[error("the task panicked: {0}")]
+    Panicked(String),
+    /// The executor shut down before the task started.
+    #[error("the executor shut down before the task started")]
+    ShutDown,
+    /// The table refused the query or failed.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// A task waited for a task of its own executor, which could wait for ever on a small pool.
+    #[error(
+        "a task may not block on a ticket of its own executor; return the ticket, or wait outside"
+    )]
+    WouldDeadlock,
+}

@@ -1,0 +1,277 @@
+//! The executor as its user sees it: add tables, submit, look, shut down.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{Placement, TableId};
+use chiplet_topology::Topology;
+
+use crate::builder::{Builder, WorkerInfo};
+use crate::current;
+use crate::error::{Error, Refused, SubmitError};
+use crate::registry::TableEntry;
+use crate::search::SearchTask;
+use crate::shared::Shared;
+use crate::snapshot::{self, Snapshot};
+use crate::sync::Mutex;
+use crate::table::{Neighbor, Query, Table, Work};
+use crate::task::{ClosureTask, Header};
+use crate::ticket::Ticket;
+
+/// How long dropping an executor waits for running tasks.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What becomes of queued tasks at shutdown. Running ones always finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Run what is queued, for at most this long; then abandon the rest.
+    Drain(Duration),
+    /// End what is queued with [`Error::ShutDown`] and wait at most this long for what is running.
+    Abandon(Duration),
+}
+
+/// What a shutdown did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Queued tasks that were ended with [`Error::ShutDown`].
+    pub abandoned: u64,
+    /// Workers still inside a task when the time was up. Their threads are left to finish by themselves.
+    pub still_running: usize,
+}
+
+/// Runs vector searches where their tables are already in cache.
+///
+/// Each table has a home: a cache domain (CCD) that runs its queries. The executor measures what each table
+/// reads and moves tables when traffic shifts. It is meant to be shared behind an [`Arc`] by every thread that
+/// has queries; submitting never blocks.
+///
+/// ```
+/// use chiplet_executor::{Executor, Topology};
+///
+/// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+/// let table = executor.add_closure_table("songs", 1 << 20);
+/// let answer = executor.spawn(table, || 6 * 7).wait()?;
+/// assert_eq!(answer, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Executor {
+    shared: Arc<Shared>,
+    workers: Vec<WorkerInfo>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    balancer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Executor {
+    /// An executor's settings, all with defaults.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        workers: Vec<WorkerInfo>,
+        threads: Vec<JoinHandle<()>>,
+        balancer: JoinHandle<()>,
+    ) -> Self {
+        Self {
+            shared,
+            workers,
+            threads: Mutex::new(threads),
+            balancer: Mutex::new(Some(balancer)),
+        }
+    }
+
+    /// Adds a table and gives it a home. Its queries may be submitted at once, from any thread.
+    pub fn add_table(&self, name: impl Into<Arc<str>>, table: impl Table) -> TableId {
+        self.add_shared_table(name, Arc::new(table))
+    }
+
+    /// [`Executor::add_table`] for a table that the caller keeps too.
+    pub fn add_shared_table(&self, name: impl Into<Arc<str>>, table: Arc<dyn Table>) -> TableId {
+        let size = table.size_bytes();
+        self.add(name.into(), Some(table), size)
+    }
+
+    /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
+    pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
+        self.add(name.into(), None, size_bytes)
+    }
+
+    fn add(&self, name: Arc<str>, table: Option<Arc<dyn Table>>, size_bytes: u64) -> TableId {
+        let id = self.shared.registry.reserve();
+        let publish = |homes| self.shared.registry.publish(id, name, table, homes);
+        self.shared.balancer.add_table(id, size_bytes, publish);
+        id
+    }
+
+    /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are
+    /// answered, and the index is dropped after the last of them. False if there is no such table.
+    pub fn remove_table(&self, table: TableId) -> bool {
+        match self.shared.registry.remove(table) {
+            Some(entry) => {
+                self.shared.balancer.remove_table(entry);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Searches `table`. A refused query's ticket resolves to [`Error::Refused`] at once; use
+    /// [`Executor::submit`] to see the refusal before waiting and keep the query.
+    pub fn search(&self, table: TableId, query: Query) -> Ticket<Vec<Neighbor>> {
+        self.submit(table, query).unwrap_or_else(|refused| Ticket::refused(refused.reason))
+    }
+
+    /// Searches `table`, or says at once why not and hands the query back.
+    ///
+    /// # Errors
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down. The query itself is checked by
+    /// the table; what it finds wrong is the ticket's [`Error::Search`].
+    pub fn submit(&self, table: TableId, query: Query) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
+        let entry = match self.find(table) {
+            Ok(entry) if entry.table.is_some() => entry,
+            Ok(_) => return Err(Refused { reason: SubmitError::NotSearchable, input: query }),
+            Err(reason) => return Err(Refused { reason, input: query }),
+        };
+        let header = self.header(entry, query.expires());
+        let task = Arc::new(SearchTask::new(header, query));
+        match self.shared.admit(&task.header.entry, Arc::clone(&task) as _) {
+            Ok(()) => Ok(Ticket::live(task)),
+            Err(reason) => {
+                // Refused tasks are in no queue, so this is the only reference; the copy is for the compiler.
+                let query = Arc::try_unwrap(task)
+                    .map_or_else(|task| task.query.clone(), |task| task.query);
+                Err(Refused { reason, input: query })
+            }
+        }
+    }
+
+    /// Runs a closure on `table`'s home. A refused closure's ticket resolves to [`Error::Refused`] at once.
+    pub fn spawn<F, T>(&self, table: TableId, code: F) -> Ticket<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_fn(table, None, move |_| code())
+            .unwrap_or_else(|refused| Ticket::refused(refused.reason))
+    }
+
+    /// Runs a closure on `table`'s home, or says at once why not and hands it back. The closure may report the
+    /// bytes it reads; without that its traffic is estimated from the time it takes. `deadline` is checked when
+    /// it is about to start.
+    ///
+    /// # Errors
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down.
+    pub fn submit_fn<F, T>(
+        &self,
+        table: TableId,
+        deadline: Option<Instant>,
+        code: F,
+    ) -> Result<Ticket<T>, Refused<F>>
+    where
+        F: FnOnce(&mut Work) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let entry = match self.find(table) {
+            Ok(entry) => entry,
+            Err(reason) => return Err(Refused { reason, input: code }),
+        };
+        let task = Arc::new(ClosureTask::new(self.header(entry, deadline), code));
+        match self.shared.admit(&task.header.entry, Arc::clone(&task) as _) {
+            Ok(()) => Ok(Ticket::live(task)),
+            Err(reason) => match task.code.lock().take() {
+                Some(input) => Err(Refused { reason, input }),
+                None => unreachable!("a refused task is in no queue, so nobody has taken its code"),
+            },
+        }
+    }
+
+    fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+        self.shared.registry.find(table).ok_or(SubmitError::UnknownTable)
+    }
+
+    fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+        Header { executor: self.shared.id, entry, accepted: Instant::now(), expires }
+    }
+
+    /// All counters at one instant.
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot::take(&self.shared)
+    }
+
+    /// The placement in force.
+    pub fn placement(&self) -> Arc<Placement> {
+        self.shared.balancer.freeze(|view, _| view.placement)
+    }
+
+    /// The machine this executor runs on.
+    pub fn topology(&self) -> &Topology {
+        &self.shared.topology
+    }
+
+    /// The workers and what the operating system granted each.
+    pub fn workers(&self) -> &[WorkerInfo] {
+        &self.workers
+    }
+
+    /// Accepts nothing from now on and ends the workers, within a bound. Later calls find nothing to do.
+    ///
+    /// Called from inside a task, it does not wait for the task it is called from.
+    pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
+        let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
+        let now = Instant::now();
+        // Too long for the clock means "as long as it takes", which a year stands for.
+        let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_secs(31_536_000));
+        self.shared.hub.close();
+        self.shared.balancer.stop();
+        let inside = current::executor() == Some(self.shared.id);
+        let mut abandoned = 0;
+        let mut left = usize::MAX;
+        if let Shutdown::Drain(_) = how
+            && !inside
+        {
+            left = self.shared.exits.wait_until(deadline);
+        }
+        if left > 0 {
+            abandoned = self.shared.abandon_queued();
+            let deadline = if inside { now } else { deadline };
+            left = self.shared.exits.wait_until(deadline);
+        }
+        if left == 0 {
+            let threads = std::mem::take(&mut *self.threads.lock());
+            let balancer = self.balancer.lock().take();
+            for thread in threads.into_iter().chain(balancer) {
+                // Workers contain panics; one that escapes anyway has been printed by its thread.
+                let _ = thread.join();
+            }
+        } else if !inside {
+            tracing::warn!(workers = left, "workers were still inside a task when shutdown gave up waiting");
+        }
+        ShutdownReport { abandoned, still_running: left }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.shutdown(Shutdown::Abandon(DROP_PATIENCE));
+    }
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("workers", &self.workers.len())
+            .field("domains", &self.shared.topology.domains().len())
+            .field("strategy", &self.shared.strategy)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Executor>();
+    shareable::<Ticket<Vec<Neighbor>>>();
+    shareable::<Error>();
+};

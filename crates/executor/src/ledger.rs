@@ -1,0 +1,132 @@
+//! What each worker did, one page a worker, each under a lock that only a snapshot ever contends for.
+//!
+//! Every count changes under exactly one page's lock (or, for arrivals, one inbox's). A snapshot holds all of
+//! them at once, so what it reads is the state of one instant. The order of locks is: balancer, inboxes by
+//! index, pages by index, one table's latencies. Workers and submitters hold at most a page and, below it, one
+//! table's latencies.
+
+use std::time::Duration;
+
+use chiplet_policy::{Rung, TableId};
+use crossbeam_utils::CachePadded;
+use rustc_hash::FxHashMap;
+
+use crate::counts::{End, Served, Steals};
+use crate::latencies::Latencies;
+use crate::registry::TableEntry;
+use crate::sync::Mutex;
+
+/// One worker's page.
+#[derive(Clone)]
+pub(crate) struct Page {
+    pub(crate) tables: FxHashMap<TableId, Served>,
+    /// Tables that were removed.
+    pub(crate) retired: Served,
+    pub(crate) steals: Steals,
+    pub(crate) wait: Latencies,
+    pub(crate) service: Latencies,
+    /// Whether the worker is on a task or scan unit now.
+    pub(crate) occupied: bool,
+    /// Time spent on tasks and scan units.
+    pub(crate) busy: Duration,
+    /// Bytes read for each table since the balancer last asked.
+    traffic: FxHashMap<TableId, u64>,
+}
+
+/// All pages.
+pub(crate) struct Ledger {
+    pages: Box<[CachePadded<Mutex<Page>>]>,
+}
+
+impl Ledger {
+    pub(crate) fn new(workers: usize) -> Self {
+        let page = || Page {
+            tables: FxHashMap::default(),
+            retired: Served::default(),
+            steals: Steals::default(),
+            wait: Latencies::fine(),
+            service: Latencies::fine(),
+            occupied: false,
+            busy: Duration::ZERO,
+            traffic: FxHashMap::default(),
+        };
+        Self { pages: (0..workers).map(|_| CachePadded::new(Mutex::new(page()))).collect() }
+    }
+
+    pub(crate) fn page(&self, worker: usize) -> &Mutex<Page> {
+        &self.pages[worker]
+    }
+
+    /// A copy of every page, all of the same instant; `also` runs while the pages stand still.
+    pub(crate) fn freeze<R>(&self, also: impl FnOnce() -> R) -> (Vec<Page>, R) {
+        let guards: Vec<_> = self.pages.iter().map(|page| page.lock()).collect();
+        let result = also();
+        (guards.iter().map(|guard| (**guard).clone()).collect(), result)
+    }
+
+    /// The traffic since the last call, and the time each worker has been busy in all.
+    pub(crate) fn drain_traffic(&self, mut each: impl FnMut(TableId, u64)) -> Vec<(Duration, u64)> {
+        self.pages
+            .iter()
+            .map(|page| {
+                let (traffic, busy) = {
+                    let mut page = page.lock();
+                    (std::mem::take(&mut page.traffic), page.busy)
+                };
+                let mut bytes = 0;
+                for (table, table_bytes) in traffic {
+                    bytes += table_bytes;
+                    each(table, table_bytes);
+                }
+                (busy, bytes)
+            })
+            .collect()
+    }
+
+    /// Moves a removed table's counts to the retired ones.
+    pub(crate) fn retire(&self, table: TableId) {
+        for page in &self.pages {
+            let mut page = page.lock();
+            if let Some(served) = page.tables.remove(&table) {
+                page.retired.absorb(served);
+            }
+            page.traffic.remove(&table);
+        }
+    }
+}
+
+impl Page {
+    pub(crate) fn started(&mut self, table: TableId, rung: Rung) {
+        self.tables.entry(table).or_default().started += 1;
+        self.steals.count(rung);
+        self.occupied = true;
+    }
+
+    pub(crate) fn unit_started(&mut self, rung: Rung) {
+        self.steals.count(rung);
+        self.occupied = true;
+    }
+
+    /// A task that had ended before it was taken from its queue.
+    pub(crate) fn found_ended(&mut self, table: TableId, end: End) {
+        let served = self.tables.entry(table).or_default();
+        served.unstarted += 1;
+        served.count(end);
+    }
+
+    pub(crate) fn ended(&mut self, entry: &TableEntry, end: End, wait: Duration, service: Duration) {
+        self.tables.entry(entry.id).or_default().count(end);
+        self.wait.record(wait);
+        self.service.record(service);
+        entry.record(wait, service);
+    }
+
+    /// This worker's part of a task or unit is over.
+    pub(crate) fn worked(&mut self, table: TableId, bytes: u64, busy: Duration) {
+        self.occupied = false;
+        self.busy += busy;
+        if bytes > 0 {
+            *self.traffic.entry(table).or_default() += bytes;
+        }
+    }
+}

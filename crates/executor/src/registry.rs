@@ -1,0 +1,112 @@
+//! The tables of an executor, found by id without a lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chiplet_policy::{Homes, TableId};
+use chiplet_topology::DomainId;
+
+use crate::latencies::Latencies;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, Swap};
+use crate::table::Table;
+
+/// A table and what the executor keeps for it.
+pub(crate) struct TableEntry {
+    pub(crate) id: TableId,
+    pub(crate) name: Arc<str>,
+    /// `None` for a table that only closures search.
+    pub(crate) table: Option<Arc<dyn Table>>,
+    pub(crate) homes: Swap<Homes>,
+    turn: AtomicU32,
+    /// Made at the first answer, so that an idle table costs nothing.
+    latencies: Mutex<Option<Box<TableLatencies>>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct TableLatencies {
+    pub(crate) wait: Latencies,
+    pub(crate) service: Latencies,
+}
+
+impl TableEntry {
+    /// The home for the next task: homes take turns in proportion to their weights.
+    pub(crate) fn next_home(&self) -> DomainId {
+        let homes = self.homes.load();
+        let turn = if homes.len() == 1 { 0 } else { self.turn.fetch_add(1, Ordering::Relaxed) };
+        homes.pick(turn)
+    }
+
+    pub(crate) fn record(&self, wait: Duration, service: Duration) {
+        let mut latencies = self.latencies.lock();
+        let latencies = latencies.get_or_insert_with(|| {
+            Box::new(TableLatencies { wait: Latencies::coarse(), service: Latencies::coarse() })
+        });
+        latencies.wait.record(wait);
+        latencies.service.record(service);
+    }
+
+    pub(crate) fn latencies(&self) -> TableLatencies {
+        match &*self.latencies.lock() {
+            Some(latencies) => (**latencies).clone(),
+            None => TableLatencies { wait: Latencies::coarse(), service: Latencies::coarse() },
+        }
+    }
+}
+
+type Slot = Swap<Option<Arc<TableEntry>>>;
+
+/// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor.
+#[derive(Default)]
+pub(crate) struct Registry {
+    slots: boxcar::Vec<Slot>,
+    free: Mutex<Vec<TableId>>,
+}
+
+impl Registry {
+    /// Reserves an id. The entry is not found until [`Registry::publish`].
+    pub(crate) fn reserve(&self) -> TableId {
+        if let Some(id) = self.free.lock().pop() {
+            return id;
+        }
+        let slot = self.slots.push(Slot::new(None));
+        TableId { slot: slot as u32, generation: 0 }
+    }
+
+    pub(crate) fn publish(
+        &self,
+        id: TableId,
+        name: Arc<str>,
+        table: Option<Arc<dyn Table>>,
+        homes: Homes,
+    ) {
+        let entry = Arc::new(TableEntry {
+            id,
+            name,
+            table,
+            homes: Swap::new(homes),
+            turn: AtomicU32::new(0),
+            latencies: Mutex::new(None),
+        });
+        self.slots[id.slot as usize].store(Some(entry));
+    }
+
+    pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableEntry>> {
+        let slot = self.slots.get(id.slot as usize)?.load();
+        slot.as_ref().as_ref().filter(|entry| entry.id == id).cloned()
+    }
+
+    /// Takes a table out; its entry lives on in the tasks that refer to it.
+    pub(crate) fn remove(&self, id: TableId) -> Option<Arc<TableEntry>> {
+        // The free list's lock makes removals of one slot take turns.
+        let mut free = self.free.lock();
+        let entry = self.find(id)?;
+        self.slots[id.slot as usize].store(None);
+        free.push(TableId { slot: id.slot, generation: id.generation.wrapping_add(1) });
+        Some(entry)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<TableEntry>> + '_ {
+        self.slots.iter().filter_map(|(_, slot)| slot.load().as_ref().clone())
+    }
+}

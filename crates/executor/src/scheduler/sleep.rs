@@ -1,0 +1,62 @@
+//! How a worker sleeps, and the set of groups with workers to spare. The protocol is in `README.md` here.
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::{Condvar, Mutex};
+
+/// One worker's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
+#[derive(Default)]
+pub(crate) struct Parker {
+    token: Mutex<bool>,
+    signal: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self { token: Mutex::new(false), signal: Condvar::new() }
+    }
+
+    pub(crate) fn park(&self) {
+        let mut token = self.token.lock();
+        while !*token {
+            token = self.signal.wait(token);
+        }
+        *token = false;
+    }
+
+    pub(crate) fn unpark(&self) {
+        *self.token.lock() = true;
+        self.signal.notify_one();
+    }
+}
+
+/// Groups that have a sleeping worker and no work of their own: those that could help another.
+///
+/// A bit changes only under its group's inbox lock. Reading is lock-free; a reader that acts on a bit
+/// confirms it under that lock.
+pub(crate) struct SpareGroups {
+    words: Box<[AtomicU64]>,
+}
+
+impl SpareGroups {
+    pub(crate) fn new(groups: usize) -> Self {
+        Self { words: (0..groups.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Adds `group`, then orders that before the caller's next look at other groups' queues.
+    pub(crate) fn insert(&self, group: usize) {
+        self.words[group / 64].fetch_or(1 << (group % 64), Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn remove(&self, group: usize) {
+        self.words[group / 64].fetch_and(!(1 << (group % 64)), Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| word.load(Ordering::Acquire) == 0)
+    }
+
+    pub(crate) fn contains(&self, group: usize) -> bool {
+        self.words[group / 64].load(Ordering::Acquire) & (1 << (group % 64)) != 0
+    }
+}

@@ -1,0 +1,186 @@
+//! The inbox's order of service, and the hub's ladder step by step on one thread.
+
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{StealConfig, StealRule, TableId};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+use super::inbox::{Inbox, Run};
+use super::*;
+
+const fn table(slot: u32) -> TableId {
+    TableId { slot, generation: 0 }
+}
+
+fn discipline(run_length: u32) -> Discipline {
+    Discipline { run_length, patience: Duration::from_secs(1_000), limit: 100, table_limit: 100 }
+}
+
+fn inbox(run_length: u32, tasks: &[(u32, u32)]) -> Inbox<u32> {
+    let mut inbox = Inbox::new(discipline(run_length));
+    for &(slot, task) in tasks {
+        inbox.push(table(slot), Instant::now(), task).unwrap();
+    }
+    inbox
+}
+
+fn drain(inbox: &mut Inbox<u32>, worker: usize) -> Vec<u32> {
+    let mut run = Run::default();
+    std::iter::from_fn(|| inbox.take(worker, &mut run).map(|taken| taken.task)).collect()
+}
+
+#[test]
+fn a_run_length_of_one_is_first_in_first_out() {
+    let mut inbox = inbox(1, &[(0, 1), (1, 2), (0, 3), (2, 4)]);
+    assert_eq!(drain(&mut inbox, 0), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_worker_stays_with_a_table_for_a_run_then_turns_to_the_one_that_waited_longest() {
+    let mut inbox = inbox(2, &[(0, 1), (1, 10), (0, 2), (0, 3), (1, 11), (2, 20)]);
+    assert_eq!(drain(&mut inbox, 0), [1, 2, 10, 11, 20, 3]);
+}
+
+#[test]
+fn a_run_ends_early_when_another_table_has_waited_too_long() {
+    let mut inbox = Inbox::new(Discipline { patience: Duration::ZERO, ..discipline(16) });
+    let long_ago = Instant::now();
+    for (slot, task) in [(0, 1), (0, 2), (1, 10), (1, 11)] {
+        inbox.push(table(slot), long_ago, task).unwrap();
+    }
+    while long_ago.elapsed().is_zero() {}
+    assert_eq!(drain(&mut inbox, 0), [1, 10, 2, 11]);
+}
+
+#[test]
+fn a_worker_returns_to_the_table_it_ran_last_and_others_count_as_siblings() {
+    let mut inbox = inbox(1 << 20, &[(0, 1), (1, 10)]);
+    let (mut run_a, mut run_b) = (Run::default(), Run::default());
+    assert_eq!(inbox.take(0, &mut run_a).unwrap().task, 1);
+    assert_eq!(inbox.take(1, &mut run_b).unwrap().task, 10);
+    for task in [(0, 2), (1, 11)] {
+        inbox.push(table(task.0), Instant::now(), task.1).unwrap();
+    }
+    let second = inbox.take(1, &mut Run::default()).unwrap();
+    assert_eq!((second.task, second.from_sibling), (11, false), "its own table, though not in front");
+    let first = inbox.take(1, &mut Run::default()).unwrap();
+    assert_eq!((first.task, first.from_sibling), (2, true));
+}
+
+#[test]
+fn bounds_are_exact_and_a_refused_task_comes_back() {
+    let mut inbox = Inbox::new(Discipline { limit: 3, table_limit: 2, ..discipline(16) });
+    let now = Instant::now();
+    inbox.push(table(0), now, 1).unwrap();
+    inbox.push(table(0), now, 2).unwrap();
+    assert_eq!(inbox.push(table(0), now, 3), Err((Refusal::TableFull, 3)));
+    inbox.push(table(1), now, 4).unwrap();
+    assert_eq!(inbox.push(table(1), now, 5), Err((Refusal::GroupFull, 5)));
+    inbox.take(0, &mut Run::default()).unwrap();
+    inbox.push(table(1), now, 5).unwrap();
+    inbox.close();
+    assert_eq!(inbox.push(table(1), now, 6), Err((Refusal::Closed, 6)));
+}
+
+#[test]
+fn extracting_the_dead_keeps_the_order_of_the_living() {
+    for run_length in [1, 16] {
+        let mut inbox = inbox(run_length, &[(0, 1), (0, 2), (1, 3), (0, 4), (1, 5)]);
+        let mut dead: Vec<u32> = inbox.extract(|task| task % 2 == 0).into_iter().map(|t| t.1).collect();
+        dead.sort_unstable();
+        assert_eq!(dead, [2, 4]);
+        assert_eq!(inbox.queued(), 3);
+        let mut left = drain(&mut inbox, 0);
+        left.sort_unstable();
+        assert_eq!(left, [1, 3, 5]);
+    }
+}
+
+fn two_groups(stealing: StealRule) -> (Hub<u32, u32>, Vec<Local<u32>>) {
+    let spec = |group: usize, workers| GroupSpec {
+        domain: DomainId(group as u32),
+        workers,
+        nearest: vec![1 - group],
+    };
+    let rules = Rules {
+        stealing,
+        units_anywhere: stealing == StealRule::Anywhere,
+        steal: StealConfig { cold_factor: 2.0 },
+        discipline: discipline(16),
+    };
+    Hub::new(rules, vec![spec(0, 0..2), spec(1, 2..4)])
+}
+
+fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
+    match *found {
+        Found::Task(_, rung) | Found::Unit(_, rung) => rung,
+    }
+}
+
+#[test]
+fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
+    let (hub, mut locals) = two_groups(StealRule::Ladder);
+    let now = Instant::now();
+    let mut thief = locals.remove(1);
+    hub.push(0, table(0), now, 1).unwrap();
+    // Three tasks exceed two workers times (cold factor - 1): worth crossing for.
+    for task in 10..13 {
+        hub.push(1, table(1), now, task).unwrap();
+    }
+    hub.push_units(&thief, [100].into_iter());
+    hub.push_units(&locals[0], [200].into_iter());
+    let climbed: Vec<Rung> = (0..3).map(|_| rung(&hub.next(&mut thief).unwrap())).collect();
+    assert_eq!(climbed, [Rung::Own, Rung::Own, Rung::Domain]);
+    // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
+    // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
+    hub.close();
+    assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
+    assert!(hub.next(&mut thief).is_none(), "two tasks are left: their own domain is as quick");
+}
+
+#[test]
+fn without_stealing_nothing_leaves_its_group() {
+    let (hub, mut locals) = two_groups(StealRule::Never);
+    for task in 0..20 {
+        hub.push(1, table(1), Instant::now(), task).unwrap();
+    }
+    hub.close();
+    assert!(hub.next(&mut locals[0]).is_none());
+    let mut ran = 0;
+    while hub.next(&mut locals[2]).is_some() {
+        ran += 1;
+    }
+    assert_eq!(ran, 20);
+}
+
+proptest! {
+    #[test]
+    fn every_pushed_task_is_taken_exactly_once_and_in_order_within_its_table(
+        tasks in prop::collection::vec((0_u32..5, 0_usize..4), 1..80),
+        run_length in 1_u32..6,
+    ) {
+        let mut inbox = Inbox::new(discipline(run_length));
+        let mut runs = [Run::default(); 3];
+        let mut taken = Vec::new();
+        for (number, &(slot, takes)) in tasks.iter().enumerate() {
+            inbox.push(table(slot), Instant::now(), (slot, number)).unwrap();
+            for worker in 0..takes.min(3) {
+                taken.extend(inbox.take(worker, &mut runs[worker]).map(|taken| taken.task));
+            }
+            if takes == 3 {
+                taken.extend(inbox.take_for_thief());
+            }
+        }
+        while let Some(rest) = inbox.take(0, &mut runs[0]) {
+            taken.push(rest.task);
+        }
+        prop_assert_eq!(taken.len(), tasks.len());
+        for slot in 0..5 {
+            let order: Vec<usize> =
+                taken.iter().filter(|task| task.0 == slot).map(|task| task.1).collect();
+            prop_assert!(order.is_sorted());
+        }
+        prop_assert_eq!(inbox.queued(), 0);
+    }
+}

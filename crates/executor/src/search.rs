@@ -1,0 +1,246 @@
+//! A query as a task, whole or cut into scan units that siblings steal.
+//!
+//! The worker that takes a splittable query runs `coarse`, cuts the probes with `chiplet_policy::split` by the
+//! number of idle siblings, and pushes the units onto its own deque. Whoever finishes the last unit merges and
+//! answers; nobody waits, except under `fork-join`, whose barrier is the point of that baseline. Before each
+//! unit the deadline and the ticket are checked; the first failure makes the remaining units no-ops.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use chiplet_policy::{Rung, Splitting};
+
+use crate::cell::{Cell, end_of};
+use crate::counts::End;
+use crate::error::Error;
+use crate::registry::TableEntry;
+use crate::sync::Mutex;
+use crate::table::{Neighbor, Probe, Query, SplitTable, Table, Work};
+use crate::task::{Header, Task, guarded};
+use crate::ticket::Outcome;
+use crate::worker::Worker;
+
+pub(crate) struct SearchTask {
+    pub(crate) header: Header,
+    pub(crate) query: Query,
+    pub(crate) cell: Cell<Vec<Neighbor>>,
+    split: OnceLock<Split>,
+}
+
+/// A query's scan units and what has come of them.
+struct Split {
+    started: Instant,
+    probes: Vec<Probe>,
+    units: Vec<Range<usize>>,
+    /// The worker that waits at the barrier, under `fork-join`.
+    waiting: Option<usize>,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    parts: Vec<Vec<Neighbor>>,
+    failure: Option<Error>,
+    left: usize,
+}
+
+/// One scan unit of a split query.
+pub(crate) struct Unit {
+    task: Arc<SearchTask>,
+    index: usize,
+}
+
+impl SearchTask {
+    pub(crate) fn new(header: Header, query: Query) -> Self {
+        Self { header, query, cell: Cell::new(), split: OnceLock::new() }
+    }
+
+    fn table(&self) -> Result<&Arc<dyn Table>, Error> {
+        let table = self.header.entry.table.as_ref();
+        table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))
+    }
+
+    fn answer(&self, worker: &Worker, started: Instant, work: Work, result: Result<Vec<Neighbor>, Error>) {
+        let ended = Instant::now();
+        let busy = ended.saturating_duration_since(started);
+        {
+            let mut page = worker.page();
+            page.ended(&self.header.entry, end_of(&result), self.header.waited(started), busy);
+            page.worked(self.header.entry.id, work.bytes(), busy);
+        }
+        self.cell.end(result);
+    }
+
+    /// Runs `coarse` and, if the query is worth cutting, leaves its units on the worker's deque.
+    fn fan_out(
+        self: &Arc<Self>,
+        table: &dyn SplitTable,
+        worker: &mut Worker,
+        started: Instant,
+        work: &mut Work,
+    ) -> Result<Option<Vec<Neighbor>>, Error> {
+        let probes = table.coarse(&self.query, work)?;
+        let units = worker.cut(table, &probes);
+        if units.len() <= 1 {
+            let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;
+            return Ok(Some(table.merge(&self.query, vec![part])));
+        }
+        let left = units.len();
+        let split = Split {
+            started,
+            probes,
+            units,
+            waiting: worker.has_barrier().then(|| worker.index()),
+            progress: Mutex::new(Progress { parts: Vec::with_capacity(left), failure: None, left }),
+        };
+        if self.split.set(split).is_err() {
+            unreachable!("a task is executed once");
+        }
+        Ok(None)
+    }
+
+    /// Runs units until this query is answered: `fork-join`'s barrier.
+    fn wait_at_barrier(&self, worker: &mut Worker) {
+        let Some(split) = self.split.get() else { return };
+        while split.progress.lock().left > 0 {
+            match worker.next_unit() {
+                Some((unit, rung)) => unit.run(worker, rung),
+                None if split.progress.lock().left > 0 => worker.park(),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Task for SearchTask {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn begin(&self) -> Result<(), End> {
+        self.cell.begin()
+    }
+
+    fn end_queued(&self, error: Error) -> Option<End> {
+        self.cell.end_queued(error)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.cell.is_ended()
+    }
+
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
+        let mut work = Work::default();
+        let result = if self.header.is_expired(started) {
+            Err(Error::Expired)
+        } else {
+            guarded(|| {
+                let table = self.table()?;
+                match table.as_split() {
+                    Some(split) if worker.splitting() != Splitting::Never => {
+                        self.fan_out(split, worker, started, &mut work)
+                    }
+                    _ => Ok(Some(table.search(&self.query, &mut work)?)),
+                }
+            })
+        };
+        match result.transpose() {
+            Some(result) => self.answer(worker, started, work, result),
+            None => {
+                let busy = started.elapsed();
+                worker.page().worked(self.header.entry.id, work.bytes(), busy);
+                let count = self.split.get().map_or(0, |split| split.units.len());
+                worker.push_units((0..count).map(|index| Unit { task: Arc::clone(&self), index }));
+                if worker.has_barrier() {
+                    self.wait_at_barrier(worker);
+                }
+            }
+        }
+    }
+}
+
+impl Unit {
+    pub(crate) fn run(self, worker: &mut Worker, rung: Rung) {
+        let task = &*self.task;
+        let Some(split) = task.split.get() else { return };
+        worker.page().unit_started(rung);
+        let begun = Instant::now();
+        let mut work = Work::default();
+        let result = if split.progress.lock().failure.is_some() {
+            Ok(Vec::new())
+        } else if task.header.is_expired(begun) {
+            Err(Error::Expired)
+        } else if task.cell.is_unwanted() {
+            Err(Error::Cancelled)
+        } else {
+            guarded(|| {
+                let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
+                let unit = split.units[self.index].clone();
+                Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
+            })
+        };
+        worker.page().worked(task.header.entry.id, work.bytes(), begun.elapsed());
+        let (parts, failure) = {
+            let mut progress = split.progress.lock();
+            match result {
+                Ok(part) => progress.parts.push(part),
+                Err(error) => progress.failure = progress.failure.take().or(Some(error)),
+            }
+            if progress.left > 1 {
+                progress.left -= 1;
+                return;
+            }
+            // The last unit stays counted until `finish` has answered: the barrier waits for that.
+            (std::mem::take(&mut progress.parts), progress.failure.take())
+        };
+        self.finish(split, worker, parts, failure);
+    }
+
+    /// Merges and answers; called for the last unit only.
+    fn finish(
+        &self,
+        split: &Split,
+        worker: &mut Worker,
+        parts: Vec<Vec<Neighbor>>,
+        failure: Option<Error>,
+    ) {
+        let task = &*self.task;
+        let merging = Instant::now();
+        let result = match failure {
+            Some(error) => Err(error),
+            None => guarded(|| {
+                let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
+                Ok(table.merge(&task.query, parts))
+            }),
+        };
+        let ended = Instant::now();
+        {
+            let mut page = worker.page();
+            let entry: &TableEntry = &task.header.entry;
+            page.ended(
+                entry,
+                end_of(&result),
+                task.header.waited(split.started),
+                ended.saturating_duration_since(split.started),
+            );
+            page.worked(entry.id, 0, ended.saturating_duration_since(merging));
+        }
+        task.cell.end(result);
+        split.progress.lock().left = 0;
+        if let Some(waiting) = split.waiting
+            && waiting != worker.index()
+        {
+            worker.unpark(waiting);
+        }
+    }
+}
+
+impl Outcome<Vec<Neighbor>> for SearchTask {
+    fn cell(&self) -> &Cell<Vec<Neighbor>> {
+        &self.cell
+    }
+
+    fn executor(&self) -> u64 {
+        self.header.executor
+    }
+}

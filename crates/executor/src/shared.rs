@@ -1,0 +1,184 @@
+//! What all threads of one executor share, and the way a task gets in.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{Routing, SplitConfig, Strategy, TableId};
+use chiplet_topology::Topology;
+
+use crate::balance::Balancer;
+use crate::cell::contain;
+use crate::counts::End;
+use crate::error::{Error, SubmitError};
+use crate::ledger::Ledger;
+use crate::registry::{Registry, TableEntry};
+use crate::scheduler::{Hub, Refusal};
+use crate::search::Unit;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex};
+use crate::task::Task;
+
+/// A full queue is searched for dead tasks at most this often, so that a flood of refused submits does not
+/// walk it each time.
+const PURGE_INTERVAL: Duration = Duration::from_millis(1);
+
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) strategy: Strategy,
+    pub(crate) split: SplitConfig,
+    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) registry: Registry,
+    pub(crate) ledger: Ledger,
+    pub(crate) balancer: Balancer,
+    pub(crate) exits: Exits,
+    /// Group of each domain of the topology; `None` if it has no worker.
+    pub(crate) group_of_domain: Vec<Option<usize>>,
+    pub(crate) queue_limit: usize,
+    pub(crate) table_limit: usize,
+    turn: AtomicUsize,
+    last_purge: Mutex<Option<Instant>>,
+}
+
+/// The fixed parts of [`Shared`].
+pub(crate) struct Parts {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) strategy: Strategy,
+    pub(crate) split: SplitConfig,
+    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) balancer: Balancer,
+    pub(crate) group_of_domain: Vec<Option<usize>>,
+    pub(crate) queue_limit: usize,
+    pub(crate) table_limit: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Self {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let workers = parts.hub.workers();
+        Self {
+            id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            topology: parts.topology,
+            strategy: parts.strategy,
+            split: parts.split,
+            hub: parts.hub,
+            registry: Registry::default(),
+            ledger: Ledger::new(workers),
+            balancer: parts.balancer,
+            exits: Exits::new(workers),
+            group_of_domain: parts.group_of_domain,
+            queue_limit: parts.queue_limit,
+            table_limit: parts.table_limit,
+            turn: AtomicUsize::new(0),
+            last_purge: Mutex::new(None),
+        }
+    }
+
+    fn route(&self, entry: &TableEntry) -> usize {
+        match self.strategy.routing {
+            Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
+            Routing::Home => {
+                let home = entry.next_home().0 as usize;
+                self.group_of_domain.get(home).copied().flatten().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Accepts `task` for its table's home, or hands it back with the reason.
+    pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
+        let group = self.route(entry);
+        let at = task.header().accepted;
+        let (refusal, task) = match self.hub.push(group, entry.id, at, task) {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let (refusal, task) = if refusal != Refusal::Closed && self.purge(group, at) {
+            match self.hub.push(group, entry.id, at, task) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            }
+        } else {
+            (refusal, task)
+        };
+        drop(task);
+        if refusal != Refusal::Closed {
+            self.hub.inbox(group).lock().count_shed(entry.id);
+        }
+        Err(match refusal {
+            Refusal::Closed => SubmitError::ShuttingDown,
+            Refusal::GroupFull => SubmitError::Overloaded {
+                domain: self.hub.domain_of(group).0,
+                limit: self.queue_limit,
+            },
+            Refusal::TableFull => SubmitError::TableOverloaded { limit: self.table_limit },
+        })
+    }
+
+    /// Ends what is dead in a full queue: cancelled tasks and those past their deadline hold places that
+    /// living ones could use. True if any place was freed.
+    fn purge(&self, group: usize, now: Instant) -> bool {
+        {
+            let mut last = self.last_purge.lock();
+            if last.is_some_and(|last| now.saturating_duration_since(last) < PURGE_INTERVAL) {
+                return false;
+            }
+            *last = Some(now);
+        }
+        let dead = self.hub.extract(group, |task| task.is_ended() || task.header().is_expired(now));
+        self.bury(group, dead, &Error::Expired) > 0
+    }
+
+    /// Takes everything out of every queue and ends it as shut down. Returns how many tasks that were.
+    pub(crate) fn abandon_queued(&self) -> u64 {
+        (0..self.hub.groups())
+            .map(|group| {
+                let dead = self.hub.extract(group, |_| true);
+                self.bury(group, dead, &Error::ShutDown)
+            })
+            .sum()
+    }
+
+    /// Ends tasks that were taken out of `group`'s queue and counts how each ended.
+    fn bury(&self, group: usize, tasks: Vec<(TableId, Arc<dyn Task>)>, error: &Error) -> u64 {
+        let count = tasks.len() as u64;
+        for (table, task) in tasks {
+            let end = task.end_queued(error.clone());
+            {
+                let mut inbox = self.hub.inbox(group).lock();
+                let intake = inbox.intake_mut(table);
+                match end {
+                    Some(End::Expired) => intake.expired += 1,
+                    _ => intake.cancelled += 1,
+                }
+            }
+            contain(|| drop(task));
+        }
+        count
+    }
+}
+
+/// Counts workers out; shutdown waits for them here.
+pub(crate) struct Exits {
+    left: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Exits {
+    fn new(workers: usize) -> Self {
+        Self { left: Mutex::new(workers), changed: Condvar::new() }
+    }
+
+    pub(crate) fn one_left(&self) {
+        *self.left.lock() -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until every worker has left, at most until `deadline`. Returns how many have not.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> usize {
+        let mut left = self.left.lock();
+        while *left > 0 && Instant::now() < deadline {
+            left = self.changed.wait_until(left, deadline);
+        }
+        *left
+    }
+}

@@ -1,0 +1,176 @@
+//! Rebalancing that starts from the current placement and moves as little traffic as it can.
+//!
+//! 1. Everything stays where it is, except for tables whose number of homes changes, whose homes are
+//!    gone, or that are new.
+//! 2. If the busiest domain is at or under the goal, that is all.
+//! 3. Tables with several homes shift their weights: no cache goes cold for that.
+//! 4. From each domain above the goal, busiest first, tables go to the domain with the most room until
+//!    it is at or under the goal. A receiver is never filled above the goal, so every table moves at most
+//!    once. The choice of table keeps the traffic moved near the excess that has to go.
+//!
+//! If that does not reach the goal, there is no incremental plan and the greedy's is taken.
+
+use std::collections::BTreeSet;
+
+use super::machine::{Board, Item, Machine, Seat, hottest_first, main_home};
+use super::several;
+
+/// How far above the goal still counts as reaching it: weights are rounded to parts of 2^16, which can
+/// lift a domain by a thousandth, and such a trifle must not set tables moving.
+const TOLERANCE: f64 = 0.002;
+
+/// The current placement, changed until no domain has more than `goal` bytes per second and core; `None`
+/// if that cannot be done this way, or if no table with traffic has a home to start from.
+pub(super) fn from_current(items: &[Item], machine: &Machine, goal: f64) -> Option<Board> {
+    let reached = |board: &Board| board.peak(machine) <= goal * (1.0 + TOLERANCE);
+    let order = hottest_first(items);
+    if order.iter().all(|&index| items[index].homes().is_empty()) {
+        return None;
+    }
+    let mut board = as_now(items, &order, machine);
+    if reached(&board) {
+        return Some(board);
+    }
+    let split: Vec<usize> = order
+        .into_iter()
+        .filter(|&index| items[index].wanted > 1)
+        .collect();
+    several::level(&mut board, &split, items, machine);
+    if !reached(&board) {
+        unload(&mut board, items, machine, goal);
+        several::level(&mut board, &split, items, machine);
+    }
+    reached(&board).then_some(board)
+}
+
+/// Step 1: all items seated, none moved that need not be.
+fn as_now(items: &[Item], order: &[usize], machine: &Machine) -> Board {
+    let mut board = Board::new(items.len(), machine);
+    for (index, item) in items.iter().enumerate() {
+        let homes = item.homes();
+        if homes.len() == item.wanted && item.all_homes_exist() {
+            board.sit(index, item, Seat::AsNow);
+        } else if item.wanted == 1
+            && let Some(home) = main_home(item)
+        {
+            board.sit(index, item, Seat::One(home));
+        }
+    }
+    for &index in order {
+        let item = &items[index];
+        if board.seats[index] != Seat::Nowhere {
+            continue;
+        }
+        if item.wanted > 1 {
+            let keep = heaviest_homes(item);
+            several::seat(&mut board, index, item, &keep, machine);
+        } else {
+            let domain = machine.least_loaded(&board.load, item.traffic);
+            board.sit(index, item, Seat::One(domain));
+        }
+    }
+    let poured: Vec<usize> = order
+        .iter()
+        .copied()
+        .filter(|&index| matches!(board.seats[index], Seat::Several(_)))
+        .collect();
+    several::level(&mut board, &poured, items, machine);
+    board.seat_idle(items, machine);
+    board
+}
+
+/// The current homes with the largest weights, no more than the item wants.
+fn heaviest_homes(item: &Item) -> Vec<usize> {
+    let mut homes = item.homes().to_vec();
+    homes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    homes
+        .into_iter()
+        .take(item.wanted)
+        .map(|(domain, _)| domain)
+        .collect()
+}
+
+/// Step 4.
+fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) {
+    let limit = |domain: usize| goal * machine.cores(domain);
+    let mut overloaded: Vec<usize> = (0..machine.len())
+        .filter(|&domain| board.load[domain] > limit(domain))
+        .collect();
+    let level = |board: &Board, domain: usize| board.load[domain] / machine.cores(domain);
+    overloaded.sort_by(|&a, &b| level(board, b).total_cmp(&level(board, a)).then(a.cmp(&b)));
+
+    let mut movable = movable_tables(board, items, &overloaded);
+    for (domain, tables) in overloaded.iter().zip(&mut movable) {
+        while board.load[*domain] > limit(*domain) {
+            let excess = board.load[*domain] - limit(*domain);
+            let room = |receiver: usize| limit(receiver) - board.load[receiver];
+            let receiver = (1..machine.len()).fold(0, |best, other| {
+                if room(other) > room(best) {
+                    other
+                } else {
+                    best
+                }
+            });
+            let Some(index) = choose(tables, excess, room(receiver)) else {
+                break;
+            };
+            tables.remove(&key(items, index));
+            board.rise(index, &items[index]);
+            board.sit(index, &items[index], Seat::One(receiver));
+        }
+    }
+}
+
+/// Tables by traffic, as bits: the order of floats that are not negative is that of their bits.
+type ByTraffic = BTreeSet<(u64, usize)>;
+
+fn key(items: &[Item], index: usize) -> (u64, usize) {
+    (items[index].traffic.to_bits(), index)
+}
+
+/// For each of `domains`, the tables with traffic and no other home.
+fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByTraffic> {
+    let mut movable = vec![ByTraffic::new(); domains.len()];
+    let mut place_in_list = vec![None; board.load.len()];
+    for (place, &domain) in domains.iter().enumerate() {
+        place_in_list[domain] = Some(place);
+    }
+    for (index, seat) in board.seats.iter().enumerate() {
+        let item = &items[index];
+        let domain = match seat {
+            Seat::One(domain) => *domain,
+            Seat::AsNow if item.wanted == 1 => item.homes()[0].0,
+            Seat::AsNow | Seat::Several(_) | Seat::Nowhere => continue,
+        };
+        if item.traffic > 0.0
+            && let Some(place) = place_in_list[domain]
+        {
+            movable[place].insert(key(items, index));
+        }
+    }
+    movable
+}
+
+/// The table to move out of a domain with `excess` into one with `room`, both in bytes per second.
+///
+/// Preferred is the smallest that ends the excess at once without moving more than twice of it; then the
+/// largest that is all excess; then the smallest that ends it at all.
+fn choose(tables: &ByTraffic, excess: f64, room: f64) -> Option<usize> {
+    if room <= 0.0 {
+        return None;
+    }
+    let traffic = |bits: u64| f64::from_bits(bits);
+    let enough = tables
+        .range((excess.to_bits(), 0)..)
+        .next()
+        .filter(|(bits, _)| traffic(*bits) <= room);
+    if let Some(&(bits, index)) = enough
+        && traffic(bits) <= 2.0 * excess
+    {
+        return Some(index);
+    }
+    let part = tables
+        .range(..=(excess.min(room).to_bits(), usize::MAX))
+        .next_back();
+    part.or(enough).map(|&(_, index)| index)
+}

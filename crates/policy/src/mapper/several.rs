@@ -1,0 +1,126 @@
+//! Tables with several homes: how many, on which domains, and with which weights.
+//!
+//! A table's traffic is poured over its homes like water over steps: every home gets at least a small
+//! part, and the rest goes where the load per core is least until the homes stand level.
+
+use super::MapperConfig;
+use super::machine::{Board, Item, Machine, Seat};
+
+/// Part of an even share that every home gets at least. Below it a home would be kept in name only:
+/// its cache would be cold for the few queries that it sees.
+const LEAST_SHARE: f64 = 0.1;
+
+/// See [`super::homes_wanted`]; `config` must be sane and the traffic clean.
+pub(super) fn homes_wanted(
+    item: &Item,
+    total: f64,
+    machine: &Machine,
+    config: &MapperConfig,
+) -> usize {
+    let homes = item.homes();
+    if machine.len() <= 1 || item.traffic == 0.0 || total == 0.0 {
+        return 1;
+    }
+    let fair = total / machine.len() as f64;
+    let lower = config.relax / config.saturation;
+    let split_already = homes.len() > 1;
+    let ease = if split_already { lower } else { 1.0 };
+    let hot = match capacity(homes, machine) {
+        Some(capacity) => {
+            item.traffic > config.saturation * ease * capacity
+                && item.traffic > config.oversize * ease * fair
+        }
+        None => item.traffic > config.hot_share * ease * fair,
+    };
+    if !hot {
+        return 1;
+    }
+    let count = |share: f64| (((item.traffic / share).ceil()) as usize).clamp(2, machine.len());
+    if split_already {
+        homes.len().clamp(count(fair), count(fair * lower))
+    } else {
+        count(fair)
+    }
+}
+
+/// Capacity of the weakest current home; where none is known, the mean of the machine.
+fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
+    homes
+        .iter()
+        .filter_map(|&(domain, _)| machine.capacity(domain))
+        .reduce(f64::min)
+        .or_else(|| machine.mean_capacity())
+}
+
+/// Seats an item that wants several homes on the domains in `keep` (at most as many as it wants) and on
+/// the least loaded others, the lowest of equals.
+pub(super) fn seat(
+    board: &mut Board,
+    index: usize,
+    item: &Item,
+    keep: &[usize],
+    machine: &Machine,
+) {
+    let mut homes = keep.to_vec();
+    let mut others: Vec<usize> = (0..machine.len())
+        .filter(|domain| !keep.contains(domain))
+        .collect();
+    let level = |domain: usize| board.load[domain] / machine.cores(domain);
+    others.sort_by(|&a, &b| level(a).total_cmp(&level(b)).then(a.cmp(&b)));
+    homes.extend(
+        others
+            .into_iter()
+            .take(item.wanted.saturating_sub(keep.len())),
+    );
+    let shares = pour(item.traffic, &homes, &board.load, machine);
+    board.sit(index, item, Seat::Several(shares));
+}
+
+/// Pours the traffic of each of these items anew over the homes that it has.
+pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine: &Machine) {
+    for &index in split {
+        let item = &items[index];
+        let homes: Vec<usize> = match board.rise(index, item) {
+            Seat::Several(shares) => shares.into_iter().map(|(domain, _)| domain).collect(),
+            Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
+            Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
+        };
+        let shares = pour(item.traffic, &homes, &board.load, machine);
+        board.sit(index, item, Seat::Several(shares));
+    }
+}
+
+/// Shares of `traffic` for each of `homes`, sorted by domain, so that the loads per core end as level
+/// as they can while every home keeps its least share.
+fn pour(traffic: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(usize, f64)> {
+    let least = traffic / homes.len() as f64 * LEAST_SHARE;
+    let mut steps: Vec<(usize, f64)> = homes
+        .iter()
+        .map(|&domain| (domain, load[domain] + least))
+        .collect();
+    let height = |&(domain, load): &(usize, f64)| load / machine.cores(domain);
+    steps.sort_by(|a, b| height(a).total_cmp(&height(b)).then(a.0.cmp(&b.0)));
+
+    let (mut volume, mut cores) = (traffic - least * homes.len() as f64, 0.0);
+    let mut surface = 0.0;
+    for (position, step) in steps.iter().enumerate() {
+        volume += step.1;
+        cores += machine.cores(step.0);
+        surface = volume / cores;
+        if steps
+            .get(position + 1)
+            .is_none_or(|next| surface <= height(next))
+        {
+            break;
+        }
+    }
+    let mut shares: Vec<(usize, f64)> = steps
+        .iter()
+        .map(|&(domain, load)| {
+            let above = surface * machine.cores(domain) - load;
+            (domain, least + above.max(0.0))
+        })
+        .collect();
+    shares.sort_by_key(|&(domain, _)| domain);
+    shares
+}

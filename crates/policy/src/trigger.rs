@@ -1,0 +1,291 @@
+//! When a placement may change, and what keeps two placements from alternating.
+//!
+//! A remap needs a reason (imbalance in a window, a table that has outgrown its homes) and a gain.
+//! [`Trigger`] adds the brakes; it knows what was moved and when, nothing of traffic:
+//!
+//! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the
+//!    fast window shows the new placement's traffic and not a mixture.
+//! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) that
+//!    passes lowers it by one. Above [`burst`](TriggerConfig::burst) each further step doubles the pause,
+//!    up to one horizon.
+//! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago
+//!    undoes an earlier one. It must be a gain in the slow window too, and it lifts the strain above
+//!    `burst` at once.
+//!
+//! **Bound.** Write `s` for [`TriggerConfig::most_strain`], the strain at which the pause is a whole
+//! horizon. A remap below `s` raises the strain, and only one unit drains per horizon, so there are at
+//! most `s + t / horizon` of those in time `t`; one at `s` is followed by a horizon's pause, so there are
+//! at most `1 + t / horizon` of those. Together: **at most `s + 1 + 2 t / horizon` remaps, whatever the
+//! traffic does**: with the defaults 10, and 24 for each further hour.
+//!
+//! **Still followed.** A lasting change is acted on as soon as the fast window shows it if the strain
+//! is low (10 s after it with the defaults, or when the cooldown ends), and within one horizon and one
+//! slow window in the worst case.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use chiplet_topology::DomainId;
+
+use crate::{Move, TableId};
+
+/// Thresholds and brakes of a remap. A float that is NaN or negative is replaced by its default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TriggerConfig {
+    /// Imbalance (busiest domain over mean, less 1, per core) in the fast window that calls for a remap.
+    ///
+    /// Default 0.5: ten seconds of a few hundred heavy-tailed queries vary by some tens of percent by
+    /// themselves; half above the mean is a domain at 100 % while the machine is at 67 %.
+    pub fast_threshold: f64,
+    /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
+    pub slow_threshold: f64,
+    /// Part by which a new placement must lower the busiest domain. Default 0.1, for the reason given at
+    /// [`MapperConfig::stay`](crate::MapperConfig::stay).
+    pub min_gain: f64,
+    /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
+    /// a placement is judged by traffic that it has shaped itself.
+    pub cooldown: Duration,
+    /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
+    /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
+    /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
+    /// shorter than the cooldown.
+    pub horizon: Duration,
+    /// Remaps in a row that pause for no more than `cooldown`. Default 4: a table whose traffic was
+    /// capped by its home needs two or three to find its number of homes.
+    pub burst: u32,
+    /// Total traffic in bytes per second below which nothing is worth moving. Default 32 MiB in 10 s: a
+    /// remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot earn
+    /// it back.
+    pub min_traffic: f64,
+}
+
+impl Default for TriggerConfig {
+    fn default() -> Self {
+        Self {
+            fast_threshold: 0.5,
+            slow_threshold: 0.2,
+            min_gain: 0.1,
+            cooldown: Duration::from_secs(10),
+            horizon: Duration::from_secs(300),
+            burst: 4,
+            min_traffic: f64::from(32 << 20) / 10.0,
+        }
+    }
+}
+
+impl TriggerConfig {
+    /// The strain at which the pause reaches the horizon and grows no more.
+    pub fn most_strain(&self) -> u32 {
+        let mut strain = self.burst;
+        while self.pause(strain) < self.horizon.max(self.cooldown) {
+            strain += 1;
+        }
+        strain
+    }
+
+    /// The most remaps that can happen in a run of this length, whatever the traffic does; see the
+    /// module's bound.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use chiplet_policy::TriggerConfig;
+    ///
+    /// let hour = Duration::from_secs(3_600);
+    /// assert_eq!(TriggerConfig::default().most_remaps(hour), 34);
+    /// ```
+    pub fn most_remaps(&self, run: Duration) -> u64 {
+        let horizon = self.horizon.max(self.cooldown).as_nanos().max(1);
+        let horizons = u64::try_from(run.as_nanos() / horizon).unwrap_or(u64::MAX);
+        horizons
+            .saturating_mul(2)
+            .saturating_add(u64::from(self.most_strain()) + 1)
+    }
+
+    /// How long the next remap must wait at this strain.
+    fn pause(&self, strain: u32) -> Duration {
+        let longest = self.horizon.max(self.cooldown);
+        // A cooldown of zero could be doubled for ever.
+        let shortest = self
+            .cooldown
+            .max(longest / 1024)
+            .max(Duration::from_nanos(1));
+        let doublings = strain.saturating_sub(self.burst);
+        2_u32
+            .checked_pow(doublings)
+            .and_then(|factor| shortest.checked_mul(factor))
+            .unwrap_or(longest)
+            .min(longest)
+            .max(self.cooldown)
+    }
+
+    /// This configuration with every senseless value replaced by its default.
+    pub(crate) fn sane(self) -> Self {
+        let or = |value: f64, fallback: f64| if value >= 0.0 { value } else { fallback };
+        let default = Self::default();
+        Self {
+            fast_threshold: or(self.fast_threshold, default.fast_threshold),
+            slow_threshold: or(self.slow_threshold, default.slow_threshold),
+            min_gain: or(self.min_gain, default.min_gain),
+            min_traffic: or(self.min_traffic, default.min_traffic),
+            horizon: self.horizon.max(self.cooldown),
+            ..self
+        }
+    }
+}
+
+/// Why a placement changed. Imbalances are of the busiest domain over the mean, less 1, per core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RemapReason {
+    /// The fast window showed one domain far above the mean.
+    FastImbalance {
+        /// Imbalance under the old placement.
+        before: f64,
+        /// Imbalance of the same traffic under the new one.
+        after: f64,
+    },
+    /// The slow window showed one domain above the mean.
+    SlowImbalance {
+        /// Imbalance under the old placement.
+        before: f64,
+        /// Imbalance of the same traffic under the new one.
+        after: f64,
+    },
+    /// A table needed more homes than it had.
+    Saturated {
+        /// The table; the hottest, if there were several.
+        table: TableId,
+        /// Its number of homes before.
+        homes_before: usize,
+        /// And now.
+        homes_after: usize,
+    },
+    /// A table had more homes than it needed any longer.
+    Relaxed {
+        /// The table; the hottest, if there were several.
+        table: TableId,
+        /// Its number of homes before.
+        homes_before: usize,
+        /// And now.
+        homes_after: usize,
+    },
+}
+
+impl fmt::Display for RemapReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |part: f64| part * 100.0;
+        match *self {
+            Self::FastImbalance { before, after } => write!(
+                f,
+                "quick change: the busiest domain was {:.0} % above the mean, now {:.0} %",
+                percent(before),
+                percent(after)
+            ),
+            Self::SlowImbalance { before, after } => write!(
+                f,
+                "trend: the busiest domain was {:.0} % above the mean, now {:.0} %",
+                percent(before),
+                percent(after)
+            ),
+            Self::Saturated {
+                table,
+                homes_before,
+                homes_after,
+            } => write!(
+                f,
+                "{table} is more than its {homes_before} home(s) can serve: now {homes_after}"
+            ),
+            Self::Relaxed {
+                table,
+                homes_before,
+                homes_after,
+            } => write!(
+                f,
+                "{table} no longer needs {homes_before} homes: now {homes_after}"
+            ),
+        }
+    }
+}
+
+/// The brakes: what was moved when, and so when and what may be moved next.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    config: TriggerConfig,
+    strain: u32,
+    /// When the strain last drained, or rose from zero.
+    drained: Duration,
+    ready_at: Duration,
+    /// When each table last left each domain; no older than a horizon.
+    left: BTreeMap<(TableId, DomainId), Duration>,
+}
+
+impl Trigger {
+    /// A trigger that has seen nothing; the first remap may come after one cooldown.
+    pub fn new(config: TriggerConfig) -> Self {
+        let config = config.sane();
+        Self {
+            config,
+            strain: 0,
+            drained: Duration::ZERO,
+            ready_at: config.cooldown,
+            left: BTreeMap::new(),
+        }
+    }
+
+    /// The earliest time at which a remap may happen.
+    pub fn ready_at(&self) -> Duration {
+        self.ready_at
+    }
+
+    /// Whether these moves, made at `now`, would take a table back to a domain that it has just left.
+    pub fn is_return(&self, moves: &[Move], now: Duration) -> bool {
+        moves.iter().any(|step| {
+            step.gained().any(|domain| {
+                self.left
+                    .get(&(step.table, domain))
+                    .is_some_and(|&left| now.saturating_sub(left) < self.config.horizon)
+            })
+        })
+    }
+
+    /// Takes note that these moves were made at `now`.
+    pub fn remapped(&mut self, moves: &[Move], now: Duration) {
+        self.drain(now);
+        if self.strain == 0 {
+            self.drained = now;
+        }
+        let lowest = if self.is_return(moves, now) {
+            self.config.burst + 1
+        } else {
+            0
+        };
+        self.strain = (self.strain + 1).max(lowest).min(self.config.most_strain());
+        self.ready_at = now + self.config.pause(self.strain);
+        self.left
+            .retain(|_, &mut left| now.saturating_sub(left) < self.config.horizon);
+        for step in moves {
+            for domain in step.left() {
+                self.left.insert((step.table, domain), now);
+            }
+        }
+    }
+
+    /// Drops what is known of a table that was removed.
+    pub fn forget(&mut self, table: TableId) {
+        let first = (table, DomainId(0));
+        let last = (table, DomainId(u32::MAX));
+        let known: Vec<_> = self.left.range(first..=last).map(|(&key, _)| key).collect();
+        for key in known {
+            self.left.remove(&key);
+        }
+    }
+
+    /// Lowers the strain by one for each horizon since it last drained.
+    fn drain(&mut self, now: Duration) {
+        let horizon = self.config.horizon.max(Duration::from_nanos(1));
+        let passed = now.saturating_sub(self.drained).as_nanos() / horizon.as_nanos();
+        let drained = u32::try_from(passed).unwrap_or(u32::MAX).min(self.strain);
+        self.strain -= drained;
+        self.drained += horizon * drained;
+    }
+}

@@ -1,0 +1,81 @@
+//! Short ways to write tables, domains and demands.
+
+use std::time::Duration;
+
+use chiplet_policy::{Assignment, Demand, DomainSpec, Home, Homes, Placement, TableId};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+pub fn table(slot: u32) -> TableId {
+    TableId {
+        slot,
+        generation: 0,
+    }
+}
+
+pub fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Tables 0, 1, ... with these traffics.
+pub fn demands(traffic: impl IntoIterator<Item = f64>) -> Vec<Demand> {
+    traffic
+        .into_iter()
+        .zip(0..)
+        .map(|(traffic, slot)| Demand {
+            table: table(slot),
+            traffic,
+        })
+        .collect()
+}
+
+/// Equal domains.
+pub fn domains(count: u32, cores: u32, capacity: Option<f64>) -> Vec<DomainSpec> {
+    (0..count)
+        .map(|id| DomainSpec {
+            capacity,
+            ..DomainSpec::new(DomainId(id), cores)
+        })
+        .collect()
+}
+
+/// Domains of any sizes, with gaps between their ids.
+pub fn any_domains() -> impl proptest::strategy::Strategy<Value = Vec<DomainSpec>> {
+    let capacity = proptest::option::of(1.0..2_000.0);
+    proptest::collection::vec((1_u32..=16, capacity), 1..20).prop_map(|specs| {
+        specs
+            .into_iter()
+            .zip(0..)
+            .map(|((cores, capacity), position)| DomainSpec {
+                id: DomainId(3 * position + 1),
+                cores,
+                capacity,
+            })
+            .collect()
+    })
+}
+
+/// Traffics as they come: many cold, few hot.
+pub fn any_traffic() -> impl proptest::strategy::Strategy<Value = Vec<f64>> {
+    let one = prop_oneof![2 => Just(0.0), 5 => 0.0..10.0, 2 => 0.0..1_000.0];
+    proptest::collection::vec(one, 0..120)
+}
+
+/// The assignment as version `version` of a placement.
+pub fn placed(assignment: &Assignment) -> Placement {
+    Placement::default().next(assignment.homes.clone())
+}
+
+/// Checks what holds of the homes of any table.
+pub fn assert_valid(homes: &Homes, domains: &[DomainSpec]) {
+    assert!(!homes.as_slice().is_empty());
+    assert_eq!(
+        homes.iter().map(|home| home.weight).sum::<u32>(),
+        Home::WHOLE
+    );
+    assert!(homes.as_slice().is_sorted_by(|a, b| a.domain < b.domain));
+    for home in homes {
+        assert!(home.weight > 0);
+        assert!(domains.iter().any(|spec| spec.id == home.domain));
+    }
+}

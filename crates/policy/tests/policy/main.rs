@@ -1,0 +1,14 @@
+//! Black-box tests of the policy crate, one module a concern; `PROPTEST_CASES` sets how many cases each
+//! property is tried with (256 if unset).
+
+mod common;
+mod mapper;
+mod movement;
+mod oscillation;
+mod placement;
+mod planner;
+mod several_homes;
+mod split;
+mod steal;
+mod trigger;
+mod windows;

@@ -1,0 +1,236 @@
+//! What holds of every assignment, and how good the greedy's balance is.
+
+use chiplet_policy::{
+    Assignment, Demand, DomainSpec, DomainTally, Homes, MapperConfig, balance, hot_cold, place,
+    place_new,
+};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+use crate::common::{any_domains, any_traffic, assert_valid, demands, domains, placed, table};
+
+/// Slack for sums in another order.
+const ROUNDING: f64 = 1.0 + 1e-9;
+
+fn assert_complete(assignment: &Assignment, demands: &[Demand], domains: &[DomainSpec]) {
+    assert_eq!(assignment.homes.len(), demands.len());
+    for demand in demands {
+        assert_valid(&assignment.homes[&demand.table], domains);
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_table_gets_homes_that_exist(
+        before in any_traffic(),
+        after in any_traffic(),
+        old_domains in any_domains(),
+        domains in any_domains(),
+    ) {
+        let config = MapperConfig::default();
+        let current = placed(&place(&demands(before), &old_domains, None, &config));
+        let demands = demands(after);
+        assert_complete(&hot_cold(&demands, &domains), &demands, &domains);
+        assert_complete(&place(&demands, &domains, None, &config), &demands, &domains);
+        assert_complete(&place(&demands, &domains, Some(&current), &config), &demands, &domains);
+    }
+
+    #[test]
+    fn equal_arguments_in_any_order_give_equal_homes(
+        before in any_traffic(),
+        after in any_traffic(),
+        domains in any_domains(),
+    ) {
+        let config = MapperConfig::default();
+        let current = placed(&place(&demands(before), &domains, None, &config));
+        let mut demands = demands(after);
+        let mut reversed = domains.clone();
+        let first = place(&demands, &domains, Some(&current), &config);
+        let first_greedy = hot_cold(&demands, &domains);
+        demands.reverse();
+        reversed.reverse();
+        prop_assert_eq!(&place(&demands, &reversed, Some(&current), &config).homes, &first.homes);
+        prop_assert_eq!(&hot_cold(&demands, &reversed).homes, &first_greedy.homes);
+    }
+
+    /// The bound that `mapper/greedy.rs` proves, for domains of any sizes.
+    #[test]
+    fn the_busiest_domain_keeps_the_bound_of_the_greedy(
+        traffic in any_traffic(),
+        domains in any_domains(),
+    ) {
+        let hottest = traffic.iter().copied().fold(0.0, f64::max);
+        let total: f64 = traffic.iter().sum();
+        let cores: f64 = domains.iter().map(|spec| f64::from(spec.cores)).sum();
+        let others = domains.len() as f64 - 1.0;
+        let balance = hot_cold(&demands(traffic), &domains).balance;
+        prop_assert!((balance.mean - total / cores).abs() <= 1e-9 * balance.mean);
+        prop_assert!(balance.peak <= (total + others * hottest) / cores * ROUNDING);
+    }
+
+    /// Graham's bound against a lower bound of the optimum.
+    #[test]
+    fn on_equal_domains_the_busiest_is_within_twice_the_optimum(
+        traffic in any_traffic(),
+        count in 1_u32..16,
+    ) {
+        let hottest = traffic.iter().copied().fold(0.0, f64::max);
+        let mean = traffic.iter().sum::<f64>() / f64::from(count);
+        let optimum = mean.max(hottest);
+        let balance = hot_cold(&demands(traffic), &domains(count, 1, None)).balance;
+        prop_assert!(balance.peak <= (2.0 - 1.0 / f64::from(count)) * optimum * ROUNDING);
+    }
+
+    #[test]
+    fn splitting_the_hottest_never_ends_above_twice_the_mean(
+        traffic in any_traffic(),
+        count in 1_u32..16,
+    ) {
+        let config = MapperConfig { oversize: 1.0, hot_share: 1.0, ..MapperConfig::default() };
+        let balance = place(&demands(traffic), &domains(count, 4, None), None, &config).balance;
+        // Whole tables are at most one fair share each, and the others are poured.
+        prop_assert!(balance.peak <= 2.0 * balance.mean * 1.001, "{balance:?}");
+    }
+
+    #[test]
+    fn the_reported_balance_is_that_of_the_homes(
+        traffic in any_traffic(),
+        domains in any_domains(),
+    ) {
+        let demands = demands(traffic);
+        let assignment = place(&demands, &domains, None, &MapperConfig::default());
+        let counted = balance(
+            demands.iter().copied(),
+            |table| assignment.homes.get(&table),
+            &domains,
+        );
+        prop_assert_eq!(assignment.balance, counted);
+    }
+
+    #[test]
+    fn senseless_numbers_do_not_panic(
+        traffic in proptest::collection::vec(proptest::num::f64::ANY, 0..40),
+        thresholds in proptest::array::uniform5(proptest::num::f64::ANY),
+        capacity in proptest::option::of(proptest::num::f64::ANY),
+    ) {
+        let [saturation, relax, oversize, hot_share, stay] = thresholds;
+        let config = MapperConfig { saturation, relax, oversize, hot_share, stay };
+        let demands = demands(traffic);
+        let domains = domains(5, 3, capacity);
+        let first = place(&demands, &domains, None, &config);
+        assert_complete(&first, &demands, &domains);
+        let again = place(&demands, &domains, Some(&placed(&first)), &config);
+        assert_complete(&again, &demands, &domains);
+        prop_assert!(again.balance.peak.is_finite());
+    }
+}
+
+#[test]
+fn traffic_that_is_no_number_counts_as_none() {
+    let odd = demands([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -5.0]);
+    assert_eq!(hot_cold(&odd, &domains(2, 1, None)).balance.peak, 0.0);
+}
+
+#[test]
+fn the_two_hottest_never_share_a_domain_while_another_is_free() {
+    let demands = demands([10.0, 9.0, 8.0, 1.0, 1.0, 1.0]);
+    let homes = hot_cold(&demands, &domains(3, 8, None)).homes;
+    let hot: Vec<&Homes> = (0..3).map(|slot| &homes[&table(slot)]).collect();
+    assert!(hot[0] != hot[1] && hot[1] != hot[2] && hot[0] != hot[2]);
+}
+
+#[test]
+fn a_larger_domain_takes_more() {
+    let specs = [
+        DomainSpec::new(DomainId(0), 2),
+        DomainSpec::new(DomainId(1), 6),
+    ];
+    let assignment = hot_cold(&demands([1.0; 80]), &specs);
+    let on_small = assignment
+        .homes
+        .values()
+        .filter(|homes| homes.contains(DomainId(0)));
+    assert_eq!(on_small.count(), 20);
+}
+
+#[test]
+fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
+    let specs = [
+        DomainSpec::new(DomainId(0), 0),
+        DomainSpec::new(DomainId(1), 4),
+    ];
+    let demands = demands([1.0, 2.0, 0.0]);
+    for homes in hot_cold(&demands, &specs).homes.values() {
+        assert_eq!(homes, &Homes::single(DomainId(1)));
+    }
+    assert!(
+        place(&demands, &[], None, &MapperConfig::default())
+            .homes
+            .is_empty()
+    );
+    // A machine that names no cores at all is taken as one of equal domains.
+    let coreless = domains(2, 0, None);
+    assert_complete(&hot_cold(&demands, &coreless), &demands, &coreless);
+}
+
+#[test]
+fn a_table_named_twice_counts_with_both_demands() {
+    let twice = [
+        Demand {
+            table: table(0),
+            traffic: 3.0,
+        },
+        Demand {
+            table: table(0),
+            traffic: 4.0,
+        },
+    ];
+    let assignment = hot_cold(&twice, &domains(1, 1, None));
+    assert_eq!((assignment.homes.len(), assignment.balance.peak), (1, 7.0));
+}
+
+#[test]
+fn a_new_table_goes_to_the_least_traffic_then_bytes_then_tables_then_id() {
+    let tally = |id, traffic, bytes, tables| DomainTally {
+        id: DomainId(id),
+        cores: 8,
+        traffic,
+        bytes,
+        tables,
+    };
+    let cases = [
+        (vec![tally(0, 2.0, 0.0, 0), tally(1, 1.0, 9.0, 9)], 1),
+        (vec![tally(0, 1.0, 2.0, 0), tally(1, 1.0, 1.0, 9)], 1),
+        (vec![tally(0, 1.0, 1.0, 2), tally(1, 1.0, 1.0, 1)], 1),
+        (vec![tally(1, 1.0, 1.0, 1), tally(0, 1.0, 1.0, 1)], 0),
+        // Half the cores with as much traffic is twice as busy.
+        (
+            vec![
+                DomainTally {
+                    cores: 4,
+                    ..tally(0, 1.0, 0.0, 0)
+                },
+                tally(1, 1.0, 0.0, 0),
+            ],
+            1,
+        ),
+        (
+            vec![
+                DomainTally {
+                    cores: 0,
+                    ..tally(0, 0.0, 0.0, 0)
+                },
+                tally(1, 1.0, 0.0, 0),
+            ],
+            1,
+        ),
+        (vec![tally(0, f64::NAN, 0.0, 0), tally(1, 1.0, 0.0, 0)], 0),
+    ];
+    for (tallies, expected) in cases {
+        assert_eq!(
+            place_new(&tallies),
+            Homes::single(DomainId(expected)),
+            "{tallies:?}"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! The brakes by themselves: pause, strain, returns.
+
+use std::time::Duration;
+
+use chiplet_policy::{Homes, Move, RemapReason, Trigger, TriggerConfig};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+use crate::common::{secs, table};
+
+fn step(slot: u32, from: u32, to: u32) -> Move {
+    Move {
+        table: table(slot),
+        from: Some(Homes::single(DomainId(from))),
+        to: Some(Homes::single(DomainId(to))),
+    }
+}
+
+fn any_config() -> impl Strategy<Value = TriggerConfig> {
+    (0_u64..60, 0_u64..2_000, 0_u32..8).prop_map(|(cooldown, horizon, burst)| TriggerConfig {
+        cooldown: secs(cooldown),
+        horizon: secs(horizon),
+        burst,
+        ..TriggerConfig::default()
+    })
+}
+
+proptest! {
+    /// The worst traffic there is: every remap that the trigger allows is made, some of them returns.
+    #[test]
+    fn remaps_keep_the_stated_bound_whatever_is_asked(
+        config in any_config(),
+        delays in proptest::collection::vec((0_u64..40_000, any::<bool>()), 1..300),
+    ) {
+        let mut trigger = Trigger::new(config);
+        let mut last: Option<Duration> = None;
+        for ((delay, back), count) in delays.into_iter().zip(1..) {
+            let delay = if count % 3 == 0 { Duration::from_millis(delay) } else { Duration::ZERO };
+            let now = trigger.ready_at() + delay;
+            let slot = if back { 0 } else { count };
+            trigger.remapped(&[step(slot, count % 2, (count + 1) % 2)], now);
+            let ceiling = config.horizon.max(config.cooldown);
+            prop_assert!(trigger.ready_at() - now >= config.cooldown);
+            prop_assert!(trigger.ready_at() - now <= ceiling.max(Duration::from_nanos(1)));
+            if config.horizon > Duration::ZERO {
+                prop_assert!(u64::from(count) <= config.most_remaps(now));
+            }
+            prop_assert!(last.is_none_or(|last| now - last >= config.cooldown));
+            last = Some(now);
+        }
+    }
+
+    #[test]
+    fn calm_for_long_enough_restores_the_shortest_pause(
+        config in any_config(),
+        remaps in 1_u32..40,
+    ) {
+        let mut trigger = Trigger::new(config);
+        let mut now = Duration::ZERO;
+        for count in 0..remaps {
+            now = trigger.ready_at();
+            trigger.remapped(&[step(0, count % 2, (count + 1) % 2)], now);
+        }
+        now += config.horizon.max(config.cooldown) * (config.most_strain() + 1);
+        trigger.remapped(&[step(1, 0, 1)], now);
+        if config.burst > 0 && config.cooldown * 1_024 >= config.horizon {
+            prop_assert_eq!(trigger.ready_at() - now, config.cooldown);
+        }
+    }
+}
+
+#[test]
+fn a_return_is_a_home_left_within_the_horizon() {
+    let config = TriggerConfig::default();
+    let mut trigger = Trigger::new(config);
+    trigger.remapped(&[step(0, 1, 2)], secs(100));
+    assert!(trigger.is_return(&[step(0, 2, 1)], secs(399)));
+    assert!(!trigger.is_return(&[step(0, 2, 1)], secs(400)));
+    assert!(!trigger.is_return(&[step(0, 2, 3)], secs(101)));
+    assert!(!trigger.is_return(&[step(5, 2, 1)], secs(101)));
+    trigger.forget(table(0));
+    assert!(!trigger.is_return(&[step(0, 2, 1)], secs(101)));
+}
+
+#[test]
+fn remaps_in_a_row_pause_longer_and_longer_after_the_burst() {
+    let mut trigger = Trigger::new(TriggerConfig::default());
+    let pauses: Vec<u64> = (0..10)
+        .map(|slot| {
+            let now = trigger.ready_at();
+            trigger.remapped(&[step(slot, 0, 1)], now);
+            (trigger.ready_at() - now).as_secs()
+        })
+        .collect();
+    // One unit of strain drains on the way, 300 s after the first.
+    assert_eq!(pauses, [10, 10, 10, 10, 20, 40, 80, 160, 160, 300]);
+}
+
+#[test]
+fn a_return_uses_up_the_burst_at_once() {
+    let mut trigger = Trigger::new(TriggerConfig::default());
+    trigger.remapped(&[step(0, 0, 1)], secs(10));
+    trigger.remapped(&[step(0, 1, 0)], secs(20));
+    assert_eq!(trigger.ready_at(), secs(40));
+}
+
+#[test]
+fn reasons_read_well_in_a_log_line() {
+    let lines = [
+        RemapReason::FastImbalance {
+            before: 1.804,
+            after: 0.05,
+        },
+        RemapReason::SlowImbalance {
+            before: 0.3,
+            after: 0.0,
+        },
+        RemapReason::Saturated {
+            table: table(3),
+            homes_before: 1,
+            homes_after: 8,
+        },
+        RemapReason::Relaxed {
+            table: table(3),
+            homes_before: 8,
+            homes_after: 1,
+        },
+    ]
+    .map(|reason| reason.to_string());
+    assert_eq!(
+        lines,
+        [
+            "quick change: the busiest domain was 180 % above the mean, now 5 %",
+            "trend: the busiest domain was 30 % above the mean, now 0 %",
+            "table 3 is more than its 1 home(s) can serve: now 8",
+            "table 3 no longer needs 8 homes: now 1",
+        ]
+    );
+}

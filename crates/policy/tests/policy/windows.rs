@@ -1,0 +1,145 @@
+//! The sliding windows against a model that keeps every record.
+
+use std::time::Duration;
+
+use chiplet_policy::{Rates, TrafficWindows, WindowConfig};
+use proptest::prelude::*;
+
+use crate::common::{secs, table};
+
+/// Keeps all records and sums them anew for each question.
+struct Naive {
+    config: WindowConfig,
+    records: Vec<(u128, u64)>,
+}
+
+impl Naive {
+    fn rate(&self, length: Duration, now: Duration) -> f64 {
+        let Some(&(first, _)) = self.records.first() else {
+            return 0.0;
+        };
+        let last = self.records.last().expect("not empty").0;
+        let buckets = u128::from(self.config.buckets);
+        let width = length.as_nanos() / buckets;
+        let now = now.as_nanos().max(last);
+        let oldest = (now / width + 1).saturating_sub(buckets);
+        let bytes: u64 = self
+            .records
+            .iter()
+            .filter(|(at, _)| at / width >= oldest)
+            .map(|(_, bytes)| bytes)
+            .sum();
+        let span = (now - first.max(oldest * width)).max(width);
+        bytes as f64 / (span as f64 / 1e9)
+    }
+
+    fn rates(&self, now: Duration) -> Rates {
+        Rates {
+            fast: self.rate(self.config.fast, now),
+            slow: self.rate(self.config.slow, now),
+        }
+    }
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+proptest! {
+    #[test]
+    fn rates_are_those_of_a_model_that_forgets_nothing(
+        buckets in 1_u32..13,
+        steps in proptest::collection::vec((-2_000_i64..30_000, 0_u64..1 << 40), 1..80),
+        quiet in 0_u64..100_000,
+    ) {
+        let config = WindowConfig { buckets, ..WindowConfig::default() };
+        let mut windows = TrafficWindows::new(config);
+        let mut naive = Naive { config, records: Vec::new() };
+        // Time mostly goes on and sometimes steps back a little.
+        let mut clock = 5_000_i64;
+        for (step, bytes) in steps {
+            clock = (clock + step / 4).max(0);
+            let now = Duration::from_millis(clock as u64);
+            windows.record(table(7), now, bytes);
+            let latest = naive.records.last().map_or(0, |&(at, _)| at);
+            naive.records.push((now.as_nanos().max(latest), bytes));
+            for later in [0, quiet / 10, quiet] {
+                let then = now + Duration::from_millis(later);
+                let (got, expected) = (windows.rates(table(7), then), naive.rates(then));
+                prop_assert!(close(got.fast, expected.fast), "{got:?} {expected:?} {then:?}");
+                prop_assert!(close(got.slow, expected.slow), "{got:?} {expected:?} {then:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn asking_changes_nothing(at in proptest::collection::vec(0_u64..200, 1..20)) {
+        let record = |windows: &mut TrafficWindows, second: u64| {
+            windows.record(table(0), secs(second), second + 1);
+        };
+        let mut asked = TrafficWindows::new(WindowConfig::default());
+        let mut left_alone = asked.clone();
+        for second in at {
+            record(&mut asked, second);
+            record(&mut left_alone, second);
+            asked.rates(table(0), secs(second + 500));
+        }
+        let now = secs(200);
+        prop_assert_eq!(asked.rates(table(0), now), left_alone.rates(table(0), now));
+    }
+}
+
+#[test]
+fn a_steady_stream_has_its_own_rate_in_both_windows() {
+    let mut windows = TrafficWindows::new(WindowConfig::default());
+    for tenth in 0..1_200 {
+        windows.record(table(0), Duration::from_millis(100 * tenth), 100);
+        let rates = windows.rates(table(0), Duration::from_millis(100 * tenth + 100));
+        if tenth >= 70 {
+            assert!(
+                (950.0..=1_050.0).contains(&rates.fast),
+                "{rates:?} at {tenth}"
+            );
+            assert!(
+                (950.0..=1_050.0).contains(&rates.slow),
+                "{rates:?} at {tenth}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_query_is_no_burst() {
+    let mut windows = TrafficWindows::new(WindowConfig::default());
+    windows.record(table(0), secs(100), 6_000);
+    let rates = windows.rates(table(0), secs(100));
+    assert_eq!((rates.fast, rates.slow), (6_000.0, 1_000.0));
+}
+
+#[test]
+fn a_forgotten_table_has_no_traffic_and_costs_nothing() {
+    let mut windows = TrafficWindows::new(WindowConfig::default());
+    windows.record(table(1), secs(1), 10);
+    windows.record(table(0), secs(1), 10);
+    let order: Vec<_> = windows.iter(secs(1)).map(|(table, _)| table).collect();
+    assert_eq!(order, [table(0), table(1)]);
+    windows.forget(table(1));
+    assert_eq!(windows.rates(table(1), secs(1)), Rates::default());
+    assert_eq!(windows.len(), 1);
+    windows.forget(table(0));
+    assert!(windows.is_empty());
+}
+
+#[test]
+fn windows_of_no_length_and_the_end_of_time_do_not_panic() {
+    let config = WindowConfig {
+        fast: Duration::ZERO,
+        slow: Duration::ZERO,
+        buckets: 0,
+    };
+    let mut windows = TrafficWindows::new(config);
+    for now in [Duration::ZERO, secs(1), Duration::MAX] {
+        windows.record(table(0), now, u64::MAX);
+        assert!(windows.rates(table(0), now).fast.is_finite());
+    }
+}

@@ -1,0 +1,105 @@
+//! What can go wrong while a machine is read, said so that the reader knows what to do next.
+
+use std::path::PathBuf;
+
+/// Why no [`Topology`](crate::Topology) could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A file or folder of the machine's description cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A folder is not the root of a saved machine.
+    #[error(
+        "{} is not the root of a saved machine: it has no sys/devices/system/cpu with cpus in it \
+         (hwloc-gather-topology makes a .tar.bz2 of such a tree; unpack it and name the folder that holds sys and proc)",
+        root.display()
+    )]
+    NotATree {
+        /// The folder that was named.
+        root: PathBuf,
+    },
+    /// A file holds what no kernel writes.
+    #[error("{}: {problem}", path.display())]
+    Garbage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        problem: CpuSetError,
+    },
+    /// hwloc refused an XML file.
+    #[error("{} is not an hwloc XML file that hwloc can load: {problem} (write one with: lstopo machine.xml)", path.display())]
+    Xml {
+        /// The file.
+        path: PathBuf,
+        /// What hwloc said.
+        problem: String,
+    },
+    /// hwloc refused a synthetic description.
+    #[error(
+        "hwloc cannot read the synthetic description \"{spec}\": {problem} (an example: \"package:2 l3:6 core:8 pu:2\")"
+    )]
+    Synthetic {
+        /// The description.
+        spec: String,
+        /// What hwloc said.
+        problem: String,
+    },
+    /// hwloc cannot read the running machine.
+    #[error("hwloc cannot read this machine: {0}")]
+    Hwloc(String),
+    /// The description has no cpu at all.
+    #[error("{what} describes a machine without any cpu")]
+    Empty {
+        /// What was read.
+        what: String,
+    },
+    /// There are cpus, but none may be used.
+    #[error(
+        "none of the machine's cpus {machine} may be used: {left} is all that is allowed; widen the cpuset or the affinity mask"
+    )]
+    NothingLeft {
+        /// The machine's cpus, as ranges.
+        machine: String,
+        /// The allowed cpus, as ranges.
+        left: String,
+    },
+    /// The level that was asked for does not exist on this machine.
+    #[error(
+        "the system tells of no {asked} cache on this machine (there are: {present}); choose auto"
+    )]
+    NoSuchLevel {
+        /// The level that was asked for.
+        asked: crate::Level,
+        /// The cache levels that there are, in words.
+        present: String,
+    },
+    /// Not `auto`, `l3` or `l2`.
+    #[error("there is no level \"{0}\": say auto, l3 or l2")]
+    UnknownLevel(String),
+    /// The builder was given a cpu twice, or a domain without cores.
+    #[error("cannot make up this machine: {0}")]
+    MadeUp(String),
+}
+
+/// Why a list or mask of cpus cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CpuSetError {
+    /// Not a number, a range or a mask.
+    #[error(
+        "\"{0}\" is not a list of cpus such as 0-7,64-71, nor a mask such as 00000000,000000ff"
+    )]
+    Syntax(String),
+    /// A range that runs backwards.
+    #[error("the cpu range {0}-{1} runs backwards")]
+    Backwards(u64, u64),
+    /// More cpus than any machine has.
+    #[error("cpu {0} is beyond {max}, the largest number that is believed", max = crate::cpuset::MAX_CPU)]
+    TooLarge(u64),
+}

@@ -1,0 +1,337 @@
+//! A machine through hwloc: the running one, an XML file of another, or a synthetic description.
+//!
+//! hwloc is asked to include what is disallowed, so that the level is chosen on the whole machine and
+//! what the container took away is known; it is taken away afterwards, and the result is what lstopo
+//! shows. Files and descriptions are bounded before hwloc sees them, because hwloc is not: a
+//! description of a billion cores would be built.
+
+use crate::assemble::assemble;
+use crate::cpuset::{CpuSet, MAX_CPU};
+use crate::error::TopologyError;
+use crate::level::LevelChoice;
+use crate::limits::Limits;
+use crate::machine::{Cache, Machine, MachineCore, Processor};
+use crate::model::{Source, Topology};
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::types::ObjectType;
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// The XML of a large machine with all its devices is about 10 MiB.
+const MAX_XML_BYTES: u64 = 64 << 20;
+
+impl Topology {
+    /// Reads an hwloc XML file, of format 1 or 2, as `lstopo machine.xml` writes it.
+    ///
+    /// Cpus that the file says its writer was not allowed to use are taken away. Nothing of the
+    /// running machine counts.
+    ///
+    /// # Errors
+    /// [`TopologyError::Read`] if the file cannot be read, [`TopologyError::Xml`] if hwloc cannot load
+    /// it, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
+    pub fn from_hwloc_xml(
+        path: impl AsRef<Path>,
+        choice: LevelChoice,
+    ) -> Result<Self, TopologyError> {
+        let path = path.as_ref();
+        let xml = read_bounded(path)?;
+        let problem = |problem: String| TopologyError::Xml {
+            path: path.to_owned(),
+            problem,
+        };
+        let hwloc = load(|builder| builder.from_xml(&xml).map_err(|error| error.to_string()))
+            .map_err(problem)?;
+        let (machine, limits) = read(&hwloc);
+        assemble(
+            &machine,
+            limits,
+            choice,
+            Source::HwlocXml(path.to_owned()),
+            false,
+        )
+    }
+
+    /// Builds a machine from an hwloc synthetic description, such as `package:2 l3:6 core:8 pu:2`.
+    ///
+    /// ```
+    /// use chiplet_topology::{LevelChoice, Topology};
+    /// let genoa = Topology::from_hwloc_synthetic("package:1 l3:12(size=32MiB) core:8 pu:2", LevelChoice::Auto)?;
+    /// assert_eq!(genoa.domains().len(), 12);
+    /// assert_eq!(genoa.domains()[0].cache_bytes, 32 << 20);
+    /// # Ok::<(), chiplet_topology::TopologyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TopologyError::Synthetic`] if hwloc does not understand it or it describes more than 65536
+    /// cpus, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
+    pub fn from_hwloc_synthetic(spec: &str, choice: LevelChoice) -> Result<Self, TopologyError> {
+        let problem = |problem: String| TopologyError::Synthetic {
+            spec: spec.to_owned(),
+            problem,
+        };
+        if spec.trim().is_empty() {
+            return Err(problem("it is empty".to_owned()));
+        }
+        if synthetic_objects(spec) > u64::from(MAX_CPU) + 1 {
+            return Err(problem(format!(
+                "it describes more than {} cpus",
+                MAX_CPU + 1
+            )));
+        }
+        let hwloc = load(|builder| {
+            builder
+                .from_synthetic(spec)
+                .map_err(|error| error.to_string())
+        })
+        .map_err(problem)?;
+        let (machine, limits) = read(&hwloc);
+        assemble(
+            &machine,
+            limits,
+            choice,
+            Source::HwlocSynthetic(spec.to_owned()),
+            false,
+        )
+    }
+}
+
+/// The running machine. If the environment makes hwloc load another one (`HWLOC_XMLFILE`,
+/// `HWLOC_SYNTHETIC`), that is what is returned, and it does not count as this machine.
+pub(crate) fn this_machine(choice: LevelChoice) -> Result<Topology, TopologyError> {
+    let hwloc = load(Ok).map_err(TopologyError::Hwloc)?;
+    let (machine, mut limits) = read(&hwloc);
+    let this_machine = hwloc.is_this_system();
+    if this_machine {
+        limits.affinity = crate::pin::affinity_set();
+        limits.quota = crate::sysfs::quota_of_this_process();
+    }
+    assemble(&machine, limits, choice, Source::Hwloc, this_machine)
+}
+
+fn read_bounded(path: &Path) -> Result<String, TopologyError> {
+    let unreadable = |source| TopologyError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut xml = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_XML_BYTES).read_to_string(&mut xml))
+        .map_err(unreadable)?;
+    Ok(xml)
+}
+
+/// Loads a topology from what `source` sets; errors are hwloc's words.
+fn load(
+    source: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, String>,
+) -> Result<Hwloc, String> {
+    // The binding panics on an errno that hwloc does not document, and libxml2 leaves a few of its own.
+    let build = || {
+        let builder = source(TopologyBuilder::new())?;
+        let builder = builder
+            .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+            .map_err(|error| error.to_string())?;
+        builder.build().map_err(|error| error.to_string())
+    };
+    catch_unwind(AssertUnwindSafe(build))
+        .unwrap_or_else(|_| Err("it failed in an unforeseen way".to_owned()))
+}
+
+/// The whole machine, and what hwloc knows to be offline or disallowed.
+fn read(hwloc: &Hwloc) -> (Machine, Limits) {
+    let packages: Vec<_> = hwloc.objects_with_type(ObjectType::Package).collect();
+    let nodes = Nodes::of(hwloc);
+    // Cores in the order of their first PU, each with its PUs; a PU under no core is one itself.
+    let mut cores = BTreeMap::<_, (&TopologyObject, CpuSet)>::new();
+    for pu in hwloc.objects_with_type(ObjectType::PU) {
+        let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
+        let Some(cpu) = os_index(pu).filter(|&cpu| cpu <= MAX_CPU) else {
+            continue;
+        };
+        cores
+            .entry(core.global_persistent_index())
+            .or_insert((core, CpuSet::new()))
+            .1
+            .insert(cpu);
+    }
+    let mut machine = Machine::default();
+    for (core, cpus) in cores.into_values() {
+        let first = *cpus.first().expect("a core is entered with its first cpu");
+        let package = core.first_ancestor_with_type(ObjectType::Package);
+        machine.cores.push(MachineCore {
+            l2: cache_of(core, ObjectType::L2Cache),
+            l3: cache_of(core, ObjectType::L3Cache),
+            die: core
+                .first_ancestor_with_type(ObjectType::Die)
+                .filter(|die| !is_whole(die, package))
+                .map(logical),
+            node: nodes.of_cpu(first),
+            package: package.and_then(os_index).unwrap_or(0),
+            cpus: cpus.into_iter().collect(),
+        });
+    }
+    machine.cores.sort_by_key(|core| core.cpus[0]);
+    machine.pair_ccxs(
+        packages
+            .first()
+            .map_or_else(Processor::default, |package| processor(package)),
+    );
+
+    let online: CpuSet = machine.cpus().collect();
+    let allowed = hwloc.allowed_cpuset();
+    let disallowed = online.iter().any(|&cpu| !allowed.is_set(cpu as usize));
+    let limits = Limits {
+        offline: members(hwloc.complete_cpuset().iter_set())
+            .filter(|cpu| !online.contains(cpu))
+            .collect(),
+        cpuset: disallowed.then(|| {
+            online
+                .iter()
+                .copied()
+                .filter(|&cpu| allowed.is_set(cpu as usize))
+                .collect()
+        }),
+        affinity: None,
+        quota: None,
+    };
+    (machine, limits)
+}
+
+/// The believable members of a set, which may be infinite.
+fn members(set: impl Iterator<Item = impl Into<usize>>) -> impl Iterator<Item = u32> {
+    set.map(Into::into)
+        .take_while(|&index| index <= MAX_CPU as usize)
+        .map(|index| index as u32)
+}
+
+fn os_index(object: &TopologyObject) -> Option<u32> {
+    object
+        .os_index()
+        .and_then(|index| u32::try_from(index).ok())
+}
+
+fn logical(object: &TopologyObject) -> u32 {
+    object.logical_index() as u32
+}
+
+/// Whether a die is all of its package.
+fn is_whole(die: &TopologyObject, package: Option<&TopologyObject>) -> bool {
+    package.is_some_and(|package| die.cpuset() == package.cpuset())
+}
+
+fn cache_of(core: &TopologyObject, kind: ObjectType) -> Option<Cache> {
+    let cache = core.first_ancestor_with_type(kind)?;
+    let bytes = match cache.attributes() {
+        Some(ObjectAttributes::Cache(attributes)) => attributes.size().map_or(0, |size| size.get()),
+        _ => 0,
+    };
+    Some(Cache {
+        key: logical(cache),
+        bytes,
+        os_id: os_index(cache),
+    })
+}
+
+fn processor(package: &TopologyObject) -> Processor {
+    let info = |key: &str| {
+        package
+            .info(key)
+            .and_then(|value| value.to_str().ok())
+            .map(str::trim)
+    };
+    let number = |key| info(key).and_then(|value| value.parse().ok()).unwrap_or(0);
+    let amd = matches!(info("CPUVendor"), Some("AuthenticAMD" | "HygonGenuine"));
+    Processor {
+        amd,
+        family: number("CPUFamilyNumber"),
+        model: number("CPUModelNumber"),
+    }
+}
+
+/// The NUMA nodes by how near they are to a cpu.
+struct Nodes {
+    /// Best first: ordinary memory before high-bandwidth or device memory, few cpus before many.
+    by_preference: Vec<(u32, CpuSet)>,
+}
+
+impl Nodes {
+    fn of(hwloc: &Hwloc) -> Self {
+        let mut nodes: Vec<(bool, usize, u32, CpuSet)> = (hwloc
+            .objects_with_type(ObjectType::NUMANode))
+        .filter_map(|node| {
+            let subtype = node.subtype().and_then(|subtype| subtype.to_str().ok());
+            let special = subtype.is_some_and(|subtype| subtype != "DRAM");
+            let cpus: CpuSet = node
+                .cpuset()
+                .map(|set| members(set.iter_set()).collect())
+                .unwrap_or_default();
+            Some((special, cpus.len(), os_index(node)?, cpus))
+        })
+        .collect();
+        nodes.sort_unstable();
+        Self {
+            by_preference: nodes
+                .into_iter()
+                .map(|(_, _, node, cpus)| (node, cpus))
+                .collect(),
+        }
+    }
+
+    fn of_cpu(&self, cpu: u32) -> u32 {
+        self.by_preference
+            .iter()
+            .find(|(_, cpus)| cpus.contains(&cpu))
+            .map_or(0, |(node, _)| *node)
+    }
+}
+
+/// How many objects the innermost level of a synthetic description has: the product of the counts
+/// (`core:8`, or just `8`), without attributes in parentheses and memory attached in brackets.
+fn synthetic_objects(spec: &str) -> u64 {
+    let mut depth = 0u32;
+    let outside: String = spec
+        .chars()
+        .filter(|c| match c {
+            '(' | '[' => {
+                depth += 1;
+                false
+            }
+            ')' | ']' => {
+                depth = depth.saturating_sub(1);
+                false
+            }
+            _ => depth == 0,
+        })
+        .collect();
+    let count = |word: &str| {
+        word.rsplit(':')
+            .next()
+            .and_then(|digits| digits.parse::<u64>().ok())
+    };
+    outside
+        .split_whitespace()
+        .filter_map(count)
+        .fold(1, u64::saturating_mul)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_synthetic_machine_is_known_before_it_is_built() {
+        assert_eq!(
+            synthetic_objects("package:2 l3:6(size=32MiB) core:8 pu:2"),
+            192
+        );
+        assert_eq!(synthetic_objects("2 [numa(memory=1GB)] 3 4"), 24);
+        assert_eq!(
+            synthetic_objects("core:4294967295 pu:4294967295 pu:4294967295"),
+            u64::MAX
+        );
+    }
+}

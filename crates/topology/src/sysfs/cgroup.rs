@@ -1,0 +1,220 @@
+//! What the control group takes away: its cpuset and its CPU quota, in cgroup v1 and v2.
+//!
+//! The process's own group is found as `cgroups(7)` says: the mount of the controller from
+//! `/proc/self/mountinfo` (in a saved tree `/proc/mounts`), the group's path from `/proc/self/cgroup`
+//! (for the cpuset also `/proc/self/cpuset`). Inside a container the path may be as the host sees it
+//! while the mount shows only the part below the container's own group; then the part that the mount
+//! does not show is cut off.
+//!
+//! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has
+//! already intersected it with those above. Quotas are not intersected by the kernel's files, so the
+//! tightest on the way to the root counts.
+
+use super::tree::Tree;
+use crate::cpuset::CpuSet;
+use crate::error::TopologyError;
+use crate::limits::Quota;
+
+/// The cpus that the group may use, or `None` if there is no cpuset.
+pub(crate) fn cpuset(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
+    for mount in mounts(tree)
+        .iter()
+        .filter(|mount| mount.controls(tree, "cpuset"))
+    {
+        let file = match mount.kind {
+            Kind::V2 => "cpuset.cpus.effective",
+            Kind::V1 if mount.has_option("noprefix") => "cpus",
+            Kind::V1 => "cpuset.cpus",
+            Kind::Cpuset => "cpus",
+        };
+        let own = tree
+            .text("proc/self/cpuset")
+            .map(|path| path.trim().to_owned())
+            .or_else(|| own_group(tree, mount.kind, "cpuset"));
+        for group in mount.groups_upwards(tree, own) {
+            // An empty file is a group whose cpus are not set yet, not one without cpus.
+            if let Some(cpus) = tree
+                .list(&format!("{group}/{file}"))?
+                .filter(|cpus| !cpus.is_empty())
+            {
+                return Ok(Some(cpus));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The tightest CPU quota on the group and those above it. A file that cannot be understood is taken
+/// for no quota.
+pub(crate) fn quota(tree: &Tree) -> Option<Quota> {
+    let mut tightest: Option<Quota> = None;
+    for mount in mounts(tree)
+        .iter()
+        .filter(|mount| mount.kind == Kind::V2 || mount.controls(tree, "cpu"))
+    {
+        for group in mount.groups_upwards(tree, own_group(tree, mount.kind, "cpu")) {
+            let found = match mount.kind {
+                Kind::V2 => quota_v2(&tree.text(&format!("{group}/cpu.max")).unwrap_or_default()),
+                _ => quota_v1(tree, &group),
+            };
+            tightest = match (tightest, found) {
+                (Some(a), Some(b)) => Some(a.tighter(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+    tightest
+}
+
+/// `cpu.max` is `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out.
+fn quota_v2(text: &str) -> Option<Quota> {
+    let mut words = text.split_whitespace();
+    let quota_us = words.next()?.parse().ok()?;
+    let period_us = words
+        .next()
+        .map_or(Ok(100_000), str::parse)
+        .ok()
+        .filter(|&period| period > 0)?;
+    Some(Quota {
+        quota_us,
+        period_us,
+    })
+}
+
+/// A quota of -1 is none, which `number` reads as no number.
+fn quota_v1(tree: &Tree, group: &str) -> Option<Quota> {
+    let quota_us = tree.number(&format!("{group}/cpu.cfs_quota_us"))?;
+    let period_us = tree
+        .number(&format!("{group}/cpu.cfs_period_us"))
+        .filter(|&period| period > 0)?;
+    Some(Quota {
+        quota_us,
+        period_us,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    V1,
+    V2,
+    /// The file system of before control groups; a v1 mount with its file names.
+    Cpuset,
+}
+
+/// A mounted hierarchy of control groups.
+struct Mount {
+    kind: Kind,
+    /// Where it is mounted.
+    point: String,
+    /// Which group of the hierarchy is shown there.
+    shown: String,
+    options: String,
+}
+
+impl Mount {
+    fn has_option(&self, option: &str) -> bool {
+        self.options.split(',').any(|o| o == option)
+    }
+
+    fn controls(&self, tree: &Tree, controller: &str) -> bool {
+        match self.kind {
+            Kind::V1 => self.has_option(controller),
+            Kind::V2 => {
+                let all = tree
+                    .text(&format!("{}/cgroup.controllers", self.point))
+                    .unwrap_or_default();
+                all.split_whitespace().any(|c| c == controller)
+            }
+            Kind::Cpuset => controller == "cpuset",
+        }
+    }
+
+    /// The folders of the group `own` and of all above it up to the mount, the group itself first.
+    fn groups_upwards(&self, tree: &Tree, own: Option<String>) -> Vec<String> {
+        let own = own.unwrap_or_default();
+        let shown = self.shown.trim_end_matches('/');
+        let below = match own.strip_prefix(shown) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+            _ => &own,
+        };
+        // A path that climbs out ("/../other": a group outside the namespace) is not below the mount.
+        let names: Vec<&str> = below.split('/').filter(|name| !name.is_empty()).collect();
+        let names = if names.contains(&"..") {
+            Vec::new()
+        } else {
+            names
+        };
+        let mut groups: Vec<String> = (0..=names.len())
+            .rev()
+            .map(|depth| {
+                format!(
+                    "{}/{}",
+                    self.point.trim_end_matches('/'),
+                    names[..depth].join("/")
+                )
+            })
+            .map(|group| group.trim_end_matches('/').to_owned())
+            .collect();
+        groups.retain(|group| tree.has(group));
+        groups
+    }
+}
+
+/// The mounts of control groups, from `mountinfo` or else from `mounts`.
+fn mounts(tree: &Tree) -> Vec<Mount> {
+    let parse = |kind: &str, point: &str, shown: &str, options: &str| {
+        let kind = match kind {
+            "cgroup2" => Kind::V2,
+            "cgroup" => Kind::V1,
+            "cpuset" => Kind::Cpuset,
+            _ => return None,
+        };
+        Some(Mount {
+            kind,
+            point: unescape(point),
+            shown: unescape(shown),
+            options: options.to_owned(),
+        })
+    };
+    if let Some(text) = tree.text("proc/self/mountinfo") {
+        // id parent major:minor root point options [tags] - type source super-options
+        let line = |line: &str| {
+            let (front, back) = line.split_once(" - ")?;
+            let (front, back): (Vec<_>, Vec<_>) =
+                (front.split(' ').collect(), back.split(' ').collect());
+            parse(back.first()?, front.get(4)?, front.get(3)?, back.get(2)?)
+        };
+        return text.lines().filter_map(line).collect();
+    }
+    let text = tree
+        .text("proc/mounts")
+        .or_else(|| tree.text("proc/self/mounts"))
+        .unwrap_or_default();
+    let line = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        parse(words.get(2)?, words.get(1)?, "/", words.get(3)?)
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The group's path in the hierarchy of a controller: a line `id:controllers:path`, where v2 has the
+/// id 0 and no controllers.
+fn own_group(tree: &Tree, kind: Kind, controller: &str) -> Option<String> {
+    let text = tree.text("proc/self/cgroup")?;
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let ours = match kind {
+            Kind::V2 => controllers.is_empty(),
+            Kind::V1 | Kind::Cpuset => controllers.split(',').any(|c| c == controller),
+        };
+        ours.then(|| path.to_owned())
+    })
+}
+
+/// Undoes the kernel's octal escapes of blanks in mount points.
+fn unescape(text: &str) -> String {
+    text.replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\134", "\\")
+}

@@ -1,0 +1,118 @@
+//! Reading small files below a root, which is `/` or a saved copy of it.
+//!
+//! Every read is bounded in size and opens only regular files, so that no damaged or hostile tree can
+//! make the reader hang or swell.
+
+use crate::cpuset::{self, CpuSet, MAX_CPU};
+use crate::error::{CpuSetError, TopologyError};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// More than the `/proc/cpuinfo` of any machine: 8192 cpus at about 1.5 KiB each.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// The root below which everything is read.
+pub(crate) struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The path of `name` below the root; a leading slash does not leave it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name.trim_start_matches('/'))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// A file's text, or `None` if it is not there or cannot be read.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let path = self.path(name);
+        if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(path)
+            .ok()?
+            .take(MAX_FILE_BYTES)
+            .read_to_end(&mut bytes)
+            .ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A non-negative number; `None` also for the -1 that kernels write for "unknown".
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    /// A size such as `32768K`, in bytes; kernels write kilobytes, with or without the letter.
+    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
+        let text = self.text(name)?;
+        let text = text.trim();
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let shift = match text[digits.len()..].chars().next() {
+            None | Some('K' | 'k') => 10,
+            Some('M' | 'm') => 20,
+            Some('G' | 'g') => 30,
+            Some(_) => return None,
+        };
+        digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Result<Option<CpuSet>, TopologyError> {
+        self.cpus(name, cpuset::parse_list)
+    }
+
+    pub(crate) fn mask(&self, name: &str) -> Result<Option<CpuSet>, TopologyError> {
+        self.cpus(name, cpuset::parse_mask)
+    }
+
+    fn cpus(
+        &self,
+        name: &str,
+        parse: fn(&str) -> Result<CpuSet, CpuSetError>,
+    ) -> Result<Option<CpuSet>, TopologyError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        parse(&text)
+            .map(Some)
+            .map_err(|problem| TopologyError::Garbage {
+                path: self.path(name),
+                problem,
+            })
+    }
+
+    /// The numbers of the entries `<prefix><number>` in a folder, ascending; none if it is not there.
+    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Vec<u32> {
+        let Ok(entries) = self.path(folder).read_dir() else {
+            return Vec::new();
+        };
+        let mut numbers: Vec<u32> = entries
+            .filter_map(|entry| {
+                entry
+                    .ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_prefix(prefix)?
+                    .parse()
+                    .ok()
+            })
+            .filter(|&number| number <= MAX_CPU)
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
