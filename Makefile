@@ -38,7 +38,7 @@ unit: setup ## All tests and doc tests; builds the examples.
 	cargo test --locked --workspace --all-features --doc
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped.
-	RUSTFLAGS="--cfg chiplet_loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
+	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom
 
 doc: setup ## The documentation, without warnings.

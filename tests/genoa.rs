@@ -1,0 +1,182 @@
+//! A made-up machine of 12 domains with 8 cores each, 96 workers on whatever cores there are.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chiplet::index::{FlatTable, Metric};
+use chiplet::{DomainId, Executor, PlannerConfig, Query, Strategy, TableId, Ticket, Topology, Work};
+use common::{Gate, HANG, OpenOnDrop, hold, still};
+
+const DOMAINS: u32 = 12;
+const CORES: u32 = 8;
+
+fn genoa(planner: PlannerConfig) -> chiplet::Builder {
+    Executor::builder().topology(Topology::uniform(DOMAINS, CORES, 32 << 20)).planner(planner)
+}
+
+fn rows(table: usize, count: usize, dim: usize) -> Vec<f32> {
+    (0..count * dim).map(|i| (((i + 31 * table) * 2_654_435_761) % 1_000) as f32 / 1_000.0).collect()
+}
+
+/// Keeps `each` queries of every table outstanding until `rounds` more have been answered for each.
+fn closed_loop(executor: &Executor, tables: &[TableId], each: usize, rounds: usize, query: &Query) {
+    std::thread::scope(|scope| {
+        for part in tables.chunks(4) {
+            scope.spawn(move || {
+                let send = |table| executor.submit(table, query.clone()).unwrap();
+                let mut flying: Vec<(TableId, Ticket<_>)> = (0..each)
+                    .flat_map(|_| part.iter().map(|&table| (table, send(table))))
+                    .collect();
+                for _ in 0..rounds {
+                    flying = flying
+                        .into_iter()
+                        .map(|(table, ticket)| {
+                            assert_eq!(ticket.wait().unwrap().len(), 10);
+                            (table, send(table))
+                        })
+                        .collect();
+                }
+                for (_, ticket) in flying {
+                    ticket.wait().unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
+    let executor = genoa(still()).build().unwrap();
+    assert_eq!(executor.workers().len(), 96);
+    let tables: Vec<TableId> = (0..24)
+        .map(|n| {
+            let table = FlatTable::build(rows(n, 400, 16), 16, Metric::L2).unwrap();
+            executor.add_table(format!("t{n}"), table)
+        })
+        .collect();
+    let homes: BTreeSet<DomainId> = tables
+        .iter()
+        .map(|&table| executor.placement().homes(table).unwrap().main().domain)
+        .collect();
+    assert_eq!(homes.len(), 12, "tables without traffic are spread evenly");
+
+    closed_loop(&executor, &tables, 8, 100, &Query::new(vec![0.5; 16]));
+
+    let snapshot = executor.snapshot();
+    assert_eq!(snapshot.total.done, 24 * 8 * 101);
+    assert_eq!(snapshot.total.done, snapshot.total.accepted);
+    let steals = snapshot.steals;
+    let taken = steals.own + steals.domain + steals.remote;
+    assert!(taken >= snapshot.total.done, "each query is taken from some rung");
+    let share = steals.remote_share().unwrap_or(0.0);
+    assert!(share < 0.10, "{:.1} % of steals crossed domains: {steals:?}", 100.0 * share);
+}
+
+#[test]
+fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
+    let executor = genoa(still()).build().unwrap();
+    let table = executor.add_closure_table("hot", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, CORES as usize, &gate);
+    // The home's eight workers are held. With a cold factor of 2 a ninth waiting task is worth crossing for,
+    // so of twenty the first twelve are served elsewhere, and the last eight wait for a warm core.
+    let tickets: Vec<_> = (0..20).map(|n| executor.spawn(table, move || n)).collect();
+    let mut tickets = tickets.into_iter();
+    for n in 0..12 {
+        let mut ticket = tickets.next().unwrap();
+        assert_eq!(ticket.wait_for(HANG), Some(Ok(n)), "task {n} is served by another domain");
+    }
+    assert_eq!(executor.snapshot().steals.remote, 12);
+    assert_eq!(executor.snapshot().tables[0].counts.queued, 8);
+    gate.open();
+    for (n, ticket) in tickets.enumerate() {
+        assert_eq!(ticket.wait(), Ok(n + 12));
+    }
+    for ticket in held {
+        ticket.wait().unwrap();
+    }
+    let helped = executor.snapshot().domains.iter().filter(|domain| domain.done > 0).count();
+    assert!(helped >= 2);
+}
+
+#[test]
+fn topology_blind_stealing_takes_anything_from_anywhere() {
+    let executor = genoa(still()).strategy(Strategy::GLOBAL_STEAL).build().unwrap();
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 95, &gate);
+    let answers: Vec<_> = (0..192).map(|n| executor.spawn(table, move || n)).collect();
+    for (n, ticket) in answers.into_iter().enumerate() {
+        assert_eq!(ticket.wait(), Ok(n), "the one free worker serves all queues");
+    }
+    gate.open();
+    for ticket in held {
+        ticket.wait().unwrap();
+    }
+    assert!(executor.snapshot().steals.remote > 0);
+}
+
+#[test]
+fn a_table_with_most_of_the_traffic_gets_several_homes() {
+    // The windows of an hour's operation, shrunk to what a test can wait for.
+    let mut planner = PlannerConfig::default();
+    planner.windows.fast = Duration::from_millis(500);
+    planner.windows.slow = Duration::from_millis(3_000);
+    planner.trigger.cooldown = Duration::from_millis(500);
+    let (sender, remaps) = channel();
+    let sender = Mutex::new(sender);
+    let executor = Arc::new(
+        genoa(planner)
+            .on_remap(move |event| drop(sender.lock().unwrap().send(event.clone())))
+            .build()
+            .unwrap(),
+    );
+    let tables: Vec<TableId> =
+        (0..24).map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20)).collect();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let several = std::thread::scope(|scope| {
+        let (executor, tables, stop) = (&executor, &tables, &stop);
+        scope.spawn(move || {
+            // 60 % of all bytes go to table 0, which keeps its home's workers busy; the rest is spread.
+            let mut flying = std::collections::VecDeque::new();
+            for turn in 0_usize.. {
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let hot = turn % 10 < 6;
+                let table = if hot { tables[0] } else { tables[1 + turn % 23] };
+                let task = executor.submit_fn(table, None, move |work: &mut Work| {
+                    work.add_bytes(1 << 20);
+                    std::thread::park_timeout(Duration::from_micros(if hot { 2_000 } else { 100 }));
+                });
+                match task {
+                    Ok(ticket) => flying.push_back(ticket),
+                    Err(_) => drop(flying.pop_front().map(Ticket::wait)),
+                }
+                if flying.len() > 200 {
+                    drop(flying.pop_front().map(Ticket::wait));
+                }
+            }
+        });
+        let mut several = 0;
+        while let Ok(event) = remaps.recv_timeout(HANG) {
+            let hot = event.moves.iter().find(|moved| moved.table == tables[0]);
+            if let Some(moved) = hot.filter(|moved| moved.to.len() >= 3) {
+                several = moved.to.len();
+                break;
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        several
+    });
+    assert!(several >= 3, "60 % of the traffic is seven domains' mean share");
+    let snapshot = executor.snapshot();
+    assert!(snapshot.remaps >= 1);
+    assert!(snapshot.placement.version() > 24);
+}
