@@ -1,14 +1,70 @@
-#![doc = include_str!("../docs/front.md")]
+//! Vector search where the data is already in cache.
+//!
+//! `chiplet` is an executor for HNSW and IVF searches on CPUs with several last-level caches (AMD EPYC: one L3
+//! for each CCD). It keeps each table's queries on the CCD whose L3 holds the table, splits IVF queries over
+//! that CCD's cores, moves tables when traffic shifts, and lets an idle CCD help another only when that costs
+//! less than it saves. On a machine with a single L3 it is a plain thread pool with bounded queues.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use chiplet::index::{FlatTable, Metric};
+//! use chiplet::{Executor, Query, Topology};
+//!
+//! // `Executor::builder().build()` detects the machine; here it is made up, to run anywhere.
+//! let executor = Executor::builder().topology(Topology::uniform(2, 2, 32 << 20)).build()?;
+//! let points = FlatTable::build([0.0, 0.0, 1.0, 0.0, 5.0, 5.0], 2, Metric::L2)?;
+//! let table = executor.add_table("points", points);
+//!
+//! let hits = executor.search(table, Query::new([0.9, 0.1]).top(2)).wait()?;
+//! assert_eq!(hits[0].id, 1);
+//! let sum = executor.spawn(table, || 1 + 1).wait()?; // any closure, routed the same way
+//! assert_eq!(sum, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Ticket`] is a future that any runtime can await; [`Ticket::wait`] blocks a plain thread.
+//!
+//! # Where to look
+//!
+//! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, strategy, bounds.
+//! * [`index`]: tables over hnsw_rs (feature `hnsw`), Faiss (feature `faiss`), and exact search. Your own index
+//!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
+//! * [`topology`]: the machine as a value. [`policy`]: the decisions as pure functions.
+//! * [`docs`]: how it works, and what it does not do.
+//!
+//! # Features
+//!
+//! | feature | gives | needs |
+//! | --- | --- | --- |
+//! | `hwloc` (default) | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.x |
+//! | `hnsw` | [`index::HnswTable`](chiplet_index) over hnsw_rs | nothing |
+//! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
+//!
+//! Features only add. Without default features no C library is needed.
 
 pub use chiplet_executor::{
     BuildError, Builder, Counts, DomainSnapshot, Error, Executor, Home, Homes, Latencies, Neighbor,
-    Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates, Refused, RemapEvent, RemapReason,
-    SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals,
-    Strategy, SubmitError, Table, TableId, TableMove, TableSnapshot, Ticket, Work, WorkerInfo,
-    merge_nearest,
+    Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates, Refused, RemapEvent,
+    RemapReason, SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable,
+    StealConfig, Steals, Strategy, SubmitError, Table, TableId, TableMove, TableSnapshot, Ticket,
+    Work, WorkerInfo, merge_nearest,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy as policy;
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+
+/// The project's documents.
+pub mod docs {
+    #[doc = include_str!("../docs/design.md")]
+    pub mod design {}
+    #[doc = include_str!("../docs/limitations.md")]
+    pub mod limitations {}
+}
+
+/// Runs the README's code as tests.
+#[cfg(all(doctest, feature = "hnsw"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

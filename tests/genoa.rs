@@ -8,18 +8,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{DomainId, Executor, PlannerConfig, Query, Strategy, TableId, Ticket, Topology, Work};
+use chiplet::{
+    DomainId, Executor, PlannerConfig, Query, Strategy, TableId, Ticket, Topology, Work,
+};
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
 const DOMAINS: u32 = 12;
 const CORES: u32 = 8;
 
 fn genoa(planner: PlannerConfig) -> chiplet::Builder {
-    Executor::builder().topology(Topology::uniform(DOMAINS, CORES, 32 << 20)).planner(planner)
+    Executor::builder()
+        .topology(Topology::uniform(DOMAINS, CORES, 32 << 20))
+        .planner(planner)
 }
 
 fn rows(table: usize, count: usize, dim: usize) -> Vec<f32> {
-    (0..count * dim).map(|i| (((i + 31 * table) * 2_654_435_761) % 1_000) as f32 / 1_000.0).collect()
+    (0..count * dim)
+        .map(|i| (((i + 31 * table) * 2_654_435_761) % 1_000) as f32 / 1_000.0)
+        .collect()
 }
 
 /// Keeps `each` queries of every table outstanding until `rounds` more have been answered for each.
@@ -71,9 +77,16 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
     assert_eq!(snapshot.total.done, snapshot.total.accepted);
     let steals = snapshot.steals;
     let taken = steals.own + steals.domain + steals.remote;
-    assert!(taken >= snapshot.total.done, "each query is taken from some rung");
+    assert!(
+        taken >= snapshot.total.done,
+        "each query is taken from some rung"
+    );
     let share = steals.remote_share().unwrap_or(0.0);
-    assert!(share < 0.10, "{:.1} % of steals crossed domains: {steals:?}", 100.0 * share);
+    assert!(
+        share < 0.10,
+        "{:.1} % of steals crossed domains: {steals:?}",
+        100.0 * share
+    );
 }
 
 #[test]
@@ -89,7 +102,11 @@ fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
     let mut tickets = tickets.into_iter();
     for n in 0..12 {
         let mut ticket = tickets.next().unwrap();
-        assert_eq!(ticket.wait_for(HANG), Some(Ok(n)), "task {n} is served by another domain");
+        assert_eq!(
+            ticket.wait_for(HANG),
+            Some(Ok(n)),
+            "task {n} is served by another domain"
+        );
     }
     assert_eq!(executor.snapshot().steals.remote, 12);
     assert_eq!(executor.snapshot().tables[0].counts.queued, 8);
@@ -100,20 +117,32 @@ fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
     for ticket in held {
         ticket.wait().unwrap();
     }
-    let helped = executor.snapshot().domains.iter().filter(|domain| domain.done > 0).count();
+    let helped = executor
+        .snapshot()
+        .domains
+        .iter()
+        .filter(|domain| domain.done > 0)
+        .count();
     assert!(helped >= 2);
 }
 
 #[test]
 fn topology_blind_stealing_takes_anything_from_anywhere() {
-    let executor = genoa(still()).strategy(Strategy::GLOBAL_STEAL).build().unwrap();
+    let executor = genoa(still())
+        .strategy(Strategy::GLOBAL_STEAL)
+        .build()
+        .unwrap();
     let table = executor.add_closure_table("t", 1);
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 95, &gate);
     let answers: Vec<_> = (0..192).map(|n| executor.spawn(table, move || n)).collect();
     for (n, ticket) in answers.into_iter().enumerate() {
-        assert_eq!(ticket.wait(), Ok(n), "the one free worker serves all queues");
+        assert_eq!(
+            ticket.wait(),
+            Ok(n),
+            "the one free worker serves all queues"
+        );
     }
     gate.open();
     for ticket in held {
@@ -137,8 +166,9 @@ fn a_table_with_most_of_the_traffic_gets_several_homes() {
             .build()
             .unwrap(),
     );
-    let tables: Vec<TableId> =
-        (0..24).map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20)).collect();
+    let tables: Vec<TableId> = (0..24)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20))
+        .collect();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let several = std::thread::scope(|scope| {
         let (executor, tables, stop) = (&executor, &tables, &stop);
@@ -150,7 +180,11 @@ fn a_table_with_most_of_the_traffic_gets_several_homes() {
                     break;
                 }
                 let hot = turn % 10 < 6;
-                let table = if hot { tables[0] } else { tables[1 + turn % 23] };
+                let table = if hot {
+                    tables[0]
+                } else {
+                    tables[1 + turn % 23]
+                };
                 let task = executor.submit_fn(table, None, move |work: &mut Work| {
                     work.add_bytes(1 << 20);
                     std::thread::park_timeout(Duration::from_micros(if hot { 2_000 } else { 100 }));
@@ -175,7 +209,10 @@ fn a_table_with_most_of_the_traffic_gets_several_homes() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         several
     });
-    assert!(several >= 3, "60 % of the traffic is seven domains' mean share");
+    assert!(
+        several >= 3,
+        "60 % of the traffic is seven domains' mean share"
+    );
     let snapshot = executor.snapshot();
     assert!(snapshot.remaps >= 1);
     assert!(snapshot.placement.version() > 24);

@@ -26,7 +26,10 @@ fn a_dropped_ticket_cancels_what_has_not_started() {
     executor.spawn(table, || ()).wait().unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     let counts = executor.snapshot().tables[0].counts;
-    assert_eq!((counts.done, counts.cancelled, counts.queued, counts.running), (2, 1, 0, 0));
+    assert_eq!(
+        (counts.done, counts.cancelled, counts.queued, counts.running),
+        (2, 1, 0, 0)
+    );
 }
 
 #[test]
@@ -34,7 +37,9 @@ fn a_detached_ticket_lets_its_task_run() {
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);
     let (sent, received) = std::sync::mpsc::channel();
-    executor.spawn(table, move || sent.send(7).unwrap()).detach();
+    executor
+        .spawn(table, move || sent.send(7).unwrap())
+        .detach();
     assert_eq!(received.recv_timeout(HANG), Ok(7));
 }
 
@@ -43,7 +48,9 @@ fn a_passed_deadline_ends_a_task_unrun() {
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);
     let past = Some(Instant::now());
-    let ticket = executor.submit_fn(table, past, |_| panic!("must not run")).unwrap();
+    let ticket = executor
+        .submit_fn(table, past, |_| panic!("must not run"))
+        .unwrap();
     assert_eq!(ticket.wait().map(|()| ()), Err(Error::Expired));
     assert_eq!(executor.snapshot().total.expired, 1);
 }
@@ -68,20 +75,43 @@ fn over_the_bound_submit_says_overloaded_at_once_and_hands_the_closure_back() {
     assert_eq!(refused.reason, SubmitError::TableOverloaded { limit: 3 });
     let code = refused.input;
     let other = executor.spawn(quiet, || 5);
-    assert_eq!(other.refusal(), None, "a noisy table leaves room for its neighbour");
+    assert_eq!(
+        other.refusal(),
+        None,
+        "a noisy table leaves room for its neighbour"
+    );
     let full = executor.spawn(quiet, || 6);
-    assert_eq!(full.refusal(), Some(SubmitError::Overloaded { domain: 0, limit: 4 }));
-    assert_eq!(full.wait(), Err(Error::Refused(SubmitError::Overloaded { domain: 0, limit: 4 })));
+    assert_eq!(
+        full.refusal(),
+        Some(SubmitError::Overloaded {
+            domain: 0,
+            limit: 4
+        })
+    );
+    assert_eq!(
+        full.wait(),
+        Err(Error::Refused(SubmitError::Overloaded {
+            domain: 0,
+            limit: 4
+        }))
+    );
 
     gate.open();
     for ticket in held {
         ticket.wait().unwrap();
     }
-    let answers: Vec<i32> = queued.into_iter().map(|ticket| ticket.wait().unwrap()).collect();
+    let answers: Vec<i32> = queued
+        .into_iter()
+        .map(|ticket| ticket.wait().unwrap())
+        .collect();
     assert_eq!(answers, [0, 1, 2]);
     assert_eq!(other.wait(), Ok(5));
     let again = executor.submit_fn(noisy, None, code).unwrap();
-    assert_eq!(again.wait(), Ok(99), "the closure that came back still runs");
+    assert_eq!(
+        again.wait(),
+        Ok(99),
+        "the closure that came back still runs"
+    );
     let snapshot = executor.snapshot();
     assert_eq!(snapshot.total.shed, 2);
     assert_eq!(snapshot.total.accepted, snapshot.total.done);
@@ -101,17 +131,26 @@ fn cancelled_and_expired_tasks_make_room_in_a_full_queue() {
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     drop(executor.spawn(table, || ()));
-    let expired = executor.submit_fn(table, Some(Instant::now()), |_| ()).unwrap();
+    let expired = executor
+        .submit_fn(table, Some(Instant::now()), |_| ())
+        .unwrap();
     let accepted = executor.spawn(table, || 1);
     assert_eq!(accepted.refusal(), None);
-    assert_eq!(expired.wait(), Err(Error::Expired), "it ends without a worker");
+    assert_eq!(
+        expired.wait(),
+        Err(Error::Expired),
+        "it ends without a worker"
+    );
     gate.open();
     for ticket in held {
         ticket.wait().unwrap();
     }
     assert_eq!(accepted.wait(), Ok(1));
     let total = executor.snapshot().total;
-    assert_eq!((total.accepted, total.done, total.cancelled, total.expired), (4, 2, 1, 1));
+    assert_eq!(
+        (total.accepted, total.done, total.cancelled, total.expired),
+        (4, 2, 1, 1)
+    );
 }
 
 #[test]
@@ -167,7 +206,10 @@ fn waiting_for_the_own_executor_inside_a_task_is_refused() {
     let executor = Arc::new(executor(1, 1));
     let table = executor.add_closure_table("t", 1);
     let inner = Arc::clone(&executor);
-    let outcome = executor.spawn(table, move || inner.spawn(table, || 1).wait()).wait().unwrap();
+    let outcome = executor
+        .spawn(table, move || inner.spawn(table, || 1).wait())
+        .wait()
+        .unwrap();
     assert_eq!(outcome, Err(Error::WouldDeadlock));
 }
 
@@ -190,9 +232,15 @@ fn removing_a_table_answers_what_was_accepted_and_refuses_the_rest() {
     assert_eq!(queued.wait(), Ok(11));
     let successor = executor.add_closure_table("next", 1);
     assert_ne!(successor, table, "a reused slot has a new id");
-    assert_eq!(executor.spawn(table, || 0).refusal(), Some(SubmitError::UnknownTable));
+    assert_eq!(
+        executor.spawn(table, || 0).refusal(),
+        Some(SubmitError::UnknownTable)
+    );
     let snapshot = executor.snapshot();
-    assert_eq!(snapshot.total.done, 2, "a removed table still counts in the totals");
+    assert_eq!(
+        snapshot.total.done, 2,
+        "a removed table still counts in the totals"
+    );
     assert_eq!(snapshot.tables.len(), 1);
 }
 
@@ -214,7 +262,10 @@ fn a_drain_answers_a_full_queue() {
     for (n, ticket) in queued.into_iter().enumerate() {
         assert_eq!(ticket.wait(), Ok(n));
     }
-    assert_eq!(executor.spawn(table, || ()).refusal(), Some(SubmitError::ShuttingDown));
+    assert_eq!(
+        executor.spawn(table, || ()).refusal(),
+        Some(SubmitError::ShuttingDown)
+    );
 }
 
 #[test]
@@ -231,7 +282,10 @@ fn an_abandoning_shutdown_ends_the_queue_and_waits_no_longer_than_its_bound() {
         assert_eq!(ticket.wait(), Err(Error::ShutDown));
     }
     gate.open();
-    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()), "what runs, finishes");
+    assert!(
+        held.into_iter().all(|ticket| ticket.wait().is_ok()),
+        "what runs, finishes"
+    );
     let total = executor.snapshot().total;
     assert_eq!((total.accepted, total.done, total.cancelled), (101, 1, 100));
 }
@@ -266,7 +320,9 @@ fn the_last_reference_may_be_dropped_inside_a_task() {
         .detach();
     drop(executor);
     gate.open();
-    received.recv_timeout(HANG).expect("the drop inside the task returns");
+    received
+        .recv_timeout(HANG)
+        .expect("the drop inside the task returns");
 }
 
 #[test]
@@ -281,7 +337,9 @@ fn a_table_without_an_index_refuses_searches() {
 #[test]
 fn a_snapshot_is_of_one_instant_while_everything_moves() {
     let executor = executor(3, 2);
-    let tables: Vec<_> = (0..6).map(|n| executor.add_closure_table(format!("t{n}"), 1)).collect();
+    let tables: Vec<_> = (0..6)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1))
+        .collect();
     let stop = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for worker in 0..3 {
@@ -306,10 +364,22 @@ fn a_snapshot_is_of_one_instant_while_everything_moves() {
         let mut last = 0;
         while last < 3_000 {
             let snapshot = executor.snapshot();
-            for counts in snapshot.tables.iter().map(|table| table.counts).chain([snapshot.total]) {
-                assert_eq!(counts.accepted, counts.queued + counts.running + counts.ended());
+            for counts in snapshot
+                .tables
+                .iter()
+                .map(|table| table.counts)
+                .chain([snapshot.total])
+            {
+                assert_eq!(
+                    counts.accepted,
+                    counts.queued + counts.running + counts.ended()
+                );
             }
-            let running: u64 = snapshot.tables.iter().map(|table| table.counts.running).sum();
+            let running: u64 = snapshot
+                .tables
+                .iter()
+                .map(|table| table.counts.running)
+                .sum();
             assert!(running <= 6, "{running} tasks on 6 workers");
             let queued: u64 = snapshot.domains.iter().map(|domain| domain.queued).sum();
             assert!(queued <= snapshot.total.queued);

@@ -53,7 +53,11 @@ impl<H: Fn() + Send + Sync + 'static> Table for Lists<H> {
 impl<H: Fn() + Send + Sync + 'static> SplitTable for Lists<H> {
     fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
         query.check(1)?;
-        let probe = |list| Probe { list, distance: list as f32, cost_bytes: 1 << 20 };
+        let probe = |list| Probe {
+            list,
+            distance: list as f32,
+            cost_bytes: 1 << 20,
+        };
         Ok((0..LISTS).map(probe).collect())
     }
 
@@ -68,7 +72,10 @@ impl<H: Fn() + Send + Sync + 'static> SplitTable for Lists<H> {
         let lists = probes[unit].iter().map(|probe| probe.list);
         let mut found: Vec<Neighbor> = lists
             .flat_map(|list| list * PER_LIST..(list + 1) * PER_LIST)
-            .map(|id| Neighbor { id, distance: (value(id) - query.vector()[0]).abs() })
+            .map(|id| Neighbor {
+                id,
+                distance: (value(id) - query.vector()[0]).abs(),
+            })
             .collect();
         work.add_bytes(4 * found.len() as u64);
         found.sort_unstable();
@@ -91,13 +98,18 @@ fn every_strategy_gives_the_unsplit_answer() {
     for strategy in Strategy::ALL {
         let executor = executor(strategy, 2, 3);
         let table = Lists { before_scan: || () };
-        let queries: Vec<Query> =
-            (0..200).map(|n| Query::new([n as f32 / 2.0]).top(1 + n % 30)).collect();
-        let direct: Vec<_> =
-            queries.iter().map(|query| table.search(query, &mut Work::default()).unwrap()).collect();
+        let queries: Vec<Query> = (0..200)
+            .map(|n| Query::new([n as f32 / 2.0]).top(1 + n % 30))
+            .collect();
+        let direct: Vec<_> = queries
+            .iter()
+            .map(|query| table.search(query, &mut Work::default()).unwrap())
+            .collect();
         let id = executor.add_table("lists", table);
-        let tickets: Vec<_> =
-            queries.into_iter().map(|query| executor.submit(id, query).unwrap()).collect();
+        let tickets: Vec<_> = queries
+            .into_iter()
+            .map(|query| executor.submit(id, query).unwrap())
+            .collect();
         for (ticket, direct) in tickets.into_iter().zip(direct) {
             assert_eq!(ticket.wait(), Ok(direct), "{strategy}");
         }
@@ -140,9 +152,14 @@ fn a_deadline_that_passes_between_units_ends_the_query() {
     };
     let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
     let id = executor.add_table("lists", Lists { before_scan });
-    let outcome = executor.search(id, Query::new([3.0]).deadline(deadline)).wait();
+    let outcome = executor
+        .search(id, Query::new([3.0]).deadline(deadline))
+        .wait();
     assert_eq!(outcome, Err(Error::Expired));
-    assert!(scans.load(Ordering::SeqCst) <= 2, "each worker scans at most the unit it had begun");
+    assert!(
+        scans.load(Ordering::SeqCst) <= 2,
+        "each worker scans at most the unit it had begun"
+    );
     assert_eq!(executor.snapshot().total.expired, 1);
 }
 
@@ -176,13 +193,19 @@ fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
 fn a_panic_in_one_unit_fails_its_query_alone() {
     let turn = AtomicUsize::new(0);
     let before_scan = move || {
-        assert!(turn.fetch_add(1, Ordering::SeqCst) != 5, "the sixth scan fails");
+        assert!(
+            turn.fetch_add(1, Ordering::SeqCst) != 5,
+            "the sixth scan fails"
+        );
     };
     let executor = executor(Strategy::GLOBAL_STEAL, 2, 2);
     let id = executor.add_table("lists", Lists { before_scan });
     let first = executor.search(id, Query::new([3.0])).wait();
     assert_eq!(first, Err(Error::Panicked("the sixth scan fails".into())));
-    assert_eq!(executor.search(id, Query::new([3.0])).wait().unwrap().len(), 10);
+    assert_eq!(
+        executor.search(id, Query::new([3.0])).wait().unwrap().len(),
+        10
+    );
     let total = executor.snapshot().total;
     assert_eq!((total.panicked, total.done), (1, 1));
 }
@@ -192,8 +215,17 @@ fn what_the_table_refuses_is_the_tickets_error() {
     let executor = executor(Strategy::default(), 1, 1);
     let id = executor.add_table("lists", Lists { before_scan: || () });
     let outcome = executor.search(id, Query::new([1.0, 2.0])).wait();
-    assert_eq!(outcome, Err(Error::Search(SearchError::WrongDimension { expected: 1, got: 2 })));
-    assert_eq!(executor.search(id, Query::new([1.0]).top(0)).wait(), Err(SearchError::ZeroTop.into()));
+    assert_eq!(
+        outcome,
+        Err(Error::Search(SearchError::WrongDimension {
+            expected: 1,
+            got: 2
+        }))
+    );
+    assert_eq!(
+        executor.search(id, Query::new([1.0]).top(0)).wait(),
+        Err(SearchError::ZeroTop.into())
+    );
 }
 
 #[test]
@@ -203,7 +235,10 @@ fn a_minimum_unit_above_the_query_keeps_it_whole() {
     let before_scan = move || {
         counted.fetch_add(1, Ordering::SeqCst);
     };
-    let split = SplitConfig { min_unit_bytes: 1 << 40, ..SplitConfig::default() };
+    let split = SplitConfig {
+        min_unit_bytes: 1 << 40,
+        ..SplitConfig::default()
+    };
     let executor = Executor::builder()
         .topology(Topology::uniform(1, 4, 0))
         .split(split)

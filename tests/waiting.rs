@@ -10,7 +10,10 @@ use common::{Gate, HANG, OpenOnDrop, executor, hold};
 
 #[test]
 fn tokio_awaits_tickets_on_many_tasks_at_once() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
     let executor = Arc::new(executor(2, 2));
     let table = executor.add_closure_table("t", 1);
     let sum: u64 = runtime.block_on(async {
@@ -31,8 +34,11 @@ fn tokio_awaits_tickets_on_many_tasks_at_once() {
 
 #[test]
 fn a_tokio_timeout_drops_the_ticket_and_so_cancels_the_task() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);
     let gate = Gate::default();
@@ -41,7 +47,9 @@ fn a_tokio_timeout_drops_the_ticket_and_so_cancels_the_task() {
     // The paused clock jumps to the timeout as soon as nothing else can happen.
     let outcome = runtime.block_on(async {
         let ticket = executor.spawn(table, || panic!("must not run"));
-        tokio::time::timeout(Duration::from_secs(3), ticket).await.map(|_| ())
+        tokio::time::timeout(Duration::from_secs(3), ticket)
+            .await
+            .map(|_| ())
     });
     assert!(outcome.is_err());
     gate.open();
@@ -76,14 +84,19 @@ fn a_task_of_another_executor_may_wait() {
     let front = outer.add_closure_table("front", 1);
     let back = inner.add_closure_table("back", 1);
     let searcher = Arc::clone(&inner);
-    let answer = outer.spawn(front, move || searcher.spawn(back, || 21).wait().map(|n| 2 * n));
+    let answer = outer.spawn(front, move || {
+        searcher.spawn(back, || 21).wait().map(|n| 2 * n)
+    });
     assert_eq!(answer.wait(), Ok(Ok(42)));
 }
 
 #[test]
 fn a_ticket_wakes_only_the_last_task_that_polled_it() {
     // Moving a ticket between tasks: the second must be woken though the first polled before.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);
     let gate = Gate::default();

@@ -65,7 +65,9 @@ pub fn hold(executor: &Executor, table: TableId, count: usize, gate: &Gate) -> V
         })
         .collect();
     for _ in 0..count {
-        arrivals.recv_timeout(HANG).expect("a worker takes each held task");
+        arrivals
+            .recv_timeout(HANG)
+            .expect("a worker takes each held task");
     }
     tickets
 }

@@ -133,8 +133,10 @@ impl Balancer {
     pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Rates) -> R) -> R {
         let control = self.control.lock();
         let now = self.began.elapsed();
-        let view =
-            View { placement: control.planner.placement(), remaps: control.remaps };
+        let view = View {
+            placement: control.planner.placement(),
+            remaps: control.remaps,
+        };
         with(view, &|table| control.planner.traffic(table, now))
     }
 
@@ -173,7 +175,9 @@ impl Balancer {
 impl Control {
     fn tick(&mut self, shared: &Shared, now: Duration) -> Option<RemapEvent> {
         let planner = &mut self.planner;
-        let pages = shared.ledger.drain_traffic(|table, bytes| planner.record(table, now, bytes));
+        let pages = shared
+            .ledger
+            .drain_traffic(|table, bytes| planner.record(table, now, bytes));
         let capacities = self.measure(shared, &pages);
         self.retire(shared);
         let remap = self.planner.tick(now, &capacities)?;
@@ -181,12 +185,25 @@ impl Control {
         let mut moves = Vec::with_capacity(remap.moves.len());
         for moved in remap.moves {
             // A table being added or removed just now is no move.
-            let Some(entry) = shared.registry.find(moved.table) else { continue };
-            let (Some(from), Some(to)) = (moved.from, moved.to) else { continue };
+            let Some(entry) = shared.registry.find(moved.table) else {
+                continue;
+            };
+            let (Some(from), Some(to)) = (moved.from, moved.to) else {
+                continue;
+            };
             entry.homes.store(to.clone());
-            moves.push(TableMove { table: moved.table, name: Arc::clone(&entry.name), from, to });
+            moves.push(TableMove {
+                table: moved.table,
+                name: Arc::clone(&entry.name),
+                from,
+                to,
+            });
         }
-        Some(RemapEvent { version: remap.placement.version(), reason: remap.reason, moves })
+        Some(RemapEvent {
+            version: remap.placement.version(),
+            reason: remap.reason,
+            moves,
+        })
     }
 
     /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
@@ -207,7 +224,11 @@ impl Control {
             speed.add(bytes, seconds);
         }
         // The planner knows only the domains that have workers, in the same order.
-        let domains = self.speed.iter().zip(workers).filter(|&(_, workers)| workers > 0);
+        let domains = self
+            .speed
+            .iter()
+            .zip(workers)
+            .filter(|&(_, workers)| workers > 0);
         domains
             .map(|(speed, workers)| speed.per_worker().map(|each| each * workers as f64))
             .collect()

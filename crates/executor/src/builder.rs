@@ -6,8 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use chiplet_policy::{
-    DomainSpec, Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig,
-    Strategy,
+    DomainSpec, Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy,
 };
 use chiplet_topology::pin::{self, Pin};
 use chiplet_topology::{DomainId, LevelChoice, Topology};
@@ -190,13 +189,20 @@ impl Builder {
             }
         }
         let plan = cores::choose(&topology, self.reserve, self.max_workers)?;
-        let largest = plan.iter().map(|domain| domain.cores.len()).max().unwrap_or(1);
+        let largest = plan
+            .iter()
+            .map(|domain| domain.cores.len())
+            .max()
+            .unwrap_or(1);
         let grouped = match self.strategy.routing {
             Routing::Home => largest,
             Routing::Rotate => 1,
         };
         let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * grouped);
-        let table_limit = self.table_limit.unwrap_or((queue_limit * 3 / 4).max(1)).min(queue_limit);
+        let table_limit = self
+            .table_limit
+            .unwrap_or((queue_limit * 3 / 4).max(1))
+            .min(queue_limit);
         let rules = Rules {
             stealing: self.strategy.stealing,
             units_anywhere: self.strategy.splitting == Splitting::AllCores,
@@ -237,8 +243,15 @@ impl Builder {
             topology: Arc::new(topology),
         }));
 
-        let pin = if shared.topology.is_this_machine() { self.pin } else { Pin::None };
-        let places: Vec<Place> = plan.iter().flat_map(|domain| Place::of(domain, pin)).collect();
+        let pin = if shared.topology.is_this_machine() {
+            self.pin
+        } else {
+            Pin::None
+        };
+        let places: Vec<Place> = plan
+            .iter()
+            .flat_map(|domain| Place::of(domain, pin))
+            .collect();
         let (report, reports) = mpsc::channel();
         let mut threads = Vec::with_capacity(places.len() + 1);
         for (place, local) in places.into_iter().zip(locals) {
@@ -268,7 +281,9 @@ impl Builder {
 
         let name = format!("{}-balance", self.name);
         let balancing = Arc::clone(&shared);
-        let balancer = thread::Builder::new().name(name.clone()).spawn(move || Balancer::run(&balancing));
+        let balancer = thread::Builder::new()
+            .name(name.clone())
+            .spawn(move || Balancer::run(&balancing));
         match balancer {
             Ok(balancer) => Ok(Executor::new(shared, workers, threads, balancer)),
             Err(source) => {
@@ -308,7 +323,10 @@ fn groups(topology: &Topology, plan: &[DomainCores], routing: Routing) -> Vec<Gr
         // Beginning after oneself spreads helpers instead of sending all of them to group 0.
         let count = domains.len();
         others.sort_by_key(|&other| {
-            (topology.distance(own, domains[other]), (other + count - group) % count)
+            (
+                topology.distance(own, domains[other]),
+                (other + count - group) % count,
+            )
         });
         spec.nearest = others;
     }
@@ -328,7 +346,11 @@ impl Place {
             Pin::Core => core.cpus.clone(),
             Pin::None => Vec::new(),
         });
-        each.map(|cpus| Place { domain: domain.id, cpus }).collect()
+        each.map(|cpus| Place {
+            domain: domain.id,
+            cpus,
+        })
+        .collect()
     }
 
     /// Ties the calling thread and says what came of it.

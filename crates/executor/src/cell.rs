@@ -45,7 +45,11 @@ pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
 
 impl<T> Cell<T> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Inner { state: State::Queued, waker: None, unwanted: false }))
+        Self(Mutex::new(Inner {
+            state: State::Queued,
+            waker: None,
+            unwanted: false,
+        }))
     }
 
     /// Claims the task for running, or says how it ended in the queue.
@@ -70,7 +74,11 @@ impl<T> Cell<T> {
                 State::Queued => {
                     let result = Err(error);
                     let end = end_of(&result);
-                    inner.state = if inner.unwanted { State::Over(end) } else { State::Ended(result) };
+                    inner.state = if inner.unwanted {
+                        State::Over(end)
+                    } else {
+                        State::Ended(result)
+                    };
                     (end, inner.waker.take())
                 }
                 State::Running => return None,
@@ -86,7 +94,10 @@ impl<T> Cell<T> {
     pub(crate) fn end(&self, result: Result<T, Error>) {
         let (unwanted, waker) = {
             let mut inner = self.0.lock();
-            debug_assert!(matches!(inner.state, State::Running), "only a running task ends this way");
+            debug_assert!(
+                matches!(inner.state, State::Running),
+                "only a running task ends this way"
+            );
             if inner.unwanted {
                 inner.state = State::Over(end_of(&result));
                 (Some(result), None)
@@ -148,7 +159,11 @@ impl<T> Cell<T> {
             }
             State::Over(_) => panic!("a ticket was polled after it had given its answer"),
             State::Queued | State::Running => {
-                if !inner.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                if !inner
+                    .waker
+                    .as_ref()
+                    .is_some_and(|known| known.will_wake(waker))
+                {
                     replaced = inner.waker.replace(waker.clone());
                 }
                 Poll::Pending

@@ -25,21 +25,35 @@ pub(crate) fn choose(
     let mut plan: Vec<DomainCores> = topology
         .domains()
         .iter()
-        .map(|domain| DomainCores { id: domain.id, cores: domain.cores.clone(), cpus: Vec::new() })
+        .map(|domain| DomainCores {
+            id: domain.id,
+            cores: domain.cores.clone(),
+            cpus: Vec::new(),
+        })
         .collect();
     let count = |plan: &[DomainCores]| plan.iter().map(|domain| domain.cores.len()).sum::<usize>();
     let cores = count(&plan);
     if reserve >= cores {
-        return Err(BuildError::NoCores { cores, reserved: reserve });
+        return Err(BuildError::NoCores {
+            cores,
+            reserved: reserve,
+        });
     }
     for _ in 0..reserve {
         drop_one(&mut plan);
     }
     for domain in &mut plan {
-        domain.cpus = domain.cores.iter().flat_map(|core| core.cpus.iter().copied()).collect();
+        domain.cpus = domain
+            .cores
+            .iter()
+            .flat_map(|core| core.cpus.iter().copied())
+            .collect();
         domain.cpus.sort_unstable();
     }
-    let limit = topology.worker_limit().min(max_workers.unwrap_or(usize::MAX)).max(1);
+    let limit = topology
+        .worker_limit()
+        .min(max_workers.unwrap_or(usize::MAX))
+        .max(1);
     while count(&plan) > limit {
         drop_one(&mut plan);
     }
@@ -48,7 +62,10 @@ pub(crate) fn choose(
 }
 
 fn drop_one(plan: &mut [DomainCores]) {
-    if let Some(largest) = plan.iter_mut().max_by_key(|domain| (domain.cores.len(), domain.id)) {
+    if let Some(largest) = plan
+        .iter_mut()
+        .max_by_key(|domain| (domain.cores.len(), domain.id))
+    {
         largest.cores.pop();
     }
 }

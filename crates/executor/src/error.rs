@@ -42,7 +42,9 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum SubmitError {
     /// The home domain's queue is full. Shed the request or retry after a pause.
-    #[error("overloaded: the queue of domain {domain} holds its limit of {limit} tasks; retry later")]
+    #[error(
+        "overloaded: the queue of domain {domain} holds its limit of {limit} tasks; retry later"
+    )]
     Overloaded {
         /// The domain whose queue is full.
         domain: u32,
@@ -76,7 +78,9 @@ pub struct Refused<T> {
 
 impl<T> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
+        f.debug_struct("Refused")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
     }
 }
 

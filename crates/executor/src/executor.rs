@@ -121,7 +121,8 @@ impl Executor {
     /// Searches `table`. A refused query's ticket resolves to [`Error::Refused`] at once; use
     /// [`Executor::submit`] to see the refusal before waiting and keep the query.
     pub fn search(&self, table: TableId, query: Query) -> Ticket<Vec<Neighbor>> {
-        self.submit(table, query).unwrap_or_else(|refused| Ticket::refused(refused.reason))
+        self.submit(table, query)
+            .unwrap_or_else(|refused| Ticket::refused(refused.reason))
     }
 
     /// Searches `table`, or says at once why not and hands the query back.
@@ -129,21 +130,41 @@ impl Executor {
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down. The query itself is checked by
     /// the table; what it finds wrong is the ticket's [`Error::Search`].
-    pub fn submit(&self, table: TableId, query: Query) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
+    pub fn submit(
+        &self,
+        table: TableId,
+        query: Query,
+    ) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
         let entry = match self.find(table) {
             Ok(entry) if entry.table.is_some() => entry,
-            Ok(_) => return Err(Refused { reason: SubmitError::NotSearchable, input: query }),
-            Err(reason) => return Err(Refused { reason, input: query }),
+            Ok(_) => {
+                return Err(Refused {
+                    reason: SubmitError::NotSearchable,
+                    input: query,
+                });
+            }
+            Err(reason) => {
+                return Err(Refused {
+                    reason,
+                    input: query,
+                });
+            }
         };
         let header = self.header(entry, query.expires());
         let task = Arc::new(SearchTask::new(header, query));
-        match self.shared.admit(&task.header.entry, Arc::clone(&task) as _) {
+        match self
+            .shared
+            .admit(&task.header.entry, Arc::clone(&task) as _)
+        {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
                 // Refused tasks are in no queue, so this is the only reference; the copy is for the compiler.
-                let query = Arc::try_unwrap(task)
-                    .map_or_else(|task| task.query.clone(), |task| task.query);
-                Err(Refused { reason, input: query })
+                let query =
+                    Arc::try_unwrap(task).map_or_else(|task| task.query.clone(), |task| task.query);
+                Err(Refused {
+                    reason,
+                    input: query,
+                })
             }
         }
     }
@@ -176,10 +197,18 @@ impl Executor {
     {
         let entry = match self.find(table) {
             Ok(entry) => entry,
-            Err(reason) => return Err(Refused { reason, input: code }),
+            Err(reason) => {
+                return Err(Refused {
+                    reason,
+                    input: code,
+                });
+            }
         };
         let task = Arc::new(ClosureTask::new(self.header(entry, deadline), code));
-        match self.shared.admit(&task.header.entry, Arc::clone(&task) as _) {
+        match self
+            .shared
+            .admit(&task.header.entry, Arc::clone(&task) as _)
+        {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => match task.code.lock().take() {
                 Some(input) => Err(Refused { reason, input }),
@@ -189,11 +218,19 @@ impl Executor {
     }
 
     fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
-        self.shared.registry.find(table).ok_or(SubmitError::UnknownTable)
+        self.shared
+            .registry
+            .find(table)
+            .ok_or(SubmitError::UnknownTable)
     }
 
     fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
-        Header { executor: self.shared.id, entry, accepted: Instant::now(), expires }
+        Header {
+            executor: self.shared.id,
+            entry,
+            accepted: Instant::now(),
+            expires,
+        }
     }
 
     /// All counters at one instant.
@@ -223,7 +260,9 @@ impl Executor {
         let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
         let now = Instant::now();
         // Too long for the clock means "as long as it takes", which a year stands for.
-        let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_secs(31_536_000));
+        let deadline = now
+            .checked_add(patience)
+            .unwrap_or(now + Duration::from_secs(31_536_000));
         self.shared.hub.close();
         self.shared.balancer.stop();
         let inside = current::executor() == Some(self.shared.id);
@@ -247,9 +286,15 @@ impl Executor {
                 let _ = thread.join();
             }
         } else if !inside {
-            tracing::warn!(workers = left, "workers were still inside a task when shutdown gave up waiting");
+            tracing::warn!(
+                workers = left,
+                "workers were still inside a task when shutdown gave up waiting"
+            );
         }
-        ShutdownReport { abandoned, still_running: left }
+        ShutdownReport {
+            abandoned,
+            still_running: left,
+        }
     }
 }
 

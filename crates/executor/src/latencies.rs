@@ -24,7 +24,8 @@ impl Latencies {
     }
 
     pub(crate) fn record(&mut self, time: Duration) {
-        self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2));
+        self.0
+            .saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2));
     }
 
     pub(crate) fn absorb(&mut self, other: &Latencies) {

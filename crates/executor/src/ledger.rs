@@ -50,7 +50,11 @@ impl Ledger {
             busy: Duration::ZERO,
             traffic: FxHashMap::default(),
         };
-        Self { pages: (0..workers).map(|_| CachePadded::new(Mutex::new(page()))).collect() }
+        Self {
+            pages: (0..workers)
+                .map(|_| CachePadded::new(Mutex::new(page())))
+                .collect(),
+        }
     }
 
     pub(crate) fn page(&self, worker: usize) -> &Mutex<Page> {
@@ -61,7 +65,10 @@ impl Ledger {
     pub(crate) fn freeze<R>(&self, also: impl FnOnce() -> R) -> (Vec<Page>, R) {
         let guards: Vec<_> = self.pages.iter().map(|page| page.lock()).collect();
         let result = also();
-        (guards.iter().map(|guard| (**guard).clone()).collect(), result)
+        (
+            guards.iter().map(|guard| (**guard).clone()).collect(),
+            result,
+        )
     }
 
     /// The traffic since the last call, and the time each worker has been busy in all.
@@ -114,7 +121,13 @@ impl Page {
         served.count(end);
     }
 
-    pub(crate) fn ended(&mut self, entry: &TableEntry, end: End, wait: Duration, service: Duration) {
+    pub(crate) fn ended(
+        &mut self,
+        entry: &TableEntry,
+        end: End,
+        wait: Duration,
+        service: Duration,
+    ) {
         self.tables.entry(entry.id).or_default().count(end);
         self.wait.record(wait);
         self.service.record(service);

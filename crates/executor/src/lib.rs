@@ -26,7 +26,8 @@ mod worker;
 pub use balance::{RemapEvent, TableMove};
 pub use builder::{Builder, QUEUE_PER_WORKER, WorkerInfo};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy, TableId,
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy,
+    TableId,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};

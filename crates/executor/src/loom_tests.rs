@@ -37,7 +37,11 @@ fn loom_a_result_is_seen_or_its_waker_is_called() {
         match first {
             Poll::Ready(result) => assert_eq!(result, Ok(7)),
             Poll::Pending => {
-                assert_eq!(wakes.0.load(Ordering::Acquire), 1, "a pending poll is followed by one wake");
+                assert_eq!(
+                    wakes.0.load(Ordering::Acquire),
+                    1,
+                    "a pending poll is followed by one wake"
+                );
                 assert_eq!(cell.poll(&waker), Poll::Ready(Ok(7)));
             }
         }
@@ -75,6 +79,10 @@ fn loom_expiry_and_cancellation_agree_on_one_end() {
         };
         cell.abandon(true);
         let reaped = reaper.join().unwrap();
-        assert_eq!(reaped, cell.begin().err(), "whoever asks later hears the same end");
+        assert_eq!(
+            reaped,
+            cell.begin().err(),
+            "whoever asks later hears the same end"
+        );
     });
 }

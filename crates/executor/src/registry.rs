@@ -33,14 +33,21 @@ impl TableEntry {
     /// The home for the next task: homes take turns in proportion to their weights.
     pub(crate) fn next_home(&self) -> DomainId {
         let homes = self.homes.load();
-        let turn = if homes.len() == 1 { 0 } else { self.turn.fetch_add(1, Ordering::Relaxed) };
+        let turn = if homes.len() == 1 {
+            0
+        } else {
+            self.turn.fetch_add(1, Ordering::Relaxed)
+        };
         homes.pick(turn)
     }
 
     pub(crate) fn record(&self, wait: Duration, service: Duration) {
         let mut latencies = self.latencies.lock();
         let latencies = latencies.get_or_insert_with(|| {
-            Box::new(TableLatencies { wait: Latencies::coarse(), service: Latencies::coarse() })
+            Box::new(TableLatencies {
+                wait: Latencies::coarse(),
+                service: Latencies::coarse(),
+            })
         });
         latencies.wait.record(wait);
         latencies.service.record(service);
@@ -49,7 +56,10 @@ impl TableEntry {
     pub(crate) fn latencies(&self) -> TableLatencies {
         match &*self.latencies.lock() {
             Some(latencies) => (**latencies).clone(),
-            None => TableLatencies { wait: Latencies::coarse(), service: Latencies::coarse() },
+            None => TableLatencies {
+                wait: Latencies::coarse(),
+                service: Latencies::coarse(),
+            },
         }
     }
 }
@@ -70,7 +80,10 @@ impl Registry {
             return id;
         }
         let slot = self.slots.push(Slot::new(None));
-        TableId { slot: slot as u32, generation: 0 }
+        TableId {
+            slot: slot as u32,
+            generation: 0,
+        }
     }
 
     pub(crate) fn publish(
@@ -93,7 +106,10 @@ impl Registry {
 
     pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableEntry>> {
         let slot = self.slots.get(id.slot as usize)?.load();
-        slot.as_ref().as_ref().filter(|entry| entry.id == id).cloned()
+        slot.as_ref()
+            .as_ref()
+            .filter(|entry| entry.id == id)
+            .cloned()
     }
 
     /// Takes a table out; its entry lives on in the tasks that refer to it.
@@ -102,11 +118,16 @@ impl Registry {
         let mut free = self.free.lock();
         let entry = self.find(id)?;
         self.slots[id.slot as usize].store(None);
-        free.push(TableId { slot: id.slot, generation: id.generation.wrapping_add(1) });
+        free.push(TableId {
+            slot: id.slot,
+            generation: id.generation.wrapping_add(1),
+        });
         Some(entry)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<TableEntry>> + '_ {
-        self.slots.iter().filter_map(|(_, slot)| slot.load().as_ref().clone())
+        self.slots
+            .iter()
+            .filter_map(|(_, slot)| slot.load().as_ref().clone())
     }
 }

@@ -52,7 +52,12 @@ pub(crate) struct Unit {
 
 impl SearchTask {
     pub(crate) fn new(header: Header, query: Query) -> Self {
-        Self { header, query, cell: Cell::new(), split: OnceLock::new() }
+        Self {
+            header,
+            query,
+            cell: Cell::new(),
+            split: OnceLock::new(),
+        }
     }
 
     fn table(&self) -> Result<&Arc<dyn Table>, Error> {
@@ -60,12 +65,23 @@ impl SearchTask {
         table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))
     }
 
-    fn answer(&self, worker: &Worker, started: Instant, work: Work, result: Result<Vec<Neighbor>, Error>) {
+    fn answer(
+        &self,
+        worker: &Worker,
+        started: Instant,
+        work: Work,
+        result: Result<Vec<Neighbor>, Error>,
+    ) {
         let ended = Instant::now();
         let busy = ended.saturating_duration_since(started);
         {
             let mut page = worker.page();
-            page.ended(&self.header.entry, end_of(&result), self.header.waited(started), busy);
+            page.ended(
+                &self.header.entry,
+                end_of(&result),
+                self.header.waited(started),
+                busy,
+            );
             page.worked(self.header.entry.id, work.bytes(), busy);
         }
         self.cell.end(result);
@@ -91,7 +107,11 @@ impl SearchTask {
             probes,
             units,
             waiting: worker.has_barrier().then(|| worker.index()),
-            progress: Mutex::new(Progress { parts: Vec::with_capacity(left), failure: None, left }),
+            progress: Mutex::new(Progress {
+                parts: Vec::with_capacity(left),
+                failure: None,
+                left,
+            }),
         };
         if self.split.set(split).is_err() {
             unreachable!("a task is executed once");
@@ -101,7 +121,9 @@ impl SearchTask {
 
     /// Runs units until this query is answered: `fork-join`'s barrier.
     fn wait_at_barrier(&self, worker: &mut Worker) {
-        let Some(split) = self.split.get() else { return };
+        let Some(split) = self.split.get() else {
+            return;
+        };
         while split.progress.lock().left > 0 {
             match worker.next_unit() {
                 Some((unit, rung)) => unit.run(worker, rung),
@@ -148,9 +170,14 @@ impl Task for SearchTask {
             Some(result) => self.answer(worker, started, work, result),
             None => {
                 let busy = started.elapsed();
-                worker.page().worked(self.header.entry.id, work.bytes(), busy);
+                worker
+                    .page()
+                    .worked(self.header.entry.id, work.bytes(), busy);
                 let count = self.split.get().map_or(0, |split| split.units.len());
-                worker.push_units((0..count).map(|index| Unit { task: Arc::clone(&self), index }));
+                worker.push_units((0..count).map(|index| Unit {
+                    task: Arc::clone(&self),
+                    index,
+                }));
                 if worker.has_barrier() {
                     self.wait_at_barrier(worker);
                 }
@@ -162,7 +189,9 @@ impl Task for SearchTask {
 impl Unit {
     pub(crate) fn run(self, worker: &mut Worker, rung: Rung) {
         let task = &*self.task;
-        let Some(split) = task.split.get() else { return };
+        let Some(split) = task.split.get() else {
+            return;
+        };
         worker.page().unit_started(rung);
         let begun = Instant::now();
         let mut work = Work::default();
@@ -179,7 +208,9 @@ impl Unit {
                 Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
             })
         };
-        worker.page().worked(task.header.entry.id, work.bytes(), begun.elapsed());
+        worker
+            .page()
+            .worked(task.header.entry.id, work.bytes(), begun.elapsed());
         let (parts, failure) = {
             let mut progress = split.progress.lock();
             match result {

@@ -79,7 +79,11 @@ impl Shared {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
                 let home = entry.next_home().0 as usize;
-                self.group_of_domain.get(home).copied().flatten().unwrap_or(0)
+                self.group_of_domain
+                    .get(home)
+                    .copied()
+                    .flatten()
+                    .unwrap_or(0)
             }
         }
     }
@@ -110,7 +114,9 @@ impl Shared {
                 domain: self.hub.domain_of(group).0,
                 limit: self.queue_limit,
             },
-            Refusal::TableFull => SubmitError::TableOverloaded { limit: self.table_limit },
+            Refusal::TableFull => SubmitError::TableOverloaded {
+                limit: self.table_limit,
+            },
         })
     }
 
@@ -124,7 +130,9 @@ impl Shared {
             }
             *last = Some(now);
         }
-        let dead = self.hub.extract(group, |task| task.is_ended() || task.header().is_expired(now));
+        let dead = self.hub.extract(group, |task| {
+            task.is_ended() || task.header().is_expired(now)
+        });
         self.bury(group, dead, &Error::Expired) > 0
     }
 
@@ -165,7 +173,10 @@ pub(crate) struct Exits {
 
 impl Exits {
     fn new(workers: usize) -> Self {
-        Self { left: Mutex::new(workers), changed: Condvar::new() }
+        Self {
+            left: Mutex::new(workers),
+            changed: Condvar::new(),
+        }
     }
 
     pub(crate) fn one_left(&self) {

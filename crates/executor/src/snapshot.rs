@@ -108,8 +108,9 @@ impl DomainSnapshot {
 pub(crate) fn take(shared: &Shared) -> Snapshot {
     shared.balancer.freeze(|view, traffic| {
         let entries: Vec<Arc<TableEntry>> = shared.registry.iter().collect();
-        let inboxes: Vec<_> =
-            (0..shared.hub.groups()).map(|group| shared.hub.inbox(group).lock()).collect();
+        let inboxes: Vec<_> = (0..shared.hub.groups())
+            .map(|group| shared.hub.inbox(group).lock())
+            .collect();
         let (pages, (intakes, latencies)) = shared.ledger.freeze(|| {
             let intakes: Vec<(usize, Intake, Vec<(TableId, Intake)>)> = inboxes
                 .iter()
@@ -185,6 +186,13 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
             })
             .collect();
         tables.sort_by_key(|table| table.id);
-        Snapshot { tables, domains, total, steals, remaps: view.remaps, placement: view.placement }
+        Snapshot {
+            tables,
+            domains,
+            total,
+            steals,
+            remaps: view.remaps,
+            placement: view.placement,
+        }
     })
 }

@@ -32,7 +32,13 @@ impl Query {
     /// A query for the [`Query::DEFAULT_TOP`] nearest neighbours of `vector`. Pass a `Vec` to hand it over
     /// without a copy.
     pub fn new(vector: impl Into<Vec<f32>>) -> Self {
-        Self { vector: vector.into(), top: Self::DEFAULT_TOP, ef: None, nprobe: None, deadline: None }
+        Self {
+            vector: vector.into(),
+            top: Self::DEFAULT_TOP,
+            ef: None,
+            nprobe: None,
+            deadline: None,
+        }
     }
 
     /// How many neighbours to return (k). More than the table holds returns all it holds; 0 is refused
@@ -110,10 +116,16 @@ impl Query {
     /// [`SearchError::ZeroProbes`].
     pub fn check(&self, dim: usize) -> Result<(), SearchError> {
         if self.vector.len() != dim {
-            return Err(SearchError::WrongDimension { expected: dim, got: self.vector.len() });
+            return Err(SearchError::WrongDimension {
+                expected: dim,
+                got: self.vector.len(),
+            });
         }
         if let Some(position) = self.vector.iter().position(|x| !x.is_finite()) {
-            return Err(SearchError::NotFinite { position, value: self.vector[position] });
+            return Err(SearchError::NotFinite {
+                position,
+                value: self.vector[position],
+            });
         }
         if self.top == 0 {
             return Err(SearchError::ZeroTop);
@@ -144,7 +156,9 @@ impl PartialOrd for Neighbor {
 
 impl Ord for Neighbor {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.distance.total_cmp(&other.distance).then(self.id.cmp(&other.id))
+        self.distance
+            .total_cmp(&other.distance)
+            .then(self.id.cmp(&other.id))
     }
 }
 

@@ -93,7 +93,11 @@ pub(crate) struct ClosureTask<F, T> {
 
 impl<F, T> ClosureTask<F, T> {
     pub(crate) fn new(header: Header, code: F) -> Self {
-        Self { header, code: Mutex::new(Some(code)), cell: Cell::new() }
+        Self {
+            header,
+            code: Mutex::new(Some(code)),
+            cell: Cell::new(),
+        }
     }
 }
 
@@ -130,10 +134,19 @@ where
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
-        let bytes = if work.bytes() > 0 { work.bytes() } else { busy.as_nanos() as u64 };
+        let bytes = if work.bytes() > 0 {
+            work.bytes()
+        } else {
+            busy.as_nanos() as u64
+        };
         {
             let mut page = worker.page();
-            page.ended(&self.header.entry, end_of(&result), self.header.waited(started), busy);
+            page.ended(
+                &self.header.entry,
+                end_of(&result),
+                self.header.waited(started),
+                busy,
+            );
             page.worked(self.header.entry.id, bytes, busy);
         }
         self.cell.end(result);

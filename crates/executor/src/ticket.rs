@@ -39,11 +39,15 @@ pub struct Ticket<T> {
 
 impl<T> Ticket<T> {
     pub(crate) fn live(task: Arc<dyn Outcome<T>>) -> Self {
-        Self { inner: Inner::Live(task) }
+        Self {
+            inner: Inner::Live(task),
+        }
     }
 
     pub(crate) fn refused(reason: SubmitError) -> Self {
-        Self { inner: Inner::Refused(reason) }
+        Self {
+            inner: Inner::Refused(reason),
+        }
     }
 
     /// Why the task was never accepted, if it was not. The same error is what the ticket resolves to.
@@ -151,6 +155,8 @@ impl<T> Drop for Ticket<T> {
 
 impl<T> std::fmt::Debug for Ticket<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("finished", &self.is_finished()).finish_non_exhaustive()
+        f.debug_struct("Ticket")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
     }
 }

@@ -70,8 +70,12 @@ impl Worker {
             Splitting::Domain => self.shared.hub.sleeping(self.local.group),
             Splitting::Never | Splitting::AllCores => 0,
         };
-        let cut = self.strategy().units(&costs, idle, self.shared.hub.workers(), &self.shared.split);
-        cut.into_iter().map(|unit| unit.start * grain..(unit.end * grain).min(probes.len())).collect()
+        let cut =
+            self.strategy()
+                .units(&costs, idle, self.shared.hub.workers(), &self.shared.split);
+        cut.into_iter()
+            .map(|unit| unit.start * grain..(unit.end * grain).min(probes.len()))
+            .collect()
     }
 
     pub(crate) fn push_units(&self, units: impl ExactSizeIterator<Item = Unit>) {

@@ -45,7 +45,11 @@ struct Lane<T> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        Self { tasks: VecDeque::new(), last: None, ready: false }
+        Self {
+            tasks: VecDeque::new(),
+            last: None,
+            ready: false,
+        }
     }
 }
 
@@ -123,7 +127,12 @@ impl<T> Inbox<T> {
     }
 
     /// Accepts `task` of `table` or hands it back.
-    pub(crate) fn push(&mut self, table: TableId, at: Instant, task: T) -> Result<(), (Refusal, T)> {
+    pub(crate) fn push(
+        &mut self,
+        table: TableId,
+        at: Instant,
+        task: T,
+    ) -> Result<(), (Refusal, T)> {
         if self.closed {
             return Err((Refusal::Closed, task));
         }
@@ -170,14 +179,20 @@ impl<T> Inbox<T> {
         }
         if let Some(table) = run.table
             && run.left > 0
-            && self.lanes.get(&table).is_some_and(|lane| !lane.tasks.is_empty())
+            && self
+                .lanes
+                .get(&table)
+                .is_some_and(|lane| !lane.tasks.is_empty())
             && !self.another_starves(table)
         {
             run.left -= 1;
             return self.take_from(table, Some(worker));
         }
         let table = self.choose(Some(worker), run.table)?;
-        *run = Run { table: Some(table), left: self.discipline.run_length - 1 };
+        *run = Run {
+            table: Some(table),
+            left: self.discipline.run_length - 1,
+        };
         self.take_from(table, Some(worker))
     }
 
@@ -199,7 +214,10 @@ impl<T> Inbox<T> {
     fn take_fifo(&mut self) -> Option<Taken<T>> {
         let (_, table, task) = self.fifo.pop_front()?;
         self.count_taken(table);
-        Some(Taken { task, from_sibling: false })
+        Some(Taken {
+            task,
+            from_sibling: false,
+        })
     }
 
     fn count_taken(&mut self, table: TableId) {
@@ -214,7 +232,11 @@ impl<T> Inbox<T> {
     fn choose(&mut self, worker: Option<usize>, finished: Option<TableId>) -> Option<TableId> {
         loop {
             let front = *self.ready.front()?;
-            if self.lanes.get(&front).is_none_or(|lane| lane.tasks.is_empty()) {
+            if self
+                .lanes
+                .get(&front)
+                .is_none_or(|lane| lane.tasks.is_empty())
+            {
                 self.ready.pop_front();
                 if let Some(lane) = self.lanes.get_mut(&front) {
                     lane.ready = false;
@@ -238,7 +260,9 @@ impl<T> Inbox<T> {
     fn preferred(&self, worker: usize, finished: Option<TableId>) -> usize {
         let mut other = None;
         for (index, table) in self.ready.iter().take(LOOK_AHEAD).enumerate() {
-            let Some(lane) = self.lanes.get(table) else { continue };
+            let Some(lane) = self.lanes.get(table) else {
+                continue;
+            };
             if lane.tasks.is_empty() || Some(*table) == finished {
                 continue;
             }
@@ -252,7 +276,9 @@ impl<T> Inbox<T> {
     }
 
     fn another_starves(&self, table: TableId) -> bool {
-        self.ready.front().is_some_and(|&front| front != table && self.waited_too_long(front))
+        self.ready
+            .front()
+            .is_some_and(|&front| front != table && self.waited_too_long(front))
     }
 
     fn waited_too_long(&self, table: TableId) -> bool {
@@ -284,7 +310,11 @@ impl<T> Inbox<T> {
         let mut out = Vec::new();
         let mut kept = VecDeque::with_capacity(self.fifo.len());
         for (at, table, task) in self.fifo.drain(..) {
-            if dead(&task) { out.push((table, task)) } else { kept.push_back((at, table, task)) }
+            if dead(&task) {
+                out.push((table, task))
+            } else {
+                kept.push_back((at, table, task))
+            }
         }
         self.fifo = kept;
         for (&table, lane) in &mut self.lanes {

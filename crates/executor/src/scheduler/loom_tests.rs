@@ -12,7 +12,10 @@ use loom::thread;
 
 use super::*;
 
-const TABLE: TableId = TableId { slot: 0, generation: 0 };
+const TABLE: TableId = TableId {
+    slot: 0,
+    generation: 0,
+};
 
 type TestHub = Hub<u32, u32>;
 
@@ -87,7 +90,10 @@ fn loom_two_workers_and_a_submitter_lose_nothing_until_the_close() {
             .collect();
         hub.push(0, TABLE, Instant::now(), 1).unwrap();
         hub.close();
-        let ran: u32 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+        let ran: u32 = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum();
         assert_eq!(ran, 1);
     });
 }

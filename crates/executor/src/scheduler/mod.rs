@@ -7,9 +7,9 @@
 //! folder states the handshake as numbered steps; the loom tests in `tests.rs` explore this very code.
 
 mod inbox;
-mod sleep;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod sleep;
 #[cfg(all(test, not(chiplet_loom)))]
 mod tests;
 
@@ -135,7 +135,15 @@ impl<T, U> Hub<T, U> {
                 queued: CachePadded::new(AtomicU32::new(0)),
             })
             .collect();
-        (Self { rules, groups, seats: seats.into_boxed_slice(), spare }, locals)
+        (
+            Self {
+                rules,
+                groups,
+                seats: seats.into_boxed_slice(),
+                spare,
+            },
+            locals,
+        )
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -229,7 +237,11 @@ impl<T, U> Hub<T, U> {
             }
             let sleeper = {
                 let mut inbox = self.groups[other].inbox.lock();
-                let sleeper = if inbox.offered { inbox.sleepers.pop() } else { None };
+                let sleeper = if inbox.offered {
+                    inbox.sleepers.pop()
+                } else {
+                    None
+                };
                 self.refresh_spare(other, &mut inbox);
                 sleeper
             };
@@ -269,7 +281,11 @@ impl<T, U> Hub<T, U> {
         if let Some(unit) = self.steal_units(local, self.groups[local.group].workers.clone()) {
             return Some((unit, Rung::Domain));
         }
-        if self.rules.units_anywhere { self.steal_units_anywhere(local) } else { None }
+        if self.rules.units_anywhere {
+            self.steal_units_anywhere(local)
+        } else {
+            None
+        }
     }
 
     fn take_own(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
@@ -281,7 +297,11 @@ impl<T, U> Hub<T, U> {
         let taken = inbox.take(local.worker, &mut local.run)?;
         self.publish_length(local.group, &inbox);
         self.refresh_spare(local.group, &mut inbox);
-        let rung = if taken.from_sibling { Rung::Domain } else { Rung::Own };
+        let rung = if taken.from_sibling {
+            Rung::Domain
+        } else {
+            Rung::Own
+        };
         Some(Found::Task(taken.task, rung))
     }
 
@@ -326,7 +346,11 @@ impl<T, U> Hub<T, U> {
     }
 
     fn rung(&self, own: DomainId, victim: usize) -> Rung {
-        if self.groups[victim].domain == own { Rung::Domain } else { Rung::Remote }
+        if self.groups[victim].domain == own {
+            Rung::Domain
+        } else {
+            Rung::Remote
+        }
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
@@ -400,18 +424,26 @@ impl<T, U> Hub<T, U> {
         if let Some(worker) = sleeper {
             self.seats[worker].parker.unpark();
         }
-        Some(Rest::Found(Found::Task(task, self.rung(own.domain, victim))))
+        Some(Rest::Found(Found::Task(
+            task,
+            self.rung(own.domain, victim),
+        )))
     }
 
     fn choose_victim(&self, local: &mut Local<U>) -> Option<usize> {
         local.loads.clear();
-        local.loads.extend(self.groups.iter().map(|group| DomainLoad {
-            workers: group.workers.len() as u32,
-            queued: group.queued.load(Ordering::Acquire),
-            home_running: 0,
-        }));
+        local
+            .loads
+            .extend(self.groups.iter().map(|group| DomainLoad {
+                workers: group.workers.len() as u32,
+                queued: group.queued.load(Ordering::Acquire),
+                home_running: 0,
+            }));
         // The policy speaks of domains; where every worker is a group of its own, a group stands for one.
-        let nearest = self.groups[local.group].nearest.iter().map(|&group| DomainId(group as u32));
+        let nearest = self.groups[local.group]
+            .nearest
+            .iter()
+            .map(|&group| DomainId(group as u32));
         chiplet_policy::choose_victim(
             DomainId(local.group as u32),
             &local.loads,
@@ -428,7 +460,9 @@ impl<T, U> Hub<T, U> {
     }
 
     fn units_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
-        workers.into_iter().any(|worker| worker != local.worker && !self.seats[worker].units.is_empty())
+        workers
+            .into_iter()
+            .any(|worker| worker != local.worker && !self.seats[worker].units.is_empty())
     }
 
     /// Takes this worker off the sleepers. False: somebody has called it meanwhile, and the wake-up token is
@@ -442,7 +476,9 @@ impl<T, U> Hub<T, U> {
     }
 
     fn publish_length(&self, group: usize, inbox: &Inbox<T>) {
-        self.groups[group].queued.store(inbox.queued() as u32, Ordering::Release);
+        self.groups[group]
+            .queued
+            .store(inbox.queued() as u32, Ordering::Release);
     }
 
     /// Keeps the group's bit in `spare` true to its inbox: a sleeper to call, nothing queued, and no worker on
@@ -456,7 +492,11 @@ impl<T, U> Hub<T, U> {
             && inbox.sleepers.len() + inbox.abroad == self.groups[group].workers.len();
         if offered != inbox.offered {
             inbox.offered = offered;
-            if offered { self.spare.insert(group) } else { self.spare.remove(group) }
+            if offered {
+                self.spare.insert(group)
+            } else {
+                self.spare.remove(group)
+            }
         }
     }
 

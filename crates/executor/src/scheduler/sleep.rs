@@ -12,7 +12,10 @@ pub(crate) struct Parker {
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { token: Mutex::new(false), signal: Condvar::new() }
+        Self {
+            token: Mutex::new(false),
+            signal: Condvar::new(),
+        }
     }
 
     pub(crate) fn park(&self) {
@@ -39,7 +42,11 @@ pub(crate) struct SpareGroups {
 
 impl SpareGroups {
     pub(crate) fn new(groups: usize) -> Self {
-        Self { words: (0..groups.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            words: (0..groups.div_ceil(64))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+        }
     }
 
     /// Adds `group`, then orders that before the caller's next look at other groups' queues.
@@ -53,7 +60,9 @@ impl SpareGroups {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| word.load(Ordering::Acquire) == 0)
+        self.words
+            .iter()
+            .all(|word| word.load(Ordering::Acquire) == 0)
     }
 
     pub(crate) fn contains(&self, group: usize) -> bool {

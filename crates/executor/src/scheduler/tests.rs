@@ -10,11 +10,19 @@ use super::inbox::{Inbox, Run};
 use super::*;
 
 const fn table(slot: u32) -> TableId {
-    TableId { slot, generation: 0 }
+    TableId {
+        slot,
+        generation: 0,
+    }
 }
 
 fn discipline(run_length: u32) -> Discipline {
-    Discipline { run_length, patience: Duration::from_secs(1_000), limit: 100, table_limit: 100 }
+    Discipline {
+        run_length,
+        patience: Duration::from_secs(1_000),
+        limit: 100,
+        table_limit: 100,
+    }
 }
 
 fn inbox(run_length: u32, tasks: &[(u32, u32)]) -> Inbox<u32> {
@@ -44,7 +52,10 @@ fn a_worker_stays_with_a_table_for_a_run_then_turns_to_the_one_that_waited_longe
 
 #[test]
 fn a_run_ends_early_when_another_table_has_waited_too_long() {
-    let mut inbox = Inbox::new(Discipline { patience: Duration::ZERO, ..discipline(16) });
+    let mut inbox = Inbox::new(Discipline {
+        patience: Duration::ZERO,
+        ..discipline(16)
+    });
     let long_ago = Instant::now();
     for (slot, task) in [(0, 1), (0, 2), (1, 10), (1, 11)] {
         inbox.push(table(slot), long_ago, task).unwrap();
@@ -63,14 +74,22 @@ fn a_worker_returns_to_the_table_it_ran_last_and_others_count_as_siblings() {
         inbox.push(table(task.0), Instant::now(), task.1).unwrap();
     }
     let second = inbox.take(1, &mut Run::default()).unwrap();
-    assert_eq!((second.task, second.from_sibling), (11, false), "its own table, though not in front");
+    assert_eq!(
+        (second.task, second.from_sibling),
+        (11, false),
+        "its own table, though not in front"
+    );
     let first = inbox.take(1, &mut Run::default()).unwrap();
     assert_eq!((first.task, first.from_sibling), (2, true));
 }
 
 #[test]
 fn bounds_are_exact_and_a_refused_task_comes_back() {
-    let mut inbox = Inbox::new(Discipline { limit: 3, table_limit: 2, ..discipline(16) });
+    let mut inbox = Inbox::new(Discipline {
+        limit: 3,
+        table_limit: 2,
+        ..discipline(16)
+    });
     let now = Instant::now();
     inbox.push(table(0), now, 1).unwrap();
     inbox.push(table(0), now, 2).unwrap();
@@ -87,7 +106,11 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
 fn extracting_the_dead_keeps_the_order_of_the_living() {
     for run_length in [1, 16] {
         let mut inbox = inbox(run_length, &[(0, 1), (0, 2), (1, 3), (0, 4), (1, 5)]);
-        let mut dead: Vec<u32> = inbox.extract(|task| task % 2 == 0).into_iter().map(|t| t.1).collect();
+        let mut dead: Vec<u32> = inbox
+            .extract(|task| task % 2 == 0)
+            .into_iter()
+            .map(|t| t.1)
+            .collect();
         dead.sort_unstable();
         assert_eq!(dead, [2, 4]);
         assert_eq!(inbox.queued(), 3);
@@ -130,13 +153,18 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
     }
     hub.push_units(&thief, [100].into_iter());
     hub.push_units(&locals[0], [200].into_iter());
-    let climbed: Vec<Rung> = (0..3).map(|_| rung(&hub.next(&mut thief).unwrap())).collect();
+    let climbed: Vec<Rung> = (0..3)
+        .map(|_| rung(&hub.next(&mut thief).unwrap()))
+        .collect();
     assert_eq!(climbed, [Rung::Own, Rung::Own, Rung::Domain]);
     // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
     // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
     hub.close();
     assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
-    assert!(hub.next(&mut thief).is_none(), "two tasks are left: their own domain is as quick");
+    assert!(
+        hub.next(&mut thief).is_none(),
+        "two tasks are left: their own domain is as quick"
+    );
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! The demo's tables: parts of the word vectors, indexed, each with queries and their exact answers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use chiplet::index::{HnswConfig, HnswTable, IvfConfig, IvfTable, Metric, Progress};
+use chiplet::{Query, Table};
+use chiplet_workload::dataset::VectorSet;
+use chiplet_workload::truth::{self, Truth};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Neighbours asked for and judged.
+pub const K: usize = 10;
+/// HNSW tables: each holds every twelfth word.
+pub const HNSW_TABLES: usize = 12;
+/// IVF tables: each holds every second word.
+pub const IVF_TABLES: usize = 2;
+/// Different queries a table is asked, the most frequent words first.
+const QUERIES: usize = 1_000;
+/// Candidates of a graph search; chosen for a recall well over 0.95.
+const EF: usize = 64;
+/// Lists an IVF query visits, of 128; likewise.
+const NPROBE: usize = 32;
+
+/// All words and their vectors.
+pub struct Words {
+    pub vectors: VectorSet,
+}
+
+impl Words {
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let vectors = VectorSet::glove_sample(folder)
+            .with_context(|| format!("no word vectors in {}", folder.display()))?;
+        println!(
+            "data: {} word vectors of {} dimensions (GloVe 6B, PDDL 1.0)",
+            vectors.len(),
+            vectors.dim()
+        );
+        Ok(Self { vectors })
+    }
+}
+
+/// Which index a table has, and how thoroughly it is searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Hnsw,
+    Ivf,
+}
+
+/// One table of the demo.
+pub struct Shelved {
+    pub name: String,
+    pub kind: Kind,
+    pub index: Arc<dyn Table>,
+    /// This table holds word `part + parts * id` as `id`.
+    pub part: usize,
+    pub parts: usize,
+    pub queries: VectorSet,
+    pub truth: Truth,
+}
+
+impl Shelved {
+    pub fn query(&self, vector: &[f32]) -> Query {
+        let query = Query::new(vector).top(K);
+        match self.kind {
+            Kind::Hnsw => query.ef(EF),
+            Kind::Ivf => query.nprobe(NPROBE),
+        }
+    }
+
+    /// The word that a hit's id stands for, as a row of all words.
+    pub fn word(&self, id: u64) -> usize {
+        self.part + self.parts * id as usize
+    }
+}
+
+/// Builds all tables, one a core at a time, with progress bars.
+pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<Shelved>> {
+    let plans: Vec<(Kind, usize, usize)> = (0..HNSW_TABLES)
+        .map(|part| (Kind::Hnsw, part, HNSW_TABLES))
+        .chain((0..IVF_TABLES).map(|part| (Kind::Ivf, part, IVF_TABLES)))
+        .collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let mut built: Vec<(usize, anyhow::Result<Shelved>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores.min(plans.len()))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut built = Vec::new();
+                    loop {
+                        let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let Some(&(kind, part, parts)) = plans.get(index) else {
+                            return built;
+                        };
+                        built.push((index, build_one(words, kind, part, parts, bars)));
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("building does not panic"))
+            .collect()
+    });
+    built.sort_by_key(|(index, _)| *index);
+    let shelf: Vec<Shelved> = built
+        .into_iter()
+        .map(|(_, table)| table)
+        .collect::<Result<_, _>>()?;
+    let bytes: u64 = shelf.iter().map(|table| table.index.size_bytes()).sum();
+    println!(
+        "tables: {HNSW_TABLES} HNSW of {} words, {IVF_TABLES} IVF of {} words, {} MiB in all",
+        shelf[0].index.len(),
+        shelf[HNSW_TABLES].index.len(),
+        bytes >> 20
+    );
+    Ok(shelf)
+}
+
+fn build_one(
+    words: &Words,
+    kind: Kind,
+    part: usize,
+    parts: usize,
+    bars: &MultiProgress,
+) -> anyhow::Result<Shelved> {
+    let rows = words.vectors.interleaved(part, parts);
+    let name = match kind {
+        Kind::Hnsw => format!("hnsw-{part}"),
+        Kind::Ivf => format!("ivf-{part}"),
+    };
+    let bar = bars.add(ProgressBar::new(rows.len() as u64).with_message(name.clone()));
+    bar.set_style(style("{msg:10} {bar:30} {pos:>6}/{len} rows, {eta} left"));
+    let report = |progress: Progress| bar.set_position(progress.done as u64);
+    let index: Arc<dyn Table> = match kind {
+        Kind::Hnsw => {
+            let config = HnswConfig::new(Metric::Cosine).ef(EF);
+            Arc::new(HnswTable::build_with(
+                rows.as_slice(),
+                rows.dim(),
+                &config,
+                report,
+            )?)
+        }
+        Kind::Ivf => {
+            let config = IvfConfig::new(Metric::Cosine).nprobe(NPROBE);
+            let factory = ["IVF128,Flat", "IVF128,SQ8"][part % 2];
+            Arc::new(IvfTable::build_with(
+                rows.as_slice(),
+                rows.dim(),
+                factory,
+                &config,
+                report,
+            )?)
+        }
+    };
+    // Asked are words that the table does not hold: finding oneself would flatter the recall.
+    let asked: Vec<usize> = (0..words.vectors.len())
+        .filter(|word| word % parts != part)
+        .take(QUERIES)
+        .collect();
+    let queries = words.vectors.select(&asked);
+    let truth = Truth::exact(&rows, &queries, K, truth::Metric::Cosine)?;
+    bar.finish_and_clear();
+    Ok(Shelved {
+        name,
+        kind,
+        index,
+        part,
+        parts,
+        queries,
+        truth,
+    })
+}
+
+pub fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the demo's templates are valid")
+}
