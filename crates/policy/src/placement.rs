@@ -284,13 +284,15 @@ impl Placement {
 
     /// What turns `old` into this placement: one move for every table whose homes differ, in id order.
     pub fn diff(&self, old: &Self) -> Vec<Move> {
-        let removed = old.homes.iter().filter_map(|(&table, homes)| {
-            (!self.homes.contains_key(&table)).then(|| Move {
+        let removed = old
+            .homes
+            .iter()
+            .filter(|(table, _)| !self.homes.contains_key(table))
+            .map(|(&table, homes)| Move {
                 table,
                 from: Some(homes.clone()),
                 to: None,
-            })
-        });
+            });
         let changed = self.homes.iter().filter_map(|(&table, homes)| {
             let from = old.homes.get(&table);
             (from != Some(homes)).then(|| Move {

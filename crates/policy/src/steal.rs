@@ -153,10 +153,11 @@ pub fn crossing_backlog(workers: u32, config: &StealConfig) -> u32 {
 /// `loads` is indexed by domain; `by_distance` names the other domains, nearest first; ones without an
 /// entry in `loads`, and the thief itself, are skipped.
 ///
-/// [`StealRule::Ladder`] chooses among those that [`may_cross`] allows the one with the longest backlog
-/// for each of its workers. A nearer one wins unless a farther one's is more than a quarter longer: a
-/// backlog is stale by the time it is read, the distance is not. [`StealRule::Anywhere`] takes the
-/// longest backlog wherever it is, the lowest domain of several.
+/// [`StealRule::Ladder`] looks at those that [`may_cross`] allows, nearest first, and a farther one
+/// replaces the choice so far only if its backlog for each worker is more than a quarter longer: a
+/// backlog is stale by the time it is read, the distance is not. So no backlog is more than a quarter
+/// longer than the chosen one's. [`StealRule::Anywhere`] takes the longest backlog wherever it is, the
+/// lowest domain of several.
 pub fn choose_victim(
     thief: DomainId,
     loads: &[DomainLoad],

@@ -124,3 +124,28 @@ fn pour(traffic: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(
     shares.sort_by_key(|&(domain, _)| domain);
     shares
 }
+
+#[cfg(test)]
+mod tests {
+    use chiplet_topology::DomainId;
+
+    use super::*;
+    use crate::DomainSpec;
+
+    #[test]
+    fn traffic_is_poured_level_and_past_what_stands_higher() {
+        let specs = [0, 1, 2].map(|id| DomainSpec::new(DomainId(id), 1));
+        let machine = Machine::new(&specs);
+        let shares = pour(60.0, &[2, 0, 1], &[0.0, 10.0, 100.0], &machine);
+        // Domain 2 gets its least share, a tenth of 20; the others end at 34.
+        assert_eq!(shares, [(0, 34.0), (1, 24.0), (2, 2.0)]);
+    }
+
+    #[test]
+    fn a_domain_twice_as_large_takes_twice_as_much() {
+        let specs = [(0, 2), (1, 4)].map(|(id, cores)| DomainSpec::new(DomainId(id), cores));
+        let machine = Machine::new(&specs);
+        let shares = pour(30.0, &[0, 1], &[0.0, 0.0], &machine);
+        assert_eq!(shares, [(0, 10.0), (1, 20.0)]);
+    }
+}

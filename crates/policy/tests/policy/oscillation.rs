@@ -111,6 +111,21 @@ proptest! {
     }
 }
 
+#[test]
+fn two_hot_sets_that_take_turns_find_a_placement_that_suits_both() {
+    let sets = [HotSet(0x5555), HotSet(0xaaaa)];
+    for period in [1, 2, 5, 10, 15, 20, 30, 45, 60, 120] {
+        for domain_count in [2, 4] {
+            let remaps = alternate(&mut planner(domain_count), &sets, period, 1_500);
+            let last = remaps.last().copied().unwrap_or(0);
+            assert!(
+                remaps.len() <= 4 && last <= 300,
+                "every {period} s on {domain_count} domains: {remaps:?}"
+            );
+        }
+    }
+}
+
 /// Prints remaps in an hour for each period of alternation; the bound is 34.
 #[test]
 #[ignore = "prints a table; the promises are asserted by the properties above"]

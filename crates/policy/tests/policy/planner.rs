@@ -215,6 +215,27 @@ fn old_traffic_in_the_slow_window_does_not_undo_what_the_fast_one_did() {
     assert!(planner.balance(secs(300)).0.imbalance() < 0.1);
 }
 
+#[test]
+fn the_slow_window_never_asks_for_what_the_fast_one_would_lose_by() {
+    let mut planner = planner(2, 4);
+    let mut remaps = Vec::new();
+    for now in 1..=250 {
+        // Tables 0 and 1 live apart, 0 and 2 together: when 2 turns hot, table 0 has to go, and meets
+        // table 1, which the slow window still takes for hot.
+        let bytes = if now <= 150 {
+            [200, 200, 1, 1]
+        } else {
+            [100, 1, 300, 1]
+        };
+        if let Some(remap) = second(&mut planner, now, &bytes.map(|mib| mib * MIB), &[]) {
+            remaps.push((now, remap.reason));
+        }
+    }
+    assert_eq!(remaps.len(), 1, "{remaps:?}");
+    let placement = planner.placement();
+    assert_eq!(placement.homes(table(0)), placement.homes(table(1)));
+}
+
 /// A machine that can serve no more than its capacities, and one table that asks for 60 % of all.
 #[test]
 fn a_table_with_60_percent_of_all_traffic_grows_over_the_machine_though_its_traffic_is_capped() {

@@ -17,6 +17,10 @@ fn any_config() -> impl Strategy<Value = SplitConfig> {
     })
 }
 
+fn one_unit(unit: &Range<usize>) -> &[Range<usize>] {
+    std::slice::from_ref(unit)
+}
+
 fn covers(units: &[Range<usize>], lists: usize) -> bool {
     let mut next = 0;
     for unit in units {
@@ -60,9 +64,7 @@ proptest! {
 
     #[test]
     fn a_busier_domain_gets_no_more_units(costs in any_costs(), config in any_config()) {
-        let counts: Vec<usize> =
-            (0..20).map(|idle| split(&costs, idle, &config).len()).collect();
-        prop_assert!(counts[0] <= 1);
+        prop_assert!(split(&costs, 0, &config).len() <= 1);
         // Where lists are long, a cut may be missed, so this holds for lists that are all alike.
         let alike = vec![500; costs.len()];
         let counts: Vec<usize> =
@@ -85,7 +87,7 @@ proptest! {
 #[test]
 fn a_small_query_stays_whole() {
     let config = SplitConfig::default();
-    assert_eq!(split(&[100_000; 5], 7, &config), [0..5]);
+    assert_eq!(split(&[100_000; 5], 7, &config), one_unit(&(0..5)));
     assert_eq!(split(&[100_000; 6], 7, &config).len(), 2);
 }
 
@@ -103,10 +105,10 @@ fn nothing_to_scan_makes_no_unit() {
     let config = SplitConfig::default();
     assert!(split(&[], 7, &config).is_empty());
     assert!(fork_join(&[], 8).is_empty());
-    assert_eq!(split(&[0, 0], 7, &config), [0..2]);
+    assert_eq!(split(&[0, 0], 7, &config), one_unit(&(0..2)));
 }
 
 #[test]
 fn fork_join_on_one_core_is_one_unit() {
-    assert_eq!(fork_join(&[1, 2, 3], 1), [0..3]);
+    assert_eq!(fork_join(&[1, 2, 3], 1), one_unit(&(0..3)));
 }
