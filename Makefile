@@ -34,8 +34,8 @@ portable: ## The library without any C library, as `default-features = false` gi
 	cargo check --locked -p chiplet --no-default-features --features hnsw
 
 unit: setup ## All tests and doc tests; builds the examples.
+	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
-	cargo test --locked --workspace --all-features --doc
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped.
 	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
@@ -49,6 +49,10 @@ package: setup ## Check that every crate would publish as it is.
 
 examples: setup ## Build the examples alone.
 	cargo build --locked --workspace --all-features --examples
+
+topologies: setup ## Compare our reading of saved machines with lstopo: TREES=DIR, see tests/topologies.
+	cargo build --locked -p chiplet-cli
+	tests/topologies/compare.py --chiplet target/debug/chiplet $(TREES)
 
 clean: ## Remove everything that was built.
 	cargo clean

@@ -50,7 +50,7 @@ missing_debian() {
 }
 
 setup_debian() {
-  local wanted=(g++ make pkg-config libhwloc-dev libopenblas-dev) missing
+  local wanted=(g++ make pkg-config libhwloc-dev libudev-dev libopenblas-dev) missing
   # A cmake that is new enough may come from anywhere; otherwise the distribution's is tried first.
   cmake_ok || wanted+=(cmake)
   mapfile -t missing < <(missing_debian "${wanted[@]}")

@@ -37,7 +37,7 @@
 //!
 //! | feature | gives | needs |
 //! | --- | --- | --- |
-//! | `hwloc` (default) | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.x |
+//! | `hwloc` (default) | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
 //! | `hnsw` | [`index::HnswTable`](chiplet_index) over hnsw_rs | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!

@@ -177,14 +177,16 @@ def check(chiplet, kind, path, scratch):
 def machines(paths, scratch):
     """All saved machines below the paths: (kind, name, path)."""
     for path in paths:
-        if os.path.isdir(os.path.join(path, "sys")):
+        if os.path.isdir(os.path.join(path, "sys/devices/system/cpu")):
             yield "tree", path, path
         elif os.path.isdir(path):
             yield from machines([os.path.join(path, name) for name in sorted(os.listdir(path))], scratch)
         elif path.endswith(".tar.bz2"):
             place = tempfile.mkdtemp(dir=scratch)
             with tarfile.open(path) as archive:
-                archive.extractall(place, filter="tar")
+                # Pythons of before 3.12 ask for no filter, some do not know the word.
+                safe = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+                archive.extractall(place, **safe)
             inside = [root for root, folders, _ in os.walk(place) if "sys" in folders and "proc" in folders]
             for root in inside[:1]:
                 yield "tree", path, root

@@ -58,13 +58,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, TopologyError> {
     if !arguments.json {
         return Ok(machine.describe());
     }
-    let mut json = serde_json::to_string_pretty(&Json::of(&machine)).expect("numbers and strings always make JSON");
+    let mut json = serde_json::to_string_pretty(&Json::of(&machine))
+        .expect("numbers and strings always make JSON");
     json.push('\n');
     Ok(json)
 }
 
 fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
-    let Arguments { xml, sysfs, synthetic, level, .. } = arguments;
+    let Arguments {
+        xml,
+        sysfs,
+        synthetic,
+        level,
+        ..
+    } = arguments;
     if let Some(root) = sysfs {
         return Topology::from_sysfs(root, *level);
     }
@@ -77,7 +84,8 @@ fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
     #[cfg(not(feature = "hwloc"))]
     if xml.is_some() || synthetic.is_some() {
         return Err(TopologyError::Hwloc(
-            "this chiplet was built without the feature hwloc, which --xml and --synthetic need".to_owned(),
+            "this chiplet was built without the feature hwloc, which --xml and --synthetic need"
+                .to_owned(),
         ));
     }
     Topology::detect(*level)

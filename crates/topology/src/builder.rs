@@ -125,7 +125,7 @@ impl TopologyBuilder {
             package,
             cores,
         });
-        let die = (self.die > 0).then(|| self.die);
+        let die = (self.die > 0).then_some(self.die);
         self.places.push(Place { die, node, package });
         self
     }

@@ -13,6 +13,8 @@ use crate::limits::Limits;
 use crate::machine::{Cache, Machine, MachineCore, Processor};
 use crate::model::{Source, Topology};
 use hwlocality::Topology as Hwloc;
+use hwlocality::bitmap::BitmapRef;
+use hwlocality::cpu::cpuset::CpuSet as HwlocCpuSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::ObjectType;
@@ -44,9 +46,19 @@ impl Topology {
             path: path.to_owned(),
             problem,
         };
-        let hwloc = load(|builder| builder.from_xml(&xml).map_err(|error| error.to_string()))
-            .map_err(problem)?;
-        let (machine, limits) = read(&hwloc);
+        let Found {
+            machine, limits, ..
+        } = load(|builder| {
+            let builder = builder.from_xml(&xml).map_err(|error| error.to_string())?;
+            // Said here because hwloc, in a debug build of the binding, aborts over a machine of none.
+            let has_cpu = xml.contains("\"PU\"") || xml.contains("'PU'");
+            if has_cpu {
+                Ok(builder)
+            } else {
+                Err("it describes a machine without any cpu".to_owned())
+            }
+        })
+        .map_err(problem)?;
         assemble(
             &machine,
             limits,
@@ -83,13 +95,14 @@ impl Topology {
                 MAX_CPU + 1
             )));
         }
-        let hwloc = load(|builder| {
+        let Found {
+            machine, limits, ..
+        } = load(|builder| {
             builder
                 .from_synthetic(spec)
                 .map_err(|error| error.to_string())
         })
         .map_err(problem)?;
-        let (machine, limits) = read(&hwloc);
         assemble(
             &machine,
             limits,
@@ -103,9 +116,11 @@ impl Topology {
 /// The running machine. If the environment makes hwloc load another one (`HWLOC_XMLFILE`,
 /// `HWLOC_SYNTHETIC`), that is what is returned, and it does not count as this machine.
 pub(crate) fn this_machine(choice: LevelChoice) -> Result<Topology, TopologyError> {
-    let hwloc = load(Ok).map_err(TopologyError::Hwloc)?;
-    let (machine, mut limits) = read(&hwloc);
-    let this_machine = hwloc.is_this_system();
+    let Found {
+        machine,
+        mut limits,
+        this_machine,
+    } = load(Ok).map_err(TopologyError::Hwloc)?;
     if this_machine {
         limits.affinity = crate::pin::affinity_set();
         limits.quota = crate::sysfs::quota_of_this_process();
@@ -125,19 +140,36 @@ fn read_bounded(path: &Path) -> Result<String, TopologyError> {
     Ok(xml)
 }
 
-/// Loads a topology from what `source` sets; errors are hwloc's words.
+/// What hwloc loaded.
+struct Found {
+    machine: Machine,
+    limits: Limits,
+    this_machine: bool,
+}
+
+/// Loads a machine from what `source` sets; errors are hwloc's words.
 fn load(
     source: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, String>,
-) -> Result<Hwloc, String> {
-    // The binding panics on an errno that hwloc does not document, and libxml2 leaves a few of its own.
-    let build = || {
+) -> Result<Found, String> {
+    let load = || {
         let builder = source(TopologyBuilder::new())?;
         let builder = builder
             .with_flags(BuildFlags::INCLUDE_DISALLOWED)
             .map_err(|error| error.to_string())?;
-        builder.build().map_err(|error| error.to_string())
+        let hwloc = builder.build().map_err(|error| match error.errno {
+            Some(errno) => format!("loading it failed ({errno})"),
+            None => "loading it failed".to_owned(),
+        })?;
+        let (machine, limits) = read(&hwloc);
+        Ok(Found {
+            machine,
+            limits,
+            this_machine: hwloc.is_this_system(),
+        })
     };
-    catch_unwind(AssertUnwindSafe(build))
+    // The binding panics on what hwloc does not document: an errno that libxml2 leaves, a number in a
+    // damaged file that its types cannot hold. Nothing outlives the call that a panic could spoil.
+    catch_unwind(AssertUnwindSafe(load))
         .unwrap_or_else(|_| Err("it failed in an unforeseen way".to_owned()))
 }
 
@@ -185,9 +217,7 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
     let allowed = hwloc.allowed_cpuset();
     let disallowed = online.iter().any(|&cpu| !allowed.is_set(cpu as usize));
     let limits = Limits {
-        offline: members(hwloc.complete_cpuset().iter_set())
-            .filter(|cpu| !online.contains(cpu))
-            .collect(),
+        offline: offline(&hwloc.complete_cpuset(), &online),
         cpuset: disallowed.then(|| {
             online
                 .iter()
@@ -201,11 +231,14 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
     (machine, limits)
 }
 
-/// The believable members of a set, which may be infinite.
-fn members(set: impl Iterator<Item = impl Into<usize>>) -> impl Iterator<Item = u32> {
-    set.map(Into::into)
-        .take_while(|&index| index <= MAX_CPU as usize)
-        .map(|index| index as u32)
+/// The cpus that exist and are not online. A set without end, as some files have, tells nothing.
+fn offline(complete: &BitmapRef<'_, HwlocCpuSet>, online: &CpuSet) -> CpuSet {
+    if complete.is_set(MAX_CPU as usize) {
+        return CpuSet::new();
+    }
+    (0..MAX_CPU)
+        .filter(|cpu| complete.is_set(*cpu as usize) && !online.contains(cpu))
+        .collect()
 }
 
 fn os_index(object: &TopologyObject) -> Option<u32> {
@@ -253,39 +286,37 @@ fn processor(package: &TopologyObject) -> Processor {
 }
 
 /// The NUMA nodes by how near they are to a cpu.
-struct Nodes {
+struct Nodes<'hwloc> {
     /// Best first: ordinary memory before high-bandwidth or device memory, few cpus before many.
-    by_preference: Vec<(u32, CpuSet)>,
+    by_preference: Vec<&'hwloc TopologyObject>,
 }
 
-impl Nodes {
-    fn of(hwloc: &Hwloc) -> Self {
-        let mut nodes: Vec<(bool, usize, u32, CpuSet)> = (hwloc
-            .objects_with_type(ObjectType::NUMANode))
-        .filter_map(|node| {
+impl<'hwloc> Nodes<'hwloc> {
+    fn of(hwloc: &'hwloc Hwloc) -> Self {
+        let mut nodes: Vec<_> = hwloc.objects_with_type(ObjectType::NUMANode).collect();
+        nodes.sort_by_key(|node| {
             let subtype = node.subtype().and_then(|subtype| subtype.to_str().ok());
             let special = subtype.is_some_and(|subtype| subtype != "DRAM");
-            let cpus: CpuSet = node
+            let cpus = node
                 .cpuset()
-                .map(|set| members(set.iter_set()).collect())
-                .unwrap_or_default();
-            Some((special, cpus.len(), os_index(node)?, cpus))
-        })
-        .collect();
-        nodes.sort_unstable();
+                .and_then(|cpus| cpus.weight())
+                .unwrap_or(usize::MAX);
+            (special, cpus, os_index(node))
+        });
         Self {
-            by_preference: nodes
-                .into_iter()
-                .map(|(_, _, node, cpus)| (node, cpus))
-                .collect(),
+            by_preference: nodes,
         }
     }
 
     fn of_cpu(&self, cpu: u32) -> u32 {
+        let is_local =
+            |node: &&TopologyObject| node.cpuset().is_some_and(|cpus| cpus.is_set(cpu as usize));
         self.by_preference
             .iter()
-            .find(|(_, cpus)| cpus.contains(&cpu))
-            .map_or(0, |(node, _)| *node)
+            .copied()
+            .find(is_local)
+            .and_then(os_index)
+            .unwrap_or(0)
     }
 }
 

@@ -52,7 +52,7 @@ mod sysfs;
 pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
 pub use distance::Distance;
-pub use error::TopologyError;
+pub use error::{CpuSetError, TopologyError};
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};

@@ -10,6 +10,7 @@
 //! online and have a `topology` folder; a cache belongs to the lowest cpu in its mask; a die that is
 //! its package's only one is no die.
 
+mod caches;
 mod cgroup;
 mod tree;
 
@@ -18,8 +19,9 @@ use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
 use crate::level::LevelChoice;
 use crate::limits::Limits;
-use crate::machine::{Cache, Machine, MachineCore, Processor};
+use crate::machine::{Machine, MachineCore, Processor};
 use crate::model::{Source, Topology};
+use caches::Caches;
 use std::path::Path;
 use tree::Tree;
 
@@ -64,17 +66,18 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
     let cpus = Cpus::of(&tree)?;
     let processor = processor(&tree);
     let nodes = nodes(&tree)?;
+    let caches = Caches::of(&tree, &cpus, processor)?;
     let mut machine = Machine::default();
     let mut done = CpuSet::new();
     for &cpu in &cpus.described {
         if done.contains(&cpu) {
             continue;
         }
-        let core_cpus = cpus.of_core(&tree, cpu, processor)?;
+        let core_cpus = cpus.of_core(&tree, cpu, processor, &done)?;
         done.extend(core_cpus.iter().copied());
         machine.cores.push(MachineCore {
-            l2: cpus.cache(&tree, cpu, 2, processor)?,
-            l3: cpus.cache(&tree, cpu, 3, processor)?,
+            l2: caches.at(2, cpu),
+            l3: caches.at(3, cpu),
             die: cpus.die(&tree, cpu)?,
             node: nodes
                 .iter()
@@ -82,7 +85,8 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
                 .map_or(0, |(node, _)| *node),
             package: tree
                 .number(&topology(cpu, "physical_package_id"))
-                .map_or(0, |id| id as u32),
+                .and_then(|id| u32::try_from(id).ok())
+                .unwrap_or(0),
             cpus: core_cpus.into_iter().collect(),
         });
     }
@@ -136,93 +140,52 @@ impl Cpus {
         Ok(Self { present, described })
     }
 
-    /// A mask of cpus, first by its name since Linux 5.3, then by the older one.
-    fn mask(
-        &self,
-        tree: &Tree,
-        cpu: u32,
-        names: [&str; 2],
-    ) -> Result<Option<CpuSet>, TopologyError> {
+    /// The cpus that share something with `cpu`, by the file's name since Linux 5.3 or its older one.
+    fn mask(&self, tree: &Tree, cpu: u32, names: &[&str]) -> Result<Option<CpuSet>, TopologyError> {
         for name in names {
-            if let Some(mut mask) = tree.mask(&topology(cpu, name))? {
-                mask.retain(|cpu| self.described.contains(cpu));
-                return Ok(Some(mask));
+            let mut found = tree.mask(&topology(cpu, name))?;
+            if found.is_none() {
+                found = tree.list(&topology(cpu, &format!("{name}_list")))?;
+            }
+            if let Some(mut cpus) = found {
+                cpus.retain(|cpu| self.described.contains(cpu));
+                return Ok(Some(cpus));
             }
         }
         Ok(None)
     }
 
-    /// The cpus that share a core with `cpu`, which is the lowest of them.
+    /// The cpus of the same core, as the kernel tells.
+    fn siblings(&self, tree: &Tree, cpu: u32) -> Result<Option<CpuSet>, TopologyError> {
+        self.mask(tree, cpu, &["core_cpus", "thread_siblings"])
+    }
+
+    /// The cpus that form a core with `cpu`, which is the lowest of them; none of `done`, which belong
+    /// to other cores, so that masks that contradict each other lose or double no cpu.
     fn of_core(
         &self,
         tree: &Tree,
         cpu: u32,
         processor: Processor,
+        done: &CpuSet,
     ) -> Result<CpuSet, TopologyError> {
-        let mut cpus = self
-            .mask(tree, cpu, ["core_cpus", "thread_siblings"])?
-            .unwrap_or_default();
+        let mut cpus = self.siblings(tree, cpu)?.unwrap_or_default();
         let core_id = |cpu: u32| tree.number(&topology(cpu, "core_id"));
         if processor.amd && processor.family == 0x15 {
-            // Bulldozer's kernel driver tells two cores that share a front end as siblings.
+            // Of Bulldozer the kernel tells two cores that share a front end as siblings.
             cpus.retain(|&other| core_id(other) == core_id(cpu));
         }
-        // Masks of a sane kernel agree with each other. If not, no cpu must be lost or counted twice.
-        cpus.retain(|&other| other > cpu);
+        cpus.retain(|other| !done.contains(other));
         cpus.insert(cpu);
         Ok(cpus)
     }
 
-    fn cache(
-        &self,
-        tree: &Tree,
-        cpu: u32,
-        level: u64,
-        processor: Processor,
-    ) -> Result<Option<Cache>, TopologyError> {
-        // As many entries as any kernel lists: L1d, L1i, L2, L3, L4 and room.
-        for index in 0..10 {
-            let file =
-                |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{name}");
-            if tree.number(&file("level")) != Some(level)
-                || tree
-                    .text(&file("type"))
-                    .is_some_and(|t| t.starts_with("Instr"))
-            {
-                continue;
-            }
-            let Some(mut sharers) = tree.mask(&file("shared_cpu_map"))? else {
-                continue;
-            };
-            if sharers.is_empty() {
-                // Itanium kernels leave the mask of private caches empty.
-                sharers = self
-                    .mask(tree, cpu, ["core_cpus", "thread_siblings"])?
-                    .unwrap_or_default();
-            }
-            let key = sharers
-                .into_iter()
-                .find(|cpu| self.described.contains(cpu))
-                .unwrap_or(cpu);
-            let bytes = tree.bytes(&file("size")).unwrap_or(0);
-            if bytes == 0 && level == 3 && processor == KNIGHTS_LANDING {
-                // It tells an L3 of size 0 over all cores, which is none.
-                continue;
-            }
-            let os_id = tree
-                .number(&file("id"))
-                .and_then(|id| u32::try_from(id).ok());
-            return Ok(Some(Cache { key, bytes, os_id }));
-        }
-        Ok(None)
-    }
-
     /// The die by its lowest cpu, unless it is the whole package or a single cpu.
     fn die(&self, tree: &Tree, cpu: u32) -> Result<Option<u32>, TopologyError> {
-        let Some(die) = self.mask(tree, cpu, ["die_cpus", "die_cpus"])? else {
+        let Some(die) = self.mask(tree, cpu, &["die_cpus"])? else {
             return Ok(None);
         };
-        let package = self.mask(tree, cpu, ["package_cpus", "core_siblings"])?;
+        let package = self.mask(tree, cpu, &["package_cpus", "core_siblings"])?;
         Ok(if die.len() < 2 || Some(&die) == package.as_ref() {
             None
         } else {
@@ -244,12 +207,6 @@ fn nodes(tree: &Tree) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
     }
     Ok(nodes)
 }
-
-const KNIGHTS_LANDING: Processor = Processor {
-    amd: false,
-    family: 6,
-    model: 0x57,
-};
 
 /// Which processor it is, by the first entry of `/proc/cpuinfo`; all zero if that does not tell.
 fn processor(tree: &Tree) -> Processor {

@@ -49,7 +49,12 @@ impl Tree {
             .take(MAX_FILE_BYTES)
             .read_to_end(&mut bytes)
             .ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        // Saved trees may hold what the kernel's buffer held, padded with zero bytes.
+        let end = bytes
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
     /// A non-negative number; `None` also for the -1 that kernels write for "unknown".

@@ -1,0 +1,155 @@
+//! Machines that hwloc reads from XML and synthetic descriptions, sound and broken.
+#![cfg(feature = "hwloc")]
+
+use chiplet_topology::{Distance, DomainId, Level, LevelChoice, Topology, TopologyError};
+use std::io::Write as _;
+
+fn synthetic(spec: &str) -> Result<Topology, TopologyError> {
+    Topology::from_hwloc_synthetic(spec, LevelChoice::Auto)
+}
+
+fn xml(text: &str) -> Result<Topology, TopologyError> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    Topology::from_hwloc_xml(file.path(), LevelChoice::Auto)
+}
+
+#[test]
+fn a_two_socket_epyc_is_read_from_a_synthetic_description() {
+    let machine = synthetic("package:2 numa:1 l3:12(size=32MiB) l2:8 core:1 pu:2").unwrap();
+    assert_eq!(
+        (
+            machine.level(),
+            machine.domains().len(),
+            machine.worker_limit()
+        ),
+        (Level::L3, 24, 192)
+    );
+    assert!(
+        machine
+            .domains()
+            .iter()
+            .all(|domain| domain.cache_bytes == 32 << 20)
+    );
+    assert_eq!(machine.domains()[23].package, 1);
+    assert_eq!(
+        machine.distance(DomainId(0), DomainId(11)),
+        Distance::SameNode
+    );
+    assert_eq!(
+        machine.distance(DomainId(0), DomainId(12)),
+        Distance::OtherPackage
+    );
+    assert!(!machine.is_this_machine());
+}
+
+#[test]
+fn two_l3s_of_a_die_are_near() {
+    let machine = synthetic("package:1 die:2 l3:2 core:4 pu:1").unwrap();
+    assert_eq!(
+        machine.distance(DomainId(0), DomainId(1)),
+        Distance::SameDie
+    );
+    assert_eq!(
+        machine.distance(DomainId(1), DomainId(2)),
+        Distance::SameNode
+    );
+}
+
+#[test]
+fn wrong_synthetic_descriptions_are_refused() {
+    for spec in [
+        "",
+        "   ",
+        "nonsense",
+        "core:x",
+        "package:2 core:-1",
+        "pu:0",
+        "core:99999 pu:99999",
+        "l3:4294967296",
+    ] {
+        let error = synthetic(spec).expect_err(spec);
+        assert!(
+            matches!(error, TopologyError::Synthetic { .. }),
+            "{spec}: {error}"
+        );
+        assert!(error.to_string().contains("an example"), "{error}");
+    }
+}
+
+/// Two L3s of two cores each, of whose cpus 0-3 the writer was allowed 1-3, as hwloc 2 writes it.
+const SMALL: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+ <object type="Machine" os_index="0" cpuset="0xf" complete_cpuset="0x1f" allowed_cpuset="0xe" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+  <object type="NUMANode" os_index="0" cpuset="0xf" complete_cpuset="0x1f" nodeset="0x1" complete_nodeset="0x1" gp_index="2" local_memory="1024"/>
+  <object type="Package" os_index="3" cpuset="0xf" complete_cpuset="0x1f" nodeset="0x1" complete_nodeset="0x1" gp_index="3">
+   <object type="L3Cache" cpuset="0x3" complete_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" gp_index="4" cache_size="100663296" depth="3" cache_linesize="64" cache_associativity="16" cache_type="0">
+    <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5">
+     <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="6"/>
+    </object>
+    <object type="Core" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="7">
+     <object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="8"/>
+    </object>
+   </object>
+   <object type="L3Cache" cpuset="0xc" complete_cpuset="0xc" nodeset="0x1" complete_nodeset="0x1" gp_index="9" cache_size="33554432" depth="3" cache_linesize="64" cache_associativity="16" cache_type="0">
+    <object type="Core" os_index="2" cpuset="0x4" complete_cpuset="0x4" nodeset="0x1" complete_nodeset="0x1" gp_index="10">
+     <object type="PU" os_index="2" cpuset="0x4" complete_cpuset="0x4" nodeset="0x1" complete_nodeset="0x1" gp_index="11"/>
+    </object>
+    <object type="Core" os_index="3" cpuset="0x8" complete_cpuset="0x8" nodeset="0x1" complete_nodeset="0x1" gp_index="12">
+     <object type="PU" os_index="3" cpuset="0x8" complete_cpuset="0x8" nodeset="0x1" complete_nodeset="0x1" gp_index="13"/>
+    </object>
+   </object>
+  </object>
+ </object>
+</topology>
+"#;
+
+#[test]
+fn an_xml_file_keeps_what_its_writer_could_not_use() {
+    let machine = xml(SMALL).unwrap();
+    let domains: Vec<_> = machine
+        .domains()
+        .iter()
+        .map(|d| (d.cpus(), d.cache_bytes >> 20, d.package))
+        .collect();
+    assert_eq!(domains, [(vec![1], 96, 3), (vec![2, 3], 32, 3)]);
+    let taken: Vec<String> = machine
+        .restrictions()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        taken,
+        ["offline: cpus 4", "outside the cgroup's cpuset: cpus 0"]
+    );
+}
+
+#[test]
+fn broken_xml_is_an_error_that_names_the_file() {
+    let cut = &SMALL[..SMALL.len() / 2];
+    let other = "<?xml version=\"1.0\"?><html><body/></html>";
+    let lying = "<?xml version=\"1.0\" encoding=\"UTF-16\"?><topology version=\"2.0\"/>";
+    let empty = "<?xml version=\"1.0\"?><topology version=\"2.0\"></topology>";
+    for text in ["", "not xml", "\0", cut, other, lying, empty] {
+        let error = xml(text).expect_err(text);
+        assert!(
+            matches!(error, TopologyError::Xml { .. }),
+            "{text:?}: {error}"
+        );
+        assert!(error.to_string().contains("lstopo"), "{error}");
+    }
+}
+
+#[test]
+fn an_xml_file_of_a_machine_without_cpus_is_refused() {
+    let error = xml(&SMALL.replace("\"PU\"", "\"Misc\"")).unwrap_err();
+    assert!(error.to_string().contains("without any cpu"), "{error}");
+}
+
+#[test]
+fn a_missing_xml_file_is_an_error() {
+    let error =
+        Topology::from_hwloc_xml("/nonexistent/machine.xml", LevelChoice::Auto).unwrap_err();
+    assert!(matches!(error, TopologyError::Read { .. }), "{error}");
+}

@@ -1,0 +1,83 @@
+//! What is read of, and done to, the machine that the tests run on.
+
+use chiplet_topology::pin::{PinError, current_affinity, pin_current_thread};
+use chiplet_topology::{LevelChoice, Topology};
+
+#[test]
+fn detection_finds_exactly_the_cpus_of_this_thread() {
+    let machine = Topology::detect(LevelChoice::Auto).unwrap();
+    assert!(machine.is_this_machine());
+    assert!(machine.worker_limit() >= 1);
+    let may_use = current_affinity();
+    let cpus: Vec<u32> = machine
+        .domains()
+        .iter()
+        .flat_map(|domain| domain.cpus())
+        .collect();
+    assert!(
+        cpus.iter().all(|cpu| may_use.contains(cpu)),
+        "{cpus:?} of {may_use:?}"
+    );
+}
+
+#[cfg(all(feature = "hwloc", target_os = "linux"))]
+#[test]
+fn hwloc_and_the_sys_reader_see_the_same_machine() {
+    for choice in [LevelChoice::Auto, LevelChoice::L3, LevelChoice::L2] {
+        match (Topology::detect(choice), Topology::from_sysfs("/", choice)) {
+            (Ok(by_hwloc), Ok(by_sys)) => {
+                assert_eq!(by_hwloc.domains(), by_sys.domains());
+                assert_eq!(by_hwloc.level(), by_sys.level());
+                assert_eq!(by_hwloc.restrictions(), by_sys.restrictions());
+                assert_eq!(by_hwloc.worker_limit(), by_sys.worker_limit());
+                for domain in by_hwloc.domains() {
+                    assert!(by_hwloc.nearest(domain.id).eq(by_sys.nearest(domain.id)));
+                }
+            }
+            (Err(by_hwloc), Err(by_sys)) => assert_eq!(by_hwloc.to_string(), by_sys.to_string()),
+            (by_hwloc, by_sys) => panic!("{choice}: hwloc {by_hwloc:?}, /sys {by_sys:?}"),
+        }
+    }
+}
+
+/// Runs on a thread of its own, so that the mask of the test's thread stays as it is.
+fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(run).join().expect("the thread does not panic"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pinned_thread_has_what_was_granted_and_detects_no_more() {
+    let cpu = current_affinity()[0];
+    on_a_thread(|| {
+        assert_eq!(pin_current_thread(&[cpu]).unwrap(), [cpu]);
+        assert_eq!(current_affinity(), [cpu]);
+        let machine = Topology::detect(LevelChoice::Auto).unwrap();
+        assert_eq!(machine.domains()[0].cpus(), [cpu]);
+        assert_eq!(machine.worker_limit(), 1);
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn cpus_that_do_not_exist_are_not_granted() {
+    let cpu = current_affinity()[0];
+    on_a_thread(|| {
+        // 1023 is the last that the mask can hold, and beyond every machine that runs this test.
+        assert_eq!(pin_current_thread(&[cpu, 1023]).unwrap(), [cpu]);
+        assert!(matches!(
+            pin_current_thread(&[1023]),
+            Err(PinError::Refused { .. })
+        ));
+        assert!(matches!(
+            pin_current_thread(&[cpu, 1024]),
+            Err(PinError::TooLarge { cpu: 1024, .. })
+        ));
+        assert_eq!(current_affinity(), [cpu], "a refused pin changes nothing");
+    });
+}
+
+#[test]
+fn pinning_to_no_cpu_is_refused() {
+    assert!(matches!(pin_current_thread(&[]), Err(PinError::NoCpus)));
+}
