@@ -48,21 +48,20 @@ pub fn compare_with_direct(
     Ok(outcome)
 }
 
-/// The demo's traffic: four fifths to the HNSW tables, Zipf over tables and over words.
+/// The demo's traffic: nine tenths to the HNSW tables, Zipf over tables and over words.
 fn traffic(seed: u64, rate: f64, shelf: &[Shelved]) -> Traffic {
     let queries = shelf[0].queries.len();
+    let hnsw = Group::new(0..HNSW_TABLES, queries)
+        .share(9.0)
+        .table_skew(1.1)
+        .query_skew(0.8);
+    let ivf = Group::new(HNSW_TABLES..shelf.len(), queries)
+        .share(1.0)
+        .table_skew(1.0)
+        .query_skew(0.8);
     Traffic::new(seed, Arrivals::Poisson { rate })
-        .group(
-            Group::new(0..HNSW_TABLES, queries)
-                .share(4.0)
-                .table_skew(0.9)
-                .query_skew(0.8),
-        )
-        .group(
-            Group::new(HNSW_TABLES..shelf.len(), queries)
-                .share(1.0)
-                .query_skew(0.8),
-        )
+        .group(hnsw)
+        .group(ivf)
 }
 
 /// Queries per second with enough of them outstanding to keep every worker busy.
@@ -201,7 +200,7 @@ impl Plan<'_> {
     }
 }
 
-/// An order of popularity in which the hottest HNSW tables are those that now share a domain.
+/// An order of popularity in which the hottest tables of each kind are those that now share a domain.
 pub fn hot_on_one_domain(executor: &Executor, tables: &[TableId], shelf: &[Shelved]) -> Vec<usize> {
     let placement = executor.placement();
     let home = |index: &usize| {
@@ -209,20 +208,21 @@ pub fn hot_on_one_domain(executor: &Executor, tables: &[TableId], shelf: &[Shelv
             .homes(tables[*index])
             .map(|homes| homes.main().domain)
     };
-    let hnsw: Vec<usize> = (0..shelf.len())
-        .filter(|&i| shelf[i].kind == Kind::Hnsw)
-        .collect();
-    let crowded = hnsw
-        .iter()
-        .max_by_key(|index| {
-            hnsw.iter()
-                .filter(|other| home(other) == home(index))
-                .count()
-        })
-        .and_then(home);
-    let mut order = hnsw;
-    order.sort_by_key(|index| home(index) != crowded);
-    order.extend((0..shelf.len()).filter(|&i| shelf[i].kind == Kind::Ivf));
+    let tenants = |domain| {
+        (0..shelf.len())
+            .filter(|table| home(table) == domain)
+            .count()
+    };
+    let crowded = (0..shelf.len())
+        .map(|table| home(&table))
+        .max_by_key(|&domain| tenants(domain));
+    let mut order: Vec<usize> = (0..shelf.len()).collect();
+    order.sort_by_key(|table| {
+        (
+            shelf[*table].kind == Kind::Ivf,
+            home(table) != crowded.flatten(),
+        )
+    });
     order
 }
 

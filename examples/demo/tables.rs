@@ -21,7 +21,7 @@ const QUERIES: usize = 1_000;
 /// Candidates of a graph search; chosen for a recall well over 0.95.
 const EF: usize = 64;
 /// Lists an IVF query visits, of 128; likewise.
-const NPROBE: usize = 32;
+const NPROBE: usize = 20;
 
 /// All words and their vectors.
 pub struct Words {

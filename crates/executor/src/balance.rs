@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, Placement, Planner, Rates, RemapReason, TableId};
+use chiplet_policy::{Homes, Placement, Planner, Rates, RemapReason, Routing, TableId};
 
 use crate::cell::contain;
 use crate::registry::TableEntry;
@@ -150,7 +150,7 @@ impl Balancer {
         let this = &shared.balancer;
         let mut next = Instant::now() + this.tick;
         loop {
-            let event = {
+            let (event, gone) = {
                 let mut control = this.control.lock();
                 while !control.stop && Instant::now() < next {
                     control = this.wake.wait_until(control, next);
@@ -160,6 +160,10 @@ impl Balancer {
                 }
                 control.tick(shared, this.began.elapsed())
             };
+            // The tables' destructors are the caller's code: outside the lock, and contained.
+            for entry in gone {
+                contain(|| drop(entry));
+            }
             // A tick that was missed is not made up for.
             next = (next + this.tick).max(Instant::now());
             if let Some(event) = event {
@@ -173,13 +177,25 @@ impl Balancer {
 }
 
 impl Control {
-    fn tick(&mut self, shared: &Shared, now: Duration) -> Option<RemapEvent> {
+    fn tick(
+        &mut self,
+        shared: &Shared,
+        now: Duration,
+    ) -> (Option<RemapEvent>, Vec<Arc<TableEntry>>) {
+        let event = self.rebalance(shared, now);
+        (event, self.retire(shared))
+    }
+
+    fn rebalance(&mut self, shared: &Shared, now: Duration) -> Option<RemapEvent> {
         let planner = &mut self.planner;
         let pages = shared
             .ledger
             .drain_traffic(|table, bytes| planner.record(table, now, bytes));
         let capacities = self.measure(shared, &pages);
-        self.retire(shared);
+        if shared.strategy.routing == Routing::Rotate {
+            // Nobody follows homes, so moving them would only be reported.
+            return None;
+        }
         let remap = self.planner.tick(now, &capacities)?;
         self.remaps += 1;
         let mut moves = Vec::with_capacity(remap.moves.len());
@@ -236,16 +252,18 @@ impl Control {
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit
     /// that has found it, holds its entry; when this is the last reference, nothing can be counted any more.
-    fn retire(&mut self, shared: &Shared) {
-        self.removed.retain(|entry| {
-            if Arc::strong_count(entry) > 1 {
-                return true;
-            }
+    /// Returns the tables for the caller to drop without the lock.
+    fn retire(&mut self, shared: &Shared) -> Vec<Arc<TableEntry>> {
+        let gone: Vec<_> = self
+            .removed
+            .extract_if(.., |entry| Arc::strong_count(entry) == 1)
+            .collect();
+        for entry in &gone {
             for group in 0..shared.hub.groups() {
                 shared.hub.inbox(group).lock().retire(entry.id);
             }
             shared.ledger.retire(entry.id);
-            false
-        });
+        }
+        gone
     }
 }

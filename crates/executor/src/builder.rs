@@ -201,7 +201,7 @@ impl Builder {
         let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * grouped);
         let table_limit = self
             .table_limit
-            .unwrap_or((queue_limit * 3 / 4).max(1))
+            .unwrap_or((queue_limit - queue_limit.div_ceil(4)).max(1))
             .min(queue_limit);
         let rules = Rules {
             stealing: self.strategy.stealing,

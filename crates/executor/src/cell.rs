@@ -29,6 +29,8 @@ struct Inner<T> {
     waker: Option<Waker>,
     /// The ticket is gone: nobody waits for the result.
     unwanted: bool,
+    /// It went without being detached: what has not started is not to start.
+    cancelled: bool,
 }
 
 pub(crate) struct Cell<T>(Mutex<Inner<T>>);
@@ -49,6 +51,7 @@ impl<T> Cell<T> {
             state: State::Queued,
             waker: None,
             unwanted: false,
+            cancelled: false,
         }))
     }
 
@@ -113,9 +116,9 @@ impl<T> Cell<T> {
         wake(waker);
     }
 
-    /// Whether the ticket is gone.
-    pub(crate) fn is_unwanted(&self) -> bool {
-        self.0.lock().unwanted
+    /// Whether the ticket was dropped, and not detached.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.lock().cancelled
     }
 
     /// Whether the task has ended while still in its queue.
@@ -128,6 +131,7 @@ impl<T> Cell<T> {
         let leftovers = {
             let mut inner = self.0.lock();
             inner.unwanted = true;
+            inner.cancelled = cancel;
             let result = match &inner.state {
                 State::Queued if cancel => {
                     inner.state = State::Over(End::Cancelled);
@@ -147,31 +151,37 @@ impl<T> Cell<T> {
 
     /// The result if there is one, else remembers whom to wake.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<T, Error>> {
-        let mut replaced = None;
-        let mut inner = self.0.lock();
-        let poll = match &inner.state {
-            State::Ended(result) => {
-                let over = State::Over(end_of(result));
-                match std::mem::replace(&mut inner.state, over) {
-                    State::Ended(result) => Poll::Ready(result),
-                    _ => unreachable!("matched above"),
+        // Cloning and dropping a waker is the caller's code, so both happen outside the lock.
+        let mut mine = None;
+        loop {
+            let mut inner = self.0.lock();
+            match &inner.state {
+                State::Ended(result) => {
+                    let over = State::Over(end_of(result));
+                    match std::mem::replace(&mut inner.state, over) {
+                        State::Ended(result) => return Poll::Ready(result),
+                        _ => unreachable!("matched above"),
+                    }
                 }
+                State::Over(_) => panic!("a ticket was polled after it had given its answer"),
+                State::Queued | State::Running => {}
             }
-            State::Over(_) => panic!("a ticket was polled after it had given its answer"),
-            State::Queued | State::Running => {
-                if !inner
-                    .waker
-                    .as_ref()
-                    .is_some_and(|known| known.will_wake(waker))
-                {
-                    replaced = inner.waker.replace(waker.clone());
-                }
-                Poll::Pending
+            if inner
+                .waker
+                .as_ref()
+                .is_some_and(|known| known.will_wake(waker))
+            {
+                return Poll::Pending;
             }
-        };
-        drop(inner);
-        drop(replaced);
-        poll
+            if let Some(mine) = mine.take() {
+                let replaced = inner.waker.replace(mine);
+                drop(inner);
+                drop(replaced);
+                return Poll::Pending;
+            }
+            drop(inner);
+            mine = Some(waker.clone());
+        }
     }
 }
 
@@ -183,7 +193,12 @@ fn wake(waker: Option<Waker>) {
 
 /// Runs the caller's code where a panic must not reach the worker.
 pub(crate) fn contain(code: impl FnOnce()) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).is_err() {
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
+        // A payload is the caller's too, and its destructor may panic in turn; then it is leaked.
+        if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)))
+        {
+            std::mem::forget(again);
+        }
         tracing::error!("a waker or an answer's destructor panicked; the worker goes on");
     }
 }

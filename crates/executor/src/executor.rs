@@ -255,7 +255,8 @@ impl Executor {
 
     /// Accepts nothing from now on and ends the workers, within a bound. Later calls find nothing to do.
     ///
-    /// Called from inside a task, it does not wait for the task it is called from.
+    /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
+    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
     pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
         let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
         let now = Instant::now();
@@ -268,22 +269,25 @@ impl Executor {
         let inside = current::executor() == Some(self.shared.id);
         let mut abandoned = 0;
         let mut left = usize::MAX;
-        if let Shutdown::Drain(_) = how
-            && !inside
-        {
-            left = self.shared.exits.wait_until(deadline);
+        let own = usize::from(inside);
+        if let Shutdown::Drain(_) = how {
+            left = self.shared.exits.wait_until(deadline, own);
         }
         if left > 0 {
             abandoned = self.shared.abandon_queued();
             let deadline = if inside { now } else { deadline };
-            left = self.shared.exits.wait_until(deadline);
+            left = self.shared.exits.wait_until(deadline, own);
         }
         if left == 0 {
             let threads = std::mem::take(&mut *self.threads.lock());
             let balancer = self.balancer.lock().take();
+            let this = std::thread::current().id();
             for thread in threads.into_iter().chain(balancer) {
-                // Workers contain panics; one that escapes anyway has been printed by its thread.
-                let _ = thread.join();
+                // From the remap callback this is the balancer's own thread, which ends after the callback.
+                if thread.thread().id() != this {
+                    // Workers contain panics; one that escapes anyway has been printed by its thread.
+                    let _ = thread.join();
+                }
             }
         } else if !inside {
             tracing::warn!(

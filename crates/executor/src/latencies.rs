@@ -2,30 +2,68 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
-/// How long tasks waited or took. Values keep about two significant digits in a domain's histogram and one
-/// (to 7 %) in a table's, which keeps an idle table small.
+/// Longer values count as this one, which bounds a histogram's memory.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// A table's histogram tells nothing apart below this, for half the memory; no search is that short.
+const TABLE_RESOLUTION: Duration = Duration::from_micros(1);
+
+/// How long tasks waited or took, at most an hour each. Values keep about two significant digits in a domain's
+/// histogram and one (to 7 %) in a table's, which also tells nothing apart below a microsecond.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-impl Latencies {
-    pub(crate) fn fine() -> Self {
-        Self::with_digits(2)
-    }
+/// A table's histogram, as small as it can be: it is kept once for each table in use. A bucket counts to 4 billion.
+#[derive(Clone, Debug)]
+pub(crate) struct CompactLatencies(Histogram<u32>);
 
-    pub(crate) fn coarse() -> Self {
-        Self::with_digits(1)
-    }
+fn growing<C: Counter>(resolution: Duration, digits: u8) -> Histogram<C> {
+    let low = resolution.as_nanos() as u64;
+    let mut histogram =
+        Histogram::new_with_bounds(low, 2 * low, digits).expect("these bounds are valid");
+    // It grows with the largest value seen, so an unused histogram is small.
+    histogram.auto(true);
+    histogram
+}
 
-    fn with_digits(digits: u8) -> Self {
-        // It grows with the largest value seen, so an unused histogram is small.
-        Self(Histogram::new(digits).expect("one to five significant digits are valid"))
+fn record<C: Counter>(histogram: &mut Histogram<C>, time: Duration) {
+    // Not `saturating_record`: it clamps to the present size instead of growing.
+    let recorded = histogram.record(time.min(LONGEST).as_nanos() as u64);
+    debug_assert!(recorded.is_ok(), "it grows by itself");
+}
+
+impl CompactLatencies {
+    pub(crate) fn new() -> Self {
+        Self(growing(TABLE_RESOLUTION, 1))
     }
 
     pub(crate) fn record(&mut self, time: Duration) {
-        self.0
-            .saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2));
+        record(&mut self.0, time);
+    }
+
+    /// The same values, for reading.
+    pub(crate) fn expand(&self) -> Latencies {
+        let mut wide = growing(TABLE_RESOLUTION, 1);
+        for bucket in self.0.iter_recorded() {
+            let recorded = wide.record_n(
+                bucket.value_iterated_to(),
+                u64::from(bucket.count_at_value()),
+            );
+            debug_assert!(recorded.is_ok(), "it grows by itself");
+        }
+        Latencies(wide)
+    }
+}
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        Self(growing(Duration::from_nanos(1), 2))
+    }
+
+    pub(crate) fn record(&mut self, time: Duration) {
+        record(&mut self.0, time);
     }
 
     pub(crate) fn absorb(&mut self, other: &Latencies) {
@@ -51,5 +89,49 @@ impl Latencies {
     /// The value that `percent` of all values do not exceed, `percent` in `0.0..=100.0`; zero without values.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_percentile(percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(latencies: &Latencies, error: f64) {
+        for percent in [1.0, 50.0, 99.0] {
+            let micros = latencies.percentile(percent).as_secs_f64() * 1e6;
+            assert!(
+                (micros / (10.0 * percent) - 1.0).abs() <= error,
+                "{percent} %: {micros} us"
+            );
+        }
+        assert_eq!(latencies.count(), 1_000);
+    }
+
+    #[test]
+    fn percentiles_are_right_to_the_digits_promised() {
+        let (mut fine, mut compact) = (Latencies::new(), CompactLatencies::new());
+        for micros in 1..=1_000 {
+            fine.record(Duration::from_micros(micros));
+            compact.record(Duration::from_micros(micros));
+        }
+        check(&fine, 0.01);
+        check(&compact.expand(), 0.13);
+    }
+
+    #[test]
+    fn no_duration_is_too_long() {
+        let mut latencies = CompactLatencies::new();
+        latencies.record(Duration::MAX);
+        assert!(latencies.expand().max() >= LONGEST);
+    }
+
+    #[test]
+    fn absorbing_adds_up() {
+        let (mut a, mut b) = (Latencies::new(), Latencies::new());
+        a.record(Duration::from_micros(1));
+        b.record(Duration::from_secs(100));
+        a.absorb(&b);
+        assert_eq!(a.count(), 2);
+        assert!(a.max() >= Duration::from_secs(99));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
-use crate::latencies::Latencies;
+use crate::latencies::{CompactLatencies, Latencies};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, Swap};
 use crate::table::Table;
@@ -23,10 +23,9 @@ pub(crate) struct TableEntry {
     latencies: Mutex<Option<Box<TableLatencies>>>,
 }
 
-#[derive(Clone)]
-pub(crate) struct TableLatencies {
-    pub(crate) wait: Latencies,
-    pub(crate) service: Latencies,
+struct TableLatencies {
+    wait: CompactLatencies,
+    service: CompactLatencies,
 }
 
 impl TableEntry {
@@ -45,21 +44,22 @@ impl TableEntry {
         let mut latencies = self.latencies.lock();
         let latencies = latencies.get_or_insert_with(|| {
             Box::new(TableLatencies {
-                wait: Latencies::coarse(),
-                service: Latencies::coarse(),
+                wait: CompactLatencies::new(),
+                service: CompactLatencies::new(),
             })
         });
         latencies.wait.record(wait);
         latencies.service.record(service);
     }
 
-    pub(crate) fn latencies(&self) -> TableLatencies {
+    /// Wait and service time.
+    pub(crate) fn latencies(&self) -> (Latencies, Latencies) {
         match &*self.latencies.lock() {
-            Some(latencies) => (**latencies).clone(),
-            None => TableLatencies {
-                wait: Latencies::coarse(),
-                service: Latencies::coarse(),
-            },
+            Some(latencies) => (latencies.wait.expand(), latencies.service.expand()),
+            None => (
+                CompactLatencies::new().expand(),
+                CompactLatencies::new().expand(),
+            ),
         }
     }
 }

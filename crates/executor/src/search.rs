@@ -39,6 +39,7 @@ struct Split {
 }
 
 struct Progress {
+    /// The units' answers, each in its unit's place: `merge` sees them in the order of the probes.
     parts: Vec<Vec<Neighbor>>,
     failure: Option<Error>,
     left: usize,
@@ -87,6 +88,17 @@ impl SearchTask {
         self.cell.end(result);
     }
 
+    /// What is checked before each scan unit: the deadline and the ticket.
+    fn check_wanted(&self, now: Instant) -> Result<(), Error> {
+        if self.header.is_expired(now) {
+            Err(Error::Expired)
+        } else if self.cell.is_cancelled() {
+            Err(Error::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Runs `coarse` and, if the query is worth cutting, leaves its units on the worker's deque.
     fn fan_out(
         self: &Arc<Self>,
@@ -98,6 +110,7 @@ impl SearchTask {
         let probes = table.coarse(&self.query, work)?;
         let units = worker.cut(table, &probes);
         if units.len() <= 1 {
+            self.check_wanted(Instant::now())?;
             let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;
             return Ok(Some(table.merge(&self.query, vec![part])));
         }
@@ -108,7 +121,7 @@ impl SearchTask {
             units,
             waiting: worker.has_barrier().then(|| worker.index()),
             progress: Mutex::new(Progress {
-                parts: Vec::with_capacity(left),
+                parts: vec![Vec::new(); left],
                 failure: None,
                 left,
             }),
@@ -197,12 +210,9 @@ impl Unit {
         let mut work = Work::default();
         let result = if split.progress.lock().failure.is_some() {
             Ok(Vec::new())
-        } else if task.header.is_expired(begun) {
-            Err(Error::Expired)
-        } else if task.cell.is_unwanted() {
-            Err(Error::Cancelled)
         } else {
             guarded(|| {
+                task.check_wanted(begun)?;
                 let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
                 let unit = split.units[self.index].clone();
                 Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
@@ -214,7 +224,7 @@ impl Unit {
         let (parts, failure) = {
             let mut progress = split.progress.lock();
             match result {
-                Ok(part) => progress.parts.push(part),
+                Ok(part) => progress.parts[self.index] = part,
                 Err(error) => progress.failure = progress.failure.take().or(Some(error)),
             }
             if progress.left > 1 {

@@ -37,7 +37,6 @@ pub(crate) struct Shared {
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
     turn: AtomicUsize,
-    last_purge: Mutex<Option<Instant>>,
 }
 
 /// The fixed parts of [`Shared`].
@@ -70,7 +69,6 @@ impl Shared {
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
             turn: AtomicUsize::new(0),
-            last_purge: Mutex::new(None),
         }
     }
 
@@ -123,12 +121,8 @@ impl Shared {
     /// Ends what is dead in a full queue: cancelled tasks and those past their deadline hold places that
     /// living ones could use. True if any place was freed.
     fn purge(&self, group: usize, now: Instant) -> bool {
-        {
-            let mut last = self.last_purge.lock();
-            if last.is_some_and(|last| now.saturating_duration_since(last) < PURGE_INTERVAL) {
-                return false;
-            }
-            *last = Some(now);
+        if !self.hub.inbox(group).lock().may_purge(now, PURGE_INTERVAL) {
+            return false;
         }
         let dead = self.hub.extract(group, |task| {
             task.is_ended() || task.header().is_expired(now)
@@ -179,15 +173,22 @@ impl Exits {
         }
     }
 
-    pub(crate) fn one_left(&self) {
-        *self.left.lock() -= 1;
-        self.changed.notify_all();
+    /// Counts one worker out when the guard goes.
+    pub(crate) fn leave_on_drop(&self) -> impl Drop + '_ {
+        struct Leaves<'a>(&'a Exits);
+        impl Drop for Leaves<'_> {
+            fn drop(&mut self) {
+                *self.0.left.lock() -= 1;
+                self.0.changed.notify_all();
+            }
+        }
+        Leaves(self)
     }
 
-    /// Waits until every worker has left, at most until `deadline`. Returns how many have not.
-    pub(crate) fn wait_until(&self, deadline: Instant) -> usize {
+    /// Waits until all workers but `but` have left, at most until `deadline`. Returns how many have not.
+    pub(crate) fn wait_until(&self, deadline: Instant, but: usize) -> usize {
         let mut left = self.left.lock();
-        while *left > 0 && Instant::now() < deadline {
+        while *left > but && Instant::now() < deadline {
             left = self.changed.wait_until(left, deadline);
         }
         *left

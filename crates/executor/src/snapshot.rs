@@ -13,7 +13,8 @@ use crate::registry::TableEntry;
 use crate::shared::Shared;
 
 /// Everything the executor counts, all of one instant: in every table and in the totals,
-/// `accepted = queued + running + done + expired + cancelled + panicked`.
+/// `accepted = queued + running + done + expired + cancelled + panicked`. Only the tables' histograms are read
+/// after that instant, each by itself, so that copying them stops nobody; they may hold a few tasks more.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -97,29 +98,33 @@ impl DomainSnapshot {
             panicked: 0,
             steals: Steals::default(),
             busy: Duration::ZERO,
-            wait: Latencies::fine(),
-            service: Latencies::fine(),
+            wait: Latencies::new(),
+            service: Latencies::new(),
         }
     }
 }
 
-/// Takes the snapshot. Holds every lock of the executor for as long as it takes to copy the counters:
-/// microseconds for tens of workers and tables, about a millisecond for thousands of tables.
+/// A group's queue length, the counters of its removed tables, and those of the others.
+type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
+
+/// Takes the snapshot. Holds every lock of the executor for as long as it takes to copy the counters: with
+/// thousands of tables in use, some milliseconds.
 pub(crate) fn take(shared: &Shared) -> Snapshot {
     shared.balancer.freeze(|view, traffic| {
         let entries: Vec<Arc<TableEntry>> = shared.registry.iter().collect();
         let inboxes: Vec<_> = (0..shared.hub.groups())
             .map(|group| shared.hub.inbox(group).lock())
             .collect();
-        let (pages, (intakes, latencies)) = shared.ledger.freeze(|| {
-            let intakes: Vec<(usize, Intake, Vec<(TableId, Intake)>)> = inboxes
+        let (pages, intakes) = shared.ledger.freeze(|| {
+            inboxes
                 .iter()
                 .map(|inbox| (inbox.queued(), inbox.retired(), inbox.intake().collect()))
-                .collect();
-            let latencies: Vec<_> = entries.iter().map(|entry| entry.latencies()).collect();
-            (intakes, latencies)
+                .collect::<Vec<GroupIntake>>()
         });
         drop(inboxes);
+        // The tables' histograms are most of the bytes, and no equation ties them to the counts: each is copied
+        // on its own, while submitters and workers go on.
+        let latencies: Vec<_> = entries.iter().map(|entry| entry.latencies()).collect();
 
         let mut domains: Vec<DomainSnapshot> = Vec::new();
         let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
@@ -172,7 +177,7 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         let mut tables: Vec<TableSnapshot> = entries
             .iter()
             .zip(latencies)
-            .map(|(entry, latencies)| {
+            .map(|(entry, (wait, service))| {
                 let (intake, served) = by_table.get(&entry.id).copied().unwrap_or_default();
                 TableSnapshot {
                     id: entry.id,
@@ -180,8 +185,8 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
                     counts: Counts::from_parts(intake, served),
                     homes: Homes::clone(&entry.homes.load()),
                     traffic: traffic(entry.id),
-                    wait: latencies.wait,
-                    service: latencies.service,
+                    wait,
+                    service,
                 }
             })
             .collect();

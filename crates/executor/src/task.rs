@@ -126,7 +126,10 @@ where
         let mut work = Work::default();
         let code = self.code.lock().take();
         let result = match code {
-            Some(_) if self.header.is_expired(started) => Err(Error::Expired),
+            Some(code) if self.header.is_expired(started) => {
+                contain(|| drop(code));
+                Err(Error::Expired)
+            }
             Some(code) => guarded(|| Ok(code(&mut work))),
             None => Err(Error::Cancelled),
         };

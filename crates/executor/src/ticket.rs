@@ -82,7 +82,8 @@ impl<T> Ticket<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait_for(&mut self, time: Duration) -> Option<Result<T, Error>> {
-        self.block(Some(Instant::now().checked_add(time)?))
+        // Too long for the clock means no limit.
+        self.block(Instant::now().checked_add(time))
     }
 
     /// Lets the task run without anyone waiting for it.

@@ -28,13 +28,14 @@ impl Worker {
     pub(crate) fn run(mut self) {
         current::enter(self.shared.id);
         let shared = Arc::clone(&self.shared);
+        // Counted out even if a panic escapes, so that shutdown does not wait for a thread that is gone.
+        let _leaves = shared.exits.leave_on_drop();
         while let Some(found) = shared.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, rung) => task::run(task, &mut self, rung),
                 Found::Unit(unit, rung) => unit.run(&mut self, rung),
             }
         }
-        shared.exits.one_left();
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -50,7 +51,7 @@ impl Worker {
         self.strategy().splitting
     }
 
-    /// Whether a split query's worker takes nothing else until it is answered: `fork-join`.
+    /// Whether a split query's worker takes nothing but scan units until it is answered: `fork-join`.
     pub(crate) fn has_barrier(&self) -> bool {
         self.splitting() == Splitting::AllCores && self.strategy().stealing == StealRule::Never
     }

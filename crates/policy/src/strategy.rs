@@ -3,7 +3,7 @@
 //! | name | routing | IVF splitting | stealing |
 //! |---|---|---|---|
 //! | `round-robin` | next worker in turn | never | never |
-//! | `fork-join` | next worker in turn | every list over all cores, then a barrier | never |
+//! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only |
 //! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere |
 //! | `ccd-aware` | the table's home domain | by load, within the domain | the priced ladder |
 //!
@@ -32,8 +32,9 @@ pub enum Routing {
 pub enum Splitting {
     /// Not at all: one task.
     Never,
-    /// Every list is a unit, for every worker of the machine. Where nobody steals the units are dealt
-    /// out in turn, as a fork-join loop does; where everybody does they wait for whoever is idle.
+    /// Every list is a unit that any worker of the machine may take next, as OpenMP's dynamic schedule
+    /// hands them out. Where queries are not stolen ([`StealRule::Never`]) the query's own worker takes
+    /// no other query until all units are done: the barrier of a fork-join loop.
     AllCores,
     /// By cost and by load, for the workers of one domain; see [`split`].
     Domain,

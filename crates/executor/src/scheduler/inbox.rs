@@ -23,6 +23,10 @@ const LOOK_AHEAD: usize = 8;
 /// An emptied lane gives back its buffer above this many slots.
 const LANE_KEEPS: usize = 16;
 
+/// Buffers given back that wait for the next lane that grows, so that a bursty table does not allocate anew in
+/// every burst; about as many lanes are long at once as a domain has cores.
+const SPARE_BUFFERS: usize = 8;
+
 /// How a group's queue behaves; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Discipline {
@@ -77,6 +81,8 @@ pub(crate) struct Taken<T> {
 pub(crate) struct Inbox<T> {
     discipline: Discipline,
     lanes: FxHashMap<TableId, Lane<T>>,
+    /// Empty buffers of more than [`LANE_KEEPS`] slots.
+    buffers: Vec<VecDeque<(Instant, T)>>,
     /// Lanes with waiting tasks. May hold lanes emptied since (`ready` still set); they are skipped.
     ready: VecDeque<TableId>,
     fifo: VecDeque<(Instant, TableId, T)>,
@@ -84,6 +90,7 @@ pub(crate) struct Inbox<T> {
     retired: Intake,
     queued: usize,
     closed: bool,
+    last_purge: Option<Instant>,
     /// Parked workers of this group, and those about to park. Kept by [`super::Hub`].
     pub(super) sleepers: Vec<usize>,
     /// Workers of this group that run another group's task now. Kept by [`super::Hub`].
@@ -97,12 +104,14 @@ impl<T> Inbox<T> {
         Self {
             discipline,
             lanes: FxHashMap::default(),
+            buffers: Vec::new(),
             ready: VecDeque::new(),
             fifo: VecDeque::new(),
             intake: FxHashMap::default(),
             retired: Intake::default(),
             queued: 0,
             closed: false,
+            last_purge: None,
             sleepers: Vec::new(),
             abroad: 0,
             offered: false,
@@ -124,6 +133,18 @@ impl<T> Inbox<T> {
     /// Accepts nothing from now on; what is queued stays.
     pub(crate) fn close(&mut self) {
         self.closed = true;
+    }
+
+    /// Whether dead tasks may be looked for now: not twice within `interval`.
+    pub(crate) fn may_purge(&mut self, now: Instant, interval: Duration) -> bool {
+        if self
+            .last_purge
+            .is_some_and(|last| now.saturating_duration_since(last) < interval)
+        {
+            return false;
+        }
+        self.last_purge = Some(now);
+        true
     }
 
     /// Accepts `task` of `table` or hands it back.
@@ -150,6 +171,14 @@ impl<T> Inbox<T> {
             self.fifo.push_back((at, table, task));
         } else {
             let lane = self.lanes.entry(table).or_default();
+            let slots = lane.tasks.capacity();
+            if lane.tasks.len() == slots
+                && slots >= 4
+                && let Some(mut buffer) = self.buffers.pop_if(|buffer| buffer.capacity() > slots)
+            {
+                buffer.append(&mut lane.tasks);
+                lane.tasks = buffer;
+            }
             lane.tasks.push_back((at, task));
             if !lane.ready {
                 lane.ready = true;
@@ -244,9 +273,10 @@ impl<T> Inbox<T> {
                 continue;
             }
             let index = match worker {
-                Some(worker) if self.ready.len() > 1 && !self.waited_too_long(front) => {
-                    self.preferred(worker, finished)
-                }
+                Some(worker) if self.ready.len() > 1 => match self.first_other(finished) {
+                    Some(first) if self.waited_too_long(self.ready[first]) => first,
+                    _ => self.preferred(worker, finished),
+                },
                 _ => 0,
             };
             let table = self.ready.remove(index)?;
@@ -276,9 +306,22 @@ impl<T> Inbox<T> {
     }
 
     fn another_starves(&self, table: TableId) -> bool {
+        self.first_other(Some(table))
+            .is_some_and(|first| self.waited_too_long(self.ready[first]))
+    }
+
+    /// Where the lane of another table than `table` stands that has waited longest. The front itself may be
+    /// `table`'s, whose lane went back to `ready` when its run began, or one emptied since.
+    fn first_other(&self, table: Option<TableId>) -> Option<usize> {
+        let waits = |other: &TableId| {
+            self.lanes
+                .get(other)
+                .is_some_and(|lane| !lane.tasks.is_empty())
+        };
         self.ready
-            .front()
-            .is_some_and(|&front| front != table && self.waited_too_long(front))
+            .iter()
+            .take(LOOK_AHEAD)
+            .position(|other| Some(*other) != table && waits(other))
     }
 
     fn waited_too_long(&self, table: TableId) -> bool {
@@ -295,7 +338,10 @@ impl<T> Inbox<T> {
         }
         if lane.tasks.is_empty() {
             if lane.tasks.capacity() > LANE_KEEPS {
-                lane.tasks = VecDeque::new();
+                let buffer = std::mem::take(&mut lane.tasks);
+                if self.buffers.len() < SPARE_BUFFERS {
+                    self.buffers.push(buffer);
+                }
             }
         } else if !lane.ready {
             lane.ready = true;

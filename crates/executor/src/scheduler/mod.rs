@@ -21,7 +21,7 @@ use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::deque;
 pub(crate) use inbox::{Discipline, Inbox, Refusal, Run};
 use sleep::{Parker, SpareGroups};
@@ -58,6 +58,8 @@ struct Group<T> {
 struct Seat<U> {
     group: usize,
     parker: CachePadded<Parker>,
+    /// It was woken to help another group and has not looked there yet. Whoever is diverted passes the call on.
+    asked: AtomicBool,
     units: deque::Stealer<U>,
 }
 
@@ -104,6 +106,7 @@ impl<T, U> Hub<T, U> {
                 seats.push(Seat {
                     group,
                     parker: CachePadded::new(Parker::new()),
+                    asked: AtomicBool::new(false),
                     units: units.stealer(),
                 });
                 locals.push(Local {
@@ -235,20 +238,42 @@ impl<T, U> Hub<T, U> {
             if !self.spare.contains(other) {
                 continue;
             }
-            let sleeper = {
-                let mut inbox = self.groups[other].inbox.lock();
-                let sleeper = if inbox.offered {
-                    inbox.sleepers.pop()
-                } else {
-                    None
-                };
-                self.refresh_spare(other, &mut inbox);
-                sleeper
+            wanted -= usize::from(self.call_helper(other));
+        }
+    }
+
+    /// Wakes a sleeper of `group` to help elsewhere, if the group has workers to spare.
+    fn call_helper(&self, group: usize) -> bool {
+        let sleeper = {
+            let mut inbox = self.groups[group].inbox.lock();
+            let sleeper = if inbox.offered {
+                inbox.sleepers.pop()
+            } else {
+                None
             };
-            if let Some(worker) = sleeper {
-                self.seats[worker].parker.unpark();
-                wanted -= 1;
-            }
+            self.refresh_spare(group, &mut inbox);
+            sleeper
+        };
+        let Some(worker) = sleeper else { return false };
+        self.seats[worker].asked.store(true, Ordering::Release);
+        self.seats[worker].parker.unpark();
+        true
+    }
+
+    /// This worker was called to help another group and found work at home: calls somebody else in its place.
+    fn pass_on(&self, local: &Local<U>) {
+        let asked = &self.seats[local.worker].asked;
+        if !asked.load(Ordering::Acquire) || !asked.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
+            return self.call_help(local.group, 1);
+        }
+        let long = |group: &Group<T>| group.queued.load(Ordering::Acquire) >= group.worth_crossing;
+        let needy =
+            (0..self.groups.len()).find(|&other| other != local.group && long(&self.groups[other]));
+        if let Some(needy) = needy {
+            self.call_help(needy, 1);
         }
     }
 
@@ -256,14 +281,9 @@ impl<T, U> Hub<T, U> {
     /// closed and nothing is left.
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
         loop {
-            if let Some(unit) = local.units.pop() {
-                return Some(Found::Unit(unit, Rung::Own));
-            }
-            if let Some(found) = self.take_own(local) {
+            if let Some(found) = self.next_near(local) {
+                self.pass_on(local);
                 return Some(found);
-            }
-            if let Some(unit) = self.steal_units(local, self.groups[local.group].workers.clone()) {
-                return Some(Found::Unit(unit, Rung::Domain));
             }
             match self.rest(local) {
                 Rest::Found(found) => return Some(found),
@@ -271,6 +291,18 @@ impl<T, U> Hub<T, U> {
                 Rest::Stop => return None,
             }
         }
+    }
+
+    /// The first two rungs: this worker's own and its siblings' work.
+    fn next_near(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        if let Some(unit) = local.units.pop() {
+            return Some(Found::Unit(unit, Rung::Own));
+        }
+        if let Some(found) = self.take_own(local) {
+            return Some(found);
+        }
+        let unit = self.steal_units(local, self.groups[local.group].workers.clone())?;
+        Some(Found::Unit(unit, Rung::Domain))
     }
 
     /// A scan unit from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
@@ -373,15 +405,19 @@ impl<T, U> Hub<T, U> {
             self.leave(local);
             return Rest::LookAgain;
         }
-        if spare
-            && self.crosses()
-            && let Some(rest) = self.cross(local, closed)
-        {
-            return rest;
+        if spare && self.crosses() {
+            // It looks now, which answers any call to help.
+            self.seats[local.worker]
+                .asked
+                .store(false, Ordering::Release);
+            if let Some(rest) = self.cross(local, closed) {
+                return rest;
+            }
         }
         if closed {
             return Rest::Stop;
         }
+        self.pass_on(local);
         self.seats[local.worker].parker.park();
         Rest::LookAgain
     }
@@ -402,27 +438,27 @@ impl<T, U> Hub<T, U> {
         if !self.leave(local) && !closed {
             return Some(Rest::LookAgain);
         }
-        let (task, left) = {
+        let task = {
             let mut inbox = self.groups[victim].inbox.lock();
-            let task = inbox.take_for_thief();
+            // Others may have shortened it since the look.
+            let worth = inbox.queued() as u32 >= self.groups[victim].worth_crossing;
+            let task = if worth { inbox.take_for_thief() } else { None };
             self.publish_length(victim, &inbox);
-            (task, inbox.queued() as u32)
+            task
         };
         let Some(task) = task else {
             return Some(Rest::LookAgain);
         };
         let own = &self.groups[local.group];
-        let sleeper = {
+        {
             let mut inbox = own.inbox.lock();
             local.abroad = true;
             inbox.abroad += 1;
-            let more = left >= self.groups[victim].worth_crossing && inbox.queued() == 0;
-            let sleeper = if more { inbox.sleepers.pop() } else { None };
             self.refresh_spare(local.group, &mut inbox);
-            sleeper
-        };
-        if let Some(worker) = sleeper {
-            self.seats[worker].parker.unpark();
+        }
+        // Going abroad makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
+        if self.choose_victim(local).is_some() {
+            self.call_helper(local.group);
         }
         Some(Rest::Found(Found::Task(
             task,

@@ -1,0 +1,90 @@
+//! What the executor adds to a search: `cargo bench --bench overhead`.
+//!
+//! Absolute times depend on the machine and on what else it does; compare rows of one run.
+
+use std::hint::black_box;
+
+use chiplet::index::{FlatTable, Metric};
+use chiplet::{Executor, Query, Strategy, Table, TableId, Topology, Work};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+/// Queries kept outstanding where throughput is measured: enough to keep two workers busy.
+const OUTSTANDING: usize = 64;
+
+fn executor(strategy: Strategy) -> Executor {
+    Executor::builder()
+        .topology(Topology::uniform(1, 2, 32 << 20))
+        .strategy(strategy)
+        .build()
+        .expect("two workers start")
+}
+
+fn closure_tables(executor: &Executor, count: usize) -> Vec<TableId> {
+    (0..count)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20))
+        .collect()
+}
+
+/// From submit to answer of an empty task, one at a time: mostly the wake-up of an idle worker.
+fn round_trip(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("round trip of an empty task");
+    for tables in [1, 1_000] {
+        let executor = executor(Strategy::CCD_AWARE);
+        let ids = closure_tables(&executor, tables);
+        let mut turn = 0;
+        group.bench_function(BenchmarkId::new("tables", tables), |bencher| {
+            bencher.iter(|| {
+                turn += 1;
+                executor
+                    .spawn(ids[turn % ids.len()], || black_box(1))
+                    .wait()
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Empty tasks a second with many outstanding, by strategy.
+fn throughput(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("empty tasks, 64 outstanding");
+    group.throughput(Throughput::Elements(OUTSTANDING as u64));
+    for strategy in Strategy::ALL {
+        let executor = executor(strategy);
+        let table = closure_tables(&executor, 1)[0];
+        group.bench_function(strategy.name, |bencher| {
+            bencher.iter(|| {
+                let tickets: Vec<_> = (0..OUTSTANDING)
+                    .map(|n| executor.spawn(table, move || black_box(n)))
+                    .collect();
+                for ticket in tickets {
+                    ticket.wait().expect("an empty task cannot fail");
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// An exact search called directly and through the executor.
+fn search(criterion: &mut Criterion) {
+    let dim = 64;
+    let rows: Vec<f32> = (0..2_000 * dim)
+        .map(|i| ((i * 7_919) % 1_009) as f32)
+        .collect();
+    let build = || FlatTable::build(rows.clone(), dim, Metric::L2).expect("the rows are sound");
+    let query = Query::new(&rows[..dim]);
+    let mut group = criterion.benchmark_group("exact search of 2,000 x 64");
+    let table = build();
+    group.bench_function("direct", |bencher| {
+        bencher.iter(|| table.search(&query, &mut Work::default()));
+    });
+    let executor = executor(Strategy::CCD_AWARE);
+    let id = executor.add_table("flat", build());
+    group.bench_function("executor", |bencher| {
+        bencher.iter(|| executor.search(id, query.clone()).wait());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, round_trip, throughput, search);
+criterion_main!(benches);
