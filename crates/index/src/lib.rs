@@ -1,1 +1,174 @@
-//! index
+//! Vector tables for chiplet: exact, HNSW and IVF, behind one pair of traits.
+//!
+//! | table | over | feature | for | splits |
+//! |---|---|---|---|---|
+//! | [`FlatTable`] | nothing | | ground truth; tables of a few thousand rows | by blocks of rows |
+#![cfg_attr(
+    feature = "hnsw",
+    doc = "| [`HnswTable`] | [`hnsw_rs`] | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
+)]
+#![cfg_attr(
+    not(feature = "hnsw"),
+    doc = "| `HnswTable` | hnsw_rs | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
+)]
+#![cfg_attr(
+    feature = "faiss",
+    doc = "| [`IvfTable`] | [`faiss`] | `faiss` | large or compressed tables; big `k` | by inverted lists |"
+)]
+#![cfg_attr(
+    not(feature = "faiss"),
+    doc = "| `IvfTable` | Faiss | `faiss` | large or compressed tables; big `k` | by inverted lists |"
+)]
+//!
+//! All of them can be searched from any number of threads at once, return neighbours in ascending order
+//! (ties by id), and answer a split query exactly as an unsplit one.
+//!
+//! # Distances
+//!
+//! Every table reports the same thing for the same [`Metric`], and smaller is always nearer:
+//!
+//! | metric | reported | zero vector |
+//! |---|---|---|
+//! | [`Metric::L2`] | *squared* Euclidean distance (hnsw_rs' `DistL2` takes the root; Faiss does not) | as any other |
+//! | [`Metric::Cosine`] | `1 - cos`, in `[0, 2]`, never below 0 | at distance 1 from everything |
+//! | [`Metric::InnerProduct`] | the product, negated | at distance 0 from everything |
+//!
+//! # What a query may ask
+//!
+//! | asked | answered |
+//! |---|---|
+//! | another dimension, a NaN or infinite component, `top(0)`, `nprobe(0)` | a [`SearchError`] that says which |
+//! | a query longer than [`MAX_NORM`] (L2, inner product) | [`SearchError::TooLong`]: its distances overflow `f32` |
+//! | `top` beyond the rows | every row that the search can reach: all of a flat or HNSW table, those of the visited lists of an IVF table |
+//! | `ef` below `top`, beyond the rows | counts as `top`, as the number of rows |
+//! | `nprobe` beyond the lists | visits all lists |
+//! | anything of an empty table | nothing, and no error |
+//!
+//! [`Work`](chiplet_executor::Work) counts what a search read: every row of a flat table; `visited * (vector
+//! bytes + 4 M)` of a graph, `visited` being exact; the codes of all lists scanned, and the centroids of a
+//! flat quantizer. A list scanned twice to resolve a tie counts twice.
+//!
+//! What is wrong with rows, settings or an adopted index is found when a table is built: [`BuildError`].
+//!
+//! # Building
+//!
+//! `hnsw` is pure Rust. `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for
+//! the plainest processor of the architecture; `CXXFLAGS="-mavx2 -mfma -mf16c -mpopcnt"` in the environment of
+//! that build lets it use AVX2, which makes fast-scan codes four to eight times as fast (at 50 dimensions;
+//! little else changed there). Faiss trains with OpenMP, whose threads spin while they wait: where other
+//! work runs beside, `OMP_WAIT_POLICY=passive` helps.
+//!
+//! # Your own index
+//!
+//! One small trait makes an index a table, one more lets its queries be split. Here is one that keeps its
+//! numbers in buckets by their tens digit and looks only into the nearest buckets:
+//!
+//! ```
+//! use std::ops::Range;
+//! use chiplet_executor::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work};
+//!
+//! struct Buckets {
+//!     buckets: Vec<Vec<(u64, f32)>>,
+//! }
+//!
+//! impl Buckets {
+//!     /// The nearest numbers of one bucket.
+//!     fn nearest(&self, query: &Query, bucket: u64, work: &mut Work) -> Vec<Neighbor> {
+//!         let bucket = &self.buckets[bucket as usize];
+//!         work.add_bytes(bucket.len() as u64 * 16);
+//!         let wanted = query.vector()[0];
+//!         let mut hits: Vec<Neighbor> = bucket
+//!             .iter()
+//!             .map(|&(id, x)| Neighbor { id, distance: (x - wanted).abs() })
+//!             .collect();
+//!         hits.sort();
+//!         hits.truncate(query.k());
+//!         hits
+//!     }
+//! }
+//!
+//! impl Table for Buckets {
+//!     fn dim(&self) -> usize { 1 }
+//!     fn len(&self) -> usize { self.buckets.iter().map(Vec::len).sum() }
+//!     fn size_bytes(&self) -> u64 { self.len() as u64 * 16 }
+//!
+//!     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+//!         let probes = self.coarse(query, work)?;
+//!         self.scan(query, &probes, 0..probes.len(), work)
+//!     }
+//!
+//!     // Leave this out, and the rest below, if queries run whole.
+//!     fn as_split(&self) -> Option<&dyn SplitTable> { Some(self) }
+//! }
+//!
+//! impl SplitTable for Buckets {
+//!     fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+//!         query.check(self.dim())?;
+//!         let mut probes: Vec<Probe> = (0..self.buckets.len())
+//!             .map(|list| Probe {
+//!                 list: list as u64,
+//!                 distance: (query.vector()[0] - (list as f32 * 10.0 + 5.0)).abs(),
+//!                 cost_bytes: self.buckets[list].len() as u64 * 16,
+//!             })
+//!             .collect();
+//!         probes.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+//!         probes.truncate(query.requested_nprobe().unwrap_or(2));
+//!         Ok(probes)
+//!     }
+//!
+//!     fn scan(
+//!         &self,
+//!         query: &Query,
+//!         probes: &[Probe],
+//!         unit: Range<usize>,
+//!         work: &mut Work,
+//!     ) -> Result<Vec<Neighbor>, SearchError> {
+//!         query.check(self.dim())?;
+//!         let parts = probes[unit].iter().map(|p| self.nearest(query, p.list, work)).collect();
+//!         Ok(self.merge(query, parts))
+//!     }
+//! }
+//!
+//! let numbers: Vec<(u64, f32)> = (0..100).map(|id| (id, (id * 37 % 100) as f32)).collect();
+//! let mut buckets = vec![Vec::new(); 10];
+//! for (id, x) in numbers {
+//!     buckets[(x / 10.0) as usize].push((id, x));
+//! }
+//! let table = Buckets { buckets };
+//!
+//! let query = Query::new([42.2]).top(3);
+//! let mut work = Work::default();
+//! let whole = table.search(&query, &mut work)?;
+//! assert_eq!(whole[0].id * 37 % 100, 42);
+//!
+//! // What the executor does: each unit may run on another core.
+//! let probes = table.coarse(&query, &mut work)?;
+//! let parts = (0..probes.len())
+//!     .map(|i| table.scan(&query, &probes, i..i + 1, &mut work))
+//!     .collect::<Result<_, _>>()?;
+//! assert_eq!(table.merge(&query, parts), whole);
+//! # Ok::<(), SearchError>(())
+//! ```
+//!
+//! [`SearchError`]: chiplet_executor::SearchError
+//! [`SearchError::TooLong`]: chiplet_executor::SearchError::TooLong
+
+mod error;
+mod flat;
+#[cfg(feature = "hnsw")]
+pub mod hnsw;
+#[cfg(feature = "faiss")]
+pub mod ivf;
+mod metric;
+mod nearest;
+mod progress;
+mod rows;
+
+pub use error::BuildError;
+pub use flat::FlatTable;
+#[cfg(feature = "hnsw")]
+pub use hnsw::{HnswConfig, HnswTable};
+#[cfg(feature = "faiss")]
+pub use ivf::{IvfConfig, IvfTable};
+pub use metric::{MAX_NORM, Metric, normalized};
+pub use progress::{Progress, Stage};

@@ -1,0 +1,132 @@
+//! Why a table could not be built.
+
+/// Why a table could not be built or adopted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Vectors without components.
+    #[error("dimension 0: a vector needs at least one component")]
+    ZeroDimension,
+    /// A dimension the index library cannot express.
+    #[error("dimension {dim} is more than the index supports ({limit})")]
+    DimensionTooLarge {
+        /// The dimension asked for.
+        dim: usize,
+        /// The largest one supported.
+        limit: usize,
+    },
+    /// `rows` does not hold whole rows.
+    #[error(
+        "{values} values are no whole number of rows of {dim}; pass rows one after the other, [n][{dim}]"
+    )]
+    RaggedRows {
+        /// Values passed.
+        values: usize,
+        /// Components of a row.
+        dim: usize,
+    },
+    /// A row of a graph has another dimension than the first one.
+    #[error("row {row} has {got} components, the others have {expected}")]
+    MixedDimensions {
+        /// The row's id.
+        row: usize,
+        /// Components of the other rows.
+        expected: usize,
+        /// Components of this row.
+        got: usize,
+    },
+    /// A NaN or infinite component.
+    #[error("row {row} has {value} at component {component}; every component must be finite")]
+    NotFinite {
+        /// The row's number or id.
+        row: usize,
+        /// The component's index in the row.
+        component: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// A row so long that its distances do not fit in an `f32`.
+    #[error(
+        "row {row} has norm {norm:e}, over {limit:e} squared distances overflow f32; scale all rows down"
+    )]
+    RowTooLong {
+        /// The row's number or id.
+        row: usize,
+        /// Its Euclidean norm.
+        norm: f64,
+        /// The largest norm accepted, [`MAX_NORM`](crate::MAX_NORM).
+        limit: f64,
+    },
+    /// A graph built with `hnsw::Cosine` over a row that is not of length 1 (or 0).
+    #[error(
+        "row {row} has norm {norm}, a cosine graph needs rows of length 1; pass each through `normalized` before inserting it"
+    )]
+    NotNormalized {
+        /// The row's id.
+        row: usize,
+        /// Its Euclidean norm.
+        norm: f64,
+    },
+    /// A setting outside its range.
+    #[error("{setting} is {value}, it must be {accepted}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value given.
+        value: usize,
+        /// What is accepted.
+        accepted: &'static str,
+    },
+    /// An adopted graph holds no rows, so its dimension is unknown.
+    #[error(
+        "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told the dimension"
+    )]
+    EmptyGraph,
+    /// Not the description of an IVF index.
+    #[error(
+        "{factory:?} describes no IVF index: {reason}; accepted is IVF<lists>,<code>, for example \"IVF256,Flat\", \"IVF256,SQ8\", \"IVF256,PQ16x4fs\" or \"IVF256_HNSW32,Flat\""
+    )]
+    Factory {
+        /// The factory string given.
+        factory: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A Faiss index of a kind that cannot be adopted.
+    #[error("a Faiss index of kind {kind:?} cannot be a table: {reason}")]
+    UnsupportedIndex {
+        /// Faiss' four-letter code for the kind, as it writes it to files.
+        kind: String,
+        /// Why, and what to do instead.
+        reason: &'static str,
+    },
+    /// Too few rows to train on.
+    #[error(
+        "{rows} rows cannot train {lists} inverted lists; pass at least {lists} rows (better 39 for each list), or ask for fewer lists"
+    )]
+    TooFewRows {
+        /// Rows passed.
+        rows: usize,
+        /// Inverted lists to train.
+        lists: usize,
+    },
+    /// An adopted IVF index was never trained.
+    #[error("the Faiss index is not trained; train it and add rows before making a table of it")]
+    Untrained,
+    /// Faiss reported an error.
+    #[error("Faiss: {0}")]
+    Faiss(String),
+}
+
+/// Refuses a setting of 0.
+#[cfg(any(feature = "hnsw", feature = "faiss"))]
+pub(crate) fn at_least_one(setting: &'static str, value: usize) -> Result<(), BuildError> {
+    if value == 0 {
+        return Err(BuildError::Setting {
+            setting,
+            value,
+            accepted: "at least 1",
+        });
+    }
+    Ok(())
+}

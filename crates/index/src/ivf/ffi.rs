@@ -1,0 +1,280 @@
+//! The calls into Faiss that its safe bindings lack: the only unsafe code of this crate.
+//!
+//! # Why it is sound
+//!
+//! Each block below cites one of these.
+//!
+//! - **Owned.** [`Ivf`] owns its `IndexImpl`, which owns the C++ index, which owns its quantizer. Both
+//!   pointers beside it point into that one heap object, which moves with neither: they live as long
+//!   as `self`.
+//! - **Frozen.** Nothing can write to the index once an `Ivf` is shared. The field `nprobe` is written by
+//!   [`Ivf::set_width`], which takes `&mut self`; the `IndexImpl` is private and never lent out. Everything
+//!   that takes `&self` calls `const` member functions of C++ (`search`, `search_preassigned`, `list_size`),
+//!   which only read. Faiss documents concurrent searches of one CPU index as safe. What they do write are
+//!   process-wide statistics (`indexIVF_stats` and the like), plain counters that nothing here reads and no
+//!   search depends on.
+//! - **Sized.** Faiss reads `dim` floats at the query, `width` lists and distances, and writes as many
+//!   results as it was asked for: the buffers passed have these lengths. `width` equals the index's `nprobe`
+//!   and is at most the number of lists, to which some kinds of index cut it and others do not.
+//! - **In range.** List numbers are below the number of lists, or -1. Fast-scan code does not check them.
+//!
+//! Errors: Faiss catches its exceptions, returns a non-zero code and keeps the message in a thread-local.
+
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use faiss::index::{Index, IndexImpl};
+use faiss_sys as sys;
+
+use crate::metric::Metric;
+
+/// A Faiss IVF index that is only searched.
+pub(super) struct Ivf {
+    index: IndexImpl,
+    ivf: NonNull<sys::FaissIndexIVF>,
+    quantizer: NonNull<sys::FaissIndex>,
+    dim: usize,
+    rows: usize,
+    lists: usize,
+    width: usize,
+}
+
+// SAFETY: "Owned": nothing in the index belongs to the thread that made it (`IndexImpl` itself is `Send`).
+unsafe impl Send for Ivf {}
+// SAFETY: "Frozen": `&Ivf` only reads.
+unsafe impl Sync for Ivf {}
+
+impl Ivf {
+    /// Takes over `index` if it has inverted lists and a quantizer.
+    pub(super) fn adopt(index: IndexImpl) -> Option<Self> {
+        // SAFETY: `index` is a live index. The cast is a `dynamic_cast`: null if it is no IVF index.
+        let ivf = NonNull::new(unsafe { sys::faiss_IndexIVF_cast(index.inner_ptr()) })?;
+        // SAFETY: `ivf` is a live IVF index.
+        let quantizer = NonNull::new(unsafe { sys::faiss_IndexIVF_quantizer(ivf.as_ptr()) })?;
+        // SAFETY: `ivf` is a live IVF index.
+        let lists = unsafe { sys::faiss_IndexIVF_nlist(ivf.as_ptr()) };
+        if lists == 0 {
+            return None;
+        }
+        let mut ivf = Self {
+            dim: index.d() as usize,
+            rows: index.ntotal() as usize,
+            lists,
+            width: 0,
+            index,
+            ivf,
+            quantizer,
+        };
+        ivf.set_width(1);
+        Some(ivf)
+    }
+
+    /// Sets how many lists a scan takes at most. `1 <= width <= lists`.
+    pub(super) fn set_width(&mut self, width: usize) {
+        assert!((1..=self.lists).contains(&width), "calls of {width} lists");
+        // SAFETY: "Owned", and `&mut self`: no search is running.
+        unsafe { sys::faiss_IndexIVF_set_nprobe(self.ivf.as_ptr(), width) };
+        self.width = width;
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(super) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn lists(&self) -> usize {
+        self.lists
+    }
+
+    pub(super) fn is_trained(&self) -> bool {
+        self.index.is_trained()
+    }
+
+    /// Rows in `list`, which must be below [`Ivf::lists`].
+    pub(super) fn list_len(&self, list: usize) -> usize {
+        assert!(list < self.lists, "list {list} of {}", self.lists);
+        // SAFETY: "Owned", "Frozen", "In range".
+        unsafe { sys::faiss_IndexIVF_get_list_size(self.ivf.as_ptr(), list) }
+    }
+
+    /// Bytes of one stored code.
+    pub(super) fn code_bytes(&self) -> Result<u64, String> {
+        let mut stand_alone = 0;
+        // SAFETY: "Owned", "Frozen"; writes one `usize`.
+        check(unsafe { sys::faiss_Index_sa_code_size(self.index.inner_ptr(), &mut stand_alone) })?;
+        // A stand-alone code begins with its list's number, in as few bytes as hold the largest one
+        // (`Level1Quantizer::coarse_code_size`).
+        let largest = (self.lists - 1) as u64;
+        let list_number = u64::from((u64::BITS - largest.leading_zeros()).div_ceil(8));
+        Ok((stand_alone as u64).saturating_sub(list_number))
+    }
+
+    /// Whether the quantizer compares a query with every centroid.
+    pub(super) fn quantizer_is_flat(&self) -> bool {
+        // SAFETY: "Owned". The cast is a `dynamic_cast`: null if it is no flat index.
+        !unsafe { sys::faiss_IndexFlat_cast(self.quantizer.as_ptr()) }.is_null()
+    }
+
+    /// The `nprobe` (at most [`Ivf::lists`]) lists nearest to `query`, nearest first, with their centroids'
+    /// distances. An approximate quantizer may find fewer.
+    pub(super) fn coarse(&self, query: &[f32], nprobe: usize) -> Result<Vec<(usize, f32)>, String> {
+        assert_eq!(query.len(), self.dim, "query of wrong dimension");
+        let mut lists = vec![-1i64; nprobe];
+        let mut distances = vec![0.0f32; nprobe];
+        // SAFETY: "Owned", "Frozen", "Sized": one query, room for `nprobe` results.
+        check(unsafe {
+            sys::faiss_Index_search(
+                self.quantizer.as_ptr(),
+                1,
+                query.as_ptr(),
+                nprobe as i64,
+                distances.as_mut_ptr(),
+                lists.as_mut_ptr(),
+            )
+        })?;
+        let found = lists.into_iter().zip(distances);
+        Ok(found
+            .filter_map(|(list, distance)| {
+                let list = usize::try_from(list).ok()?;
+                (list < self.lists).then_some((list, distance))
+            })
+            .collect())
+    }
+
+    /// Buffers for scans, one after the other.
+    pub(super) fn scanner(&self) -> Scanner<'_> {
+        Scanner {
+            ivf: self,
+            lists: vec![-1; self.width],
+            centroids: vec![f32::NAN; self.width],
+            distances: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+}
+
+/// Scans some lists, then others, in the same buffers.
+pub(super) struct Scanner<'a> {
+    ivf: &'a Ivf,
+    /// `width` list numbers, each in range or -1.
+    lists: Vec<i64>,
+    /// The distances of their centroids, `width` as well.
+    centroids: Vec<f32>,
+    distances: Vec<f32>,
+    ids: Vec<i64>,
+}
+
+impl Scanner<'_> {
+    /// The `rows >= 1` nearest rows of `lists` (number and centroid distance, at most [`Ivf::width`]): their
+    /// ids and Faiss' distances, nearest first; fewer if there are fewer.
+    pub(super) fn run(
+        &mut self,
+        query: &[f32],
+        lists: impl Iterator<Item = (u64, f32)>,
+        rows: usize,
+    ) -> Result<impl Iterator<Item = (i64, f32)>, String> {
+        assert_eq!(query.len(), self.ivf.dim, "query of wrong dimension");
+        assert!(rows > 0, "a scan for no rows");
+        // List -1 is skipped. Its distance is NaN because fast-scan looks for the range of the distances
+        // before it skips, ignoring NaNs (`quantize_lut.cpp`).
+        self.lists.fill(-1);
+        self.centroids.fill(f32::NAN);
+        for (place, (list, centroid)) in lists.enumerate() {
+            if list >= self.ivf.lists as u64 {
+                return Err(format!("there is no list {list}, only {}", self.ivf.lists));
+            }
+            self.lists[place] = list as i64;
+            self.centroids[place] = centroid;
+        }
+        self.distances.resize(rows, 0.0);
+        self.ids.resize(rows, -1);
+        // SAFETY: "Owned", "Frozen", "In range" (checked above), "Sized": one query, `width` lists and distances,
+        // room for `rows` results.
+        check(unsafe {
+            sys::faiss_IndexIVF_search_preassigned(
+                self.ivf.ivf.as_ptr(),
+                1,
+                query.as_ptr(),
+                rows as i64,
+                self.lists.as_ptr(),
+                self.centroids.as_ptr(),
+                self.distances.as_mut_ptr(),
+                self.ids.as_mut_ptr(),
+                0,
+            )
+        })?;
+        let found = self.ids.iter().copied().zip(self.distances.iter().copied());
+        // Faiss fills up with -1 where it found fewer.
+        Ok(found.filter(|&(id, _)| id != -1))
+    }
+}
+
+/// The metric of `index`, if it is one of ours.
+pub(super) fn metric(index: &IndexImpl) -> Option<Metric> {
+    // SAFETY: `index` is a live index. (`Index::metric_type` panics on metrics that it does not know.)
+    match unsafe { sys::faiss_Index_metric_type(index.inner_ptr()) } {
+        sys::FaissMetricType_METRIC_INNER_PRODUCT => Some(Metric::InnerProduct),
+        sys::FaissMetricType_METRIC_L2 => Some(Metric::L2),
+        _ => None,
+    }
+}
+
+/// The four letters that Faiss would begin a file of `index` with; `????` for an index it cannot write.
+///
+/// There is no other way to ask for the kind of an index. Writing stops after these letters.
+pub(super) fn kind(index: &IndexImpl) -> [u8; 4] {
+    KIND.set(*b"????");
+    let mut writer = ptr::null_mut();
+    // SAFETY: `first_letters` may be called with whatever Faiss writes; `writer` receives a new object.
+    if unsafe { sys::faiss_CustomIOWriter_new(&mut writer, Some(first_letters)) } != 0 {
+        return KIND.get();
+    }
+    // SAFETY: both are live objects. A `CustomIOWriter` is an `IOWriter` (its only base class, `io_c.cpp`).
+    // The call fails, as `first_letters` accepts nothing; writing an index does not change it.
+    unsafe { sys::faiss_write_index_custom(index.inner_ptr(), writer.cast(), 0) };
+    // SAFETY: `writer` was made above and is used no more.
+    unsafe { sys::faiss_CustomIOWriter_free(writer) };
+    KIND.get()
+}
+
+thread_local! {
+    /// What [`first_letters`] saw last on this thread.
+    static KIND: Cell<[u8; 4]> = const { Cell::new(*b"????") };
+}
+
+/// A writer that keeps the first four bytes written and then refuses to write, which ends the writing.
+///
+/// # Safety
+/// `data` is null or points to `size * items` readable bytes.
+unsafe extern "C" fn first_letters(data: *const c_void, size: usize, items: usize) -> usize {
+    if size.saturating_mul(items) == 4 && !data.is_null() {
+        // SAFETY: not null, and four readable bytes by this function's contract.
+        KIND.set(unsafe { ptr::read_unaligned(data.cast::<[u8; 4]>()) });
+    }
+    0
+}
+
+/// The error of the call that returned `code`, if any.
+fn check(code: c_int) -> Result<(), String> {
+    if code == 0 {
+        return Ok(());
+    }
+    // SAFETY: no arguments; the text stays valid until this thread's next Faiss call.
+    let text = unsafe { sys::faiss_get_last_error() };
+    if text.is_null() {
+        return Err(format!("error {code} without a message"));
+    }
+    // SAFETY: not null, and a C string by Faiss' contract; copied before any other call.
+    let text = unsafe { CStr::from_ptr(text) };
+    Err(text.to_string_lossy().into_owned())
+}

@@ -1,0 +1,186 @@
+//! What "near" means: three metrics, one convention for what every table reports.
+//!
+//! A reported distance is always *smaller is nearer*, so that answers of different tables compare:
+//! L2 is the squared Euclidean distance (as Faiss reports it), cosine is `1 - cos`, inner product is
+//! negated. The arithmetic of one distance is the same in [`FlatTable`](crate::FlatTable) and
+//! `HnswTable`, bit for bit; Faiss sums in an order of its own, so its distances agree to rounding.
+//!
+//! Vectors longer than [`MAX_NORM`] are refused, so no distance is ever infinite or NaN.
+
+use std::borrow::Cow;
+
+use chiplet_executor::SearchError;
+
+/// The largest Euclidean norm of a row or query under L2 and inner product: `(2 * MAX_NORM)^2` and every
+/// partial sum towards it still fit in an `f32` (whose largest value is 3.4e38).
+pub const MAX_NORM: f64 = 4e18;
+
+/// How far apart two vectors are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Squared Euclidean distance.
+    #[default]
+    L2,
+    /// `1 - cos` of the angle between the vectors, in `[0, 2]`. Rows and queries are scaled to length 1
+    /// when they come in; a zero vector has no direction and is at distance 1 from everything.
+    Cosine,
+    /// The inner product, negated.
+    InnerProduct,
+}
+
+impl Metric {
+    /// The reported distance between a prepared query and a prepared row: for [`Metric::Cosine`] both must
+    /// have length 1 (or 0), see [`normalized`].
+    ///
+    /// ```
+    /// use chiplet_index::Metric;
+    /// assert_eq!(Metric::L2.distance(&[0.0, 0.0], &[3.0, 4.0]), 25.0);
+    /// assert_eq!(Metric::InnerProduct.distance(&[1.0, 2.0], &[3.0, 4.0]), -11.0);
+    /// assert_eq!(Metric::Cosine.distance(&[0.0, 1.0], &[1.0, 0.0]), 1.0);
+    /// ```
+    ///
+    /// # Panics
+    /// If the vectors differ in dimension.
+    pub fn distance(self, query: &[f32], row: &[f32]) -> f32 {
+        match self {
+            Self::L2 => squared_l2(query, row),
+            // A true cosine distance is never negative; rounding can make it so.
+            Self::Cosine => (1.0 - dot(query, row)).max(0.0),
+            // Not -dot: a product of 0 shall be 0.0, as -0.0 would sort before it.
+            Self::InnerProduct => 0.0 - dot(query, row),
+        }
+    }
+
+    /// `vector` as the table compares it: scaled to length 1 for cosine, as it is for the others.
+    ///
+    /// # Errors
+    /// [`SearchError::TooLong`] over [`MAX_NORM`], for L2 and inner product.
+    pub(crate) fn prepare_query(self, vector: &[f32]) -> Result<Cow<'_, [f32]>, SearchError> {
+        match self {
+            Self::Cosine => Ok(Cow::Owned(normalized(vector))),
+            Self::L2 | Self::InnerProduct => {
+                let norm = norm(vector);
+                if norm > MAX_NORM {
+                    return Err(SearchError::TooLong {
+                        norm,
+                        limit: MAX_NORM,
+                    });
+                }
+                Ok(Cow::Borrowed(vector))
+            }
+        }
+    }
+}
+
+/// `vector` scaled to length 1; a zero vector stays zero. Computed in `f64`, so no finite vector is too long
+/// or too short.
+///
+/// ```
+/// assert_eq!(chiplet_index::normalized(&[3.0, 4.0]), [0.6, 0.8]);
+/// assert_eq!(chiplet_index::normalized(&[0.0, 0.0]), [0.0, 0.0]);
+/// ```
+pub fn normalized(vector: &[f32]) -> Vec<f32> {
+    let mut vector = vector.to_vec();
+    normalize(&mut vector);
+    vector
+}
+
+/// [`normalized`], in place.
+pub(crate) fn normalize(vector: &mut [f32]) {
+    let norm = norm(vector);
+    if norm > 0.0 {
+        for x in vector {
+            *x = (f64::from(*x) / norm) as f32;
+        }
+    }
+}
+
+/// The Euclidean norm. No finite `f32` vector overflows or underflows it.
+pub(crate) fn norm(vector: &[f32]) -> f64 {
+    vector
+        .iter()
+        .map(|&x| f64::from(x) * f64::from(x))
+        .sum::<f64>()
+        .sqrt()
+}
+
+/// Independent partial sums, so that the compiler may use vector registers without reordering a sum: four
+/// SSE or two AVX registers' worth.
+const LANES: usize = 16;
+
+/// Squared Euclidean distance.
+pub(crate) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
+    sum_over(a, b, |x, y| (x - y) * (x - y))
+}
+
+/// Inner product.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    sum_over(a, b, |x, y| x * y)
+}
+
+#[inline(always)]
+fn sum_over(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    assert_eq!(a.len(), b.len(), "vectors of different dimension");
+    let (a_chunks, a_rest) = a.as_chunks::<LANES>();
+    let (b_chunks, b_rest) = b.as_chunks::<LANES>();
+    let mut lanes = [0.0f32; LANES];
+    for (a, b) in a_chunks.iter().zip(b_chunks) {
+        for lane in 0..LANES {
+            lanes[lane] += term(a[lane], b[lane]);
+        }
+    }
+    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *lane += term(a, b);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_every_component_whatever_the_dimension() {
+        for dim in 1..70 {
+            let a: Vec<f32> = (0..dim).map(|i| i as f32).collect();
+            let b = vec![1.0f32; dim];
+            // Small whole numbers: every order of summation is exact.
+            let plain: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
+            assert_eq!(dot(&a, &b), plain, "dim {dim}");
+            let plain: f32 = a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum();
+            assert_eq!(squared_l2(&a, &b), plain, "dim {dim}");
+        }
+    }
+
+    #[test]
+    fn distances_at_the_norm_limit_are_finite() {
+        let near_limit = [(MAX_NORM * 0.99) as f32, 0.0];
+        let opposite = [-near_limit[0], 0.0];
+        assert!(Metric::L2.distance(&near_limit, &opposite).is_finite());
+        assert!(
+            Metric::InnerProduct
+                .distance(&near_limit, &near_limit)
+                .is_finite()
+        );
+        assert!(Metric::L2.prepare_query(&near_limit).is_ok());
+        assert!(matches!(
+            Metric::InnerProduct.prepare_query(&[5e18]),
+            Err(SearchError::TooLong { .. })
+        ));
+    }
+
+    #[test]
+    fn normalizing_survives_extreme_lengths() {
+        for scale in [1e-40f32, 1e-20, 1.0, 1e20, 3e38] {
+            let unit = normalized(&[scale, 0.0]);
+            assert_eq!(unit, [1.0, 0.0], "scale {scale:e}");
+        }
+    }
+}

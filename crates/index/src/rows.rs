@@ -1,0 +1,51 @@
+//! Rows on their way in: checked once, so that no search has to.
+
+use crate::error::BuildError;
+use crate::metric::{self, MAX_NORM, Metric};
+
+/// Checks `rows` (`[n][dim]`) and returns `n`.
+pub(crate) fn check(rows: &[f32], dim: usize, metric: Metric) -> Result<usize, BuildError> {
+    if dim == 0 {
+        return Err(BuildError::ZeroDimension);
+    }
+    if !rows.len().is_multiple_of(dim) {
+        return Err(BuildError::RaggedRows {
+            values: rows.len(),
+            dim,
+        });
+    }
+    for (number, row) in rows.chunks_exact(dim).enumerate() {
+        check_row(number, row, metric)?;
+    }
+    Ok(rows.len() / dim)
+}
+
+/// Checks that `row` is finite and short enough for `metric`.
+pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<(), BuildError> {
+    let norm = metric::norm(row);
+    if !norm.is_finite() {
+        // A finite row cannot overflow an f64 norm, so there is a culprit.
+        let component = row.iter().position(|x| !x.is_finite()).unwrap_or(0);
+        return Err(BuildError::NotFinite {
+            row: number,
+            component,
+            value: row[component],
+        });
+    }
+    if metric != Metric::Cosine && norm > MAX_NORM {
+        return Err(BuildError::RowTooLong {
+            row: number,
+            norm,
+            limit: MAX_NORM,
+        });
+    }
+    Ok(())
+}
+
+/// `rows` as `metric` compares them: scaled to length 1 for cosine.
+pub(crate) fn prepare(mut rows: Vec<f32>, dim: usize, metric: Metric) -> Vec<f32> {
+    if metric == Metric::Cosine {
+        rows.chunks_exact_mut(dim).for_each(metric::normalize);
+    }
+    rows
+}

@@ -1,0 +1,134 @@
+//! Data, and the checks that every kind of table must pass.
+
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use chiplet_executor::{Neighbor, Query, Table, Work};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// `n` rows of `dim` in 20 clusters, as real embeddings lie: neither uniform nor separate.
+pub fn clustered(n: usize, dim: usize, seed: u64) -> Vec<f32> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut uniform = |scale: f32| random.random_range(-scale..scale);
+    let centres: Vec<f32> = (0..20 * dim).map(|_| uniform(1.0)).collect();
+    (0..n)
+        .flat_map(|row| {
+            let centre = row % 20 * dim;
+            (0..dim)
+                .map(|i| centres[centre + i] + uniform(0.7))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// `n` rows of `dim` that are copies of only `distinct` vectors.
+pub fn duplicated(n: usize, dim: usize, distinct: usize, seed: u64) -> Vec<f32> {
+    let originals = clustered(distinct, dim, seed);
+    let mut random = StdRng::seed_from_u64(seed + 1);
+    (0..n)
+        .flat_map(|_| {
+            let original = random.random_range(0..distinct) * dim;
+            originals[original..original + dim].to_vec()
+        })
+        .collect()
+}
+
+/// What `table` answers on this thread, whole.
+pub fn unsplit(table: &dyn Table, query: &Query) -> Vec<Neighbor> {
+    table.search(query, &mut Work::default()).expect("search")
+}
+
+/// What `table` answers when its query is cut: after grain `g` (counted from 1) if bit `g % 64` of `cuts` is
+/// set. Units are scanned last to first, as no order is promised.
+pub fn split(table: &dyn Table, query: &Query, cuts: u64) -> Vec<Neighbor> {
+    let table = table.as_split().expect("a table that splits");
+    let probes = table.coarse(query, &mut Work::default()).expect("coarse");
+    let mut units = Vec::new();
+    let mut start = 0;
+    for (end, grain) in (0..=probes.len())
+        .step_by(table.grain())
+        .zip(0u32..)
+        .skip(1)
+    {
+        if cuts >> (grain % 64) & 1 == 1 {
+            units.push(start..end);
+            start = end;
+        }
+    }
+    units.push(start..probes.len());
+    let parts = units
+        .into_iter()
+        .rev()
+        .map(|unit| {
+            let mut work = Work::default();
+            table.scan(query, &probes, unit, &mut work).expect("scan")
+        })
+        .collect();
+    table.merge(query, parts)
+}
+
+/// Asserts ascending order, ties by id, no id twice, at most `k`.
+pub fn assert_well_formed(hits: &[Neighbor], k: usize) {
+    assert!(hits.len() <= k, "{} hits for k = {k}", hits.len());
+    assert!(hits.is_sorted(), "out of order: {hits:?}");
+    let mut ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), hits.len(), "an id twice: {hits:?}");
+    assert!(hits.iter().all(|hit| hit.distance.is_finite()), "{hits:?}");
+}
+
+/// Share of the exact neighbours that were found, by id: for rows that all differ.
+pub fn recall(exact: &dyn Table, table: &dyn Table, queries: &[Query]) -> f64 {
+    let (mut found, mut wanted) = (0, 0);
+    for query in queries {
+        let truth: HashSet<u64> = unsplit(exact, query).iter().map(|hit| hit.id).collect();
+        let hits = unsplit(table, query);
+        wanted += truth.len();
+        found += hits.iter().filter(|hit| truth.contains(&hit.id)).count();
+    }
+    found as f64 / wanted as f64
+}
+
+/// Runs `answer` for every number below `count` on eight threads at once and returns the answers in order.
+pub fn on_eight_threads<T: Send>(count: usize, answer: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let mut answers: Vec<(usize, T)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut mine = Vec::new();
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= count {
+                            return mine;
+                        }
+                        mine.push((number, answer(number)));
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("search"))
+            .collect()
+    });
+    answers.sort_by_key(|(number, _)| *number);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Asserts that concurrent searches answer as sequential ones.
+pub fn assert_concurrent_equals_sequential(table: &dyn Table, queries: &[Query]) {
+    let sequential: Vec<_> = queries.iter().map(|query| unsplit(table, query)).collect();
+    let concurrent = on_eight_threads(8 * queries.len(), |number| {
+        unsplit(table, &queries[number % queries.len()])
+    });
+    for (number, answer) in concurrent.iter().enumerate() {
+        assert_eq!(answer, &sequential[number % queries.len()]);
+    }
+}

@@ -1,0 +1,458 @@
+//! The IVF table against Faiss called directly, and split searches against unsplit ones, by kind of index.
+
+#![cfg(feature = "faiss")]
+
+mod common;
+
+use std::sync::LazyLock;
+
+use chiplet_executor::{Neighbor, Query, SearchError, SplitTable, Table, Work};
+use chiplet_index::{
+    BuildError, FlatTable, IvfConfig, IvfTable, Metric, Progress, Stage, normalized,
+};
+use common::{
+    assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
+    on_eight_threads, recall, split, unsplit,
+};
+use faiss::index::autotune::ParameterSpace;
+use faiss::index::{IndexImpl, index_factory};
+use faiss::{Idx, Index, MetricType};
+use proptest::prelude::*;
+
+const DIM: usize = 16;
+const ROWS: usize = 2000;
+const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
+
+/// One description of every kind of index that is supported, with the metrics it is tested in: all of them
+/// for the common kinds.
+const KINDS: [(&str, &[Metric]); 10] = [
+    ("IVF24,Flat", &METRICS),
+    ("IVF24,SQ8", &METRICS),
+    ("IVF24,PQ8x4np", &METRICS),
+    ("IVF24,PQ8x4fs", &METRICS),
+    ("IVF24,PQ8x4fsr", &METRICS),
+    ("IVF24_HNSW8,Flat", &METRICS),
+    ("IVF24,FlatDedup", &[Metric::L2]),
+    ("IVF24,SQfp16", &[Metric::L2]),
+    ("IVF24,RQ3x4", &[Metric::L2]),
+    ("IVF24,RaBitQ", &[Metric::L2]),
+];
+
+/// Whether a row's distance depends on which lists share its call (see `ivf.rs`).
+fn rounds_by_call(factory: &str) -> bool {
+    factory.ends_with("fsr")
+}
+
+/// Rows of which each has about thirty twins.
+static DUPLICATED: LazyLock<Vec<f32>> = LazyLock::new(|| duplicated(ROWS, DIM, 60, 4));
+
+/// Every kind in every metric, over rows that all differ and over rows of which most have twins.
+static TABLES: LazyLock<Vec<(String, IvfTable)>> = LazyLock::new(|| {
+    let mut tables = Vec::new();
+    for (kind, rows) in [
+        ("distinct", clustered(ROWS, DIM, 4)),
+        ("duplicated", DUPLICATED.clone()),
+    ] {
+        for (factory, metrics) in KINDS {
+            for &metric in metrics {
+                let config = IvfConfig::new(metric).nprobe(6);
+                let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
+                tables.push((format!("{factory} {metric:?} {kind}"), table));
+            }
+        }
+    }
+    tables
+});
+
+fn queries(count: usize) -> Vec<Query> {
+    clustered(ROWS + count, DIM, 4)[ROWS * DIM..]
+        .chunks_exact(DIM)
+        .map(|vector| Query::new(vector).top(10))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn split_answers_equal_unsplit_ones(
+        which: prop::sample::Index,
+        vector in prop::collection::vec(-1.5f32..1.5, DIM),
+        k in prop_oneof![1usize..40, 40usize..600],
+        nprobe in 1usize..30,
+        cuts: u64,
+    ) {
+        let (name, table) = which.get(&TABLES);
+        let query = Query::new(vector).top(k).nprobe(nprobe);
+        let whole = unsplit(table, &query);
+        assert_well_formed(&whole, k);
+        prop_assert_eq!(split(table, &query, cuts), whole, "{}", name);
+    }
+
+    #[test]
+    fn a_query_equal_to_many_rows_splits_as_any_other(
+        which: prop::sample::Index,
+        row in 0usize..60,
+        k in 1usize..200,
+        cuts: u64,
+    ) {
+        let (name, table) = which.get(&TABLES);
+        let query = Query::new(&DUPLICATED[row * DIM..][..DIM]).top(k);
+        prop_assert_eq!(split(table, &query, cuts), unsplit(table, &query), "{}", name);
+    }
+}
+
+#[test]
+fn thousands_of_equally_distant_rows_split_as_any_others() {
+    // Every row is at distance 1 from the origin, along one axis or against it: more ties than are put in
+    // order, spread over lists of which some hold more of them than that by themselves, others far fewer.
+    let rows: Vec<f32> = (0..6000usize)
+        .flat_map(|row| {
+            let direction = if row % 5 < 4 {
+                row % 4
+            } else {
+                row / 5 % (2 * DIM)
+            };
+            let mut vector = [0.0f32; DIM];
+            vector[direction % DIM] = if direction < DIM { 1.0 } else { -1.0 };
+            vector
+        })
+        .collect();
+    for grain in [1, 3] {
+        let config = IvfConfig::new(Metric::L2).grain(grain).nprobe(24);
+        let table = IvfTable::build(&rows, DIM, "IVF24,Flat", &config).unwrap();
+        for k in [1, 10, 100, 2000, 6000] {
+            let query = Query::new([0.0; DIM]).top(k);
+            let whole = unsplit(&table, &query);
+            assert_eq!(whole.len(), k);
+            assert_well_formed(&whole, k);
+            for cuts in [u64::MAX, 0b1010_0101_1100, 0b1000, 1] {
+                assert_eq!(split(&table, &query, cuts), whole, "k = {k}, grain {grain}");
+            }
+        }
+    }
+}
+
+/// An index made as a user of Faiss makes one, visiting `nprobe` lists.
+fn direct_index(factory: &str, metric: Metric, rows: &[f32], nprobe: usize) -> IndexImpl {
+    let faiss_metric = match metric {
+        Metric::L2 => MetricType::L2,
+        Metric::Cosine | Metric::InnerProduct => MetricType::InnerProduct,
+    };
+    let rows: Vec<f32> = match metric {
+        Metric::Cosine => rows.chunks_exact(DIM).flat_map(normalized).collect(),
+        Metric::L2 | Metric::InnerProduct => rows.to_vec(),
+    };
+    let mut index = index_factory(DIM as u32, factory, faiss_metric).unwrap();
+    index.train(&rows).unwrap();
+    index.add(&rows).unwrap();
+    let parameters = ParameterSpace::new().unwrap();
+    parameters
+        .set_index_parameter(&index, "nprobe", nprobe as f64)
+        .unwrap();
+    index
+}
+
+/// What Faiss' own search finds, in the convention of `metric`.
+fn direct_search(index: &mut IndexImpl, metric: Metric, query: &Query) -> Vec<Neighbor> {
+    let vector = match metric {
+        Metric::Cosine => normalized(query.vector()),
+        Metric::L2 | Metric::InnerProduct => query.vector().to_vec(),
+    };
+    let found = index.search(&vector, query.k()).unwrap();
+    let hits = found.labels.iter().zip(&found.distances);
+    hits.filter_map(|(label, &distance)| {
+        Some(Neighbor {
+            id: label.get()?,
+            distance: match metric {
+                Metric::L2 => distance,
+                Metric::Cosine => (1.0 - distance).max(0.0),
+                Metric::InnerProduct => 0.0 - distance,
+            },
+        })
+    })
+    .collect()
+}
+
+#[test]
+fn answers_equal_those_of_faiss_called_directly() {
+    const NPROBE: usize = 7;
+    let rows = clustered(ROWS, DIM, 4);
+    for (factory, metrics) in KINDS {
+        for &metric in metrics {
+            let name = format!("{factory} {metric:?}");
+            let mut index = direct_index(factory, metric, &rows, NPROBE);
+            let queries = queries(30);
+            let direct: Vec<_> = queries
+                .iter()
+                .map(|query| direct_search(&mut index, metric, query))
+                .collect();
+            let config = IvfConfig::new(metric).nprobe(NPROBE);
+            let table = IvfTable::with_config(index, &config).unwrap();
+            for (query, direct) in queries.iter().zip(direct) {
+                let hits = unsplit(&table, query);
+                let distances = |hits: &[Neighbor]| -> Vec<f32> {
+                    hits.iter().map(|hit| hit.distance).collect()
+                };
+                let (ours, theirs) = (distances(&hits), distances(&direct));
+                if rounds_by_call(factory) {
+                    assert_eq!(ours.len(), theirs.len(), "{name}");
+                    continue;
+                }
+                assert_eq!(ours, theirs, "{name}");
+                // Rows as far as the last one may have been chosen differently among their equals.
+                let last = ours[ours.len() - 1];
+                let ids = |hits: &[Neighbor]| {
+                    let mut ids: Vec<u64> = hits
+                        .iter()
+                        .filter(|hit| hit.distance < last)
+                        .map(|hit| hit.id)
+                        .collect();
+                    ids.sort_unstable();
+                    ids
+                };
+                assert_eq!(ids(&hits), ids(&direct), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn visiting_every_list_of_a_flat_index_is_exact_search() {
+    let rows = clustered(ROWS, DIM, 4);
+    for metric in METRICS {
+        let exact = FlatTable::build(rows.clone(), DIM, metric).unwrap();
+        let config = IvfConfig::new(metric).nprobe(24);
+        let table = IvfTable::build(&rows, DIM, "IVF24,Flat", &config).unwrap();
+        let recall = recall(&exact, &table, &queries(50));
+        assert_eq!(recall, 1.0, "{metric:?}");
+    }
+}
+
+#[test]
+fn recall_at_10_is_at_least_095_at_a_third_of_the_lists() {
+    let rows = clustered(ROWS, DIM, 4);
+    let exact = FlatTable::build(rows.clone(), DIM, Metric::L2).unwrap();
+    for factory in ["IVF24,Flat", "IVF24,SQ8", "IVF24_HNSW8,Flat"] {
+        let config = IvfConfig::new(Metric::L2).nprobe(8);
+        let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
+        let recall = recall(&exact, &table, &queries(100));
+        assert!(recall >= 0.95, "{factory}: {recall}");
+    }
+}
+
+#[test]
+fn concurrent_searches_answer_as_sequential_ones() {
+    for (name, table) in TABLES
+        .iter()
+        .filter(|(name, _)| name.ends_with("L2 distinct"))
+    {
+        let queries = queries(20);
+        assert_concurrent_equals_sequential(table, &queries);
+        let splits = on_eight_threads(queries.len(), |number| {
+            split(table, &queries[number], 0b1011)
+        });
+        for (query, answer) in queries.iter().zip(&splits) {
+            assert_eq!(answer, &unsplit(table, query), "{name}");
+        }
+    }
+}
+
+#[test]
+fn probes_come_nearest_first_and_cost_what_their_lists_hold() {
+    for (name, table) in TABLES.iter() {
+        let query = &queries(1)[0].clone().nprobe(24);
+        let mut coarse_work = Work::default();
+        let probes = table.coarse(query, &mut coarse_work).unwrap();
+        assert!(
+            probes.is_sorted_by(|a, b| a.distance <= b.distance),
+            "{name}"
+        );
+        let listed: u64 = probes.iter().map(|probe| probe.cost_bytes).sum();
+        if name.starts_with("IVF24,Flat L2 distinct") {
+            assert_eq!(listed, (ROWS * DIM * 4) as u64);
+            assert_eq!(coarse_work.bytes(), 24 * DIM as u64 * 4);
+            let mut work = Work::default();
+            table.search(query, &mut work).unwrap();
+            assert_eq!(work.bytes(), coarse_work.bytes() + listed);
+        }
+        if name.starts_with("IVF24,PQ8x4fs L2 distinct") {
+            assert_eq!(listed, (ROWS * 4) as u64, "eight codes of four bits");
+        }
+    }
+}
+
+#[test]
+fn ids_are_those_the_rows_were_added_under() {
+    let rows = clustered(400, DIM, 4);
+    let mut index = index_factory(DIM as u32, "IVF4,Flat", MetricType::L2).unwrap();
+    index.train(&rows).unwrap();
+    let ids: Vec<Idx> = (0..400)
+        .map(|row| Idx::new(1_000_000_007 * (row + 1)))
+        .collect();
+    index.add_with_ids(&rows, &ids).unwrap();
+    let table = IvfTable::new(index).unwrap();
+    let hits = unsplit(
+        &table,
+        &Query::new(&rows[5 * DIM..6 * DIM]).top(1).nprobe(4),
+    );
+    assert_eq!((hits[0].id, hits[0].distance), (6_000_000_042, 0.0));
+}
+
+#[test]
+fn an_untrained_index_is_refused_and_an_empty_one_finds_nothing() {
+    let untrained = index_factory(DIM as u32, "IVF4,Flat", MetricType::L2).unwrap();
+    assert_eq!(IvfTable::new(untrained).err(), Some(BuildError::Untrained));
+    for factory in ["IVF4,Flat", "IVF4,SQ8", "IVF4,PQ8x4fs"] {
+        let mut empty = index_factory(DIM as u32, factory, MetricType::L2).unwrap();
+        empty.train(&clustered(400, DIM, 4)).unwrap();
+        let table = IvfTable::new(empty).unwrap();
+        assert!(table.is_empty());
+        let query = Query::new([0.5; DIM]).top(7).nprobe(99);
+        assert_eq!(unsplit(&table, &query), []);
+        assert_eq!(split(&table, &query, 0b11), []);
+    }
+}
+
+#[test]
+fn units_and_probes_that_make_no_sense_are_refused() {
+    let (_, table) = TABLES
+        .iter()
+        .find(|(name, _)| name.contains("4fs L2"))
+        .unwrap();
+    let query = Query::new([0.5; DIM]).nprobe(20);
+    let mut probes = table.coarse(&query, &mut Work::default()).unwrap();
+    assert_eq!((table.grain(), probes.len()), (8, 20));
+    let scan = |probes: &[_], unit| table.scan(&query, probes, unit, &mut Work::default());
+    for unit in [0..3, 4..8, 8..21, 16..18] {
+        let refused = scan(&probes, unit.clone());
+        assert!(matches!(refused, Err(SearchError::Backend(_))), "{unit:?}");
+    }
+    for unit in [0..8, 8..16, 16..20, 0..20, 8..8] {
+        assert!(scan(&probes, unit.clone()).is_ok(), "{unit:?}");
+    }
+    probes[2].list = 24;
+    let refused = scan(&probes, 0..8).unwrap_err();
+    assert_eq!(
+        refused,
+        SearchError::Backend("there is no list 24, only 24".to_owned())
+    );
+}
+
+#[test]
+fn progress_tells_training_from_adding() {
+    let rows = clustered(9000, DIM, 4);
+    let mut reports = Vec::new();
+    let config = IvfConfig::new(Metric::L2);
+    IvfTable::build_with(&rows, DIM, "IVF4,Flat", &config, |progress| {
+        reports.push(progress)
+    })
+    .unwrap();
+    let report = |stage, done| Progress {
+        stage,
+        done,
+        total: 9000,
+    };
+    let expected = [
+        report(Stage::Training, 0),
+        report(Stage::Training, 9000),
+        report(Stage::Adding, 0),
+        report(Stage::Adding, 8192),
+        report(Stage::Adding, 9000),
+    ];
+    assert_eq!(reports, expected);
+}
+
+#[test]
+fn refuses_what_cannot_be_built_and_says_why() {
+    let rows = clustered(300, DIM, 4);
+    let build = |factory: &str| {
+        IvfTable::build(&rows, DIM, factory, &IvfConfig::new(Metric::L2))
+            .err()
+            .unwrap()
+    };
+    for (factory, reason) in [
+        ("HNSW32", "begin with IVF"),
+        ("IVF0,Flat", "no lists"),
+        ("IVF4,Nonsense", "Nonsense"),
+        ("IVF4,PQ5", "multiple"),
+        ("OPQ4,IVF4,PQ4", "transforms"),
+        ("IVF4,Flat,RFlat", "re-ranks"),
+        ("IVF4\0,Flat", "description"),
+    ] {
+        let refused = build(factory);
+        assert!(
+            matches!(&refused, BuildError::Factory { reason: r, .. } if r.contains(reason)),
+            "{factory:?}: {refused:?}"
+        );
+    }
+    assert_eq!(
+        build("IVF301,Flat"),
+        BuildError::TooFewRows {
+            rows: 300,
+            lists: 301
+        }
+    );
+    assert_eq!(
+        build("IVF1000000M,Flat"),
+        BuildError::TooFewRows {
+            rows: 300,
+            lists: 1_000_000 << 20
+        }
+    );
+    // PQ with 8 bits trains 256 centroids of its own.
+    let few = IvfTable::build(
+        &rows[..100 * DIM],
+        DIM,
+        "IVF4,PQ4",
+        &IvfConfig::new(Metric::L2),
+    );
+    assert!(matches!(few.err(), Some(BuildError::Faiss(_))));
+    for (factory, kind) in [("IVF4,PQ4+4", "IwQR"), ("IVF4,RQ2x4fs_Nrq2x4", "IVRf")] {
+        let refused = build(factory);
+        assert!(
+            matches!(&refused, BuildError::UnsupportedIndex { kind: k, .. } if k == kind),
+            "{factory}: {refused:?}"
+        );
+    }
+    for config in [
+        IvfConfig::new(Metric::L2).nprobe(0),
+        IvfConfig::new(Metric::L2).grain(0),
+    ] {
+        let refused = IvfTable::build(&rows, DIM, "IVF4,Flat", &config).err();
+        assert!(
+            matches!(refused, Some(BuildError::Setting { value: 0, .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn refuses_to_adopt_indexes_that_are_not_plain_ivf() {
+    let rows = clustered(300, DIM, 4);
+    let adopt = |factory: &str, metric: MetricType, config: &IvfConfig| {
+        let mut index = index_factory(DIM as u32, factory, metric).unwrap();
+        index.train(&rows).unwrap();
+        IvfTable::with_config(index, config).err().unwrap()
+    };
+    let l2 = IvfConfig::new(Metric::L2);
+    for (factory, letters) in [
+        ("Flat", "IxF2"),
+        ("HNSW8", "IHNf"),
+        ("PCA8,IVF4,Flat", "IxPT"),
+        ("IDMap,IVF4,Flat", "IxMp"),
+        ("IVF4,Flat,RFlat", "IxRF"),
+        ("IVF4,ITQ16,SH", "IwSh"),
+    ] {
+        let refused = adopt(factory, MetricType::L2, &l2);
+        assert!(
+            matches!(&refused, BuildError::UnsupportedIndex { kind, .. } if kind == letters),
+            "{factory}: {refused:?}"
+        );
+    }
+    let refused = adopt("IVF4,Flat", MetricType::InnerProduct, &l2);
+    assert!(
+        matches!(refused, BuildError::UnsupportedIndex { .. }),
+        "{refused:?}"
+    );
+}
