@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 # A newer cmake than the system's lands here if one is needed (see scripts/setup.sh).
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+# Faiss trains with OpenMP; its threads should sleep, not spin, between loops.
+export OMP_WAIT_POLICY := passive
 # Documentation warnings fail `make doc`; compiler and clippy warnings fail `make lint`.
 DOC_FLAGS := -D warnings
 

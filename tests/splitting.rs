@@ -2,102 +2,24 @@
 
 mod common;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use chiplet::{
-    Error, Executor, Neighbor, Probe, Query, SearchError, SplitConfig, SplitTable, Strategy, Table,
-    Topology, Work,
-};
-use common::{Gate, still};
-
-const LISTS: u64 = 40;
-const PER_LIST: u64 = 25;
-
-/// One-dimensional values in lists, with a hook before each scan.
-struct Lists<H> {
-    before_scan: H,
-}
-
-fn value(id: u64) -> f32 {
-    // A fixed scatter with many ties.
-    ((id * 7919) % 97) as f32
-}
-
-impl<H: Fn() + Send + Sync + 'static> Table for Lists<H> {
-    fn dim(&self) -> usize {
-        1
-    }
-
-    fn len(&self) -> usize {
-        (LISTS * PER_LIST) as usize
-    }
-
-    fn size_bytes(&self) -> u64 {
-        LISTS * PER_LIST * 4
-    }
-
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        let probes = self.coarse(query, work)?;
-        let part = self.scan(query, &probes, 0..probes.len(), work)?;
-        Ok(self.merge(query, vec![part]))
-    }
-
-    fn as_split(&self) -> Option<&dyn SplitTable> {
-        Some(self)
-    }
-}
-
-impl<H: Fn() + Send + Sync + 'static> SplitTable for Lists<H> {
-    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
-        query.check(1)?;
-        let probe = |list| Probe {
-            list,
-            distance: list as f32,
-            cost_bytes: 1 << 20,
-        };
-        Ok((0..LISTS).map(probe).collect())
-    }
-
-    fn scan(
-        &self,
-        query: &Query,
-        probes: &[Probe],
-        unit: Range<usize>,
-        work: &mut Work,
-    ) -> Result<Vec<Neighbor>, SearchError> {
-        (self.before_scan)();
-        let lists = probes[unit].iter().map(|probe| probe.list);
-        let mut found: Vec<Neighbor> = lists
-            .flat_map(|list| list * PER_LIST..(list + 1) * PER_LIST)
-            .map(|id| Neighbor {
-                id,
-                distance: (value(id) - query.vector()[0]).abs(),
-            })
-            .collect();
-        work.add_bytes(4 * found.len() as u64);
-        found.sort_unstable();
-        found.truncate(query.k());
-        Ok(found)
-    }
-}
+use chiplet::{Error, Executor, Query, SearchError, Shutdown, SplitConfig, Strategy, Table, Work};
+use common::lists::{LISTS, Lists, PER_LIST};
+use common::{Gate, HANG, OpenOnDrop, builder, pass};
 
 fn executor(strategy: Strategy, domains: u32, cores: u32) -> Executor {
-    Executor::builder()
-        .topology(Topology::uniform(domains, cores, 32 << 20))
-        .strategy(strategy)
-        .planner(still())
-        .build()
-        .unwrap()
+    builder(domains, cores).strategy(strategy).build().unwrap()
 }
 
 #[test]
 fn every_strategy_gives_the_unsplit_answer() {
     for strategy in Strategy::ALL {
         let executor = executor(strategy, 2, 3);
-        let table = Lists { before_scan: || () };
+        let table = Lists::default();
         let queries: Vec<Query> = (0..200)
             .map(|n| Query::new([n as f32 / 2.0]).top(1 + n % 30))
             .collect();
@@ -125,10 +47,10 @@ fn an_idle_domain_shares_one_query_and_a_single_worker_does_not_cut_it() {
         scans.store(0, Ordering::SeqCst);
         let counted = Arc::clone(&scans);
         let executor = executor(Strategy::CCD_AWARE, 1, cores);
-        let before_scan = move || {
+        let lists = Lists::default().on_scan(move |_| {
             counted.fetch_add(1, Ordering::SeqCst);
-        };
-        let id = executor.add_table("lists", Lists { before_scan });
+        });
+        let id = executor.add_table("lists", lists);
         // Siblings count as helpers once they are asleep, so the first queries may find none.
         let cut = (0..1_000).any(|_| {
             scans.store(0, Ordering::SeqCst);
@@ -144,14 +66,12 @@ fn a_deadline_that_passes_between_units_ends_the_query() {
     let deadline = Instant::now() + Duration::from_millis(50);
     let scans = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&scans);
-    let before_scan = move || {
+    let lists = Lists::default().on_scan(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
-        while Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-    };
+        pass(deadline);
+    });
     let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
-    let id = executor.add_table("lists", Lists { before_scan });
+    let id = executor.add_table("lists", lists);
     let outcome = executor
         .search(id, Query::new([3.0]).deadline(deadline))
         .wait();
@@ -164,42 +84,113 @@ fn a_deadline_that_passes_between_units_ends_the_query() {
 }
 
 #[test]
+fn a_deadline_that_passes_before_an_uncut_scan_ends_the_query() {
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let scans = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&scans);
+    let lists = Lists::default()
+        .on_coarse(move |_| pass(deadline))
+        .on_scan(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+    let executor = executor(Strategy::CCD_AWARE, 1, 1);
+    let id = executor.add_table("lists", lists);
+    let outcome = executor
+        .search(id, Query::new([3.0]).deadline(deadline))
+        .wait();
+    assert_eq!(outcome, Err(Error::Expired));
+    assert_eq!(scans.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
     let gate = Gate::default();
-    let (arrived, arrivals) = std::sync::mpsc::channel();
+    let _open = OpenOnDrop(gate.clone());
+    let (arrived, arrivals) = channel();
     let scans = Arc::new(AtomicUsize::new(0));
     let (held, counted) = (gate.clone(), Arc::clone(&scans));
-    let before_scan = move || {
+    let lists = Lists::default().on_scan(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         arrived.send(()).unwrap();
         held.wait();
-    };
+    });
     let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
-    let id = executor.add_table("lists", Lists { before_scan });
-    let other = executor.add_closure_table("other", 1);
+    let id = executor.add_table("lists", lists);
     let ticket = executor.search(id, Query::new([3.0]));
-    arrivals.recv_timeout(common::HANG).unwrap();
+    arrivals.recv_timeout(HANG).unwrap();
     drop(ticket);
     gate.open();
-    executor.spawn(other, || ()).wait().unwrap();
-    let cancelled = std::iter::repeat_with(|| executor.snapshot().total)
-        .find(|total| total.ended() == 2)
-        .map(|total| total.cancelled);
-    assert_eq!(cancelled, Some(1));
+    executor.shutdown(Shutdown::Drain(HANG));
+    let total = executor.snapshot().total;
+    assert_eq!((total.done, total.cancelled), (0, 1));
     assert!(scans.load(Ordering::SeqCst) <= 2);
+}
+
+#[test]
+fn a_query_whose_ticket_was_detached_runs_to_its_end() {
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let (arrived, arrivals) = channel();
+    let scanned = Arc::new(AtomicUsize::new(0));
+    let (held, counted) = (gate.clone(), Arc::clone(&scanned));
+    let lists = Lists::default()
+        .on_coarse(move |_| {
+            arrived.send(()).unwrap();
+            held.wait();
+        })
+        .on_scan(move |unit| {
+            counted.fetch_add(unit.len(), Ordering::SeqCst);
+        });
+    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
+    let id = executor.add_table("lists", lists);
+    let ticket = executor.search(id, Query::new([3.0]));
+    arrivals.recv_timeout(HANG).unwrap();
+    ticket.detach();
+    gate.open();
+    executor.shutdown(Shutdown::Drain(HANG));
+    let total = executor.snapshot().total;
+    assert_eq!((total.done, total.cancelled), (1, 0));
+    assert_eq!(scanned.load(Ordering::SeqCst), LISTS as usize);
+}
+
+#[test]
+fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let (sent, merged) = channel();
+    let lists = Lists::default()
+        // Of two workers one waits in the first unit while the other scans the rest, one after the other.
+        .on_scan(move |unit| {
+            if unit.contains(&0) {
+                gate.wait();
+            } else if unit.end == LISTS as usize {
+                gate.open();
+            }
+        })
+        .on_merge(move |parts| {
+            let first = |part: &Vec<_>| part.iter().map(|hit: &chiplet::Neighbor| hit.id).min();
+            sent.send(parts.iter().map(first).collect::<Vec<_>>())
+                .unwrap();
+        });
+    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
+    let id = executor.add_table("lists", lists);
+    let query = Query::new([3.0]).top(PER_LIST as usize);
+    let mut ticket = executor.search(id, query);
+    let answer = ticket.wait_for(HANG).expect("both workers take units");
+    assert_eq!(answer.unwrap().len(), PER_LIST as usize);
+    let in_order: Vec<_> = (0..LISTS).map(|list| Some(list * PER_LIST)).collect();
+    assert_eq!(merged.try_recv(), Ok(in_order));
 }
 
 #[test]
 fn a_panic_in_one_unit_fails_its_query_alone() {
     let turn = AtomicUsize::new(0);
-    let before_scan = move || {
-        assert!(
-            turn.fetch_add(1, Ordering::SeqCst) != 5,
-            "the sixth scan fails"
-        );
-    };
+    let lists = Lists::default().on_scan(move |_| {
+        let turn = turn.fetch_add(1, Ordering::SeqCst);
+        assert!(turn != 5, "the sixth scan fails");
+    });
     let executor = executor(Strategy::GLOBAL_STEAL, 2, 2);
-    let id = executor.add_table("lists", Lists { before_scan });
+    let id = executor.add_table("lists", lists);
     let first = executor.search(id, Query::new([3.0])).wait();
     assert_eq!(first, Err(Error::Panicked("the sixth scan fails".into())));
     assert_eq!(
@@ -213,7 +204,7 @@ fn a_panic_in_one_unit_fails_its_query_alone() {
 #[test]
 fn what_the_table_refuses_is_the_tickets_error() {
     let executor = executor(Strategy::default(), 1, 1);
-    let id = executor.add_table("lists", Lists { before_scan: || () });
+    let id = executor.add_table("lists", Lists::default());
     let outcome = executor.search(id, Query::new([1.0, 2.0])).wait();
     assert_eq!(
         outcome,
@@ -232,20 +223,15 @@ fn what_the_table_refuses_is_the_tickets_error() {
 fn a_minimum_unit_above_the_query_keeps_it_whole() {
     let scans = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&scans);
-    let before_scan = move || {
+    let lists = Lists::default().on_scan(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
-    };
+    });
     let split = SplitConfig {
         min_unit_bytes: 1 << 40,
         ..SplitConfig::default()
     };
-    let executor = Executor::builder()
-        .topology(Topology::uniform(1, 4, 0))
-        .split(split)
-        .planner(still())
-        .build()
-        .unwrap();
-    let id = executor.add_table("lists", Lists { before_scan });
+    let executor = builder(1, 4).split(split).build().unwrap();
+    let id = executor.add_table("lists", lists);
     for _ in 0..50 {
         executor.search(id, Query::new([3.0])).wait().unwrap();
     }

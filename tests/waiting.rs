@@ -78,6 +78,14 @@ fn a_plain_thread_waits_with_and_without_a_limit() {
 }
 
 #[test]
+fn the_longest_limit_is_no_limit() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let mut ticket = executor.spawn(table, || 4);
+    assert_eq!(ticket.wait_for(Duration::MAX), Some(Ok(4)));
+}
+
+#[test]
 fn a_task_of_another_executor_may_wait() {
     let outer = executor(1, 1);
     let inner = Arc::new(executor(1, 1));

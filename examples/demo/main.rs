@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
     /// Part of the measured saturation to send, in percent
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=95))]
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=95))]
     load: u64,
     /// Which cache makes a domain; without it L3, or L2 on a machine with a single L3
     #[arg(long)]

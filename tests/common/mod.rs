@@ -1,11 +1,17 @@
-//! What the black-box tests share: a gate that holds tasks, and small executors on made-up machines.
+//! What the black-box tests share: a gate that holds tasks, tables with hooks, and small executors on made-up
+//! machines.
 #![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod lists;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use chiplet::{Executor, PlannerConfig, TableId, Ticket, Topology};
+use chiplet::{
+    Builder, Executor, Neighbor, PlannerConfig, Query, SearchError, Table, TableId, Ticket,
+    Topology, Work,
+};
 
 /// Long enough for any machine; a test that waits this long has hung.
 pub const HANG: Duration = Duration::from_secs(60);
@@ -37,11 +43,14 @@ impl Drop for OpenOnDrop {
 
 /// An executor on `domains` x `cores` made-up cores that never remaps.
 pub fn executor(domains: u32, cores: u32) -> Executor {
+    builder(domains, cores).build().unwrap()
+}
+
+/// What [`executor`] builds, to be changed.
+pub fn builder(domains: u32, cores: u32) -> Builder {
     Executor::builder()
         .topology(Topology::uniform(domains, cores, 32 << 20))
         .planner(still())
-        .build()
-        .unwrap()
 }
 
 /// No traffic is worth a remap.
@@ -49,6 +58,77 @@ pub fn still() -> PlannerConfig {
     let mut planner = PlannerConfig::default();
     planner.trigger.min_traffic = f64::INFINITY;
     planner
+}
+
+/// A remap for any imbalance that has lasted for a fraction of a second.
+pub fn restless() -> PlannerConfig {
+    let mut planner = PlannerConfig::default();
+    planner.windows.fast = Duration::from_millis(100);
+    planner.windows.slow = Duration::from_millis(400);
+    planner.trigger.cooldown = Duration::from_millis(50);
+    planner.trigger.min_traffic = 0.0;
+    planner
+}
+
+/// The number of `table`'s main home.
+pub fn home(executor: &Executor, table: TableId) -> u32 {
+    executor.placement().homes(table).unwrap().main().domain.0
+}
+
+/// Of four new tables on two domains, the two that share a home: traffic to them alone is uneven.
+pub fn neighbours(executor: &Executor) -> Vec<TableId> {
+    let mut tables: Vec<_> = (0..4)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1))
+        .collect();
+    let first = home(executor, tables[0]);
+    tables.retain(|&table| home(executor, table) == first);
+    assert_eq!(tables.len(), 2, "new tables are spread evenly");
+    tables
+}
+
+/// Returns after `time`: nothing but the clock tells of a deadline.
+pub fn pass(time: Instant) {
+    while Instant::now() < time {
+        std::thread::yield_now();
+    }
+}
+
+/// Panics when it is dropped, unless the thread is panicking already, which would abort the process.
+pub struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("a destructor panics");
+        }
+    }
+}
+
+/// An empty table with a destructor.
+pub struct Departing<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for Departing<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl<F: FnMut() + Send + Sync + 'static> Table for Departing<F> {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn size_bytes(&self) -> u64 {
+        0
+    }
+
+    fn search(&self, _: &Query, _: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+        Ok(Vec::new())
+    }
 }
 
 /// Holds `count` workers at `gate`; returns when all of them are there.

@@ -42,6 +42,8 @@ pub(crate) struct Discipline {
 
 struct Lane<T> {
     tasks: VecDeque<(Instant, T)>,
+    /// The lane's own short buffer, while `tasks` is a long one from [`Inbox::buffers`].
+    short: VecDeque<(Instant, T)>,
     /// The worker that last ran this lane's table.
     last: Option<usize>,
     ready: bool,
@@ -51,6 +53,7 @@ impl<T> Default for Lane<T> {
     fn default() -> Self {
         Self {
             tasks: VecDeque::new(),
+            short: VecDeque::new(),
             last: None,
             ready: false,
         }
@@ -177,7 +180,7 @@ impl<T> Inbox<T> {
                 && let Some(mut buffer) = self.buffers.pop_if(|buffer| buffer.capacity() > slots)
             {
                 buffer.append(&mut lane.tasks);
-                lane.tasks = buffer;
+                lane.short = std::mem::replace(&mut lane.tasks, buffer);
             }
             lane.tasks.push_back((at, task));
             if !lane.ready {
@@ -338,7 +341,8 @@ impl<T> Inbox<T> {
         }
         if lane.tasks.is_empty() {
             if lane.tasks.capacity() > LANE_KEEPS {
-                let buffer = std::mem::take(&mut lane.tasks);
+                let short = std::mem::take(&mut lane.short);
+                let buffer = std::mem::replace(&mut lane.tasks, short);
                 if self.buffers.len() < SPARE_BUFFERS {
                     self.buffers.push(buffer);
                 }

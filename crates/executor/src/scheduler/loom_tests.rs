@@ -117,6 +117,35 @@ fn loom_an_idle_group_hears_of_work_worth_crossing_for() {
 }
 
 #[test]
+fn loom_a_group_with_one_worker_abroad_hears_of_another_groups_work() {
+    loom::model(|| {
+        // Groups 0 and 1 never serve themselves. Group 2 has two workers, and each of the two queues gets as long
+        // as is worth one crossing: each worker finds one task.
+        let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
+        for task in [1, 2] {
+            hub.push(0, TABLE, Instant::now(), task).unwrap();
+        }
+        let mut second = locals.pop().unwrap();
+        let mut first = locals.pop().unwrap();
+        let other = {
+            let hub = Arc::clone(&hub);
+            thread::spawn(move || work_for(&hub, &mut second, 1))
+        };
+        let submitter = {
+            let hub = Arc::clone(&hub);
+            thread::spawn(move || {
+                for task in [3, 4] {
+                    hub.push(1, TABLE, Instant::now(), task).unwrap();
+                }
+            })
+        };
+        work_for(&hub, &mut first, 1);
+        submitter.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
 fn loom_units_reach_a_sibling_that_is_going_to_sleep() {
     loom::model(|| {
         let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);

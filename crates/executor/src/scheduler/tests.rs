@@ -33,6 +33,13 @@ fn inbox(run_length: u32, tasks: &[(u32, u32)]) -> Inbox<u32> {
     inbox
 }
 
+/// A time that differs from now by at least a tick of the clock.
+fn a_moment_ago() -> Instant {
+    let then = Instant::now();
+    while then.elapsed().is_zero() {}
+    then
+}
+
 fn drain(inbox: &mut Inbox<u32>, worker: usize) -> Vec<u32> {
     let mut run = Run::default();
     std::iter::from_fn(|| inbox.take(worker, &mut run).map(|taken| taken.task)).collect()
@@ -56,12 +63,28 @@ fn a_run_ends_early_when_another_table_has_waited_too_long() {
         patience: Duration::ZERO,
         ..discipline(16)
     });
-    let long_ago = Instant::now();
+    let before = a_moment_ago();
     for (slot, task) in [(0, 1), (0, 2), (1, 10), (1, 11)] {
-        inbox.push(table(slot), long_ago, task).unwrap();
+        inbox.push(table(slot), before, task).unwrap();
     }
-    while long_ago.elapsed().is_zero() {}
     assert_eq!(drain(&mut inbox, 0), [1, 10, 2, 11]);
+}
+
+#[test]
+fn a_run_ends_early_for_a_table_that_came_after_the_run_began() {
+    let mut inbox = Inbox::new(Discipline {
+        patience: Duration::ZERO,
+        ..discipline(16)
+    });
+    let before = a_moment_ago();
+    let mut run = Run::default();
+    for task in [1, 2, 3] {
+        inbox.push(table(0), before, task).unwrap();
+    }
+    assert_eq!(inbox.take(0, &mut run).unwrap().task, 1);
+    // The table of the run stands in front of it.
+    inbox.push(table(1), before, 10).unwrap();
+    assert_eq!(inbox.take(0, &mut run).unwrap().task, 10);
 }
 
 #[test]
@@ -120,19 +143,29 @@ fn extracting_the_dead_keeps_the_order_of_the_living() {
     }
 }
 
-fn two_groups(stealing: StealRule) -> (Hub<u32, u32>, Vec<Local<u32>>) {
-    let spec = |group: usize, workers| GroupSpec {
-        domain: DomainId(group as u32),
-        workers,
-        nearest: vec![1 - group],
-    };
+fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
+    let specs = groups
+        .iter()
+        .enumerate()
+        .map(|(group, workers)| GroupSpec {
+            domain: DomainId(group as u32),
+            workers: workers.clone(),
+            nearest: (0..groups.len()).filter(|&other| other != group).collect(),
+        })
+        .collect();
     let rules = Rules {
         stealing,
         units_anywhere: stealing == StealRule::Anywhere,
         steal: StealConfig { cold_factor: 2.0 },
         discipline: discipline(16),
     };
-    Hub::new(rules, vec![spec(0, 0..2), spec(1, 2..4)])
+    Hub::new(rules, specs)
+}
+
+/// Puts a worker to bed: a wake-up token left beforehand makes its park return, and it stays among the sleepers.
+fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
+    hub.unpark(local.worker);
+    assert!(matches!(hub.rest(local), Rest::LookAgain));
 }
 
 fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
@@ -143,7 +176,7 @@ fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
 
 #[test]
 fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
-    let (hub, mut locals) = two_groups(StealRule::Ladder);
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..4]);
     let now = Instant::now();
     let mut thief = locals.remove(1);
     hub.push(0, table(0), now, 1).unwrap();
@@ -169,7 +202,7 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
 
 #[test]
 fn without_stealing_nothing_leaves_its_group() {
-    let (hub, mut locals) = two_groups(StealRule::Never);
+    let (hub, mut locals) = hub(StealRule::Never, &[0..2, 2..4]);
     for task in 0..20 {
         hub.push(1, table(1), Instant::now(), task).unwrap();
     }
@@ -180,6 +213,42 @@ fn without_stealing_nothing_leaves_its_group() {
         ran += 1;
     }
     assert_eq!(ran, 20);
+}
+
+#[test]
+fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    to_bed(&hub, &mut locals[1]);
+    to_bed(&hub, &mut locals[2]);
+    // Group 0's worker is busy. Its second waiting task is worth a crossing: worker 1 is called.
+    for task in [1, 2] {
+        hub.push(0, table(0), Instant::now(), task).unwrap();
+    }
+    assert_eq!((hub.sleeping(1), hub.sleeping(2)), (0, 1));
+    // Before it looks there, its own group is given a task, which comes first.
+    hub.push(1, table(1), Instant::now(), 10).unwrap();
+    let found = hub.next(&mut locals[1]);
+    assert!(matches!(found, Some(Found::Task(10, Rung::Own))));
+    assert_eq!(hub.inbox(0).lock().queued(), 2);
+    assert_eq!(hub.sleeping(2), 0, "worker 2 is called in its place");
+}
+
+#[test]
+fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    for task in [1, 2] {
+        hub.push(0, table(0), Instant::now(), task).unwrap();
+    }
+    let first = hub.next(&mut locals[1]);
+    assert!(matches!(first, Some(Found::Task(1, Rung::Remote))));
+    // Worker 2 has looked at the length before that.
+    hub.groups[0].queued.store(2, Ordering::Release);
+    let second = hub.rest(&mut locals[2]);
+    assert!(
+        matches!(second, Rest::LookAgain),
+        "one task waits, the price is two"
+    );
+    assert_eq!(hub.inbox(0).lock().queued(), 1);
 }
 
 proptest! {
@@ -193,8 +262,8 @@ proptest! {
         let mut taken = Vec::new();
         for (number, &(slot, takes)) in tasks.iter().enumerate() {
             inbox.push(table(slot), Instant::now(), (slot, number)).unwrap();
-            for worker in 0..takes.min(3) {
-                taken.extend(inbox.take(worker, &mut runs[worker]).map(|taken| taken.task));
+            for (worker, run) in runs.iter_mut().enumerate().take(takes) {
+                taken.extend(inbox.take(worker, run).map(|taken| taken.task));
             }
             if takes == 3 {
                 taken.extend(inbox.take_for_thief());

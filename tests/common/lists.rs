@@ -1,0 +1,113 @@
+//! A table whose queries can be split, with hooks where a test wants to look or to wait.
+
+use std::ops::Range;
+
+use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+
+pub const LISTS: u64 = 40;
+pub const PER_LIST: u64 = 25;
+
+type Hook<A> = Box<dyn Fn(&A) + Send + Sync>;
+
+/// One-dimensional values in lists. Each hook is called before what it is named after.
+pub struct Lists {
+    coarse: Hook<Query>,
+    scan: Hook<Range<usize>>,
+    merge: Hook<Vec<Vec<Neighbor>>>,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self {
+            coarse: Box::new(|_| ()),
+            scan: Box::new(|_| ()),
+            merge: Box::new(|_| ()),
+        }
+    }
+}
+
+impl Lists {
+    pub fn on_coarse(mut self, hook: impl Fn(&Query) + Send + Sync + 'static) -> Self {
+        self.coarse = Box::new(hook);
+        self
+    }
+
+    pub fn on_scan(mut self, hook: impl Fn(&Range<usize>) + Send + Sync + 'static) -> Self {
+        self.scan = Box::new(hook);
+        self
+    }
+
+    pub fn on_merge(mut self, hook: impl Fn(&Vec<Vec<Neighbor>>) + Send + Sync + 'static) -> Self {
+        self.merge = Box::new(hook);
+        self
+    }
+}
+
+fn value(id: u64) -> f32 {
+    // A fixed scatter with many ties.
+    ((id * 7919) % 97) as f32
+}
+
+impl Table for Lists {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        (LISTS * PER_LIST) as usize
+    }
+
+    fn size_bytes(&self) -> u64 {
+        LISTS * PER_LIST * 4
+    }
+
+    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, work)?;
+        let part = self.scan(query, &probes, 0..probes.len(), work)?;
+        Ok(self.merge(query, vec![part]))
+    }
+
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        Some(self)
+    }
+}
+
+impl SplitTable for Lists {
+    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+        query.check(1)?;
+        (self.coarse)(query);
+        let probe = |list| Probe {
+            list,
+            distance: list as f32,
+            cost_bytes: 1 << 20,
+        };
+        Ok((0..LISTS).map(probe).collect())
+    }
+
+    fn scan(
+        &self,
+        query: &Query,
+        probes: &[Probe],
+        unit: Range<usize>,
+        work: &mut Work,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        (self.scan)(&unit);
+        let lists = probes[unit].iter().map(|probe| probe.list);
+        let mut found: Vec<Neighbor> = lists
+            .flat_map(|list| list * PER_LIST..(list + 1) * PER_LIST)
+            .map(|id| Neighbor {
+                id,
+                distance: (value(id) - query.vector()[0]).abs(),
+            })
+            .collect();
+        work.add_bytes(4 * found.len() as u64);
+        found.sort_unstable();
+        found.truncate(query.k());
+        Ok(found)
+    }
+
+    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
+        (self.merge)(&parts);
+        merge_nearest(query.k(), parts)
+    }
+}

@@ -1,0 +1,97 @@
+//! The caller's code may panic in a destructor, and may call the executor from one: neither stops a worker or the
+//! balancer.
+
+mod common;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+use chiplet::{Error, Executor};
+use common::{Bomb, Departing, Gate, HANG, OpenOnDrop, executor, hold};
+
+#[test]
+fn panicking_destructors_of_captures_and_answers_do_not_kill_a_worker() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 1, &gate);
+    executor.spawn(table, || Bomb).detach();
+    let bomb = Bomb;
+    drop(executor.spawn(table, move || bomb));
+    gate.open();
+    for ticket in held {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(executor.spawn(table, || 3).wait(), Ok(3));
+}
+
+#[test]
+fn a_panicking_capture_of_an_expired_closure_does_not_kill_a_worker() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let bomb = Bomb;
+    let expired = executor
+        .submit_fn(table, Some(Instant::now()), move |_| drop(bomb))
+        .unwrap();
+    assert_eq!(expired.wait(), Err(Error::Expired));
+    let mut next = executor.spawn(table, || 1);
+    assert_eq!(next.wait_for(HANG), Some(Ok(1)));
+}
+
+#[test]
+fn a_panic_payload_that_panics_when_dropped_does_not_kill_a_worker() {
+    struct Cruel;
+    impl Drop for Cruel {
+        fn drop(&mut self) {
+            std::panic::panic_any(Bomb);
+        }
+    }
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, table, 1, &gate);
+    // Nobody waits for the answer when it is there, so the worker drops it.
+    executor.spawn(table, || Cruel).detach();
+    gate.open();
+    let mut next = executor.spawn(table, || 1);
+    assert_eq!(next.wait_for(HANG), Some(Ok(1)));
+}
+
+#[test]
+fn a_table_may_ask_the_executor_while_it_is_dropped() {
+    let executor = Arc::new(executor(1, 1));
+    let back: Arc<OnceLock<Weak<Executor>>> = Arc::default();
+    back.set(Arc::downgrade(&executor)).unwrap();
+    let (sent, answers) = channel();
+    let asks = Departing(move || {
+        let executor = back.get().and_then(Weak::upgrade).unwrap();
+        let version = executor.placement().version();
+        let accepted = executor.snapshot().total.accepted;
+        drop(executor);
+        sent.send((version > 0, accepted)).unwrap();
+    });
+    let id = executor.add_table("t", asks);
+    executor.remove_table(id);
+    assert_eq!(answers.recv_timeout(HANG), Ok((true, 0)));
+}
+
+#[test]
+fn a_table_whose_destructor_panics_does_not_stop_the_balancer() {
+    let executor = executor(1, 1);
+    let (sent, dropped) = channel();
+    let told = sent.clone();
+    let loud = Departing(move || {
+        told.send("loud").unwrap();
+        drop(Bomb);
+    });
+    let loud = executor.add_table("loud", loud);
+    let quiet = Departing(move || sent.send("quiet").unwrap());
+    let quiet = executor.add_table("quiet", quiet);
+    executor.remove_table(loud);
+    assert_eq!(dropped.recv_timeout(HANG), Ok("loud"));
+    executor.remove_table(quiet);
+    assert_eq!(dropped.recv_timeout(HANG), Ok("quiet"));
+}

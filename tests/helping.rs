@@ -1,0 +1,75 @@
+//! What one domain's load means for the others: their own room, and their help.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+
+use chiplet::SubmitError;
+use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home};
+
+#[test]
+fn an_overloaded_domain_does_not_keep_another_from_clearing_its_dead() {
+    let executor = builder(2, 1)
+        .queue_limit(8)
+        .table_queue_limit(8)
+        .build()
+        .unwrap();
+    let full = executor.add_closure_table("full", 1);
+    let dead = executor.add_closure_table("dead", 1);
+    assert_ne!(home(&executor, full), home(&executor, dead));
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = [full, dead].map(|table| hold(&executor, table, 1, &gate));
+    let _living: Vec<_> = (0..8).map(|_| executor.spawn(full, || ())).collect();
+    for _ in 0..8 {
+        drop(executor.spawn(dead, || ()));
+    }
+    let refused = executor.spawn(full, || ());
+    let accepted = executor.spawn(dead, || ());
+    assert_eq!(
+        refused.refusal(),
+        Some(SubmitError::Overloaded {
+            domain: home(&executor, full),
+            limit: 8
+        })
+    );
+    assert_eq!(
+        accepted.refusal(),
+        None,
+        "every place is a cancelled task's"
+    );
+}
+
+#[test]
+fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
+    // The workers of domains 0 and 1 are held and three tasks wait for each: the price, with two workers and a
+    // cold factor of 2. Domain 2 gets idle and has two workers, one for each queue.
+    let executor = executor(3, 2);
+    let tables: Vec<_> = (0..3)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1))
+        .collect();
+    let homes: BTreeSet<_> = tables.iter().map(|&table| home(&executor, table)).collect();
+    assert_eq!(homes.len(), 3);
+    let (busy, idle, taken) = (Gate::default(), Gate::default(), Gate::default());
+    let _open = [&busy, &idle, &taken].map(|gate| OpenOnDrop(gate.clone()));
+    let _held = [
+        hold(&executor, tables[0], 2, &busy),
+        hold(&executor, tables[1], 2, &busy),
+        hold(&executor, tables[2], 2, &idle),
+    ];
+    let (sent, arrivals) = channel();
+    let _queued: Vec<_> = (0..6)
+        .map(|n| {
+            let (sent, taken) = (sent.clone(), taken.clone());
+            executor.spawn(tables[n % 2], move || {
+                sent.send(n % 2).unwrap();
+                taken.wait();
+            })
+        })
+        .collect();
+    idle.open();
+    let mut helped = [(); 2].map(|()| arrivals.recv_timeout(HANG).expect("both workers help"));
+    helped.sort_unstable();
+    assert_eq!(helped, [0, 1]);
+}
