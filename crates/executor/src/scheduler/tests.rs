@@ -7,6 +7,7 @@ use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
 use super::inbox::{Inbox, Run};
+use super::ladder::Rest;
 use super::*;
 
 const fn table(slot: u32) -> TableId {

@@ -1,0 +1,253 @@
+//! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
+
+use std::ops::Range;
+
+use chiplet_policy::{DomainLoad, Rung, StealRule};
+use chiplet_topology::DomainId;
+
+use super::{Found, Hub, Local};
+use crate::sync::atomic::Ordering;
+use crate::sync::deque;
+
+/// What became of a worker that found nothing near.
+pub(super) enum Rest<T, U> {
+    Found(Found<T, U>),
+    LookAgain,
+    Stop,
+}
+
+impl<T, U> Hub<T, U> {
+    /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
+    /// closed and nothing is left.
+    pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        loop {
+            if let Some(found) = self.next_near(local) {
+                self.pass_on(local);
+                return Some(found);
+            }
+            match self.rest(local) {
+                Rest::Found(found) => return Some(found),
+                Rest::LookAgain => {}
+                Rest::Stop => return None,
+            }
+        }
+    }
+
+    /// The first two rungs: this worker's own and its siblings' work.
+    fn next_near(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        if let Some(unit) = local.units.pop() {
+            return Some(Found::Unit(unit, Rung::Own));
+        }
+        if let Some(found) = self.take_own(local) {
+            return Some(found);
+        }
+        let unit = self.steal_units(local, self.groups[local.group].workers.clone())?;
+        Some(Found::Unit(unit, Rung::Domain))
+    }
+
+    /// A scan unit from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
+    pub(crate) fn next_unit(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
+        if let Some(unit) = local.units.pop() {
+            return Some((unit, Rung::Own));
+        }
+        if let Some(unit) = self.steal_units(local, self.groups[local.group].workers.clone()) {
+            return Some((unit, Rung::Domain));
+        }
+        if self.rules.units_anywhere {
+            self.steal_units_anywhere(local)
+        } else {
+            None
+        }
+    }
+
+    fn take_own(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        let mut inbox = self.groups[local.group].inbox.lock();
+        if local.abroad {
+            local.abroad = false;
+            inbox.abroad -= 1;
+        }
+        let taken = inbox.take(local.worker, &mut local.run)?;
+        self.publish_length(local.group, &inbox);
+        self.refresh_spare(local.group, &mut inbox);
+        let rung = if taken.from_sibling {
+            Rung::Domain
+        } else {
+            Rung::Own
+        };
+        Some(Found::Task(taken.task, rung))
+    }
+
+    fn steal_units(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<U> {
+        local.turn = local.turn.wrapping_add(1);
+        let count = workers.len();
+        for step in 0..count {
+            let victim = workers.start + (local.turn + step) % count;
+            if victim == local.worker {
+                continue;
+            }
+            if let Some(unit) = self.steal_unit(victim) {
+                return Some(unit);
+            }
+        }
+        None
+    }
+
+    fn steal_unit(&self, victim: usize) -> Option<U> {
+        loop {
+            match self.seats[victim].units.steal() {
+                deque::Steal::Success(unit) => return Some(unit),
+                deque::Steal::Empty => return None,
+                deque::Steal::Retry => {}
+            }
+        }
+    }
+
+    fn steal_units_anywhere(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
+        let own = self.groups[local.group].domain;
+        local.turn = local.turn.wrapping_add(1);
+        let count = self.seats.len();
+        for step in 0..count {
+            let victim = (local.turn + step) % count;
+            if victim != local.worker
+                && let Some(unit) = self.steal_unit(victim)
+            {
+                return Some((unit, self.rung(own, self.seats[victim].group)));
+            }
+        }
+        None
+    }
+
+    fn rung(&self, own: DomainId, victim: usize) -> Rung {
+        if self.groups[victim].domain == own {
+            Rung::Domain
+        } else {
+            Rung::Remote
+        }
+    }
+
+    /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
+    /// available before they could see it there, and parks.
+    pub(super) fn rest(&self, local: &mut Local<U>) -> Rest<T, U> {
+        let group = &self.groups[local.group];
+        let (spare, closed) = {
+            let mut inbox = group.inbox.lock();
+            if inbox.queued() > 0 {
+                return Rest::LookAgain;
+            }
+            let closed = inbox.is_closed();
+            if !closed {
+                inbox.sleepers.push(local.worker);
+                self.refresh_spare(local.group, &mut inbox);
+            }
+            (inbox.offered || closed, closed)
+        };
+        if self.units_within(local, group.workers.clone()) {
+            self.leave(local);
+            return Rest::LookAgain;
+        }
+        if spare && self.crosses() {
+            // It looks now, which answers any call to help.
+            self.seats[local.worker]
+                .asked
+                .store(false, Ordering::Release);
+            if let Some(rest) = self.cross(local, closed) {
+                return rest;
+            }
+        }
+        if closed {
+            return Rest::Stop;
+        }
+        self.pass_on(local);
+        self.seats[local.worker].parker.park();
+        Rest::LookAgain
+    }
+
+    /// The third rung: another group's work, if it is worth the cold cache.
+    fn cross(&self, local: &mut Local<U>, closed: bool) -> Option<Rest<T, U>> {
+        if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
+            if !self.leave(local) && !closed {
+                return Some(Rest::LookAgain);
+            }
+            return Some(match self.steal_units_anywhere(local) {
+                Some((unit, rung)) => Rest::Found(Found::Unit(unit, rung)),
+                None => Rest::LookAgain,
+            });
+        }
+        let victim = self.choose_victim(local)?;
+        // Called meanwhile for this group's own work: that comes first.
+        if !self.leave(local) && !closed {
+            return Some(Rest::LookAgain);
+        }
+        let task = {
+            let mut inbox = self.groups[victim].inbox.lock();
+            // Others may have shortened it since the look.
+            let worth = inbox.queued() as u32 >= self.groups[victim].worth_crossing;
+            let task = if worth { inbox.take_for_thief() } else { None };
+            self.publish_length(victim, &inbox);
+            task
+        };
+        let Some(task) = task else {
+            return Some(Rest::LookAgain);
+        };
+        let own = &self.groups[local.group];
+        {
+            let mut inbox = own.inbox.lock();
+            local.abroad = true;
+            inbox.abroad += 1;
+            self.refresh_spare(local.group, &mut inbox);
+        }
+        // Going abroad makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
+        if self.choose_victim(local).is_some() {
+            self.call_helper(local.group);
+        }
+        Some(Rest::Found(Found::Task(
+            task,
+            self.rung(own.domain, victim),
+        )))
+    }
+
+    fn choose_victim(&self, local: &mut Local<U>) -> Option<usize> {
+        local.loads.clear();
+        local
+            .loads
+            .extend(self.groups.iter().map(|group| DomainLoad {
+                workers: group.workers.len() as u32,
+                queued: group.queued.load(Ordering::Acquire),
+                home_running: 0,
+            }));
+        // The policy speaks of domains; where every worker is a group of its own, a group stands for one.
+        let nearest = self.groups[local.group]
+            .nearest
+            .iter()
+            .map(|&group| DomainId(group as u32));
+        chiplet_policy::choose_victim(
+            DomainId(local.group as u32),
+            &local.loads,
+            nearest,
+            self.rules.stealing,
+            &self.rules.steal,
+        )
+        .map(|group| group.0 as usize)
+    }
+
+    /// Whether anything may ever leave its group.
+    pub(super) fn crosses(&self) -> bool {
+        self.rules.stealing != StealRule::Never || self.rules.units_anywhere
+    }
+
+    pub(super) fn units_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
+        workers
+            .into_iter()
+            .any(|worker| worker != local.worker && !self.seats[worker].units.is_empty())
+    }
+
+    /// Takes this worker off the sleepers. False: somebody has called it meanwhile, and the wake-up token is
+    /// or will be in its parker; it shortens a later park by one round.
+    fn leave(&self, local: &Local<U>) -> bool {
+        let mut inbox = self.groups[local.group].inbox.lock();
+        let before = inbox.sleepers.len();
+        inbox.sleepers.retain(|&worker| worker != local.worker);
+        self.refresh_spare(local.group, &mut inbox);
+        inbox.sleepers.len() < before
+    }
+}

@@ -1,0 +1,112 @@
+//! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
+
+use std::time::Instant;
+
+use chiplet_policy::TableId;
+
+use super::{Group, Hub, Local, Refusal};
+use crate::sync::atomic::{Ordering, fence};
+
+impl<T, U> Hub<T, U> {
+    /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back.
+    pub(crate) fn push(
+        &self,
+        group: usize,
+        table: TableId,
+        at: Instant,
+        task: T,
+    ) -> Result<(), (Refusal, T)> {
+        let home = &self.groups[group];
+        let (sleeper, queued) = {
+            let mut inbox = home.inbox.lock();
+            inbox.push(table, at, task)?;
+            self.publish_length(group, &inbox);
+            let sleeper = inbox.sleepers.pop();
+            self.refresh_spare(group, &mut inbox);
+            (sleeper, inbox.queued() as u32)
+        };
+        match sleeper {
+            Some(worker) => self.seats[worker].parker.unpark(),
+            None if queued >= home.worth_crossing => self.call_help(group, 1),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Makes `units` stealable and wakes as many workers as could take one, all at once: a cascade of single
+    /// wake-ups would start the last of them late.
+    pub(crate) fn push_units(&self, local: &Local<U>, units: impl ExactSizeIterator<Item = U>) {
+        let others = units.len().saturating_sub(1);
+        for unit in units {
+            local.units.push(unit);
+        }
+        let mut woken = Vec::new();
+        {
+            let mut inbox = self.groups[local.group].inbox.lock();
+            let keep = inbox.sleepers.len().saturating_sub(others);
+            woken.extend(inbox.sleepers.drain(keep..));
+            self.refresh_spare(local.group, &mut inbox);
+        }
+        for &worker in &woken {
+            self.seats[worker].parker.unpark();
+        }
+        if self.rules.units_anywhere && woken.len() < others {
+            self.call_help(local.group, others - woken.len());
+        }
+    }
+
+    /// Wakes up to `wanted` sleeping workers of other groups that have nothing of their own to do.
+    pub(super) fn call_help(&self, group: usize, wanted: usize) {
+        // Pairs with the fence in `SpareGroups::insert`: either this load sees the group that has just become
+        // spare, or that group's look at the queues sees what was pushed before this call.
+        fence(Ordering::SeqCst);
+        if self.spare.is_empty() {
+            return;
+        }
+        let mut wanted = wanted;
+        for &other in &self.groups[group].nearest {
+            if wanted == 0 {
+                return;
+            }
+            if !self.spare.contains(other) {
+                continue;
+            }
+            wanted -= usize::from(self.call_helper(other));
+        }
+    }
+
+    /// Wakes a sleeper of `group` to help elsewhere, if the group has workers to spare.
+    pub(super) fn call_helper(&self, group: usize) -> bool {
+        let sleeper = {
+            let mut inbox = self.groups[group].inbox.lock();
+            let sleeper = if inbox.offered {
+                inbox.sleepers.pop()
+            } else {
+                None
+            };
+            self.refresh_spare(group, &mut inbox);
+            sleeper
+        };
+        let Some(worker) = sleeper else { return false };
+        self.seats[worker].asked.store(true, Ordering::Release);
+        self.seats[worker].parker.unpark();
+        true
+    }
+
+    /// This worker was called to help another group and found work at home: calls somebody else in its place.
+    pub(super) fn pass_on(&self, local: &Local<U>) {
+        let asked = &self.seats[local.worker].asked;
+        if !asked.load(Ordering::Acquire) || !asked.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
+            return self.call_help(local.group, 1);
+        }
+        let long = |group: &Group<T>| group.queued.load(Ordering::Acquire) >= group.worth_crossing;
+        let needy =
+            (0..self.groups.len()).find(|&other| other != local.group && long(&self.groups[other]));
+        if let Some(needy) = needy {
+            self.call_help(needy, 1);
+        }
+    }
+}
