@@ -13,6 +13,7 @@ use crate::sync::deque;
 pub(super) enum Rest<T, U> {
     Found(Found<T, U>),
     LookAgain,
+    Park,
     Stop,
 }
 
@@ -28,6 +29,7 @@ impl<T, U> Hub<T, U> {
             match self.rest(local) {
                 Rest::Found(found) => return Some(found),
                 Rest::LookAgain => {}
+                Rest::Park => self.sleep(local),
                 Rest::Stop => return None,
             }
         }
@@ -126,7 +128,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
-    /// available before they could see it there, and parks.
+    /// available before they could see it there, and is then to park.
     pub(super) fn rest(&self, local: &mut Local<U>) -> Rest<T, U> {
         let group = &self.groups[local.group];
         let (spare, closed) = {
@@ -158,8 +160,14 @@ impl<T, U> Hub<T, U> {
             return Rest::Stop;
         }
         self.pass_on(local);
+        Rest::Park
+    }
+
+    /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without
+    /// anybody having taken this worker off the list, and a worker that runs must not be on it.
+    pub(super) fn sleep(&self, local: &Local<U>) {
         self.seats[local.worker].parker.park();
-        Rest::LookAgain
+        self.leave(local);
     }
 
     /// The third rung: another group's work, if it is worth the cold cache.

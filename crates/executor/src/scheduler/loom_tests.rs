@@ -181,3 +181,18 @@ fn loom_a_push_against_the_close_is_run_or_refused() {
         assert_eq!(submitter.join().unwrap(), ran);
     });
 }
+
+#[test]
+fn loom_an_old_token_does_not_make_a_worker_deaf() {
+    loom::model(|| {
+        // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
+        let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
+        hub.unpark(1);
+        let submitter = {
+            let hub = Arc::clone(&hub);
+            thread::spawn(move || hub.push(0, TABLE, Instant::now(), 1).unwrap())
+        };
+        work_for(&hub, &mut locals[1], 1);
+        submitter.join().unwrap();
+    });
+}

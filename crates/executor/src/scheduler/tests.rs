@@ -163,10 +163,30 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
     Hub::new(rules, specs)
 }
 
-/// Puts a worker to bed: a wake-up token left beforehand makes its park return, and it stays among the sleepers.
+/// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
-    hub.unpark(local.worker);
-    assert!(matches!(hub.rest(local), Rest::LookAgain));
+    assert!(matches!(hub.rest(local), Rest::Park));
+}
+
+#[test]
+fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
+    let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
+    hub.unpark(1);
+    to_bed(&hub, &mut locals[1]);
+    hub.sleep(&locals[1]);
+    assert_eq!(
+        hub.sleeping(1),
+        0,
+        "a push would call a worker that is awake"
+    );
+    to_bed(&hub, &mut locals[1]);
+    assert_eq!(
+        hub.sleeping(1),
+        1,
+        "and it is listed once, so its group is spare again"
+    );
+    hub.push(0, table(0), Instant::now(), 1).unwrap();
+    assert_eq!(hub.sleeping(1), 0, "it is called to help");
 }
 
 fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
