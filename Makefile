@@ -18,7 +18,7 @@ help: ## Show this list.
 setup: ## Install the system packages that are missing (Debian, Ubuntu); says what it installs.
 	@scripts/setup.sh
 
-demo: setup ## Build, then run the whole thing on real vectors: about two minutes after the build.
+demo: setup ## Build, then run the whole thing on real vectors: about a minute after the build.
 	cargo build --release --locked -p chiplet-cli
 	cargo run --release --locked --features hnsw,faiss --example demo
 

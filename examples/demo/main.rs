@@ -21,7 +21,7 @@ use indicatif::MultiProgress;
 
 /// Serve real word vectors with chiplet and see what it does.
 ///
-/// Takes about two minutes: builds the tables, measures what the machine can hold, then sends queries at a part
+/// Takes about a minute: builds the tables, measures what the machine can hold, then sends queries at a part
 /// of that for twice SECONDS, moving the hot set half-way. Ctrl-C ends it early with the report so far.
 #[derive(Parser)]
 #[command(name = "demo")]

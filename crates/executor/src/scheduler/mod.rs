@@ -4,7 +4,7 @@
 //! worker under the strategies that know no domains. [`Hub::push`] accepts a task for a group and wakes
 //! whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a worker
 //! looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
-//! folder states the handshake as numbered steps; the loom tests in `tests.rs` explore this very code.
+//! folder states the handshake as numbered steps; the tests in `loom_tests.rs` explore this very code.
 
 mod inbox;
 mod ladder;
