@@ -3,6 +3,7 @@
 //! Results go to standard output and everything else to standard error. Exit status 0 is success, 2 is
 //! input that cannot be used, and then nothing is written to standard output.
 
+mod bench;
 mod topology;
 
 use clap::{Parser, Subcommand};
@@ -20,17 +21,19 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Topology(topology::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
-    let result = match command {
-        Command::Topology(arguments) => topology::run(&arguments),
+    let result: anyhow::Result<String> = match command {
+        Command::Topology(arguments) => topology::run(&arguments).map_err(Into::into),
+        Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {
         Ok(text) => print(&text),
         Err(error) => {
-            eprintln!("chiplet: {error}");
+            eprintln!("chiplet: {error:#}");
             ExitCode::from(2)
         }
     }

@@ -49,6 +49,7 @@
 //! ```
 
 pub mod dataset;
+pub mod fairness;
 pub mod latency;
 pub mod load;
 pub mod traffic;

@@ -1,0 +1,324 @@
+//! The command line of `chiplet bench`, parsed into values that cannot be nonsense.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use chiplet_topology::LevelChoice;
+use chiplet_workload::truth::Metric;
+
+use super::contender::Choice;
+
+/// Compare ways to run vector searches on this machine, on the same queries, in one run.
+///
+/// Builds the tables once, then runs the strategies in turn, round after round, so that whatever else the
+/// machine does falls on all of them. Prints medians and ratios to the first strategy. Without further options it
+/// takes about a minute.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Strategies to compare, the first being the one that ratios are to
+    #[arg(
+        long = "strategy",
+        value_name = "A,B,..",
+        value_delimiter = ',',
+        default_value = "round-robin,global-steal,ccd-aware",
+        long_help = Choice::HELP
+    )]
+    pub(crate) strategies: Vec<Choice>,
+
+    /// The cache that makes a domain: auto, l3, l2. Without it L3, or L2 on a machine with a single L3
+    #[arg(long, value_parser = clap::builder::ValueParser::new(LevelChoice::from_str))]
+    pub(crate) level: Option<LevelChoice>,
+
+    /// Worker threads; all usable cores without it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) workers: Option<u32>,
+
+    /// Number of tables
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) tables: u32,
+
+    /// Vectors in each table; all that the data has, shared out, if --data names a file and this is not given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) rows: Option<u32>,
+
+    /// Values in a synthetic vector; data from files has its own
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) dims: u32,
+
+    /// hnsw: graphs; ivf: Faiss inverted lists; mixed: the first half of the tables are graphs
+    #[arg(long, value_enum, default_value_t = Kind::Hnsw)]
+    pub(crate) kind: Kind,
+
+    /// Share of the queries that go to graphs, in percent, with --kind mixed
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) hnsw_share: u32,
+
+    /// synthetic, glove (the sample in the repository, see --datasets), or a file: .fvecs, .bvecs, .fbin,
+    /// .u8bin, .npy, .hdf5
+    #[arg(long, default_value = "synthetic")]
+    pub(crate) data: String,
+
+    /// Folder that holds glove-50d
+    #[arg(long, default_value = "datasets")]
+    pub(crate) datasets: PathBuf,
+
+    /// l2, cosine or ip; without it cosine for GloVe, the file's own for .hdf5, l2 for the rest
+    #[arg(long, value_parser = metric)]
+    pub(crate) metric: Option<Metric>,
+
+    /// Different queries; held out from the data
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) queries: u32,
+
+    /// Neighbours asked for
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) k: u32,
+
+    /// Candidates of a graph search
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ef: u32,
+
+    /// Lists an IVF query visits
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) nprobe: u32,
+
+    /// Faiss description of the IVF tables; without it IVF<4 sqrt(rows)>,Flat
+    #[arg(long)]
+    pub(crate) factory: Option<String>,
+
+    /// Zipf exponent over tables: 0 asks all alike, 1 is a usual service
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) table_skew: f64,
+
+    /// Zipf exponent over a table's queries
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) query_skew: f64,
+
+    /// max: enough queries outstanding to keep every worker busy; 70%: of the first strategy's measured
+    /// saturation, open loop; 20000: queries per second, open loop
+    #[arg(long, default_value = "max")]
+    pub(crate) rate: Rate,
+
+    /// Closed loop instead: this many clients, each with one query outstanding
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with_all = ["rate", "bursty", "flip"])]
+    pub(crate) clients: Option<u32>,
+
+    /// Open-loop arrivals come in bursts of three times the calm rate, a tenth of the time, instead of Poisson
+    #[arg(long)]
+    pub(crate) bursty: bool,
+
+    /// Queries outstanding per worker with --rate max
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub(crate) outstanding: u32,
+
+    /// The hot set moves this many seconds into each round: the hottest tables become the coldest
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) flip: Option<Duration>,
+
+    /// Length of the fast traffic window in seconds (the slow one is six times that); 10 without it
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) window: Option<Duration>,
+
+    /// Answers later than this many milliseconds do not count as goodput
+    #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "10")]
+    pub(crate) deadline: Duration,
+
+    /// Length of a round, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
+    pub(crate) duration: Duration,
+
+    /// Not measured at the start of each round, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.5")]
+    pub(crate) warmup: Duration,
+
+    /// Rounds of each strategy
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) rounds: u32,
+
+    /// Also measure latency at these loads, in percent of the first strategy's saturation; on with --report
+    #[arg(long, value_name = "P,Q,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) sweep: Option<Vec<u32>>,
+
+    /// No sweep, also with --report
+    #[arg(long, conflicts_with = "sweep")]
+    pub(crate) no_sweep: bool,
+
+    /// Same seed, same vectors and queries
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Folder for exact neighbours found before; without it the user's cache folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) truth_cache: Option<PathBuf>,
+
+    /// Write all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  chiplet bench                                             three strategies, saturated, about a minute
+  chiplet bench --tables 32 --rate 70% --report bench.html  open loop, with a page to look at
+  chiplet bench --strategy rayon,ccd-aware --rate 20000     against a rayon pool, at 20,000 queries/s
+  chiplet bench --kind ivf --clients 16 --strategy openmp,ccd-aware
+  chiplet bench --data sift-128-euclidean.hdf5 --tables 16 --strategy global-steal+usearch,ccd-aware+usearch
+  chiplet bench --table-skew 1 --flip 5 --duration 15 --warmup 5 --window 1 --rate 60%
+
+Latency counts from the time at which a query should have been sent, except with --rate max and --clients, where
+it counts from the sending. Ratios compare rounds of the same number, which see the same queries.
+Exit status: 0; 2 for input that cannot be used; 1 if the run failed; 130 after a second Ctrl-C.";
+
+/// Which index libraries the tables use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    Hnsw,
+    Ivf,
+    Mixed,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Hnsw => "hnsw",
+            Self::Ivf => "ivf",
+            Self::Mixed => "mixed",
+        })
+    }
+}
+
+/// How much to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rate {
+    Max,
+    /// Of the first strategy's saturation, 1.0 being all of it.
+    Share(f64),
+    /// Queries per second.
+    Fixed(f64),
+}
+
+impl FromStr for Rate {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let (number, share) = match text.strip_suffix('%') {
+            Some(number) => (number, true),
+            None => (text, false),
+        };
+        let Ok(value) = number.trim().parse::<f64>() else {
+            bail!("{text:?} is no rate: give max, a percentage such as 70%, or queries per second");
+        };
+        ensure!(
+            value.is_finite() && value > 0.0,
+            "a rate of {text}: give more than 0"
+        );
+        if share {
+            ensure!(value <= 200.0, "{text} of saturation: give at most 200%");
+            return Ok(Self::Share(value / 100.0));
+        }
+        ensure!(value <= 1e8, "{text} queries per second: give at most 100000000");
+        Ok(Self::Fixed(value))
+    }
+}
+
+/// The longest round: each answer of a round is kept until the round is summed up.
+const LONGEST: f64 = 3_600.0;
+
+fn seconds(text: &str) -> anyhow::Result<Duration> {
+    let value: f64 = text.parse()?;
+    ensure!(
+        (0.0..=LONGEST).contains(&value),
+        "{text} seconds: give 0 to {LONGEST}"
+    );
+    Ok(Duration::from_secs_f64(value))
+}
+
+fn milliseconds(text: &str) -> anyhow::Result<Duration> {
+    let value: f64 = text.parse()?;
+    ensure!(
+        value > 0.0 && value <= LONGEST * 1e3,
+        "{text} ms: give more than 0"
+    );
+    Ok(Duration::from_secs_f64(value / 1e3))
+}
+
+fn metric(text: &str) -> anyhow::Result<Metric> {
+    Ok(match text {
+        "l2" => Metric::L2,
+        "cosine" => Metric::Cosine,
+        "ip" => Metric::InnerProduct,
+        _ => bail!("{text:?} is no metric: give l2, cosine or ip"),
+    })
+}
+
+impl Arguments {
+    /// What clap cannot check: values against one another.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.duration >= Duration::from_millis(10),
+            "rounds of {:?}: give --duration at least 0.01 seconds",
+            self.duration
+        );
+        for (name, skew) in [("table", self.table_skew), ("query", self.query_skew)] {
+            ensure!(
+                skew.is_finite() && (0.0..=10.0).contains(&skew),
+                "--{name}-skew {skew}: give a Zipf exponent from 0 to 10"
+            );
+        }
+        if let Some(window) = self.window {
+            ensure!(
+                window >= Duration::from_millis(10),
+                "--window {window:?}: give at least 0.01 seconds"
+            );
+        }
+        if let Some(flip) = self.flip {
+            ensure!(
+                flip < self.duration,
+                "--flip {} is not within a round of {} s",
+                flip.as_secs_f64(),
+                self.duration.as_secs_f64()
+            );
+            ensure!(
+                self.tables > 1 && self.table_skew > 0.0,
+                "--flip moves the hot set: it needs --tables above 1 and --table-skew above 0"
+            );
+        }
+        ensure!(
+            self.kind != Kind::Mixed || self.tables > 1,
+            "--kind mixed needs --tables of at least 2"
+        );
+        let mut names: Vec<String> = self.strategies.iter().map(ToString::to_string).collect();
+        names.sort();
+        names.dedup();
+        ensure!(
+            names.len() == self.strategies.len(),
+            "a strategy is named twice; ratios between rounds already show the noise"
+        );
+        for choice in &self.strategies {
+            choice.check(self.kind)?;
+        }
+        Ok(())
+    }
+
+    /// Loads of the sweep, as shares of saturation.
+    pub(crate) fn sweep(&self) -> Vec<f64> {
+        /// Where latency is flat, where it bends, and where it leaves.
+        const DEFAULT: [u32; 6] = [10, 30, 50, 70, 80, 90];
+        let asked = match (&self.sweep, self.no_sweep, &self.report) {
+            (Some(loads), ..) => loads.clone(),
+            (None, false, Some(_)) => DEFAULT.to_vec(),
+            _ => Vec::new(),
+        };
+        asked.into_iter().map(|percent| f64::from(percent) / 100.0).collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! chiplet's executor under one of its strategies.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use chiplet_executor::{
+    Executor, Neighbor, PlannerConfig, QUEUE_PER_WORKER, RemapEvent, Strategy, TableId, Ticket,
+};
+use chiplet_topology::Topology;
+
+use super::{Contender, Job};
+use crate::bench::arguments::Arguments;
+use crate::bench::record::Completion;
+use crate::bench::report::Steals;
+use crate::bench::shelf::{Graph, Shelf};
+
+/// Workers that every contender gets: what the executor would start.
+pub(super) fn workers(arguments: &Arguments, topology: &Topology) -> anyhow::Result<usize> {
+    let usable = topology.worker_limit();
+    match arguments.workers {
+        Some(asked) => {
+            anyhow::ensure!(
+                asked as usize <= usable,
+                "--workers {asked}: this process may use {usable}"
+            );
+            Ok(asked as usize)
+        }
+        None => Ok(usable),
+    }
+}
+
+pub(super) struct Executed {
+    executor: Executor,
+    tables: Vec<TableId>,
+    remaps: Arc<Mutex<Vec<(Instant, RemapEvent)>>>,
+}
+
+impl Executed {
+    pub(super) fn start(
+        strategy: Strategy,
+        arguments: &Arguments,
+        topology: &Topology,
+        shelf: &Shelf,
+        graph: Graph,
+    ) -> anyhow::Result<Self> {
+        let workers = workers(arguments, topology)?;
+        let remaps = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&remaps);
+        let mut planner = PlannerConfig::default();
+        if let Some(window) = arguments.window {
+            planner.windows.fast = window;
+            planner.windows.slow = window * 6;
+        }
+        // With `--rate max` all outstanding queries may be one domain's.
+        let limit = (arguments.outstanding as usize * workers).max(QUEUE_PER_WORKER * workers);
+        let limit = limit.max(arguments.clients.unwrap_or(0) as usize);
+        let executor = Executor::builder()
+            .topology(topology.clone())
+            .strategy(strategy)
+            .max_workers(workers)
+            .queue_limit(limit)
+            .table_queue_limit(limit)
+            .planner(planner)
+            .name(strategy.name)
+            .on_remap(move |event: &RemapEvent| {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.push((Instant::now(), event.clone()));
+            })
+            .build()
+            .with_context(|| format!("the executor did not start under {strategy}"))?;
+        let tables = shelf
+            .tables
+            .iter()
+            .map(|table| executor.add_shared_table(table.name.as_str(), table.index(graph).clone()))
+            .collect();
+        Ok(Self {
+            executor,
+            tables,
+            remaps,
+        })
+    }
+}
+
+impl Contender for Executed {
+    fn send(&self, job: Job) {
+        match self.executor.submit(self.tables[job.table], job.query) {
+            Ok(ticket) => Pending::follow(ticket, job.done),
+            Err(_) => job.done.finish(None),
+        }
+    }
+
+    fn counts(&self) -> Option<(Steals, u64)> {
+        let snapshot = self.executor.snapshot();
+        let steals = Steals {
+            own: snapshot.steals.own,
+            domain: snapshot.steals.domain,
+            remote: snapshot.steals.remote,
+        };
+        Some((steals, snapshot.remaps))
+    }
+
+    fn homes(&self) -> Option<Vec<u32>> {
+        let placement = self.executor.placement();
+        self.tables
+            .iter()
+            .map(|&table| Some(placement.homes(table)?.main().domain.0))
+            .collect()
+    }
+
+    fn moves(&self) -> Vec<(usize, Instant, u32)> {
+        let mut remaps = self.remaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let remaps = std::mem::take(&mut *remaps);
+        let mut moves = Vec::new();
+        for (at, event) in remaps {
+            for moved in &event.moves {
+                let Some(table) = self.tables.iter().position(|&id| id == moved.table) else {
+                    continue;
+                };
+                moves.push((table, at, moved.to.main().domain.0));
+            }
+        }
+        moves
+    }
+}
+
+/// A ticket and what to do when it is ready: polled once at sending and once by the waker, on the thread that has
+/// the answer. That is the least a runtime could add.
+struct Pending(Mutex<Option<(Ticket<Vec<Neighbor>>, Completion)>>);
+
+impl Pending {
+    fn follow(ticket: Ticket<Vec<Neighbor>>, done: Completion) {
+        Arc::new(Self(Mutex::new(Some((ticket, done))))).poll();
+    }
+
+    fn poll(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((ticket, _)) = pending.as_mut() else {
+            return;
+        };
+        if let Poll::Ready(answer) = Pin::new(ticket).poll(&mut Context::from_waker(&waker))
+            && let Some((_, done)) = pending.take()
+        {
+            done.finish(answer.ok().as_deref());
+        }
+    }
+}
+
+impl Wake for Pending {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+/// How long an executor may take to end; what it runs is microseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Drop for Executed {
+    fn drop(&mut self) {
+        self.executor
+            .shutdown(chiplet_executor::Shutdown::Abandon(PATIENCE));
+    }
+}

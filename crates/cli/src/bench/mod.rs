@@ -1,0 +1,103 @@
+//! `chiplet bench`: strategies compared on the same tables and the same queries, in interleaved rounds of one run.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `arguments` | the command line |
+//! | `shelf` | data, indexes, queries, truth |
+//! | `contender` | what is compared: chiplet's strategies, other pools |
+//! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
+//! | `session` | the whole run: saturation, rounds in turn, the sweep, placements |
+//! | `summary` | medians, ratios, fairness |
+//! | `report` | text, JSON and the HTML page |
+
+mod arguments;
+mod contender;
+mod drive;
+mod machine;
+mod record;
+mod report;
+mod session;
+mod shelf;
+mod summary;
+mod usage;
+#[cfg(feature = "usearch")]
+mod usearch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use chiplet_topology::{LevelChoice, Topology};
+use indicatif::ProgressStyle;
+
+pub(crate) use arguments::Arguments;
+
+/// Runs the comparison; what is returned goes to standard output.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    arguments.check()?;
+    // Found out now, not after minutes of measuring.
+    for path in [&arguments.json, &arguments.report].into_iter().flatten() {
+        writable(path)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping with what has been measured; once more to stop at once");
+    })
+    .context("Ctrl-C cannot be handled")?;
+    let topology = topology(arguments.level)?;
+    let report = session::run(arguments, &topology, &stop)?;
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        write(path, &(text + "\n"))?;
+    }
+    if let Some(path) = &arguments.report {
+        let _ = path;
+    }
+    Ok(report::text::render(&report))
+}
+
+/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for.
+fn topology(level: Option<LevelChoice>) -> anyhow::Result<Topology> {
+    if let Some(level) = level {
+        return Ok(Topology::detect(level)?);
+    }
+    let auto = Topology::detect(LevelChoice::Auto)?;
+    if auto.domains().len() > 1 {
+        return Ok(auto);
+    }
+    match Topology::detect(LevelChoice::L2) {
+        Ok(private) if private.domains().len() > 1 => {
+            eprintln!(
+                "one L3 here, so each core's L2 is taken as a domain; --level l3 shows the machine as one domain"
+            );
+            Ok(private)
+        }
+        _ => Ok(auto),
+    }
+}
+
+fn writable(path: &Path) -> anyhow::Result<()> {
+    let existed = path.exists();
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
+    if !existed {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("{} could not be written", path.display()))
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates in this folder are valid")
+}

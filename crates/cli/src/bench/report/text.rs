@@ -1,0 +1,138 @@
+//! The report as a table on a terminal.
+
+use std::fmt::Write as _;
+
+use super::{Report, Strategy};
+
+/// What is printed when a run is over.
+pub(crate) fn render(report: &Report) -> String {
+    let mut out = String::new();
+    let workload = &report.workload;
+    let machine = &report.machine;
+    let _ = writeln!(
+        out,
+        "{}, {} cores in {} {} domains; hardware counters: {}",
+        machine.cpu, machine.cores, machine.domains, machine.level, machine.counters
+    );
+    let _ = writeln!(
+        out,
+        "{} {} tables of {} x {} ({}, {}), {:.1} MiB; {}{}; {} rounds of {} s after {} s of warm-up\n",
+        workload.tables,
+        workload.kind,
+        workload.rows,
+        workload.dims,
+        workload.data,
+        workload.indexes.join(", "),
+        workload.bytes as f64 / f64::from(1 << 20),
+        workload.arrivals,
+        workload
+            .rate_qps
+            .map_or(String::new(), |rate| format!(" at {rate:.0} queries/s")),
+        workload.rounds,
+        workload.round_s,
+        workload.warmup_s
+    );
+    let width = report
+        .strategies
+        .iter()
+        .map(|strategy| strategy.name.len())
+        .max()
+        .unwrap_or(0)
+        .max(8);
+    let _ = writeln!(
+        out,
+        "{:width$}  {:>10} {:>9} {:>9} {:>9} {:>7} {:>6} {:>6}",
+        "strategy", "queries/s", "p50 us", "p99 us", "p999 us", "recall", "Jain", "cores"
+    );
+    for strategy in &report.strategies {
+        let _ = writeln!(
+            out,
+            "{:width$}  {:>10.0} {:>9.1} {:>9.1} {:>9.1} {:>7.4} {:>6.3} {:>6.2}",
+            strategy.name,
+            strategy.throughput_qps,
+            strategy.latency_us.p50,
+            strategy.latency_us.p99,
+            strategy.latency_us.p999,
+            strategy.recall_at_10,
+            strategy.fairness_jain,
+            strategy.cpu_cores
+        );
+    }
+    ratios(&mut out, &report.strategies, width);
+    let _ = writeln!(
+        out,
+        "\n{:width$}  {:>12} {:>12} {:>12} {:>7} {:>8} {:>10}  worst table",
+        "details", "own", "domain", "remote", "remaps", "refused", "goodput/s"
+    );
+    for strategy in &report.strategies {
+        let dash = || "-".to_owned();
+        let steals = |pick: fn(&super::Steals) -> u64| {
+            strategy
+                .steals
+                .as_ref()
+                .map_or_else(dash, |steals| pick(steals).to_string())
+        };
+        let _ = writeln!(
+            out,
+            "{:width$}  {:>12} {:>12} {:>12} {:>7} {:>8} {:>10}  {} p99 {:.0} us",
+            strategy.name,
+            steals(|steals| steals.own),
+            steals(|steals| steals.domain),
+            steals(|steals| steals.remote),
+            strategy.remaps.map_or_else(dash, |remaps| remaps.to_string()),
+            strategy.refused,
+            strategy
+                .goodput_qps
+                .map_or_else(dash, |goodput| format!("{goodput:.0}")),
+            strategy.worst_table.name,
+            strategy.worst_table.latency_us.p99
+        );
+    }
+    if let Some(first) = report.load_curve.first() {
+        let _ = writeln!(out, "\nlatency against load (of {}'s saturation)", first.strategy);
+        for point in &report.load_curve {
+            let _ = writeln!(
+                out,
+                "{:width$}  {:>4.0} %  {:>9.0} queries/s  p50 {:>8.1} us  p99 {:>9.1} us  p999 {:>9.1} us",
+                point.strategy,
+                point.load * 100.0,
+                point.rate_qps,
+                point.latency_us.p50,
+                point.latency_us.p99,
+                point.latency_us.p999
+            );
+        }
+    }
+    for note in &report.notes {
+        let _ = writeln!(out, "\nnote: {note}");
+    }
+    out
+}
+
+fn ratios(out: &mut String, strategies: &[Strategy], width: usize) {
+    let Some((first, others)) = strategies.split_first() else {
+        return;
+    };
+    if others.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\nratio to {}: median of rounds (lowest-highest)\n{:width$}  {:>19} {:>19} {:>19} {:>19}",
+        first.name, "", "throughput", "p50", "p99", "p999"
+    );
+    for strategy in others {
+        let ratio = &strategy.ratio_to_first;
+        let spread = &strategy.ratio_spread;
+        let _ = write!(out, "{:width$} ", strategy.name);
+        for (middle, [low, high]) in [
+            (ratio.throughput, spread.throughput),
+            (ratio.p50, spread.p50),
+            (ratio.p99, spread.p99),
+            (ratio.p999, spread.p999),
+        ] {
+            let _ = write!(out, " {:>19}", format!("{middle:.3} ({low:.2}-{high:.2})"));
+        }
+        out.push('\n');
+    }
+}

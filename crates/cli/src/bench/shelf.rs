@@ -1,0 +1,285 @@
+//! The tables of a run: vectors from wherever they come, an index over each part, queries and their exact answers.
+//!
+//! Built once and shared by all strategies. Queries are held out: no table holds them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context as _, bail, ensure};
+use chiplet_executor::{Query, Table};
+use chiplet_index::{HnswConfig, HnswTable, Metric};
+use chiplet_workload::dataset::{Clusters, VectorSet};
+use chiplet_workload::truth::{self, Truth};
+use indicatif::{MultiProgress, ProgressBar};
+use parking_lot::Mutex;
+
+use super::arguments::{Arguments, Kind};
+
+/// Which library searches the graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Graph {
+    HnswRs,
+    Usearch,
+}
+
+/// All tables of a run.
+pub(crate) struct Shelf {
+    pub(crate) tables: Vec<Shelved>,
+    /// Held-out vectors that every table is asked for.
+    pub(crate) queries: VectorSet,
+    /// Where the vectors come from, for the report.
+    pub(crate) source: String,
+    pub(crate) rows: usize,
+    /// Tables below this number are graphs, the others inverted lists.
+    pub(crate) graphs: usize,
+}
+
+/// One table.
+pub(crate) struct Shelved {
+    pub(crate) name: String,
+    pub(crate) truth: Truth,
+    /// hnsw_rs or Faiss.
+    main: Option<Arc<dyn Table>>,
+    usearch: Option<Arc<dyn Table>>,
+    #[cfg(feature = "faiss")]
+    pub(crate) ivf: Option<Arc<chiplet_index::IvfTable>>,
+}
+
+impl Shelved {
+    /// The index to search where graphs are to be `graph`.
+    pub(crate) fn index(&self, graph: Graph) -> &Arc<dyn Table> {
+        let asked = match graph {
+            Graph::HnswRs => self.main.as_ref().or(self.usearch.as_ref()),
+            Graph::Usearch => self.usearch.as_ref().or(self.main.as_ref()),
+        };
+        asked.expect("a table has at least one index: `build_one` makes it")
+    }
+}
+
+/// Vectors, queries and their metric.
+struct Source {
+    vectors: VectorSet,
+    queries: VectorSet,
+    name: String,
+    metric: truth::Metric,
+}
+
+impl Shelf {
+    /// Reads or draws the vectors and builds all tables, one a core at a time. Ends early if `stop` is set.
+    pub(crate) fn build(
+        arguments: &Arguments,
+        bars: &MultiProgress,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let source = source(arguments)?;
+        let tables = arguments.tables as usize;
+        let rows = source.vectors.len() / tables;
+        ensure!(
+            rows >= 2,
+            "{} vectors for {tables} tables: give fewer --tables",
+            source.vectors.len()
+        );
+        let graphs = match arguments.kind {
+            Kind::Hnsw => tables,
+            Kind::Ivf => 0,
+            Kind::Mixed => tables.div_ceil(2),
+        };
+        ensure!(
+            graphs == tables || cfg!(feature = "faiss"),
+            "--kind {}: this chiplet was built without Faiss; build it with --features faiss",
+            arguments.kind
+        );
+        let bar = bars.add(ProgressBar::new(tables as u64));
+        bar.set_style(super::style("building tables {bar:30} {pos}/{len}, {eta} left"));
+        let next = AtomicUsize::new(0);
+        let built = Mutex::new(Vec::new());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..cores.min(tables) {
+                scope.spawn(|| {
+                    loop {
+                        let table = next.fetch_add(1, Ordering::Relaxed);
+                        if table >= tables || stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let part = source.vectors.interleaved(table, tables);
+                        let shelved = build_one(arguments, &source, &part, table, table < graphs);
+                        built.lock().push((table, shelved));
+                        bar.inc(1);
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+        ensure!(!stop.load(Ordering::Relaxed), "stopped while building tables");
+        let mut built = built.into_inner();
+        built.sort_by_key(|(table, _)| *table);
+        let tables = built
+            .into_iter()
+            .map(|(_, table)| table)
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self {
+            tables,
+            queries: source.queries,
+            source: source.name,
+            rows,
+            graphs,
+        })
+    }
+
+    /// Query number `query` as table `table` is asked it.
+    pub(crate) fn query(&self, arguments: &Arguments, table: usize, query: usize) -> Query {
+        let asked = Query::new(self.queries.row(query)).top(arguments.k as usize);
+        if table < self.graphs {
+            asked.ef(arguments.ef as usize)
+        } else {
+            asked.nprobe(arguments.nprobe as usize)
+        }
+    }
+
+    pub(crate) fn bytes(&self, graph: Graph) -> u64 {
+        self.tables
+            .iter()
+            .map(|table| table.index(graph).size_bytes())
+            .sum()
+    }
+}
+
+fn source(arguments: &Arguments) -> anyhow::Result<Source> {
+    let tables = arguments.tables as usize;
+    let queries = arguments.queries as usize;
+    match arguments.data.as_str() {
+        "synthetic" => {
+            let rows = arguments.rows.unwrap_or(1_500) as usize;
+            let values = (rows * tables + queries).saturating_mul(arguments.dims as usize);
+            ensure!(
+                values <= 1 << 36,
+                "{tables} tables of {rows} x {}: more than 256 GiB of vectors",
+                arguments.dims
+            );
+            let drawn = VectorSet::clusters(&Clusters {
+                rows: rows * tables + queries,
+                dim: arguments.dims as usize,
+                seed: arguments.seed,
+                ..Clusters::default()
+            });
+            let (vectors, queries) = hold_out(&drawn, queries);
+            Ok(Source {
+                vectors,
+                queries,
+                name: "synthetic clusters".to_owned(),
+                metric: arguments.metric.unwrap_or(truth::Metric::L2),
+            })
+        }
+        "glove" => {
+            let words = VectorSet::glove_sample(&arguments.datasets).with_context(|| {
+                format!(
+                    "the GloVe sample is expected in {} (--datasets)",
+                    arguments.datasets.join("glove-50d").display()
+                )
+            })?;
+            cut(&words, arguments, "GloVe sample".to_owned(), truth::Metric::Cosine)
+        }
+        file => {
+            let path = PathBuf::from(file);
+            let vectors = VectorSet::read(&path)?;
+            cut(&vectors, arguments, named(&path), truth::Metric::L2)
+        }
+    }
+}
+
+fn named(path: &Path) -> String {
+    path.file_name()
+        .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Queries held out of a file's vectors, and as many of the rest as were asked for.
+fn cut(
+    all: &VectorSet,
+    arguments: &Arguments,
+    name: String,
+    metric: truth::Metric,
+) -> anyhow::Result<Source> {
+    let tables = arguments.tables as usize;
+    let queries = (arguments.queries as usize).min(all.len() / 4);
+    ensure!(queries > 0, "{name} holds {} vectors: too few to ask for", all.len());
+    let (mut vectors, queries) = hold_out(all, queries);
+    if let Some(rows) = arguments.rows {
+        let wanted = rows as usize * tables;
+        ensure!(
+            wanted <= vectors.len(),
+            "{tables} tables of {rows} rows are more than the {} vectors of {name}",
+            vectors.len()
+        );
+        vectors = vectors.select(&(0..wanted).collect::<Vec<_>>());
+    }
+    Ok(Source {
+        vectors,
+        queries,
+        name,
+        metric: arguments.metric.unwrap_or(metric),
+    })
+}
+
+/// Takes `count` vectors out, evenly spread, so that they are like the rest whatever the order.
+fn hold_out(all: &VectorSet, count: usize) -> (VectorSet, VectorSet) {
+    let step = all.len() / count;
+    let (out, rest): (Vec<usize>, Vec<usize>) =
+        (0..all.len()).partition(|row| row % step == 0 && row / step < count);
+    (all.select(&rest), all.select(&out))
+}
+
+fn build_one(
+    arguments: &Arguments,
+    source: &Source,
+    rows: &VectorSet,
+    table: usize,
+    graph: bool,
+) -> anyhow::Result<Shelved> {
+    let metric = match source.metric {
+        truth::Metric::L2 => Metric::L2,
+        truth::Metric::Cosine => Metric::Cosine,
+        truth::Metric::InnerProduct => Metric::InnerProduct,
+        other => bail!("no index here searches by {other:?}"),
+    };
+    // Recall is of the first ten, or of all if fewer are asked for.
+    let truth = Truth::exact(rows, &source.queries, arguments.k.min(10) as usize, source.metric)?;
+    let mut shelved = Shelved {
+        name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
+        truth,
+        main: None,
+        usearch: None,
+        #[cfg(feature = "faiss")]
+        ivf: None,
+    };
+    if graph {
+        let asked = |graph| arguments.strategies.iter().any(|choice| choice.graph == graph);
+        if asked(Graph::HnswRs) {
+            let config = HnswConfig::new(metric).ef(arguments.ef as usize);
+            let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
+            shelved.main = Some(Arc::new(index));
+        }
+        #[cfg(feature = "usearch")]
+        if asked(Graph::Usearch) {
+            let index = super::usearch::UsearchTable::build(rows, metric, arguments.ef as usize)?;
+            shelved.usearch = Some(Arc::new(index));
+        }
+    } else {
+        #[cfg(feature = "faiss")]
+        {
+            let lists = (4.0 * (rows.len() as f64).sqrt()) as usize;
+            let factory = arguments
+                .factory
+                .clone()
+                .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows.len() / 39 + 1)));
+            let config =
+                chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe as usize);
+            let index = chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, &config)?;
+            let index = Arc::new(index);
+            shelved.main = Some(Arc::clone(&index) as Arc<dyn Table>);
+            shelved.ivf = Some(index);
+        }
+    }
+    Ok(shelved)
+}

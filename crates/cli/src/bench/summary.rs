@@ -1,0 +1,224 @@
+//! From records to figures: a round's percentiles, a strategy's medians, ratios round by round.
+
+use std::time::Duration;
+
+use super::drive::Outcome;
+use super::record::Record;
+use super::report::{Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable};
+use chiplet_workload::fairness::jain;
+
+/// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
+const ENOUGH: usize = 100;
+
+/// What is kept of one round.
+pub(crate) struct Summed {
+    pub(crate) round: Round,
+    pub(crate) goodput_qps: f64,
+    recall: (f64, u64),
+    failed: u64,
+    cpu_cores: f64,
+    sender_cores: f64,
+    lag_p99_us: Option<f64>,
+    /// Answers and, in microseconds, latencies of each table.
+    by_table: Vec<Vec<f32>>,
+    asked: Vec<u64>,
+    /// Time of the answer's due instant in seconds, and latency, where a timeline is wanted.
+    pub(crate) timeline: Vec<(f32, f32)>,
+}
+
+impl Summed {
+    /// `tables` tables; answers later than `deadline` are no goodput.
+    pub(crate) fn of(outcome: Outcome, tables: usize, deadline: Duration, timeline: bool) -> Self {
+        let seconds = outcome.length.as_secs_f64();
+        let mut by_table = vec![Vec::new(); tables];
+        let mut asked = vec![0; tables];
+        let mut all = Vec::with_capacity(outcome.records.len());
+        let mut tenths: [Vec<f32>; 10] = Default::default();
+        let mut points = Vec::new();
+        let (mut recall, mut failed, mut good) = ((0.0, 0), 0, 0_u64);
+        for record in &outcome.records {
+            asked[record.table as usize] += 1;
+            if record.failed {
+                failed += 1;
+                continue;
+            }
+            let latency = (record.latency as f64 / 1e3) as f32;
+            all.push(latency);
+            by_table[record.table as usize].push(latency);
+            good += u64::from(u128::from(record.latency) <= deadline.as_nanos());
+            let due = record.ended.saturating_sub(record.latency) as f64 / 1e9;
+            let tenth = (due / seconds * 10.0) as usize;
+            tenths[tenth.min(9)].push(latency);
+            if timeline {
+                points.push((due as f32, latency));
+            }
+            if let Some(share) = record.recall {
+                recall.0 += f64::from(share) / 255.0;
+                recall.1 += 1;
+            }
+        }
+        let answered = answered_in_time(&outcome.records, outcome.length);
+        Self {
+            round: Round {
+                throughput_qps: answered as f64 / seconds,
+                latency_us: latency(&mut all),
+                p99_us_by_tenth: tenths.iter_mut().map(|part| latency(part).p99).collect(),
+            },
+            goodput_qps: good as f64 / seconds,
+            recall,
+            failed,
+            cpu_cores: outcome.usage.process_cores(),
+            sender_cores: outcome.usage.thread_cores(),
+            lag_p99_us: outcome.lag.map(|lag| lag.p99),
+            by_table,
+            asked,
+            timeline: points,
+        }
+    }
+}
+
+/// Answers that were there when the round ended.
+fn answered_in_time(records: &[Record], length: Duration) -> usize {
+    let end = length.as_nanos() as u64;
+    records
+        .iter()
+        .filter(|record| !record.failed && record.ended <= end)
+        .count()
+}
+
+/// One strategy over all its rounds, against the `first` strategy's.
+pub(crate) fn strategy(
+    name: String,
+    rounds: &[Summed],
+    first: &[Summed],
+    table_names: &[&str],
+    counts: Option<(Steals, u64)>,
+    goodput: bool,
+) -> Strategy {
+    let of = |value: &dyn Fn(&Summed) -> f64| median(rounds.iter().map(value).collect());
+    let ratios = |value: &dyn Fn(&Summed) -> f64| -> Vec<f64> {
+        rounds
+            .iter()
+            .zip(first)
+            .map(|(mine, other)| value(mine) / value(other))
+            .filter(|ratio| ratio.is_finite())
+            .collect()
+    };
+    let throughput: &dyn Fn(&Summed) -> f64 = &|round| round.round.throughput_qps;
+    let p50: &dyn Fn(&Summed) -> f64 = &|round| round.round.latency_us.p50;
+    let p99: &dyn Fn(&Summed) -> f64 = &|round| round.round.latency_us.p99;
+    let p999: &dyn Fn(&Summed) -> f64 = &|round| round.round.latency_us.p999;
+    let (found, looked) = rounds.iter().fold((0.0, 0), |(sum, count), round| {
+        (sum + round.recall.0, count + round.recall.1)
+    });
+    let lags: Vec<f64> = rounds.iter().filter_map(|round| round.lag_p99_us).collect();
+    Strategy {
+        name,
+        throughput_qps: of(throughput),
+        latency_us: Latency {
+            p50: of(p50),
+            p99: of(p99),
+            p999: of(p999),
+        },
+        recall_at_10: if looked > 0 { found / looked as f64 } else { 0.0 },
+        steals: counts.map(|(steals, _)| steals),
+        ratio_to_first: Ratios {
+            throughput: median(ratios(throughput)),
+            p50: median(ratios(p50)),
+            p99: median(ratios(p99)),
+            p999: median(ratios(p999)),
+        },
+        ratio_spread: RatioSpread {
+            throughput: spread(&ratios(throughput)),
+            p50: spread(&ratios(p50)),
+            p99: spread(&ratios(p99)),
+            p999: spread(&ratios(p999)),
+        },
+        worst_table: worst(rounds, table_names),
+        goodput_qps: goodput.then(|| of(&|round| round.goodput_qps)),
+        fairness_jain: fairness(rounds, table_names.len()),
+        cpu_cores: of(&|round| round.cpu_cores),
+        sender_cores: of(&|round| round.sender_cores),
+        send_lag_p99_us: (!lags.is_empty()).then(|| median(lags)),
+        refused: rounds.iter().map(|round| round.failed).sum(),
+        remaps: counts.map(|(_, remaps)| remaps),
+        counters: None,
+        rounds: rounds.iter().map(|round| round.round.clone()).collect(),
+    }
+}
+
+fn worst(rounds: &[Summed], names: &[&str]) -> WorstTable {
+    let mut worst = WorstTable {
+        name: String::new(),
+        latency_us: Latency::default(),
+    };
+    for (table, name) in names.iter().enumerate() {
+        let mut all: Vec<f32> = rounds
+            .iter()
+            .flat_map(|round| round.by_table[table].iter().copied())
+            .collect();
+        if all.len() < ENOUGH && !worst.name.is_empty() {
+            continue;
+        }
+        let latency_us = latency(&mut all);
+        if worst.name.is_empty() || latency_us.p99 > worst.latency_us.p99 {
+            worst = WorstTable {
+                name: (*name).to_owned(),
+                latency_us,
+            };
+        }
+    }
+    worst
+}
+
+/// Jain's index over the tables' shares of their own queries that were answered.
+fn fairness(rounds: &[Summed], tables: usize) -> f64 {
+    let shares: Vec<f64> = (0..tables)
+        .filter_map(|table| {
+            let asked: u64 = rounds.iter().map(|round| round.asked[table]).sum();
+            let answered: usize = rounds.iter().map(|round| round.by_table[table].len()).sum();
+            (asked > 0).then(|| answered as f64 / asked as f64)
+        })
+        .collect();
+    jain(&shares)
+}
+
+/// Percentiles of latencies in microseconds, by sorting. The value of rank `ceil(q n)`.
+pub(crate) fn latency(values: &mut [f32]) -> Latency {
+    if values.is_empty() {
+        return Latency::default();
+    }
+    values.sort_unstable_by(f32::total_cmp);
+    let at = |quantile: f64| {
+        let rank = (quantile * values.len() as f64).ceil() as usize;
+        f64::from(values[rank.clamp(1, values.len()) - 1])
+    };
+    Latency {
+        p50: at(0.5),
+        p99: at(0.99),
+        p999: at(0.999),
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; 0 without values.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        (values[middle - 1] + values[middle]) / 2.0
+    } else {
+        values[middle]
+    }
+}
+
+fn spread(values: &[f64]) -> [f64; 2] {
+    if values.is_empty() {
+        return [0.0; 2];
+    }
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [low, high]
+}
