@@ -1,8 +1,8 @@
 //! What a vector-search benchmark needs besides the system under test: data, truth, traffic, load and
 //! latency.
 //!
-//! - [`dataset`]: vectors from the usual files (`.fvecs`, `.bvecs`, `.fbin`, `.u8bin`, `.npy`), from the
-//!   repository's GloVe sample, or synthetic.
+//! - [`dataset`]: vectors from the usual files (`.fvecs`, `.bvecs`, `.fbin`, `.u8bin`, `.npy`, and HDF5 with
+//!   the feature `hdf5`), from the repository's GloVe sample, or synthetic.
 //! - [`truth`]: exact neighbours, and recall against them.
 //! - [`traffic`]: seeded streams of arrivals, skewed over tables and over queries, whose hot set may flip.
 //! - [`load`]: sends such a stream in real time, open loop.
