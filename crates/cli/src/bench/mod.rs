@@ -1,0 +1,4 @@
+//! The parts of `chiplet bench`.
+
+pub mod counters;
+pub mod report;
