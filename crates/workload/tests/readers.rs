@@ -432,3 +432,22 @@ fn files_of_a_folder_that_do_not_match_are_refused() {
         );
     }
 }
+
+#[cfg(not(feature = "hdf5"))]
+#[test]
+fn without_the_feature_hdf5_files_are_refused_by_its_name() {
+    use chiplet_workload::dataset::AnnBenchmark;
+    for extension in ["hdf5", "h5"] {
+        let found = file(extension, b"\x89HDF\r\n\x1a\n");
+        let message = VectorSet::read(&found.path).unwrap_err().to_string();
+        assert!(message.contains("feature `hdf5`"), "{message}");
+        let error = AnnBenchmark::read(&found.path).unwrap_err();
+        assert!(matches!(
+            error,
+            DatasetError::WithoutFeature {
+                feature: "hdf5",
+                ..
+            }
+        ));
+    }
+}

@@ -8,10 +8,12 @@
 //! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
 //! | `session` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `summary` | medians, ratios, fairness |
+//! | `counters` | what the hardware counts, where the kernel grants it |
 //! | `report` | text, JSON and the HTML page |
 
 mod arguments;
 mod contender;
+mod counters;
 mod drive;
 mod machine;
 mod record;
@@ -56,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         write(path, &(text + "\n"))?;
     }
     if let Some(path) = &arguments.report {
-        let _ = path;
+        write(path, &report::html::page(&report))?;
     }
     Ok(report::text::render(&report))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::drive::Outcome;
 use super::record::Record;
 use super::report::{Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable};
-use chiplet_workload::fairness::jain;
+use chiplet_workload::fairness::jain_index;
 
 /// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
 const ENOUGH: usize = 100;
@@ -180,7 +180,8 @@ fn fairness(rounds: &[Summed], tables: usize) -> f64 {
             (asked > 0).then(|| answered as f64 / asked as f64)
         })
         .collect();
-    jain(&shares)
+    // Nothing asked is shared out evenly.
+    jain_index(shares).unwrap_or(1.0)
 }
 
 /// Percentiles of latencies in microseconds, by sorting. The value of rank `ceil(q n)`.

@@ -4,48 +4,16 @@ use std::io::Read;
 
 use super::error::{DatasetError, Problem};
 use super::source::Source;
-use super::{IdRows, VectorSet, first_not_finite};
+use super::table::Table;
 
 /// Bytes before the first value.
 const HEADER: u64 = 8;
 
-pub(super) fn f32_rows(source: &mut Source<impl Read>) -> Result<VectorSet, DatasetError> {
-    let (rows, dim) = table(source, f32::from_le_bytes)?;
-    if let Some(at) = first_not_finite(&rows) {
-        let problem = Problem::NotFinite {
-            row: at / dim,
-            column: at % dim,
-            value: rows[at],
-        };
-        return Err(source.malformed(HEADER + at as u64 * 4, problem));
-    }
-    Ok(VectorSet {
-        rows,
-        dim,
-        labels: None,
-    })
-}
-
-pub(super) fn u8_rows(source: &mut Source<impl Read>) -> Result<VectorSet, DatasetError> {
-    let (rows, dim) = table(source, |[byte]: [u8; 1]| f32::from(byte))?;
-    Ok(VectorSet {
-        rows,
-        dim,
-        labels: None,
-    })
-}
-
-pub(super) fn id_rows(source: &mut Source<impl Read>) -> Result<IdRows, DatasetError> {
-    let (ids, width) = table(source, i32::from_le_bytes)?;
-    IdRows::checked(ids, width)
-        .map_err(|(at, problem)| source.malformed(HEADER + at as u64 * 4, problem))
-}
-
-/// All values and the dimension.
-fn table<T, const W: usize>(
+/// Reads a file whose values have `W` bytes each.
+pub(super) fn table<T, const W: usize>(
     source: &mut Source<impl Read>,
     decode: impl Fn([u8; W]) -> T,
-) -> Result<(Vec<T>, usize), DatasetError> {
+) -> Result<Table<T>, DatasetError> {
     if source.left() == 0 {
         return Err(source.malformed(0, Problem::Empty));
     }
@@ -62,5 +30,9 @@ fn table<T, const W: usize>(
     let count = rows as usize * dim as usize;
     let mut values = Vec::with_capacity(count);
     source.values(count, |bytes| values.push(decode(bytes)))?;
-    Ok((values, dim as usize))
+    Ok(Table {
+        values,
+        dim: dim as usize,
+        offset: Box::new(|at| HEADER + (at * W) as u64),
+    })
 }

@@ -82,11 +82,33 @@ pub enum DatasetError {
         /// What is wrong there.
         problem: Problem,
     },
+    /// A part of an HDF5 file is not what it should be.
+    #[error("{}, {part}: {problem}", path.display())]
+    Hdf5 {
+        /// The file.
+        path: PathBuf,
+        /// A dataset or attribute, by name, or the file as a whole.
+        part: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// A format that this build cannot read.
+    #[error(
+        "cannot read {}: built without the feature `{feature}` of chiplet-workload; build with it, or convert the \
+         file to .npy",
+        path.display()
+    )]
+    WithoutFeature {
+        /// The file.
+        path: PathBuf,
+        /// The feature to build with.
+        feature: &'static str,
+    },
 }
 
 impl DatasetError {
     pub(super) fn unknown_vector_format(path: &Path) -> Self {
-        let expected = ".fvecs, .bvecs, .fbin, .u8bin, .npy";
+        let expected = ".fvecs, .bvecs, .fbin, .u8bin, .npy, .hdf5, .h5";
         Self::UnknownFormat {
             path: path.to_owned(),
             expected,
@@ -97,6 +119,14 @@ impl DatasetError {
         Self::UnknownFormat {
             path: path.to_owned(),
             expected: ".ivecs, .ibin",
+        }
+    }
+
+    #[cfg(not(feature = "hdf5"))]
+    pub(super) fn without_hdf5(path: &Path) -> Self {
+        Self::WithoutFeature {
+            path: path.to_owned(),
+            feature: "hdf5",
         }
     }
 }
@@ -166,7 +196,7 @@ pub enum Problem {
         /// Row, from 0.
         row: usize,
         /// The id as read.
-        id: i32,
+        id: i64,
     },
     /// A row number beyond the set that it refers to.
     #[error("row number {id} is not below {rows}, the number of vectors")]
@@ -179,6 +209,9 @@ pub enum Problem {
     /// Not a `.npy` file, or not one of vectors in `f32`.
     #[error("{0}")]
     Npy(String),
+    /// Not an HDF5 file, or not one of ann-benchmarks.
+    #[error("{0}")]
+    Hdf5(String),
     /// Text that is not UTF-8.
     #[error("not valid UTF-8")]
     NotUtf8,

@@ -22,11 +22,12 @@ impl IdRows {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DatasetError> {
         let path = path.as_ref();
         let reader = match path.extension().and_then(|e| e.to_str()) {
-            Some("ivecs") => vecs::id_rows,
-            Some("ibin") => bin::id_rows,
+            Some("ivecs") => vecs::table,
+            Some("ibin") => bin::table,
             _ => return Err(DatasetError::unknown_id_format(path)),
         };
-        reader(&mut Source::open(path)?)
+        let mut source = Source::open(path)?;
+        reader(&mut source, i32::from_le_bytes)?.into_ids(&source)
     }
 
     /// Number of rows, one a query.
@@ -61,6 +62,12 @@ impl IdRows {
         self.ids.chunks_exact(self.width)
     }
 
+    /// Takes ids that were checked, a whole number of rows of them.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn of_rows(ids: Vec<u32>, width: usize) -> Self {
+        Self { ids, width }
+    }
+
     /// Takes ids as the files hold them; on a negative one, its position and what is wrong.
     pub(super) fn checked(ids: Vec<i32>, width: usize) -> Result<Self, (usize, Problem)> {
         if let Some(at) = ids.iter().position(|&id| id < 0) {
@@ -68,7 +75,7 @@ impl IdRows {
                 at,
                 Problem::NegativeId {
                     row: at / width,
-                    id: ids[at],
+                    id: ids[at].into(),
                 },
             ));
         }

@@ -10,20 +10,25 @@
 //! | `.fvecs`, `.bvecs`, `.ivecs` | per row: `dim` as `i32`, then `dim` values (`f32`, `u8`, `i32`) | [TEXMEX](http://corpus-texmex.irisa.fr/) |
 //! | `.fbin`, `.u8bin`, `.ibin` | rows and `dim` as `u32`, then all values (`f32`, `u8`, `i32`) | [big-ann-benchmarks](https://big-ann-benchmarks.com/) |
 //! | `.npy` | NumPy array of `<f4`, two dimensions, C or Fortran order | [NEP 1](https://numpy.org/neps/nep-0001-npy-format.html) |
+//! | `.hdf5`, `.h5` | the dataset `train` of an HDF5 file; needs the feature `hdf5` | [ann-benchmarks](https://github.com/erikbern/ann-benchmarks#data-sets) |
 //!
-//! The files that hold row numbers (`.ivecs`, `.ibin`) are read by [`IdRows::read`].
+//! The files that hold row numbers (`.ivecs`, `.ibin`) are read by [`IdRows::read`], and all that is in an
+//! HDF5 file by [`AnnBenchmark::read`].
 //!
 //! Readers never trust a file: what a header announces is held against the file's length before anything
 //! is allocated, so memory is bounded by a small multiple of that length (4x for bytes, which become
-//! `f32`). Whatever is wrong is a [`DatasetError`] that names file, offset and cause.
+//! `f32`; in HDF5, what its compression can make of it). Whatever is wrong is a [`DatasetError`] that names
+//! file, place and cause.
 
 mod bin;
 mod error;
 mod glove;
+mod hdf5;
 mod ids;
 mod npy;
 mod source;
 mod synthetic;
+mod table;
 mod vecs;
 
 use std::ops::Range;
@@ -31,6 +36,7 @@ use std::path::Path;
 
 pub use error::{DatasetError, Problem, ShapeError};
 pub use glove::GloveSample;
+pub use hdf5::AnnBenchmark;
 pub use ids::IdRows;
 pub use synthetic::Clusters;
 
@@ -105,15 +111,17 @@ impl VectorSet {
     /// exactly what its format says.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DatasetError> {
         let path = path.as_ref();
-        let reader = match path.extension().and_then(|e| e.to_str()) {
-            Some("fvecs") => vecs::f32_rows,
-            Some("bvecs") => vecs::u8_rows,
-            Some("fbin") => bin::f32_rows,
-            Some("u8bin") => bin::u8_rows,
-            Some("npy") => npy::f32_rows,
+        let reader: fn(&mut Source<_>) -> _ = match path.extension().and_then(|e| e.to_str()) {
+            Some("fvecs") => |source| vecs::table(source, f32::from_le_bytes),
+            Some("bvecs") => |source| vecs::table(source, table::byte),
+            Some("fbin") => |source| bin::table(source, f32::from_le_bytes),
+            Some("u8bin") => |source| bin::table(source, table::byte),
+            Some("npy") => npy::table,
+            Some("hdf5" | "h5") => return hdf5::vectors(path),
             _ => return Err(DatasetError::unknown_vector_format(path)),
         };
-        reader(&mut Source::open(path)?)
+        let mut source = Source::open(path)?;
+        reader(&mut source)?.into_vectors(&source)
     }
 
     /// The GloVe words that the repository carries: 30,000 rows of 50 dimensions, the word as label, in

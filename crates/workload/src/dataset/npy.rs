@@ -9,11 +9,11 @@ use std::io::Read;
 
 use super::error::{DatasetError, Problem};
 use super::source::Source;
-use super::{VectorSet, first_not_finite};
+use super::table::Table;
 
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-pub(super) fn f32_rows(source: &mut Source<impl Read>) -> Result<VectorSet, DatasetError> {
+pub(super) fn table(source: &mut Source<impl Read>) -> Result<Table<f32>, DatasetError> {
     if source.left() == 0 {
         return Err(source.malformed(0, Problem::Empty));
     }
@@ -46,20 +46,18 @@ pub(super) fn f32_rows(source: &mut Source<impl Read>) -> Result<VectorSet, Data
     } else {
         source.values(count, |bytes| values.push(f32::from_le_bytes(bytes)))?;
     }
-    if let Some(at) = first_not_finite(&values) {
-        let (row, column, value) = (at / dim, at % dim, values[at]);
-        let stored = if header.fortran_order {
-            column * rows + row
-        } else {
-            at
-        };
-        let problem = Problem::NotFinite { row, column, value };
-        return Err(source.malformed(data_at + stored as u64 * 4, problem));
-    }
-    Ok(VectorSet {
-        rows: values,
+    let by_column = header.fortran_order;
+    Ok(Table {
+        values,
         dim,
-        labels: None,
+        offset: Box::new(move |at| {
+            let stored = if by_column {
+                at % dim * rows + at / dim
+            } else {
+                at
+            };
+            data_at + stored as u64 * 4
+        }),
     })
 }
 

@@ -21,20 +21,25 @@ pub(super) struct Source<R> {
     len: u64,
 }
 
+/// A regular file and its length.
+pub(super) fn open_file(path: &Path) -> Result<(File, u64), DatasetError> {
+    let opened = File::open(path).and_then(|file| {
+        let facts = file.metadata()?;
+        if !facts.is_file() {
+            let why = "not a regular file, so its length cannot be known beforehand";
+            return Err(std::io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        Ok((file, facts.len()))
+    });
+    opened.map_err(|source| DatasetError::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 impl Source<BufReader<File>> {
     pub(super) fn open(path: &Path) -> Result<Self, DatasetError> {
-        let opened = File::open(path).and_then(|file| {
-            let facts = file.metadata()?;
-            if !facts.is_file() {
-                let why = "not a regular file, so its length cannot be known beforehand";
-                return Err(std::io::Error::new(ErrorKind::InvalidInput, why));
-            }
-            Ok((file, facts.len()))
-        });
-        let (file, len) = opened.map_err(|source| DatasetError::Open {
-            path: path.to_owned(),
-            source,
-        })?;
+        let (file, len) = open_file(path)?;
         Ok(Self {
             input: BufReader::new(file),
             path: path.to_owned(),

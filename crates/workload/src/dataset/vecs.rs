@@ -6,46 +6,16 @@ use std::io::Read;
 
 use super::error::{DatasetError, Problem};
 use super::source::Source;
-use super::{IdRows, VectorSet, first_not_finite};
+use super::table::Table;
 
 /// Bytes of the dimension before each row.
 const PREFIX: u64 = 4;
 
-pub(super) fn f32_rows(source: &mut Source<impl Read>) -> Result<VectorSet, DatasetError> {
-    let (rows, dim) = table(source, f32::from_le_bytes)?;
-    if let Some(at) = first_not_finite(&rows) {
-        let (row, column, value) = (at / dim, at % dim, rows[at]);
-        let offset = (row as u64 + 1) * PREFIX + at as u64 * 4;
-        return Err(source.malformed(offset, Problem::NotFinite { row, column, value }));
-    }
-    Ok(VectorSet {
-        rows,
-        dim,
-        labels: None,
-    })
-}
-
-pub(super) fn u8_rows(source: &mut Source<impl Read>) -> Result<VectorSet, DatasetError> {
-    let (rows, dim) = table(source, |[byte]: [u8; 1]| f32::from(byte))?;
-    Ok(VectorSet {
-        rows,
-        dim,
-        labels: None,
-    })
-}
-
-pub(super) fn id_rows(source: &mut Source<impl Read>) -> Result<IdRows, DatasetError> {
-    let (ids, width) = table(source, i32::from_le_bytes)?;
-    IdRows::checked(ids, width).map_err(|(at, problem)| {
-        source.malformed((at / width + 1) as u64 * PREFIX + at as u64 * 4, problem)
-    })
-}
-
-/// All values and the dimension.
-fn table<T, const W: usize>(
+/// Reads a file whose values have `W` bytes each.
+pub(super) fn table<T, const W: usize>(
     source: &mut Source<impl Read>,
     decode: impl Fn([u8; W]) -> T,
-) -> Result<(Vec<T>, usize), DatasetError> {
+) -> Result<Table<T>, DatasetError> {
     let len = source.left();
     if len == 0 {
         return Err(source.malformed(0, Problem::Empty));
@@ -82,5 +52,9 @@ fn table<T, const W: usize>(
         }
         source.values(dim, |bytes| values.push(decode(bytes)))?;
     }
-    Ok((values, dim))
+    Ok(Table {
+        values,
+        dim,
+        offset: Box::new(move |at| (at / dim + 1) as u64 * PREFIX + (at * W) as u64),
+    })
 }

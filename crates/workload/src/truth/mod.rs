@@ -7,9 +7,18 @@
 //!
 //! So that recall needs ids only, whatever distances an index reports (squared or not, negated or not),
 //! [`Truth`] keeps for each query the k nearest and all that tie with the last of them.
+//!
+//! Among a million vectors, the truth of ten thousand queries takes minutes, and it is the same in every
+//! run: [`Truth::exact_cached`] keeps it in a file.
+
+mod cache;
 
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::thread;
+
+pub use cache::{CacheWarning, Cached, TruthCache};
 
 use crate::dataset::VectorSet;
 
@@ -140,36 +149,57 @@ impl Truth {
         k: usize,
         metric: Metric,
     ) -> Result<Self, TruthError> {
-        if queries.dim() != vectors.dim() {
-            let (queries, vectors) = (queries.dim(), vectors.dim());
-            return Err(TruthError::DimMismatch { queries, vectors });
-        }
-        if k == 0 {
-            return Err(TruthError::ZeroTop);
-        }
-        if vectors.is_empty() {
-            return Err(TruthError::NoVectors);
-        }
-        if u32::try_from(vectors.len() - 1).is_err() {
-            return Err(TruthError::TooManyVectors {
-                rows: vectors.len(),
-            });
-        }
+        Self::exact_with_progress(vectors, queries, k, metric, |_, _| ())
+    }
+
+    /// [`Truth::exact`], telling `progress` after each query how many are done and how many there are. The
+    /// calls come from the calling thread, which does nothing else meanwhile.
+    ///
+    /// # Errors
+    /// As [`Truth::exact`]; then `progress` is not called.
+    pub fn exact_with_progress(
+        vectors: &VectorSet,
+        queries: &VectorSet,
+        k: usize,
+        metric: Metric,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self, TruthError> {
+        check(vectors, queries, k)?;
         let k = k.min(vectors.len());
+        let total = queries.len();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let each = queries.len().div_ceil(threads).max(1);
-        let queries: Vec<_> = queries.rows().collect();
-        let nearest = thread::scope(|scope| {
-            let running: Vec<_> = queries
-                .chunks(each)
-                .map(|part| scope.spawn(move || nearest_of_each(vectors, part, k, metric)))
-                .collect();
-            let done = running
-                .into_iter()
-                .flat_map(|thread| thread.join().expect("no panics inside"));
-            done.collect()
+        let next = AtomicUsize::new(0);
+        let mut nearest_to = vec![Vec::new(); total];
+        thread::scope(|scope| {
+            let (found, results) = mpsc::channel();
+            for _ in 0..threads.min(total) {
+                let (found, next) = (found.clone(), &next);
+                scope.spawn(move || {
+                    let mut all = Vec::with_capacity(vectors.len());
+                    loop {
+                        // Gives each query to one thread; what is found travels through the channel.
+                        let query = next.fetch_add(1, Relaxed);
+                        if query >= total {
+                            return;
+                        }
+                        let near = nearest(vectors, queries.row(query), k, metric, &mut all);
+                        if found.send((query, near)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            // The results end when the last thread drops its sender.
+            drop(found);
+            for (done, (query, near)) in results.into_iter().enumerate() {
+                nearest_to[query] = near;
+                progress(done + 1, total);
+            }
         });
-        Ok(Self { k, nearest })
+        Ok(Self {
+            k,
+            nearest: nearest_to,
+        })
     }
 
     /// Number of queries.
@@ -225,17 +255,24 @@ impl Truth {
     }
 }
 
-fn nearest_of_each(
-    vectors: &VectorSet,
-    queries: &[&[f32]],
-    k: usize,
-    metric: Metric,
-) -> Vec<Vec<Neighbor>> {
-    let mut all = Vec::with_capacity(vectors.len());
-    queries
-        .iter()
-        .map(|query| nearest(vectors, query, k, metric, &mut all))
-        .collect()
+/// Whether there is a truth to compute.
+fn check(vectors: &VectorSet, queries: &VectorSet, k: usize) -> Result<(), TruthError> {
+    if queries.dim() != vectors.dim() {
+        let (queries, vectors) = (queries.dim(), vectors.dim());
+        return Err(TruthError::DimMismatch { queries, vectors });
+    }
+    if k == 0 {
+        return Err(TruthError::ZeroTop);
+    }
+    if vectors.is_empty() {
+        return Err(TruthError::NoVectors);
+    }
+    if u32::try_from(vectors.len() - 1).is_err() {
+        return Err(TruthError::TooManyVectors {
+            rows: vectors.len(),
+        });
+    }
+    Ok(())
 }
 
 /// The `k` nearest and what ties with the k-th, in order. `all` is room for every vector's distance.
@@ -405,6 +442,17 @@ mod tests {
         assert_eq!(truth.ids(0).collect::<Vec<_>>(), [0]);
         assert_eq!(truth.recall(0, [1]), 1.0);
         assert_eq!(truth.recall(0, [2]), 0.0);
+    }
+
+    #[test]
+    fn progress_counts_every_query_once_in_order() {
+        let vectors = VectorSet::new((0..20).map(|v| v as f32).collect(), 1).unwrap();
+        let queries = vectors.select(&[3, 1, 4, 1, 5]);
+        let mut seen = Vec::new();
+        let progress = |done, total| seen.push((done, total));
+        let truth = Truth::exact_with_progress(&vectors, &queries, 2, Metric::L2, progress);
+        assert_eq!(seen, [1, 2, 3, 4, 5].map(|done| (done, 5)));
+        assert_eq!(truth, Truth::exact(&vectors, &queries, 2, Metric::L2));
     }
 
     #[test]

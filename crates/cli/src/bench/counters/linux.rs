@@ -1,0 +1,337 @@
+//! Opening and reading counters through `perf_event_open`.
+
+use std::fs;
+use std::io;
+
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
+use perf_event::{Builder, Counter};
+use rustix::io::Errno;
+
+use super::processor::Processor;
+use super::{
+    CYCLES, EventReading, INSTRUCTIONS, LLC_MISSES, Reading, STALLED, Sample, Unavailable,
+};
+
+/// Counters that run from when they were opened until they are dropped.
+pub struct Counters {
+    events: Vec<Opened>,
+    missing: Vec<&'static str>,
+}
+
+/// One event, with a counter for each thread.
+struct Opened {
+    name: &'static str,
+    unit: f64,
+    counters: Vec<Counter>,
+}
+
+/// An event to open.
+struct Wanted {
+    name: &'static str,
+    unit: f64,
+    event: Builder<'static>,
+}
+
+impl Counters {
+    /// Counts the threads with these ids, or the calling thread if there are none, and all threads that they
+    /// start from now on. Each event is opened on its own: what this machine lacks is missing, the rest counts.
+    ///
+    /// Takes a file descriptor for each event and thread, so open it before a pool is started rather than
+    /// with the ids of its threads.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if not one event can be counted, with the reason of the first.
+    pub fn open(threads: &[i32]) -> Result<Self, Unavailable> {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self::open_events(threads, wanted(Processor::of(&cpuinfo)))
+    }
+
+    fn open_events(threads: &[i32], wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
+        // To the kernel, 0 is the calling thread.
+        let threads = if threads.is_empty() { &[0] } else { threads };
+        let (mut events, mut missing, mut first_reason) = (Vec::new(), Vec::new(), None);
+        for Wanted { name, unit, event } in wanted {
+            match open_event(threads, event) {
+                Ok(counters) => events.push(Opened {
+                    name,
+                    unit,
+                    counters,
+                }),
+                Err(why) => {
+                    missing.push(name);
+                    first_reason.get_or_insert(why);
+                }
+            }
+        }
+        if events.is_empty() {
+            return Err(first_reason.unwrap_or(Unavailable::NoThreads));
+        }
+        Ok(Self { events, missing })
+    }
+
+    /// All counters as they stand, one after the other.
+    pub fn read(&mut self) -> Reading {
+        let sample = |counter: &mut Counter| {
+            let now = counter.read_count_and_time().ok()?;
+            Some(Sample {
+                count: now.count,
+                enabled: now.time_enabled,
+                running: now.time_running,
+            })
+        };
+        let events = self.events.iter_mut().map(|event| EventReading {
+            name: event.name,
+            unit: event.unit,
+            samples: event.counters.iter_mut().map(sample).collect(),
+        });
+        Reading(events.collect())
+    }
+
+    /// What is counted and what is not, in one line.
+    pub fn summary(&self) -> String {
+        let names: Vec<_> = self.events.iter().map(|event| event.name).collect();
+        let mut text = format!("{}, in user space", names.join(", "));
+        if !self.missing.is_empty() {
+            text += &format!("; not offered here: {}", self.missing.join(", "));
+        }
+        text
+    }
+}
+
+/// What is worth counting on this processor.
+fn wanted(processor: Processor) -> Vec<Wanted> {
+    let one = |name, event| Wanted {
+        name,
+        unit: 1.0,
+        event,
+    };
+    let mut wanted = vec![
+        one(INSTRUCTIONS, Builder::new(Hardware::INSTRUCTIONS)),
+        one(CYCLES, Builder::new(Hardware::CPU_CYCLES)),
+    ];
+    if processor == Processor::Other {
+        // Not `Hardware::CACHE_MISSES`, which is some other cache's on several processors.
+        let misses = Cache {
+            which: CacheId::LL,
+            operation: CacheOp::READ,
+            result: CacheResult::MISS,
+        };
+        let stalls = Hardware::STALLED_CYCLES_BACKEND;
+        wanted.push(one(LLC_MISSES, Builder::new(misses)));
+        wanted.push(one(STALLED, Builder::new(stalls)));
+    }
+    wanted.extend(processor.raw_events().into_iter().map(|raw| Wanted {
+        name: raw.name,
+        unit: raw.unit,
+        event: Builder::new(Raw::new(raw.config)),
+    }));
+    wanted
+}
+
+/// A counter for each thread that still exists.
+fn open_event(threads: &[i32], mut event: Builder) -> Result<Vec<Counter>, Unavailable> {
+    // User space alone is what a builder counts unless told otherwise.
+    event.inherit(true).enabled(true);
+    let mut counters = Vec::new();
+    for &thread in threads {
+        match event.observe_pid(thread).build() {
+            Ok(counter) => counters.push(counter),
+            Err(why) if Errno::from_io_error(&why) == Some(Errno::SRCH) => {}
+            Err(why) => return Err(reason(why, paranoid())),
+        }
+    }
+    if counters.is_empty() {
+        return Err(Unavailable::NoThreads);
+    }
+    Ok(counters)
+}
+
+/// `perf_event_paranoid`, if the system tells.
+fn paranoid() -> Option<i32> {
+    let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
+    text.trim().parse().ok()
+}
+
+fn reason(why: io::Error, paranoid: Option<i32>) -> Unavailable {
+    let no_hardware = |errno: &str| Unavailable::NoHardware {
+        errno: errno.to_owned(),
+    };
+    match (Errno::from_io_error(&why), paranoid) {
+        (Some(Errno::NOENT), _) => no_hardware("ENOENT"),
+        (Some(Errno::NODEV), _) => no_hardware("ENODEV"),
+        (Some(Errno::OPNOTSUPP), _) => no_hardware("EOPNOTSUPP"),
+        (Some(Errno::NOSYS), _) => no_hardware("ENOSYS"),
+        (Some(Errno::ACCESS | Errno::PERM), Some(level)) if level > 2 => {
+            Unavailable::Paranoid { level }
+        }
+        (Some(Errno::ACCESS | Errno::PERM), _) => Unavailable::Forbidden,
+        (Some(Errno::MFILE | Errno::NFILE), _) => Unavailable::TooManyFiles,
+        _ => Unavailable::Other(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf_event::events::Software;
+    use std::hint::black_box;
+    use std::sync::mpsc;
+    use std::thread;
+
+    const FAULTS: &str = "page faults";
+    const CLOCK: &str = "task clock";
+
+    /// Events that the kernel itself counts, and one that exists nowhere.
+    fn software() -> Vec<Wanted> {
+        let wanted = |name, event| Wanted {
+            name,
+            unit: 1.0,
+            event,
+        };
+        vec![
+            wanted("nothing", Builder::new(Software(u64::MAX))),
+            wanted(FAULTS, Builder::new(Software::PAGE_FAULTS)),
+            wanted(CLOCK, Builder::new(Software::TASK_CLOCK)),
+        ]
+    }
+
+    /// Counters of software events; `None` where even these are forbidden, as in some containers.
+    fn open(threads: &[i32]) -> Option<Counters> {
+        match Counters::open_events(threads, software()) {
+            Ok(counters) => Some(counters),
+            Err(Unavailable::Paranoid { .. } | Unavailable::Forbidden) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Faults that reading this much fresh memory takes at the least: pages may be of 2 MiB.
+    const LEAST_FAULTS: f64 = 16.0;
+
+    fn touch_fresh_memory() {
+        let mut memory = vec![0_u8; 64 << 20];
+        memory
+            .iter_mut()
+            .step_by(4 << 10)
+            .for_each(|byte| *byte = 1);
+        black_box(memory);
+    }
+
+    #[test]
+    fn threads_that_are_started_later_are_counted() {
+        let Some(mut counters) = open(&[]) else {
+            return;
+        };
+        let before = counters.read();
+        thread::spawn(touch_fresh_memory).join().unwrap();
+        let values = counters.read().since(&before);
+        assert!(values.total(FAULTS).unwrap() >= LEAST_FAULTS, "{values:?}");
+        assert!(values.total(CLOCK).unwrap() > 0.0, "{values:?}");
+        assert_eq!(values.coverage(), 1.0);
+    }
+
+    #[test]
+    fn named_threads_are_counted_and_no_others() {
+        let (tell, id) = mpsc::channel();
+        let (work, orders) = mpsc::channel::<()>();
+        let (done, finished) = mpsc::channel();
+        let worker = thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .unwrap();
+            for () in orders {
+                touch_fresh_memory();
+                done.send(()).unwrap();
+            }
+        });
+        if let Some(mut counters) = open(&[id.recv().unwrap()]) {
+            let start = counters.read();
+            touch_fresh_memory();
+            let idle = counters.read();
+            work.send(()).unwrap();
+            finished.recv().unwrap();
+            let busy = counters.read();
+            // The worker takes its order, which may be the first use of a page or two.
+            let other = idle.since(&start).total(FAULTS).unwrap();
+            assert!(other < LEAST_FAULTS, "{other} faults while it waited");
+            let own = busy.since(&idle).total(FAULTS).unwrap();
+            assert!(own >= LEAST_FAULTS, "{own} faults");
+        }
+        drop(work);
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn an_event_that_is_missing_leaves_the_others() {
+        let Some(mut counters) = open(&[]) else {
+            return;
+        };
+        let summary = counters.summary();
+        let expected = "page faults, task clock, in user space; not offered here: nothing";
+        assert_eq!(summary, expected);
+        let before = counters.read();
+        let values = counters.read().since(&before);
+        assert_eq!(values.total("nothing"), None);
+        assert!(values.total(FAULTS).is_some());
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_passed_over() {
+        let ended = thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let ended = ended.join().unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        if open(&[own, ended]).is_some() {
+            let none = Counters::open_events(&[ended], software());
+            assert!(matches!(none, Err(Unavailable::NoThreads)));
+        }
+    }
+
+    #[test]
+    fn hardware_is_counted_or_the_reason_is_told() {
+        match Counters::open(&[]) {
+            Ok(mut counters) => {
+                let before = counters.read();
+                touch_fresh_memory();
+                let values = counters.read().since(&before);
+                let found = values.per_query(1);
+                assert!(found.instructions.is_none_or(|n| n > 1_000.0), "{found:?}");
+                assert!(
+                    found
+                        .stalled_share
+                        .is_none_or(|share| (0.0..=1.1).contains(&share))
+                );
+            }
+            Err(why) => assert!(why.to_string().starts_with("not available here: "), "{why}"),
+        }
+    }
+
+    #[test]
+    fn what_the_system_says_becomes_a_reason() {
+        let told = |errno: Errno, paranoid| reason(errno.into(), paranoid);
+        let none = told(Errno::NOENT, Some(0));
+        assert!(matches!(none, Unavailable::NoHardware { errno } if errno == "ENOENT"));
+        let paranoid = told(Errno::ACCESS, Some(4));
+        assert!(matches!(paranoid, Unavailable::Paranoid { level: 4 }));
+        for level in [Some(2), Some(-1), None] {
+            assert!(matches!(told(Errno::PERM, level), Unavailable::Forbidden));
+        }
+        assert!(matches!(
+            told(Errno::MFILE, None),
+            Unavailable::TooManyFiles
+        ));
+        assert!(matches!(told(Errno::INVAL, None), Unavailable::Other(_)));
+    }
+
+    #[test]
+    fn every_processor_has_instructions_and_cycles_to_count() {
+        for processor in [
+            Processor::Zen3,
+            Processor::Zen5,
+            Processor::OtherAmd,
+            Processor::Other,
+        ] {
+            let names: Vec<_> = wanted(processor).iter().map(|wanted| wanted.name).collect();
+            assert_eq!(names[..2], [INSTRUCTIONS, CYCLES], "{processor:?}");
+            // AMD's cores have six counters, Intel's four beside those for instructions and cycles.
+            assert!(names.len() <= 6, "{processor:?}: {names:?}");
+        }
+    }
+}

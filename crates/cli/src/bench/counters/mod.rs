@@ -1,0 +1,327 @@
+//! What the processor counted while queries ran: instructions, cycles, cache misses, stalls.
+//!
+//! 1. [`Counters::open`] before the threads under test are started: they are counted because the thread that
+//!    starts them is.
+//! 2. [`Counters::read`] before and after the part that matters; [`Reading::since`] is what happened between.
+//! 3. [`CounterValues::per_query`] is what the report holds.
+//!
+//! Only time in user space counts. Searching happens there, an ordinary user may count it
+//! (`perf_event_paranoid` 2), and figures do not change with the privileges of whoever measures.
+//!
+//! If there are more events than the processor has counters, the kernel lets them take turns. Each count is
+//! then scaled by the time that its event was to be counted over the time that it was
+//! ([`perf_event_open(2)`](https://man7.org/linux/man-pages/man2/perf_event_open.2.html), `time_running`), which
+//! assumes that the rest of the time was alike. [`CounterValues::coverage`] says how much of the time that is.
+
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux has anything to read")
+)]
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod processor;
+
+use std::collections::BTreeMap;
+use std::io;
+
+#[cfg(target_os = "linux")]
+pub use linux::Counters;
+
+use super::report;
+
+const INSTRUCTIONS: &str = "instructions";
+const CYCLES: &str = "cycles";
+const LLC_MISSES: &str = "last-level cache misses";
+/// Cycles, or on Zen 4 and 5 dispatch slots worth a cycle, in which the back end held up the rest.
+const STALLED: &str = "back-end stalls";
+const FILLS_LOCAL: &str = "fills from the own L3";
+const FILLS_OTHER_CACHE: &str = "fills from another domain's cache";
+const FILLS_MEMORY: &str = "fills from memory";
+
+/// Why there is nothing to count, or why one event cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// No such event on this processor, or none at all.
+    #[error(
+        "not available here: the kernel offers no such hardware event ({errno}); a virtual machine usually has none"
+    )]
+    NoHardware { errno: String },
+    /// The system's setting forbids it.
+    #[error(
+        "not available here: perf_event_paranoid is {level}; it needs to be 2 or less, or give CAP_PERFMON"
+    )]
+    Paranoid { level: i32 },
+    /// The setting allows it, and still it is forbidden.
+    #[error(
+        "not available here: perf_event_open is forbidden, though perf_event_paranoid allows it; a container's \
+         seccomp profile may be the reason"
+    )]
+    Forbidden,
+    /// One file is open for each event and thread.
+    #[error(
+        "not available here: too many open files; raise `ulimit -n`, or open the counters before the threads start"
+    )]
+    TooManyFiles,
+    /// The threads to count have ended.
+    #[error("not available here: none of the threads to count exists any more")]
+    NoThreads,
+    /// Another system.
+    #[cfg(not(target_os = "linux"))]
+    #[error("not available here: hardware counters are read through Linux's perf_event_open")]
+    NotLinux,
+    /// Whatever else the system said.
+    #[error("not available here: perf_event_open says: {0}")]
+    Other(io::Error),
+}
+
+/// Counters on other systems than Linux: there are none.
+#[cfg(not(target_os = "linux"))]
+pub enum Counters {}
+
+#[cfg(not(target_os = "linux"))]
+impl Counters {
+    pub fn open(_threads: &[i32]) -> Result<Self, Unavailable> {
+        Err(Unavailable::NotLinux)
+    }
+
+    pub fn read(&mut self) -> Reading {
+        match *self {}
+    }
+
+    pub fn summary(&self) -> String {
+        match *self {}
+    }
+}
+
+/// One counter at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    count: u64,
+    /// Nanoseconds for which the event was to be counted, and for which it was.
+    enabled: u64,
+    running: u64,
+}
+
+/// All counters at one moment. Means nothing but for its difference to an earlier one.
+#[derive(Clone, Debug)]
+pub struct Reading(Vec<EventReading>);
+
+#[derive(Clone, Debug)]
+struct EventReading {
+    name: &'static str,
+    /// What one count is worth.
+    unit: f64,
+    /// One a thread; `None` where reading failed.
+    samples: Vec<Option<Sample>>,
+}
+
+impl Reading {
+    /// What was counted between `earlier`, of the same [`Counters`], and this.
+    pub fn since(&self, earlier: &Self) -> CounterValues {
+        let mut values = CounterValues {
+            totals: BTreeMap::new(),
+            coverage: 1.0,
+        };
+        for (now, before) in self.0.iter().zip(&earlier.0) {
+            debug_assert_eq!(now.name, before.name, "readings of different counters");
+            let Some(difference) = now.difference(before) else {
+                continue;
+            };
+            let Some(count) = difference.iter().map(Sample::scaled).sum::<Option<f64>>() else {
+                // Its turn never came.
+                values.coverage = 0.0;
+                continue;
+            };
+            values.totals.insert(now.name, count * now.unit);
+            let time = |of: fn(&Sample) -> u64| difference.iter().map(of).sum::<u64>() as f64;
+            if time(|s| s.enabled) > 0.0 {
+                let share = time(|s| s.running) / time(|s| s.enabled);
+                values.coverage = values.coverage.min(share);
+            }
+        }
+        values
+    }
+}
+
+impl EventReading {
+    fn difference(&self, earlier: &Self) -> Option<Vec<Sample>> {
+        let pairs = self.samples.iter().zip(&earlier.samples);
+        pairs
+            .map(|(now, before)| {
+                let (now, before) = ((*now)?, (*before)?);
+                Some(Sample {
+                    count: now.count.saturating_sub(before.count),
+                    enabled: now.enabled.saturating_sub(before.enabled),
+                    running: now.running.saturating_sub(before.running),
+                })
+            })
+            .collect()
+    }
+}
+
+impl Sample {
+    /// The count had the event been counted all the time; `None` if it never was.
+    fn scaled(&self) -> Option<f64> {
+        match self.running {
+            // The thread did not run.
+            0 if self.enabled == 0 => Some(0.0),
+            0 => None,
+            running => Some(self.count as f64 * (self.enabled as f64 / running as f64)),
+        }
+    }
+}
+
+/// What was counted over some time, by all threads together.
+#[derive(Clone, Debug)]
+pub struct CounterValues {
+    totals: BTreeMap<&'static str, f64>,
+    coverage: f64,
+}
+
+impl CounterValues {
+    /// The event's count, `None` if it is not counted here.
+    fn total(&self, name: &str) -> Option<f64> {
+        self.totals.get(name).copied()
+    }
+
+    /// Share of the time for which the least counted event was counted: 1 if nothing had to be scaled.
+    pub fn coverage(&self) -> f64 {
+        self.coverage
+    }
+
+    /// What the report says of `queries` queries that ran meanwhile; all `None` if there were none.
+    ///
+    /// Zen has no event for last-level misses that a thread can count. There, a miss is a line that the first-level
+    /// data cache got from beyond the own L3: from another domain or from memory.
+    pub fn per_query(&self, queries: u64) -> report::Counters {
+        if queries == 0 {
+            return report::Counters::default();
+        }
+        let each = |name| Some(self.total(name)? / queries as f64);
+        let (far_cache, memory) = (each(FILLS_OTHER_CACHE), each(FILLS_MEMORY));
+        let cycles = self.total(CYCLES).filter(|&cycles| cycles > 0.0);
+        report::Counters {
+            cycles: each(CYCLES),
+            instructions: each(INSTRUCTIONS),
+            llc_misses: each(LLC_MISSES).or_else(|| Some(far_cache? + memory?)),
+            stalled_share: self
+                .total(STALLED)
+                .zip(cycles)
+                .map(|(stalled, all)| stalled / all),
+            fills_local: each(FILLS_LOCAL),
+            fills_far_cache: far_cache,
+            fills_memory: memory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(name: &'static str, samples: &[(u64, u64, u64)]) -> EventReading {
+        let sample = |&(count, enabled, running)| {
+            Some(Sample {
+                count,
+                enabled,
+                running,
+            })
+        };
+        EventReading {
+            name,
+            unit: 1.0,
+            samples: samples.iter().map(sample).collect(),
+        }
+    }
+
+    fn between(before: EventReading, now: EventReading) -> CounterValues {
+        Reading(vec![now]).since(&Reading(vec![before]))
+    }
+
+    #[test]
+    fn an_event_that_shares_its_counter_is_scaled_by_the_time_of_the_difference() {
+        // Before, it was counted half of the time; since then a quarter of it.
+        let values = between(
+            reading(CYCLES, &[(1_000, 200, 100)]),
+            reading(CYCLES, &[(1_050, 600, 200)]),
+        );
+        assert_eq!(values.total(CYCLES), Some(200.0));
+        assert_eq!(values.coverage(), 0.25);
+    }
+
+    #[test]
+    fn threads_add_up_and_one_that_did_not_run_adds_nothing() {
+        let values = between(
+            reading(CYCLES, &[(5, 10, 10), (7, 10, 10), (9, 10, 5)]),
+            reading(CYCLES, &[(15, 20, 20), (27, 20, 20), (9, 10, 5)]),
+        );
+        assert_eq!(values.total(CYCLES), Some(30.0));
+        assert_eq!(values.coverage(), 1.0);
+    }
+
+    #[test]
+    fn an_event_whose_turn_never_came_has_no_value() {
+        let values = between(
+            reading(CYCLES, &[(0, 10, 0), (0, 10, 10)]),
+            reading(CYCLES, &[(0, 20, 0), (8, 20, 20)]),
+        );
+        assert_eq!(values.total(CYCLES), None);
+        assert_eq!(values.coverage(), 0.0);
+        let mut failed = reading(CYCLES, &[(1, 20, 20)]);
+        failed.samples[0] = None;
+        let values = between(reading(CYCLES, &[(0, 10, 10)]), failed);
+        assert_eq!(values.total(CYCLES), None);
+    }
+
+    #[test]
+    fn the_report_gets_shares_and_counts_a_query() {
+        let values = |totals: &[(&'static str, f64)]| CounterValues {
+            totals: totals.iter().copied().collect(),
+            coverage: 1.0,
+        };
+        let all = values(&[
+            (INSTRUCTIONS, 3_000.0),
+            (CYCLES, 2_000.0),
+            (STALLED, 500.0),
+            (FILLS_LOCAL, 40.0),
+            (FILLS_OTHER_CACHE, 10.0),
+            (FILLS_MEMORY, 20.0),
+        ]);
+        let expected = report::Counters {
+            cycles: Some(200.0),
+            instructions: Some(300.0),
+            llc_misses: Some(3.0),
+            stalled_share: Some(0.25),
+            fills_local: Some(4.0),
+            fills_far_cache: Some(1.0),
+            fills_memory: Some(2.0),
+        };
+        assert_eq!(all.per_query(10), expected);
+        assert_eq!(all.per_query(0), report::Counters::default());
+        let some = values(&[(LLC_MISSES, 70.0), (STALLED, 1.0)]).per_query(10);
+        let expected = report::Counters {
+            llc_misses: Some(7.0),
+            ..report::Counters::default()
+        };
+        assert_eq!(some, expected);
+    }
+
+    #[test]
+    fn reasons_name_the_value_and_the_way_out() {
+        let paranoid = Unavailable::Paranoid { level: 4 }.to_string();
+        assert!(
+            paranoid.contains("is 4") && paranoid.contains("2 or less"),
+            "{paranoid}"
+        );
+        let none = Unavailable::NoHardware {
+            errno: "ENOENT".into(),
+        };
+        let none = none.to_string();
+        assert!(
+            none.starts_with("not available here") && none.contains("ENOENT"),
+            "{none}"
+        );
+    }
+}
