@@ -3,6 +3,7 @@
 //! Results go to standard output and everything else to standard error. Exit status 0 is success, 2 is
 //! input that cannot be used, and then nothing is written to standard output.
 
+mod bench;
 mod topology;
 
 use clap::{Parser, Subcommand};

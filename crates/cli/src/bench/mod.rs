@@ -1,0 +1,3 @@
+//! `chiplet bench`: what a run found, and how it is shown.
+
+pub mod report;

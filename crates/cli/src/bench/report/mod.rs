@@ -1,0 +1,223 @@
+//! What a run of `chiplet bench` found: the values behind the text, the JSON and the HTML page.
+//!
+//! Units are in the names: `_us` microseconds, `_qps` queries per second, `_s` seconds. A value that this
+//! machine or this strategy cannot give is `None` (`null`), never zero.
+
+mod chart;
+#[cfg(test)]
+mod fixture;
+pub mod html;
+mod number;
+mod summary;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// When the run began, UTC, as `2026-11-21T07:30:00Z`.
+    pub date: String,
+    /// The command line that gives this report again.
+    pub command: String,
+    pub machine: Machine,
+    pub workload: Workload,
+    /// In the order in which they were asked for; ratios are to the first.
+    pub strategies: Vec<Strategy>,
+    /// Latency at several rates, for the chart; empty if no sweep was asked for.
+    pub load_curve: Vec<CurvePoint>,
+    /// Where tables were over time, for strategies that place them.
+    pub placements: Vec<PlacementHistory>,
+    /// What a reader should know before believing the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Where it ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub kernel: String,
+    /// Logical processors this process may use.
+    pub cpus: usize,
+    pub cores: usize,
+    /// Cache level that makes a domain, as `L3`.
+    pub level: String,
+    pub domains: usize,
+    /// Bytes of the smallest and the largest domain's cache.
+    pub domain_cache_bytes: [u64; 2],
+    pub memory_bytes: Option<u64>,
+    /// Whether hardware counters could be read, and if not, why.
+    pub counters: String,
+    /// Load average over one minute when the run began: other processes' work shows here.
+    pub load_average: Option<f64>,
+    pub version: String,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Workload {
+    /// `synthetic clusters`, `GloVe sample`, or a file's name.
+    pub data: String,
+    /// `hnsw`, `ivf` or `mixed`.
+    pub kind: String,
+    /// `hnsw_rs`, `usearch`, `faiss`, as used.
+    pub indexes: Vec<String>,
+    pub tables: usize,
+    pub rows: usize,
+    pub dims: usize,
+    pub k: usize,
+    pub ef: usize,
+    pub nprobe: usize,
+    /// Bytes of vectors and links over all tables.
+    pub bytes: u64,
+    pub table_skew: f64,
+    pub query_skew: f64,
+    /// `saturated`, `open loop, Poisson`, `open loop, bursty`, `closed loop, 16 clients`.
+    pub arrivals: String,
+    /// Queries per second that were sent, where a rate was set.
+    pub rate_qps: Option<f64>,
+    /// The measured saturation of the first strategy, where it was measured.
+    pub saturation_qps: Option<f64>,
+    /// Seconds after which the hot set moves within a round.
+    pub flip_s: Option<f64>,
+    pub deadline_us: Option<f64>,
+    pub rounds: usize,
+    pub round_s: f64,
+    pub warmup_s: f64,
+    pub seed: u64,
+}
+
+/// Latency from the intended send time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
+}
+
+/// Tasks and scan units by the rung of the steal ladder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Steals {
+    pub own: u64,
+    pub domain: u64,
+    pub remote: u64,
+}
+
+/// One strategy's figures: medians over its rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Strategy {
+    /// As asked for on the command line, with `+usearch` where the graph index was that.
+    pub name: String,
+    pub throughput_qps: f64,
+    pub latency_us: Latency,
+    pub recall_at_10: f64,
+    /// `None` for peers that do not say.
+    pub steals: Option<Steals>,
+    pub ratio_to_first: Ratios,
+    /// Lowest and highest ratio of any round to the first strategy's round of the same number.
+    pub ratio_spread: RatioSpread,
+    /// The table with the highest p99.
+    pub worst_table: WorstTable,
+    /// Answers within the deadline, per second; `None` without a deadline.
+    pub goodput_qps: Option<f64>,
+    /// Jain's fairness index over tables of answered / asked: 1 is even, 1/tables is one table only.
+    pub fairness_jain: f64,
+    /// Processor time over wall time: 2.0 is two cores busy. The whole process, load generator included.
+    pub cpu_cores: f64,
+    /// The same for the thread that sends.
+    pub sender_cores: f64,
+    /// How late queries were sent, p99: part of every latency.
+    pub send_lag_p99_us: Option<f64>,
+    /// Queries refused or failed.
+    pub refused: u64,
+    pub remaps: Option<u64>,
+    pub counters: Option<Counters>,
+    pub rounds: Vec<Round>,
+}
+
+/// To the first strategy: the median over rounds of each round's own ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratios {
+    pub throughput: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
+}
+
+/// `[lowest, highest]` of the rounds' ratios.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RatioSpread {
+    pub throughput: [f64; 2],
+    pub p50: [f64; 2],
+    pub p99: [f64; 2],
+    pub p999: [f64; 2],
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct WorstTable {
+    pub name: String,
+    pub latency_us: Latency,
+}
+
+/// Per query, from the hardware; each `None` where the kernel does not grant that one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counters {
+    pub cycles: Option<f64>,
+    pub instructions: Option<f64>,
+    /// Last-level cache misses.
+    pub llc_misses: Option<f64>,
+    /// Share of cycles in which the back end waited.
+    pub stalled_share: Option<f64>,
+    /// Zen: L2 fills from the own L3, from another domain's cache, from memory.
+    pub fills_local: Option<f64>,
+    pub fills_far_cache: Option<f64>,
+    pub fills_memory: Option<f64>,
+}
+
+/// One round of one strategy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Round {
+    pub throughput_qps: f64,
+    pub latency_us: Latency,
+    /// Medians and p99 by tenth of the round, for what changes within it.
+    pub p99_us_by_tenth: Vec<f64>,
+}
+
+/// One rate of the sweep, one strategy, medians over its rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct CurvePoint {
+    pub strategy: String,
+    /// Share of the first strategy's saturation.
+    pub load: f64,
+    pub rate_qps: f64,
+    pub throughput_qps: f64,
+    pub latency_us: Latency,
+}
+
+/// The homes of the hottest tables of one strategy, over the time it was under load.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacementHistory {
+    pub strategy: String,
+    pub domains: usize,
+    /// Length in seconds: the strategy's rounds one after the other.
+    pub length_s: f64,
+    /// Hottest first.
+    pub tables: Vec<PlacedTable>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacedTable {
+    pub name: String,
+    /// Share of all queries that went to it.
+    pub share: f64,
+    /// Main home from each time on; the first is at 0.
+    pub homes: Vec<Placed>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Placed {
+    pub at_s: f64,
+    pub domain: u32,
+}
