@@ -3,7 +3,16 @@
 //! Units are in the names: `_us` microseconds, `_qps` queries per second, `_s` seconds. A value that this
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
-pub(crate) mod text;
+mod chart;
+#[cfg(test)]
+mod fixture;
+pub mod html;
+mod number;
+mod summary;
+mod tables;
+#[cfg(test)]
+mod tests;
+pub mod text;
 
 use serde::Serialize;
 
@@ -162,7 +171,7 @@ pub struct Counters {
     pub llc_misses: Option<f64>,
     /// Share of cycles in which the back end waited.
     pub stalled_share: Option<f64>,
-    /// Zen: L2 fills from the own L3, from another domain's cache, from memory.
+    /// Zen 3 and later: L1 data-cache fills from the own L3, from another domain's cache, from memory.
     pub fills_local: Option<f64>,
     pub fills_far_cache: Option<f64>,
     pub fills_memory: Option<f64>,

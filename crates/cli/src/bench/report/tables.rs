@@ -1,0 +1,395 @@
+//! Every figure of the run as tables, for those who want the numbers behind the charts.
+
+use super::number::{ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread};
+use super::summary::arrivals;
+use super::{Counters, CurvePoint, Latency, Machine, Report, Strategy, Workload};
+use maud::{Markup, html};
+
+/// What a strategy does not tell, or has no such thing.
+const UNSAID: &str = "does not say";
+/// What this machine does not grant.
+const UNAVAILABLE: &str = "not available here";
+
+/// A table in a box of its own that scrolls sideways when it is too wide. The first cell of a row is its header.
+fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> Markup {
+    html! {
+        // Outside the box, so that the title stays where it is when the table scrolls.
+        h3 { (caption) }
+        div.scroll role="region" tabindex="0" aria-label=(caption) {
+            table aria-label=(caption) {
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (index, cell) in row.iter().enumerate() {
+                                @if index == 0 { th scope="row" { (cell) } } @else { (figure(cell)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A cell; words in place of a figure are set back.
+fn figure(cell: &str) -> Markup {
+    html! {
+        @if [ABSENT, UNSAID, UNAVAILABLE].contains(&cell) { td.words { (cell) } } @else { td { (cell) } }
+    }
+}
+
+/// Names with their values.
+fn facts(caption: &str, facts: &[(&str, String)]) -> Markup {
+    html! {
+        table.facts {
+            caption { (caption) }
+            tbody { @for (name, value) in facts { tr { th scope="row" { (name) } td { (value) } } } }
+        }
+    }
+}
+
+/// All strategies: medians, ratios with their spread, and what else was measured.
+pub fn strategies(report: &Report) -> Markup {
+    let all = &report.strategies;
+    let Some(first) = all.first() else {
+        return html! { p { "No strategy was run, so there are no tables." } };
+    };
+    let rows = |row: &dyn Fn(&Strategy) -> Vec<String>| -> Vec<Vec<String>> {
+        all.iter()
+            .map(|strategy| [vec![strategy.name.clone()], row(strategy)].concat())
+            .collect()
+    };
+    let latency = |latency: Latency| {
+        [latency.p50, latency.p99, latency.p999]
+            .map(quantity)
+            .to_vec()
+    };
+    html! {
+        (table(
+            "Throughput and latency, medians over the rounds",
+            &["strategy", "queries/s", "p50,\u{a0}µs", "p99,\u{a0}µs", "p99.9,\u{a0}µs", "recall at 10", "refused or failed"],
+            &rows(&|strategy| [
+                vec![quantity(strategy.throughput_qps)],
+                latency(strategy.latency_us),
+                vec![fixed(strategy.recall_at_10, 3), count(strategy.refused)],
+            ].concat()),
+        ))
+        (table(
+            &format!("Ratio to {}: median of the rounds (lowest to highest)", first.name),
+            &["strategy", "throughput", "p50", "p99", "p99.9"],
+            &rows(&|strategy| {
+                let (to, range) = (strategy.ratio_to_first, strategy.ratio_spread);
+                let both = |value: f64, range: [f64; 2]| match value.is_finite() {
+                    true => format!("{} ({})", ratio(value), spread(range)),
+                    false => ABSENT.into(),
+                };
+                vec![
+                    both(to.throughput, range.throughput),
+                    both(to.p50, range.p50),
+                    both(to.p99, range.p99),
+                    both(to.p999, range.p999),
+                ]
+            }),
+        ))
+        (table(
+            "Between tables: the one with the highest p99, and how even the answers were",
+            &["strategy", "worst table", "its p50,\u{a0}µs", "its p99,\u{a0}µs", "its p99.9,\u{a0}µs", "in time, queries/s", "Jain index"],
+            &rows(&|strategy| [
+                vec![strategy.worst_table.name.clone()],
+                latency(strategy.worst_table.latency_us),
+                vec![strategy.goodput_qps.map_or("no deadline".into(), quantity), fixed(strategy.fairness_jain, 3)],
+            ].concat()),
+        ))
+        (table(
+            "What it took: processor time, the sender, steals and moves",
+            &[
+                "strategy", "cores busy", "of it the sender", "send lag p99,\u{a0}µs", "tasks from own queue", "from same domain",
+                "from other domain", "remaps",
+            ],
+            &rows(&|strategy| {
+                let steals = |pick: fn(super::Steals) -> u64| strategy.steals.map_or(UNSAID.into(), |s| count(pick(s)));
+                vec![
+                    fixed(strategy.cpu_cores, 2),
+                    fixed(strategy.sender_cores, 2),
+                    strategy.send_lag_p99_us.map_or(ABSENT.into(), quantity),
+                    steals(|steals| steals.own),
+                    steals(|steals| steals.domain),
+                    steals(|steals| steals.remote),
+                    strategy.remaps.map_or(UNSAID.into(), count),
+                ]
+            }),
+        ))
+        (counters(report))
+        (rounds(all))
+        @if !report.load_curve.is_empty() { (curve(&report.load_curve)) }
+    }
+}
+
+/// Hardware counters per query; one sentence if there are none at all.
+fn counters(report: &Report) -> Markup {
+    if report.strategies.iter().all(|strategy| {
+        strategy
+            .counters
+            .is_none_or(|counters| counters == Counters::default())
+    }) {
+        return html! { p { "Hardware counters: " (UNAVAILABLE) " (" (report.machine.counters) ")." } };
+    }
+    // A column that no strategy has would only repeat the same words.
+    let (given, missing): (Vec<&Counter>, Vec<&Counter>) = COUNTERS.iter().partition(|counter| {
+        report.strategies.iter().any(|strategy| {
+            strategy
+                .counters
+                .is_some_and(|all| (counter.of)(all).is_some())
+        })
+    });
+    let columns: Vec<&str> = ["strategy"]
+        .into_iter()
+        .chain(given.iter().map(|counter| counter.title))
+        .collect();
+    let rows: Vec<Vec<String>> = report
+        .strategies
+        .iter()
+        .map(|strategy| {
+            let counters = strategy.counters.unwrap_or_default();
+            let cell = |counter: &&Counter| {
+                (counter.of)(counters).map_or(UNAVAILABLE.into(), counter.text)
+            };
+            [strategy.name.clone()]
+                .into_iter()
+                .chain(given.iter().map(cell))
+                .collect()
+        })
+        .collect();
+    html! {
+        (table("Hardware counters, per query", &columns, &rows))
+        @if !missing.is_empty() {
+            p.caption {
+                "Not available here: "
+                @for (index, counter) in missing.iter().enumerate() { @if index > 0 { ", " } (counter.title) }
+                "."
+            }
+        }
+    }
+}
+
+/// A column of the counters' table.
+struct Counter {
+    title: &'static str,
+    of: fn(Counters) -> Option<f64>,
+    text: fn(f64) -> String,
+}
+
+const COUNTERS: [Counter; 7] = [
+    Counter {
+        title: "cycles",
+        of: |all| all.cycles,
+        text: quantity,
+    },
+    Counter {
+        title: "instructions",
+        of: |all| all.instructions,
+        text: quantity,
+    },
+    Counter {
+        title: "last-level misses",
+        of: |all| all.llc_misses,
+        text: quantity,
+    },
+    Counter {
+        title: "cycles stalled",
+        of: |all| all.stalled_share,
+        text: percent,
+    },
+    Counter {
+        title: "fills from own L3",
+        of: |all| all.fills_local,
+        text: quantity,
+    },
+    Counter {
+        title: "fills from another domain",
+        of: |all| all.fills_far_cache,
+        text: quantity,
+    },
+    Counter {
+        title: "fills from memory",
+        of: |all| all.fills_memory,
+        text: quantity,
+    },
+];
+
+fn rounds(strategies: &[Strategy]) -> Markup {
+    let rows: Vec<Vec<String>> = strategies
+        .iter()
+        .flat_map(|strategy| {
+            strategy.rounds.iter().enumerate().map(|(number, round)| {
+                vec![
+                    format!("{}, {}", strategy.name, number + 1),
+                    quantity(round.throughput_qps),
+                    quantity(round.latency_us.p50),
+                    quantity(round.latency_us.p99),
+                    quantity(round.latency_us.p999),
+                ]
+            })
+        })
+        .collect();
+    html! {
+        details {
+            summary { "Every round" }
+            (table("Medians are taken over these", &["strategy, round", "queries/s", "p50,\u{a0}µs", "p99,\u{a0}µs", "p99.9,\u{a0}µs"], &rows))
+        }
+    }
+}
+
+fn curve(points: &[CurvePoint]) -> Markup {
+    let rows: Vec<Vec<String>> = points
+        .iter()
+        .map(|point| {
+            vec![
+                point.strategy.clone(),
+                percent(point.load),
+                quantity(point.rate_qps),
+                quantity(point.throughput_qps),
+                quantity(point.latency_us.p50),
+                quantity(point.latency_us.p99),
+                quantity(point.latency_us.p999),
+            ]
+        })
+        .collect();
+    let columns = [
+        "strategy",
+        "of saturation",
+        "sent/s",
+        "answered/s",
+        "p50,\u{a0}µs",
+        "p99,\u{a0}µs",
+        "p99.9,\u{a0}µs",
+    ];
+    html! {
+        details { summary { "Every point of the load curve" } (table("Load curve", &columns, &rows)) }
+    }
+}
+
+pub fn machine(machine: &Machine) -> Markup {
+    let [smallest, largest] = machine.domain_cache_bytes.map(bytes);
+    let cache = if smallest == largest {
+        format!("{smallest} each")
+    } else {
+        format!("{smallest} to {largest}")
+    };
+    let domains = if machine.domains == 1 {
+        "domain"
+    } else {
+        "domains"
+    };
+    facts(
+        "Machine",
+        &[
+            ("processor", machine.cpu.clone()),
+            (
+                "cores",
+                format!(
+                    "{} cores, {} logical processors",
+                    count_of(machine.cores),
+                    count_of(machine.cpus)
+                ),
+            ),
+            (
+                "domains",
+                format!(
+                    "{} {domains} by {}, {cache}",
+                    count_of(machine.domains),
+                    machine.level
+                ),
+            ),
+            ("memory", machine.memory_bytes.map_or(ABSENT.into(), bytes)),
+            ("kernel", machine.kernel.clone()),
+            ("hardware counters", machine.counters.clone()),
+            (
+                "load average before",
+                machine
+                    .load_average
+                    .map_or(ABSENT.into(), |load| fixed(load, 2)),
+            ),
+            ("chiplet", machine.version.clone()),
+        ],
+    )
+}
+
+pub fn workload(report: &Report) -> Markup {
+    let Workload {
+        data,
+        kind,
+        indexes,
+        tables,
+        rows,
+        dims,
+        k,
+        ef,
+        nprobe,
+        ..
+    } = &report.workload;
+    let workload = &report.workload;
+    let seconds = |value: f64| match value.is_finite() {
+        true => format!("{} s", quantity(value)),
+        false => ABSENT.into(),
+    };
+    let noun = if *tables == 1 { "table" } else { "tables" };
+    facts(
+        "Workload",
+        &[
+            ("data", data.clone()),
+            ("index", format!("{kind} ({})", indexes.join(", "))),
+            (
+                "tables",
+                format!(
+                    "{} {noun} of {} rows × {} dimensions",
+                    count_of(*tables),
+                    count_of(*rows),
+                    count_of(*dims)
+                ),
+            ),
+            ("size of all tables", bytes(workload.bytes)),
+            ("search", format!("k {k}, ef {ef}, nprobe {nprobe}")),
+            (
+                "skew over tables",
+                format!("Zipf {}", fixed(workload.table_skew, 2)),
+            ),
+            (
+                "skew over queries",
+                format!("Zipf {}", fixed(workload.query_skew, 2)),
+            ),
+            ("arrivals", arrivals(report)),
+            (
+                "saturation",
+                workload.saturation_qps.map_or(ABSENT.into(), |rate| {
+                    format!("{} queries/s", quantity(rate))
+                }),
+            ),
+            (
+                "hot set moves",
+                workload.flip_s.map_or("no".into(), |flip| {
+                    format!("{} into a round", seconds(flip))
+                }),
+            ),
+            (
+                "deadline",
+                workload.deadline_us.map_or("none".into(), duration),
+            ),
+            (
+                "rounds",
+                format!(
+                    "{} a strategy, {} each after {} of warm-up, strategies interleaved",
+                    count_of(workload.rounds),
+                    seconds(workload.round_s),
+                    seconds(workload.warmup_s)
+                ),
+            ),
+            ("seed", workload.seed.to_string()),
+        ],
+    )
+}
+
+fn count_of(value: usize) -> String {
+    count(value as u64)
+}
