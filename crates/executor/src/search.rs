@@ -68,12 +68,13 @@ impl SearchTask {
 
     fn answer(
         &self,
-        worker: &Worker,
+        worker: &mut Worker,
         started: Instant,
         work: Work,
         result: Result<Vec<Neighbor>, Error>,
     ) {
         let ended = Instant::now();
+        worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         {
             let mut page = worker.page();
@@ -218,9 +219,12 @@ impl Unit {
                 Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
             })
         };
+        let ended = Instant::now();
+        worker.tell(ended);
+        let busy = ended.saturating_duration_since(begun);
         worker
             .page()
-            .worked(task.header.entry.id, work.bytes(), begun.elapsed());
+            .worked(task.header.entry.id, work.bytes(), busy);
         let (parts, failure) = {
             let mut progress = split.progress.lock();
             match result {

@@ -90,12 +90,12 @@ impl Shared {
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let group = self.route(entry);
         let at = task.header().accepted;
-        let (refusal, task) = match self.hub.push(group, entry.id, at, task) {
+        let (refusal, task) = match self.hub.push(group, entry.id, task) {
             Ok(()) => return Ok(()),
             Err(refused) => refused,
         };
         let (refusal, task) = if refusal != Refusal::Closed && self.purge(group, at) {
-            match self.hub.push(group, entry.id, at, task) {
+            match self.hub.push(group, entry.id, task) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             }
@@ -104,7 +104,7 @@ impl Shared {
         };
         drop(task);
         if refusal != Refusal::Closed {
-            self.hub.inbox(group).lock().count_shed(entry.id);
+            self.hub.inbox(group).lock().intake_mut(entry.id).shed += 1;
         }
         Err(match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,

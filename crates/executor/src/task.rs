@@ -134,6 +134,7 @@ where
             None => Err(Error::Cancelled),
         };
         let ended = Instant::now();
+        worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting, StealRule, Strategy};
 
@@ -36,6 +37,11 @@ impl Worker {
                 Found::Unit(unit, rung) => unit.run(&mut self, rung),
             }
         }
+    }
+
+    /// Says that a task has ended at `now`.
+    pub(crate) fn tell(&mut self, now: Instant) {
+        self.local.tell(now);
     }
 
     pub(crate) fn index(&self) -> usize {

@@ -233,6 +233,51 @@ impl IvfTable {
         self.ivf.lists()
     }
 
+    /// Searches many queries in one call of Faiss, on its own OpenMP threads: what a service without an executor
+    /// would do, for comparison. All queries are searched with the `top` and `nprobe` of the first. Which of several
+    /// equally distant rows come last is Faiss' choice, unlike in [`Table::search`].
+    ///
+    /// # Errors
+    /// As [`Table::search`], for the first query that is refused.
+    pub fn search_batch(&self, queries: &[Query]) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let Some(first) = queries.first() else {
+            return Ok(Vec::new());
+        };
+        let mut prepared = Vec::with_capacity(queries.len() * self.dim());
+        for query in queries {
+            query.check(self.dim())?;
+            prepared.extend_from_slice(&self.metric.prepare_query(query.vector())?);
+        }
+        let k = first.k().min(self.len());
+        if k == 0 {
+            return Ok(vec![Vec::new(); queries.len()]);
+        }
+        let (ids, distances) = self
+            .ivf
+            .search_batch(&prepared, k, self.nprobe_of(first))
+            .map_err(SearchError::Backend)?;
+        let answers = ids.chunks_exact(k).zip(distances.chunks_exact(k));
+        Ok(answers
+            .map(|(ids, distances)| {
+                let found = ids.iter().zip(distances).filter(|&(&id, _)| id >= 0);
+                found
+                    .map(|(&id, &distance)| Neighbor {
+                        id: id as u64,
+                        distance: self.reported(distance),
+                    })
+                    .collect()
+            })
+            .collect())
+    }
+
+    /// Lists that `query` visits.
+    fn nprobe_of(&self, query: &Query) -> usize {
+        query
+            .requested_nprobe()
+            .unwrap_or(self.nprobe)
+            .min(self.lists())
+    }
+
     /// What Faiss calls a distance, in the convention of [`Metric`].
     fn reported(&self, faiss: f32) -> f32 {
         match self.metric {
@@ -260,10 +305,7 @@ impl IvfTable {
         prepared: &[f32],
         work: &mut Work,
     ) -> Result<Vec<Probe>, SearchError> {
-        let nprobe = query
-            .requested_nprobe()
-            .unwrap_or(self.nprobe)
-            .min(self.lists());
+        let nprobe = self.nprobe_of(query);
         work.add_bytes(self.coarse_bytes);
         let found = self
             .ivf

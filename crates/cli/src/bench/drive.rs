@@ -16,6 +16,7 @@ use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
 use super::arguments::{Arguments, Kind};
 use super::contender::{Contender, Job};
 use super::record::{Record, Recorder};
+use super::report;
 use super::shelf::Shelf;
 use super::usage::Usage;
 
@@ -50,6 +51,10 @@ pub(crate) struct Outcome {
     /// How late queries were sent, open loop, warm-up included.
     pub(crate) lag: Option<LatencySummary>,
     pub(crate) usage: Usage,
+    /// Queries sent, warm-up included.
+    pub(crate) sent: u64,
+    /// Per query sent, where the hardware counts; the caller's to fill in.
+    pub(crate) counters: Option<report::Counters>,
 }
 
 /// How long to wait for the last answers before the contender counts as stuck.
@@ -154,6 +159,8 @@ pub(crate) fn round(
         length,
         lag,
         usage,
+        sent: sequence,
+        counters: None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The whole run: tables built once, saturation measured, strategies in turn, round after round.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::{Arguments, Kind, Rate};
 use super::contender::{Choice, Contender};
+use super::counters::{Counters, Reading};
 use super::drive::{self, Outcome, Pace, Plan};
 use super::report::{CurvePoint, Latency, PlacedTable, Placed, PlacementHistory, Report, Steals, Workload};
 use super::shelf::{Graph, Shelf};
@@ -48,7 +50,13 @@ pub(crate) fn run(
     stop: &AtomicBool,
 ) -> anyhow::Result<Report> {
     let date = machine::now();
-    let described = machine::describe(topology, "not available here".to_owned());
+    // Before any thread is started: those started later are counted too.
+    let counters = Counters::open(&[]);
+    let summary = match &counters {
+        Ok(counters) => counters.summary(),
+        Err(unavailable) => unavailable.to_string(),
+    };
+    let described = machine::describe(topology, summary);
     let bars = MultiProgress::new();
     let shelf = Arc::new(Shelf::build(arguments, &bars, stop)?);
     let mut runners = Vec::new();
@@ -71,14 +79,13 @@ pub(crate) fn run(
             placement,
         });
     }
-    let mut session = Session {
+    let session = Session {
         arguments,
         shelf: &shelf,
         stop,
         workers: workers(arguments, topology),
         bar: bars.add(ProgressBar::new(0)),
-        began: Instant::now(),
-        left: Duration::ZERO,
+        counters: RefCell::new(counters.ok()),
     };
     session.plan_time(runners.len());
     let saturation = session.saturation(&mut runners)?;
@@ -132,8 +139,7 @@ struct Session<'a> {
     stop: &'a AtomicBool,
     workers: usize,
     bar: ProgressBar,
-    began: Instant,
-    left: Duration,
+    counters: RefCell<Option<Counters>>,
 }
 
 impl Session<'_> {
@@ -146,7 +152,7 @@ impl Session<'_> {
     }
 
     /// How long all will take, for the bar.
-    fn plan_time(&mut self, strategies: usize) {
+    fn plan_time(&self, strategies: usize) {
         let round = self.arguments.warmup + self.arguments.duration;
         let strategies = strategies as u32;
         let mut all = round * self.arguments.rounds * strategies;
@@ -154,11 +160,9 @@ impl Session<'_> {
             all += round * (SATURATION_ROUNDS + 1);
         }
         all += round * SWEEP_ROUNDS * strategies * self.arguments.sweep().len() as u32;
-        self.left = all;
         self.bar.set_length(all.as_millis() as u64);
         self.bar
             .set_style(super::style("{msg:40} {bar:30} {percent:>3} %, {eta} left"));
-        self.began = Instant::now();
     }
 
     fn stopped(&self) -> bool {
@@ -177,8 +181,9 @@ impl Session<'_> {
         let before = runner.contender.counts();
         let start = self.bar.position();
         drop(runner.contender.moves());
+        let counted_before = self.counted();
         let began = Instant::now();
-        let outcome = drive::round(
+        let mut outcome = drive::round(
             &*runner.contender,
             self.arguments,
             self.shelf,
@@ -187,6 +192,9 @@ impl Session<'_> {
             |gone| self.bar.set_position(start + gone.as_millis() as u64),
         )
         .with_context(|| format!("{}, {what}", runner.choice))?;
+        if let (Some(after), Some(before)) = (self.counted(), counted_before) {
+            outcome.counters = Some(after.since(&before).per_query(outcome.sent));
+        }
         let length = plan.warmup + plan.length;
         self.bar.set_position(start + length.as_millis() as u64);
         let lasted = began.elapsed().as_secs_f64();
@@ -200,6 +208,10 @@ impl Session<'_> {
             followed.follow(runner.contender.moves(), began, lasted);
         }
         Ok((!self.stopped()).then_some(outcome))
+    }
+
+    fn counted(&self) -> Option<Reading> {
+        self.counters.borrow_mut().as_mut().map(Counters::read)
     }
 
     fn sum(&self, outcome: Outcome) -> Summed {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context as _, bail, ensure};
 use chiplet_executor::{Query, Table};
 use chiplet_index::{HnswConfig, HnswTable, Metric};
-use chiplet_workload::dataset::{Clusters, VectorSet};
-use chiplet_workload::truth::{self, Truth};
+use chiplet_workload::dataset::{AnnBenchmark, Clusters, VectorSet};
+use chiplet_workload::truth::{self, Truth, TruthCache};
 use indicatif::{MultiProgress, ProgressBar};
 use parking_lot::Mutex;
 
@@ -183,6 +183,17 @@ fn source(arguments: &Arguments) -> anyhow::Result<Source> {
         }
         file => {
             let path = PathBuf::from(file);
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if let Some("hdf5" | "h5") = extension {
+                let AnnBenchmark { train, test, metric, .. } = AnnBenchmark::read(&path)?;
+                let asked = test.len().min(arguments.queries as usize);
+                return Ok(Source {
+                    vectors: first_rows(train, arguments, &named(&path))?,
+                    queries: test.select(&(0..asked).collect::<Vec<_>>()),
+                    name: named(&path),
+                    metric: arguments.metric.unwrap_or(metric),
+                });
+            }
             let vectors = VectorSet::read(&path)?;
             cut(&vectors, arguments, named(&path), truth::Metric::L2)
         }
@@ -201,25 +212,30 @@ fn cut(
     name: String,
     metric: truth::Metric,
 ) -> anyhow::Result<Source> {
-    let tables = arguments.tables as usize;
     let queries = (arguments.queries as usize).min(all.len() / 4);
     ensure!(queries > 0, "{name} holds {} vectors: too few to ask for", all.len());
-    let (mut vectors, queries) = hold_out(all, queries);
-    if let Some(rows) = arguments.rows {
-        let wanted = rows as usize * tables;
-        ensure!(
-            wanted <= vectors.len(),
-            "{tables} tables of {rows} rows are more than the {} vectors of {name}",
-            vectors.len()
-        );
-        vectors = vectors.select(&(0..wanted).collect::<Vec<_>>());
-    }
+    let (vectors, queries) = hold_out(all, queries);
     Ok(Source {
-        vectors,
+        vectors: first_rows(vectors, arguments, &name)?,
         queries,
         name,
         metric: arguments.metric.unwrap_or(metric),
     })
+}
+
+/// As many vectors as `--rows` and `--tables` ask for, or all.
+fn first_rows(vectors: VectorSet, arguments: &Arguments, name: &str) -> anyhow::Result<VectorSet> {
+    let Some(rows) = arguments.rows else {
+        return Ok(vectors);
+    };
+    let wanted = rows as usize * arguments.tables as usize;
+    ensure!(
+        wanted <= vectors.len(),
+        "{} tables of {rows} rows are more than the {} vectors of {name}",
+        arguments.tables,
+        vectors.len()
+    );
+    Ok(vectors.select(&(0..wanted).collect::<Vec<_>>()))
 }
 
 /// Takes `count` vectors out, evenly spread, so that they are like the rest whatever the order.
@@ -244,7 +260,25 @@ fn build_one(
         other => bail!("no index here searches by {other:?}"),
     };
     // Recall is of the first ten, or of all if fewer are asked for.
-    let truth = Truth::exact(rows, &source.queries, arguments.k.min(10) as usize, source.metric)?;
+    let k = arguments.k.min(10) as usize;
+    let cache = match &arguments.truth_cache {
+        Some(folder) => Some(TruthCache::new(folder)),
+        None => TruthCache::of_user(),
+    };
+    let truth = match cache {
+        Some(cache) => {
+            let cached =
+                Truth::exact_cached(rows, &source.queries, k, source.metric, &cache, |_, _| ())?;
+            // One broken folder would otherwise be reported once a table.
+            if table == 0 {
+                for warning in &cached.warnings {
+                    eprintln!("chiplet: {warning}");
+                }
+            }
+            cached.truth
+        }
+        None => Truth::exact(rows, &source.queries, k, source.metric)?,
+    };
     let mut shelved = Shelved {
         name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
         truth,

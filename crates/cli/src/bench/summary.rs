@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::drive::Outcome;
 use super::record::Record;
-use super::report::{Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable};
+use super::report::{Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable};
 use chiplet_workload::fairness::jain_index;
 
 /// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
@@ -19,6 +19,7 @@ pub(crate) struct Summed {
     cpu_cores: f64,
     sender_cores: f64,
     lag_p99_us: Option<f64>,
+    counters: Option<Counters>,
     /// Answers and, in microseconds, latencies of each table.
     by_table: Vec<Vec<f32>>,
     asked: Vec<u64>,
@@ -69,6 +70,7 @@ impl Summed {
             failed,
             cpu_cores: outcome.usage.process_cores(),
             sender_cores: outcome.usage.thread_cores(),
+            counters: outcome.counters,
             lag_p99_us: outcome.lag.map(|lag| lag.p99),
             by_table,
             asked,
@@ -142,9 +144,29 @@ pub(crate) fn strategy(
         send_lag_p99_us: (!lags.is_empty()).then(|| median(lags)),
         refused: rounds.iter().map(|round| round.failed).sum(),
         remaps: counts.map(|(_, remaps)| remaps),
-        counters: None,
+        counters: counters(rounds),
         rounds: rounds.iter().map(|round| round.round.clone()).collect(),
     }
+}
+
+/// The median of each count over the rounds that have it.
+fn counters(rounds: &[Summed]) -> Option<Counters> {
+    let of = |pick: fn(&Counters) -> Option<f64>| {
+        let values: Vec<f64> = rounds
+            .iter()
+            .filter_map(|round| pick(round.counters.as_ref()?))
+            .collect();
+        (!values.is_empty()).then(|| median(values))
+    };
+    rounds.iter().any(|round| round.counters.is_some()).then(|| Counters {
+        cycles: of(|counted| counted.cycles),
+        instructions: of(|counted| counted.instructions),
+        llc_misses: of(|counted| counted.llc_misses),
+        stalled_share: of(|counted| counted.stalled_share),
+        fills_local: of(|counted| counted.fills_local),
+        fills_far_cache: of(|counted| counted.fills_far_cache),
+        fills_memory: of(|counted| counted.fills_memory),
+    })
 }
 
 fn worst(rounds: &[Summed], names: &[&str]) -> WorstTable {

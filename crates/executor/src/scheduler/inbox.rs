@@ -1,12 +1,14 @@
 //! A domain's queue: one lane a table, served in runs so that a table's vectors stay in the core's cache.
 //!
-//! Every queued task waits in the lane of its table. Lanes with waiting tasks stand in `ready`, longest
-//! unserved first. A worker that has just run a table goes on with it for up to `run_length` tasks, because
-//! its private cache holds that table now; the run ends early when the lane in front has waited longer than
-//! `patience`, so no table starves. When a run ends, a lane that this worker ran last is preferred among the
-//! first [`LOOK_AHEAD`] ready ones. With `run_length == 1` there is one lane for all: a plain FIFO queue.
+//! Every queued task waits in the lane of its table. Lanes with waiting tasks stand in `ready` and take turns. A
+//! worker that has just run a table goes on with it for up to `run_length` tasks, because its private cache holds that
+//! table now; the run ends early once it has kept another table waiting for `patience`. So a task waits for at most
+//! one run of each other table with work, however many tasks those have: a cold table is served sooner than by a plain
+//! queue, and no table starves. When a run ends, a lane that this worker ran last is preferred among the first
+//! [`LOOK_AHEAD`] ready ones, but none is passed over more than [`LOOK_AHEAD`] times. With `run_length == 1` there is
+//! one lane for all: a plain FIFO queue.
 //!
-//! The inbox is plain data under its group's lock; nothing here blocks or wakes.
+//! The inbox is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,8 +18,9 @@ use rustc_hash::FxHashMap;
 
 use crate::counts::Intake;
 
-/// Ready lanes looked at for one this worker ran last. Bounded, so that taking is O(1) in the number of
-/// tables; 8 is a domain's usual core count, so with few hot tables each core finds its own.
+/// Ready lanes looked at for one this worker ran last, and times that the first of them may be passed over. Bounded,
+/// so that taking is O(1) in the number of tables; 8 is a domain's usual core count, so with few hot tables each core
+/// finds its own.
 const LOOK_AHEAD: usize = 8;
 
 /// An emptied lane gives back its buffer above this many slots.
@@ -32,7 +35,7 @@ const SPARE_BUFFERS: usize = 8;
 pub(crate) struct Discipline {
     /// Tasks of one table a worker may run in a row; 1 means plain FIFO over all tables.
     pub(crate) run_length: u32,
-    /// A run ends when another table's oldest task has waited this long.
+    /// A run ends when it has kept another table waiting for this long.
     pub(crate) patience: Duration,
     /// Tasks the group may hold.
     pub(crate) limit: usize,
@@ -40,12 +43,16 @@ pub(crate) struct Discipline {
     pub(crate) table_limit: usize,
 }
 
+/// What the queue keeps for one table.
 struct Lane<T> {
-    tasks: VecDeque<(Instant, T)>,
+    tasks: VecDeque<T>,
     /// The lane's own short buffer, while `tasks` is a long one from [`Inbox::buffers`].
-    short: VecDeque<(Instant, T)>,
+    short: VecDeque<T>,
+    intake: Intake,
     /// The worker that last ran this lane's table.
     last: Option<usize>,
+    /// Times that a worker has preferred another lane to this one since it last had its turn.
+    passed: u8,
     ready: bool,
 }
 
@@ -54,9 +61,31 @@ impl<T> Default for Lane<T> {
         Self {
             tasks: VecDeque::new(),
             short: VecDeque::new(),
+            intake: Intake::default(),
             last: None,
+            passed: 0,
             ready: false,
         }
+    }
+}
+
+impl<T> Lane<T> {
+    /// The next task, and whether another worker than `worker` ran this table last.
+    fn pop(&mut self, worker: Option<usize>, buffers: &mut Vec<VecDeque<T>>) -> Option<Taken<T>> {
+        let task = self.tasks.pop_front()?;
+        self.intake.waiting -= 1;
+        let from_sibling = worker.is_some() && self.last.is_some() && self.last != worker;
+        if worker.is_some() {
+            self.last = worker;
+        }
+        if self.tasks.is_empty() && self.tasks.capacity() > LANE_KEEPS {
+            let short = std::mem::take(&mut self.short);
+            let buffer = std::mem::replace(&mut self.tasks, short);
+            if buffers.len() < SPARE_BUFFERS {
+                buffers.push(buffer);
+            }
+        }
+        Some(Taken { task, from_sibling })
     }
 }
 
@@ -65,6 +94,7 @@ impl<T> Default for Lane<T> {
 pub(crate) struct Run {
     table: Option<TableId>,
     left: u32,
+    began: Option<Instant>,
 }
 
 /// Why a task was not accepted.
@@ -83,13 +113,13 @@ pub(crate) struct Taken<T> {
 
 pub(crate) struct Inbox<T> {
     discipline: Discipline,
+    /// Every table that ever submitted here.
     lanes: FxHashMap<TableId, Lane<T>>,
     /// Empty buffers of more than [`LANE_KEEPS`] slots.
-    buffers: Vec<VecDeque<(Instant, T)>>,
+    buffers: Vec<VecDeque<T>>,
     /// Lanes with waiting tasks. May hold lanes emptied since (`ready` still set); they are skipped.
     ready: VecDeque<TableId>,
-    fifo: VecDeque<(Instant, TableId, T)>,
-    intake: FxHashMap<TableId, Intake>,
+    fifo: VecDeque<(TableId, T)>,
     retired: Intake,
     queued: usize,
     closed: bool,
@@ -110,7 +140,6 @@ impl<T> Inbox<T> {
             buffers: Vec::new(),
             ready: VecDeque::new(),
             fifo: VecDeque::new(),
-            intake: FxHashMap::default(),
             retired: Intake::default(),
             queued: 0,
             closed: false,
@@ -151,58 +180,48 @@ impl<T> Inbox<T> {
     }
 
     /// Accepts `task` of `table` or hands it back.
-    pub(crate) fn push(
-        &mut self,
-        table: TableId,
-        at: Instant,
-        task: T,
-    ) -> Result<(), (Refusal, T)> {
+    pub(crate) fn push(&mut self, table: TableId, task: T) -> Result<(), (Refusal, T)> {
         if self.closed {
             return Err((Refusal::Closed, task));
         }
-        let intake = self.intake.entry(table).or_default();
         if self.queued >= self.discipline.limit {
             return Err((Refusal::GroupFull, task));
         }
-        if intake.waiting as usize >= self.discipline.table_limit {
+        let is_fifo = self.is_fifo();
+        let lane = self.lanes.entry(table).or_default();
+        if lane.intake.waiting as usize >= self.discipline.table_limit {
             return Err((Refusal::TableFull, task));
         }
-        intake.accepted += 1;
-        intake.waiting += 1;
+        lane.intake.accepted += 1;
+        lane.intake.waiting += 1;
         self.queued += 1;
-        if self.is_fifo() {
-            self.fifo.push_back((at, table, task));
-        } else {
-            let lane = self.lanes.entry(table).or_default();
-            let slots = lane.tasks.capacity();
-            if lane.tasks.len() == slots
-                && slots >= 4
-                && let Some(mut buffer) = self.buffers.pop_if(|buffer| buffer.capacity() > slots)
-            {
-                buffer.append(&mut lane.tasks);
-                lane.short = std::mem::replace(&mut lane.tasks, buffer);
-            }
-            lane.tasks.push_back((at, task));
-            if !lane.ready {
-                lane.ready = true;
-                self.ready.push_back(table);
-            }
+        if is_fifo {
+            self.fifo.push_back((table, task));
+            return Ok(());
+        }
+        let slots = lane.tasks.capacity();
+        if lane.tasks.len() == slots
+            && slots >= 4
+            && let Some(mut buffer) = self.buffers.pop_if(|buffer| buffer.capacity() > slots)
+        {
+            buffer.append(&mut lane.tasks);
+            lane.short = std::mem::replace(&mut lane.tasks, buffer);
+        }
+        lane.tasks.push_back(task);
+        if !lane.ready {
+            lane.ready = true;
+            self.ready.push_back(table);
         }
         Ok(())
     }
 
-    /// Counts a task that was refused for good.
-    pub(crate) fn count_shed(&mut self, table: TableId) {
-        self.intake.entry(table).or_default().shed += 1;
-    }
-
-    /// Counts a task that was taken out by [`Inbox::extract`] and ended without being run.
+    /// The counters of one table.
     pub(crate) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        self.intake.entry(table).or_default()
+        &mut self.lanes.entry(table).or_default().intake
     }
 
-    /// The next task for `worker` of this group.
-    pub(crate) fn take(&mut self, worker: usize, run: &mut Run) -> Option<Taken<T>> {
+    /// The next task for `worker` of this group. `now` may be a little old: it only ends runs.
+    pub(crate) fn take(&mut self, worker: usize, run: &mut Run, now: Instant) -> Option<Taken<T>> {
         if self.queued == 0 {
             return None;
         }
@@ -211,25 +230,25 @@ impl<T> Inbox<T> {
         }
         if let Some(table) = run.table
             && run.left > 0
-            && self
-                .lanes
-                .get(&table)
-                .is_some_and(|lane| !lane.tasks.is_empty())
-            && !self.another_starves(table)
+            && !(self.is_over(run, now) && self.another_waits(table))
+            && let Some(lane) = self.lanes.get_mut(&table)
+            && let Some(taken) = lane.pop(Some(worker), &mut self.buffers)
         {
             run.left -= 1;
-            return self.take_from(table, Some(worker));
+            self.queued -= 1;
+            return Some(taken);
         }
         let table = self.choose(Some(worker), run.table)?;
         *run = Run {
             table: Some(table),
             left: self.discipline.run_length - 1,
+            began: Some(now),
         };
-        self.take_from(table, Some(worker))
+        self.take_first(table, Some(worker))
     }
 
-    /// The task that has waited longest (by lane), for a worker of another group. It takes one: a few
-    /// expensive tasks are not worth moving by halves.
+    /// A task of the lane whose turn it is, for a worker of another group. It takes one: a few expensive tasks are
+    /// not worth moving by halves.
     pub(crate) fn take_for_thief(&mut self) -> Option<T> {
         if self.queued == 0 {
             return None;
@@ -238,37 +257,47 @@ impl<T> Inbox<T> {
             self.take_fifo()
         } else {
             let table = self.choose(None, None)?;
-            self.take_from(table, None)
+            self.take_first(table, None)
         };
         taken.map(|taken| taken.task)
     }
 
     fn take_fifo(&mut self) -> Option<Taken<T>> {
-        let (_, table, task) = self.fifo.pop_front()?;
-        self.count_taken(table);
+        let (table, task) = self.fifo.pop_front()?;
+        self.queued -= 1;
+        if let Some(lane) = self.lanes.get_mut(&table) {
+            lane.intake.waiting -= 1;
+        }
         Some(Taken {
             task,
             from_sibling: false,
         })
     }
 
-    fn count_taken(&mut self, table: TableId) {
-        self.queued -= 1;
-        if let Some(intake) = self.intake.get_mut(&table) {
-            intake.waiting -= 1;
-        }
+    /// Whether `run` has lasted as long as it may while others wait.
+    fn is_over(&self, run: &Run, now: Instant) -> bool {
+        run.began
+            .is_none_or(|began| now.saturating_duration_since(began) >= self.discipline.patience)
     }
 
-    /// Removes a lane from the front part of `ready`: one that `worker` ran last if there is one and nobody
-    /// starves, else the first. `finished`, the table whose run is over, gives way to any other.
+    /// Whether another lane than `table`'s has its turn to come.
+    fn another_waits(&self, table: TableId) -> bool {
+        let waits = |other: &TableId| *other != table && self.waits(*other);
+        self.ready.iter().take(LOOK_AHEAD).any(waits)
+    }
+
+    fn waits(&self, table: TableId) -> bool {
+        self.lanes
+            .get(&table)
+            .is_some_and(|lane| !lane.tasks.is_empty())
+    }
+
+    /// Removes a lane from the front part of `ready`: one that `worker` ran last if there is one, else the first.
+    /// `finished`, the table whose run is over, gives way to any other.
     fn choose(&mut self, worker: Option<usize>, finished: Option<TableId>) -> Option<TableId> {
         loop {
             let front = *self.ready.front()?;
-            if self
-                .lanes
-                .get(&front)
-                .is_none_or(|lane| lane.tasks.is_empty())
-            {
+            if !self.waits(front) {
                 self.ready.pop_front();
                 if let Some(lane) = self.lanes.get_mut(&front) {
                     lane.ready = false;
@@ -276,17 +305,20 @@ impl<T> Inbox<T> {
                 continue;
             }
             let index = match worker {
-                Some(worker) if self.ready.len() > 1 => match self.first_other(finished) {
-                    Some(first) if self.waited_too_long(self.ready[first]) => first,
-                    _ => self.preferred(worker, finished),
-                },
+                Some(worker) if self.ready.len() > 1 => self.preferred(worker, finished),
                 _ => 0,
             };
-            let table = self.ready.remove(index)?;
-            if let Some(lane) = self.lanes.get_mut(&table) {
-                lane.ready = false;
+            if index > 0
+                && let Some(lane) = self.lanes.get_mut(&front)
+            {
+                if usize::from(lane.passed) < LOOK_AHEAD {
+                    lane.passed += 1;
+                } else {
+                    self.ready.pop_front();
+                    return Some(front);
+                }
             }
-            return Some(table);
+            return self.ready.remove(index);
         }
     }
 
@@ -308,94 +340,65 @@ impl<T> Inbox<T> {
         other.unwrap_or(0)
     }
 
-    fn another_starves(&self, table: TableId) -> bool {
-        self.first_other(Some(table))
-            .is_some_and(|first| self.waited_too_long(self.ready[first]))
-    }
-
-    /// Where the lane of another table than `table` stands that has waited longest. The front itself may be
-    /// `table`'s, whose lane went back to `ready` when its run began, or one emptied since.
-    fn first_other(&self, table: Option<TableId>) -> Option<usize> {
-        let waits = |other: &TableId| {
-            self.lanes
-                .get(other)
-                .is_some_and(|lane| !lane.tasks.is_empty())
-        };
-        self.ready
-            .iter()
-            .take(LOOK_AHEAD)
-            .position(|other| Some(*other) != table && waits(other))
-    }
-
-    fn waited_too_long(&self, table: TableId) -> bool {
-        let head = self.lanes.get(&table).and_then(|lane| lane.tasks.front());
-        head.is_some_and(|(at, _)| at.elapsed() > self.discipline.patience)
-    }
-
-    fn take_from(&mut self, table: TableId, worker: Option<usize>) -> Option<Taken<T>> {
+    /// The first task of a turn. If the lane has more, it queues up for its next turn at once, so that a sibling may
+    /// run the same table meanwhile.
+    fn take_first(&mut self, table: TableId, worker: Option<usize>) -> Option<Taken<T>> {
         let lane = self.lanes.get_mut(&table)?;
-        let (_, task) = lane.tasks.pop_front()?;
-        let from_sibling = worker.is_some() && lane.last.is_some() && lane.last != worker;
-        if worker.is_some() {
-            lane.last = worker;
-        }
-        if lane.tasks.is_empty() {
-            if lane.tasks.capacity() > LANE_KEEPS {
-                let short = std::mem::take(&mut lane.short);
-                let buffer = std::mem::replace(&mut lane.tasks, short);
-                if self.buffers.len() < SPARE_BUFFERS {
-                    self.buffers.push(buffer);
-                }
-            }
-        } else if !lane.ready {
-            lane.ready = true;
+        let taken = lane.pop(worker, &mut self.buffers)?;
+        lane.passed = 0;
+        lane.ready = !lane.tasks.is_empty();
+        if lane.ready {
             self.ready.push_back(table);
         }
-        self.count_taken(table);
-        Some(Taken { task, from_sibling })
+        self.queued -= 1;
+        Some(taken)
     }
 
     /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
     pub(crate) fn extract(&mut self, mut dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
         let mut out = Vec::new();
         let mut kept = VecDeque::with_capacity(self.fifo.len());
-        for (at, table, task) in self.fifo.drain(..) {
+        for (table, task) in self.fifo.drain(..) {
             if dead(&task) {
                 out.push((table, task))
             } else {
-                kept.push_back((at, table, task))
+                kept.push_back((table, task))
             }
         }
         self.fifo = kept;
         for (&table, lane) in &mut self.lanes {
-            if lane.tasks.iter().any(|(_, task)| dead(task)) {
-                for (at, task) in std::mem::take(&mut lane.tasks) {
+            if lane.tasks.iter().any(&mut dead) {
+                for task in std::mem::take(&mut lane.tasks) {
                     if dead(&task) {
                         out.push((table, task));
                     } else {
-                        lane.tasks.push_back((at, task));
+                        lane.tasks.push_back(task);
                     }
                 }
             }
         }
+        self.queued -= out.len();
         for (table, _) in &out {
-            self.count_taken(*table);
+            if let Some(lane) = self.lanes.get_mut(table) {
+                lane.intake.waiting -= 1;
+            }
         }
         out
     }
 
     /// Counters of every table that ever submitted here.
     pub(crate) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.intake.iter().map(|(&table, &intake)| (table, intake))
+        self.lanes
+            .iter()
+            .map(|(&table, lane)| (table, lane.intake))
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub(crate) fn retire(&mut self, table: TableId) {
-        if let Some(intake) = self.intake.remove(&table) {
-            debug_assert_eq!(intake.waiting, 0, "a table retires after its last task");
-            self.retired.absorb(intake);
+        if let Some(lane) = self.lanes.remove(&table) {
+            debug_assert_eq!(lane.intake.waiting, 0, "a table retires after its last task");
+            self.retired.absorb(lane.intake);
         }
-        self.lanes.remove(&table);
     }
 
     /// Counters of tables that were removed.

@@ -1,6 +1,7 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use chiplet_policy::{DomainLoad, Rung, StealRule};
 use chiplet_topology::DomainId;
@@ -68,7 +69,7 @@ impl<T, U> Hub<T, U> {
             local.abroad = false;
             inbox.abroad -= 1;
         }
-        let taken = inbox.take(local.worker, &mut local.run)?;
+        let taken = inbox.take(local.worker, &mut local.run, local.now)?;
         self.publish_length(local.group, &inbox);
         self.refresh_spare(local.group, &mut inbox);
         let rung = if taken.from_sibling {
@@ -165,8 +166,9 @@ impl<T, U> Hub<T, U> {
 
     /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
-    pub(super) fn sleep(&self, local: &Local<U>) {
+    pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
+        local.now = Instant::now();
         self.leave(local);
     }
 

@@ -16,6 +16,7 @@ mod tests;
 mod wake;
 
 use std::ops::Range;
+use std::time::Instant;
 
 use chiplet_policy::{DomainLoad, Rung, StealConfig, StealRule, TableId};
 use chiplet_topology::DomainId;
@@ -70,10 +71,19 @@ pub(crate) struct Local<U> {
     pub(crate) group: usize,
     units: deque::Worker<U>,
     run: Run,
+    /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
+    now: Instant,
     abroad: bool,
     /// Where the last look for a sibling's units began; rotates so that thieves spread.
     turn: usize,
     loads: Vec<DomainLoad>,
+}
+
+impl<U> Local<U> {
+    /// Says that it is `now`: when a task has ended.
+    pub(crate) fn tell(&mut self, now: Instant) {
+        self.now = now;
+    }
 }
 
 /// Something to run, and the rung of the ladder it came from.
@@ -109,6 +119,7 @@ impl<T, U> Hub<T, U> {
                     group,
                     units,
                     run: Run::default(),
+                    now: Instant::now(),
                     abroad: false,
                     turn: worker,
                     loads: Vec::with_capacity(specs.len()),

@@ -29,21 +29,14 @@ fn discipline(run_length: u32) -> Discipline {
 fn inbox(run_length: u32, tasks: &[(u32, u32)]) -> Inbox<u32> {
     let mut inbox = Inbox::new(discipline(run_length));
     for &(slot, task) in tasks {
-        inbox.push(table(slot), Instant::now(), task).unwrap();
+        inbox.push(table(slot), task).unwrap();
     }
     inbox
 }
 
-/// A time that differs from now by at least a tick of the clock.
-fn a_moment_ago() -> Instant {
-    let then = Instant::now();
-    while then.elapsed().is_zero() {}
-    then
-}
-
 fn drain(inbox: &mut Inbox<u32>, worker: usize) -> Vec<u32> {
     let mut run = Run::default();
-    std::iter::from_fn(|| inbox.take(worker, &mut run).map(|taken| taken.task)).collect()
+    std::iter::from_fn(|| inbox.take(worker, &mut run, Instant::now()).map(|taken| taken.task)).collect()
 }
 
 #[test]
@@ -64,9 +57,8 @@ fn a_run_ends_early_when_another_table_has_waited_too_long() {
         patience: Duration::ZERO,
         ..discipline(16)
     });
-    let before = a_moment_ago();
     for (slot, task) in [(0, 1), (0, 2), (1, 10), (1, 11)] {
-        inbox.push(table(slot), before, task).unwrap();
+        inbox.push(table(slot), task).unwrap();
     }
     assert_eq!(drain(&mut inbox, 0), [1, 10, 2, 11]);
 }
@@ -77,33 +69,60 @@ fn a_run_ends_early_for_a_table_that_came_after_the_run_began() {
         patience: Duration::ZERO,
         ..discipline(16)
     });
-    let before = a_moment_ago();
     let mut run = Run::default();
     for task in [1, 2, 3] {
-        inbox.push(table(0), before, task).unwrap();
+        inbox.push(table(0), task).unwrap();
     }
-    assert_eq!(inbox.take(0, &mut run).unwrap().task, 1);
+    assert_eq!(inbox.take(0, &mut run, Instant::now()).unwrap().task, 1);
     // The table of the run stands in front of it.
-    inbox.push(table(1), before, 10).unwrap();
-    assert_eq!(inbox.take(0, &mut run).unwrap().task, 10);
+    inbox.push(table(1), 10).unwrap();
+    assert_eq!(inbox.take(0, &mut run, Instant::now()).unwrap().task, 10);
+}
+
+#[test]
+fn a_cold_table_waits_for_one_run_of_a_hot_one_however_many_tasks_that_has() {
+    let hot: Vec<(u32, u32)> = (0..60).map(|task| (0, task)).collect();
+    let mut inbox = inbox(4, &hot);
+    inbox.push(table(1), 1_000).unwrap();
+    let order = drain(&mut inbox, 0);
+    assert_eq!(order.iter().position(|&task| task == 1_000), Some(4));
+}
+
+#[test]
+fn no_table_is_passed_over_for_ever_by_workers_that_prefer_their_own() {
+    let mut inbox = inbox(1 << 20, &[(0, 1)]);
+    let now = Instant::now();
+    // Worker 1 has run table 0 last, and now has other things to do.
+    inbox.take(1, &mut Run::default(), now).unwrap();
+    inbox.push(table(0), 2).unwrap();
+    let mut before = 0;
+    loop {
+        inbox.push(table(1), 10).unwrap();
+        if inbox.take(0, &mut Run::default(), now).unwrap().task == 2 {
+            break;
+        }
+        before += 1;
+        assert!(before <= 8, "passed over {before} times");
+    }
+    assert!(before > 0, "worker 0 prefers its own table");
 }
 
 #[test]
 fn a_worker_returns_to_the_table_it_ran_last_and_others_count_as_siblings() {
     let mut inbox = inbox(1 << 20, &[(0, 1), (1, 10)]);
     let (mut run_a, mut run_b) = (Run::default(), Run::default());
-    assert_eq!(inbox.take(0, &mut run_a).unwrap().task, 1);
-    assert_eq!(inbox.take(1, &mut run_b).unwrap().task, 10);
+    assert_eq!(inbox.take(0, &mut run_a, Instant::now()).unwrap().task, 1);
+    assert_eq!(inbox.take(1, &mut run_b, Instant::now()).unwrap().task, 10);
     for task in [(0, 2), (1, 11)] {
-        inbox.push(table(task.0), Instant::now(), task.1).unwrap();
+        inbox.push(table(task.0), task.1).unwrap();
     }
-    let second = inbox.take(1, &mut Run::default()).unwrap();
+    let second = inbox.take(1, &mut Run::default(), Instant::now()).unwrap();
     assert_eq!(
         (second.task, second.from_sibling),
         (11, false),
         "its own table, though not in front"
     );
-    let first = inbox.take(1, &mut Run::default()).unwrap();
+    let first = inbox.take(1, &mut Run::default(), Instant::now()).unwrap();
     assert_eq!((first.task, first.from_sibling), (2, true));
 }
 
@@ -114,16 +133,15 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
         table_limit: 2,
         ..discipline(16)
     });
-    let now = Instant::now();
-    inbox.push(table(0), now, 1).unwrap();
-    inbox.push(table(0), now, 2).unwrap();
-    assert_eq!(inbox.push(table(0), now, 3), Err((Refusal::TableFull, 3)));
-    inbox.push(table(1), now, 4).unwrap();
-    assert_eq!(inbox.push(table(1), now, 5), Err((Refusal::GroupFull, 5)));
-    inbox.take(0, &mut Run::default()).unwrap();
-    inbox.push(table(1), now, 5).unwrap();
+    inbox.push(table(0), 1).unwrap();
+    inbox.push(table(0), 2).unwrap();
+    assert_eq!(inbox.push(table(0), 3), Err((Refusal::TableFull, 3)));
+    inbox.push(table(1), 4).unwrap();
+    assert_eq!(inbox.push(table(1), 5), Err((Refusal::GroupFull, 5)));
+    inbox.take(0, &mut Run::default(), Instant::now()).unwrap();
+    inbox.push(table(1), 5).unwrap();
     inbox.close();
-    assert_eq!(inbox.push(table(1), now, 6), Err((Refusal::Closed, 6)));
+    assert_eq!(inbox.push(table(1), 6), Err((Refusal::Closed, 6)));
 }
 
 #[test]
@@ -173,7 +191,7 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
     let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
     hub.unpark(1);
     to_bed(&hub, &mut locals[1]);
-    hub.sleep(&locals[1]);
+    hub.sleep(&mut locals[1]);
     assert_eq!(
         hub.sleeping(1),
         0,
@@ -185,7 +203,7 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
         1,
         "and it is listed once, so its group is spare again"
     );
-    hub.push(0, table(0), Instant::now(), 1).unwrap();
+    hub.push(0, table(0), 1).unwrap();
     assert_eq!(hub.sleeping(1), 0, "it is called to help");
 }
 
@@ -198,12 +216,11 @@ fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
 #[test]
 fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..4]);
-    let now = Instant::now();
     let mut thief = locals.remove(1);
-    hub.push(0, table(0), now, 1).unwrap();
+    hub.push(0, table(0), 1).unwrap();
     // Three tasks exceed two workers times (cold factor - 1): worth crossing for.
     for task in 10..13 {
-        hub.push(1, table(1), now, task).unwrap();
+        hub.push(1, table(1), task).unwrap();
     }
     hub.push_units(&thief, [100].into_iter());
     hub.push_units(&locals[0], [200].into_iter());
@@ -225,7 +242,7 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
 fn without_stealing_nothing_leaves_its_group() {
     let (hub, mut locals) = hub(StealRule::Never, &[0..2, 2..4]);
     for task in 0..20 {
-        hub.push(1, table(1), Instant::now(), task).unwrap();
+        hub.push(1, table(1), task).unwrap();
     }
     hub.close();
     assert!(hub.next(&mut locals[0]).is_none());
@@ -243,11 +260,11 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
     to_bed(&hub, &mut locals[2]);
     // Group 0's worker is busy. Its second waiting task is worth a crossing: worker 1 is called.
     for task in [1, 2] {
-        hub.push(0, table(0), Instant::now(), task).unwrap();
+        hub.push(0, table(0), task).unwrap();
     }
     assert_eq!((hub.sleeping(1), hub.sleeping(2)), (0, 1));
     // Before it looks there, its own group is given a task, which comes first.
-    hub.push(1, table(1), Instant::now(), 10).unwrap();
+    hub.push(1, table(1), 10).unwrap();
     let found = hub.next(&mut locals[1]);
     assert!(matches!(found, Some(Found::Task(10, Rung::Own))));
     assert_eq!(hub.inbox(0).lock().queued(), 2);
@@ -258,7 +275,7 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
 fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
     for task in [1, 2] {
-        hub.push(0, table(0), Instant::now(), task).unwrap();
+        hub.push(0, table(0), task).unwrap();
     }
     let first = hub.next(&mut locals[1]);
     assert!(matches!(first, Some(Found::Task(1, Rung::Remote))));
@@ -282,15 +299,15 @@ proptest! {
         let mut runs = [Run::default(); 3];
         let mut taken = Vec::new();
         for (number, &(slot, takes)) in tasks.iter().enumerate() {
-            inbox.push(table(slot), Instant::now(), (slot, number)).unwrap();
+            inbox.push(table(slot), (slot, number)).unwrap();
             for (worker, run) in runs.iter_mut().enumerate().take(takes) {
-                taken.extend(inbox.take(worker, run).map(|taken| taken.task));
+                taken.extend(inbox.take(worker, run, Instant::now()).map(|taken| taken.task));
             }
             if takes == 3 {
                 taken.extend(inbox.take_for_thief());
             }
         }
-        while let Some(rest) = inbox.take(0, &mut runs[0]) {
+        while let Some(rest) = inbox.take(0, &mut runs[0], Instant::now()) {
             taken.push(rest.task);
         }
         prop_assert_eq!(taken.len(), tasks.len());

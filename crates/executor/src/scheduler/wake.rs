@@ -1,7 +1,5 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use std::time::Instant;
-
 use chiplet_policy::TableId;
 
 use super::{Group, Hub, Local, Refusal};
@@ -13,13 +11,12 @@ impl<T, U> Hub<T, U> {
         &self,
         group: usize,
         table: TableId,
-        at: Instant,
         task: T,
     ) -> Result<(), (Refusal, T)> {
         let home = &self.groups[group];
         let (sleeper, queued) = {
             let mut inbox = home.inbox.lock();
-            inbox.push(table, at, task)?;
+            inbox.push(table, task)?;
             self.publish_length(group, &inbox);
             let sleeper = inbox.sleepers.pop();
             self.refresh_spare(group, &mut inbox);

@@ -151,6 +151,43 @@ impl Ivf {
             .collect())
     }
 
+    /// Faiss' own search of many queries (`[n][dim]`) in one call, on its OpenMP threads: ids and distances, both
+    /// `[n][k]`, id -1 where it found fewer. `1 <= nprobe <= lists`.
+    pub(super) fn search_batch(
+        &self,
+        queries: &[f32],
+        k: usize,
+        nprobe: usize,
+    ) -> Result<(Vec<i64>, Vec<f32>), String> {
+        assert!(queries.len().is_multiple_of(self.dim), "ragged queries");
+        assert!((1..=self.lists).contains(&nprobe), "{nprobe} probes");
+        let count = queries.len() / self.dim;
+        let mut ids = vec![-1i64; count * k];
+        let mut distances = vec![0.0f32; count * k];
+        let mut parameters = ptr::null_mut();
+        // SAFETY: `parameters` receives a new object; no selector, no bound on codes.
+        check(unsafe {
+            sys::faiss_SearchParametersIVF_new_with(&mut parameters, ptr::null_mut(), nprobe, 0)
+        })?;
+        // SAFETY: "Owned", "Frozen", "Sized": `count` queries, room for `count * k` results. A `SearchParametersIVF`
+        // is a `SearchParameters` (its only base class), and says the number of probes in place of the index's field.
+        let code = unsafe {
+            sys::faiss_Index_search_with_params(
+                self.index.inner_ptr(),
+                count as i64,
+                queries.as_ptr(),
+                k as i64,
+                parameters.cast(),
+                distances.as_mut_ptr(),
+                ids.as_mut_ptr(),
+            )
+        };
+        let outcome = check(code);
+        // SAFETY: made above, and used no more.
+        unsafe { sys::faiss_SearchParametersIVF_free(parameters) };
+        outcome.map(|()| (ids, distances))
+    }
+
     /// Buffers for scans, one after the other.
     pub(super) fn scanner(&self) -> Scanner<'_> {
         Scanner {
