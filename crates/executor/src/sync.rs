@@ -49,6 +49,21 @@ mod real {
         pub(crate) use crossbeam_deque::{Steal, Stealer, Worker};
     }
 
+    /// Rounds of [`pause`] that are worth trying before sleeping: some 10 us in all, which is what putting a thread
+    /// to sleep and waking it costs.
+    pub(crate) const PAUSES: u32 = 32;
+
+    /// Passes a moment, in round `round` of waiting: first a little of this core's time, then this core's turn.
+    pub(crate) fn pause(round: u32) {
+        if round < 4 {
+            for _ in 0..16 << round {
+                std::hint::spin_loop();
+            }
+        } else {
+            std::thread::yield_now();
+        }
+    }
+
     /// A pointer that readers load without a lock while a writer replaces it.
     pub(crate) struct Swap<T>(arc_swap::ArcSwap<T>);
 
@@ -101,6 +116,13 @@ mod model {
         fn deref_mut(&mut self) -> &mut T {
             &mut self.0
         }
+    }
+
+    /// One: each doubles what there is to explore.
+    pub(crate) const PAUSES: u32 = 1;
+
+    pub(crate) fn pause(_round: u32) {
+        loom::thread::yield_now();
     }
 
     #[derive(Default)]
@@ -199,6 +221,6 @@ mod model {
 }
 
 #[cfg(chiplet_loom)]
-pub(crate) use model::{Condvar, Mutex, Swap, atomic, deque};
+pub(crate) use model::{Condvar, Mutex, PAUSES, Swap, atomic, deque, pause};
 #[cfg(not(chiplet_loom))]
-pub(crate) use real::{Condvar, Mutex, Swap, atomic, deque};
+pub(crate) use real::{Condvar, Mutex, PAUSES, Swap, atomic, deque, pause};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::cell::Cell;
 use crate::current;
 use crate::error::{Error, SubmitError};
+use crate::sync::{PAUSES, pause};
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Send + Sync {
@@ -97,8 +98,25 @@ impl<T> Ticket<T> {
     pub fn cancel(self) {}
 
     fn block(&mut self, until: Option<Instant>) -> Option<Result<T, Error>> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
+        // Inside a task of its own executor nothing is worth waiting for.
+        let inside = |task: &Arc<dyn Outcome<T>>| current::executor() == Some(task.executor());
+        if let Inner::Live(task) = &self.inner
+            && !inside(task)
+        {
+            // A short task's answer is there before this thread would be asleep.
+            (0..PAUSES).any(|round| {
+                pause(round);
+                task.cell().is_ended()
+            });
+        }
+        thread_local! {
+            static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        }
+        WAKER.with(|waker| self.park(waker, until))
+    }
+
+    fn park(&mut self, waker: &Waker, until: Option<Instant>) -> Option<Result<T, Error>> {
+        let mut context = Context::from_waker(waker);
         loop {
             if let Poll::Ready(result) = Pin::new(&mut *self).poll(&mut context) {
                 return Some(result);

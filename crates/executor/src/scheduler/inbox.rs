@@ -126,6 +126,8 @@ pub(crate) struct Inbox<T> {
     last_purge: Option<Instant>,
     /// Parked workers of this group, and those about to park. Kept by [`super::Hub`].
     pub(super) sleepers: Vec<usize>,
+    /// Workers of this group that are awake without work and look at the queue. Kept by [`super::Hub`].
+    pub(super) lingering: usize,
     /// Workers of this group that run another group's task now. Kept by [`super::Hub`].
     pub(super) abroad: usize,
     /// Whether this group stands in the set of groups that could help others. Kept by [`super::Hub`].
@@ -145,6 +147,7 @@ impl<T> Inbox<T> {
             closed: false,
             last_purge: None,
             sleepers: Vec::new(),
+            lingering: 0,
             abroad: 0,
             offered: false,
         }

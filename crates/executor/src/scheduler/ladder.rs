@@ -8,7 +8,10 @@ use chiplet_topology::DomainId;
 
 use super::{Found, Hub, Local};
 use crate::sync::atomic::Ordering;
-use crate::sync::deque;
+use crate::sync::{PAUSES, deque, pause};
+
+/// A lingering worker looks at the other groups in every eighth round: their counters are on lines that those write.
+const LOOK_ABROAD: u32 = 8;
 
 /// What became of a worker that found nothing near.
 pub(super) enum Rest<T, U> {
@@ -25,10 +28,17 @@ impl<T, U> Hub<T, U> {
         loop {
             if let Some(found) = self.next_near(local) {
                 self.pass_on(local);
+                local.lingered = false;
                 return Some(found);
             }
+            if self.linger(local) {
+                continue;
+            }
             match self.rest(local) {
-                Rest::Found(found) => return Some(found),
+                Rest::Found(found) => {
+                    local.lingered = false;
+                    return Some(found);
+                }
                 Rest::LookAgain => {}
                 Rest::Park => self.sleep(local),
                 Rest::Stop => return None,
@@ -126,6 +136,38 @@ impl<T, U> Hub<T, U> {
         } else {
             Rung::Remote
         }
+    }
+
+    /// The worker found nothing near: stays awake for a moment, once, before it goes to sleep. A task that comes
+    /// meanwhile starts at once and costs its submitter no system call. True: look again.
+    ///
+    /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
+    /// looking it is not counted any more, and it looks at the queue once more after that.
+    fn linger(&self, local: &mut Local<U>) -> bool {
+        if std::mem::replace(&mut local.lingered, true) {
+            return false;
+        }
+        let group = &self.groups[local.group];
+        {
+            let mut inbox = group.inbox.lock();
+            if inbox.queued() > 0 || inbox.is_closed() {
+                return true;
+            }
+            inbox.lingering += 1;
+        }
+        for round in 0..PAUSES {
+            pause(round);
+            if group.queued.load(Ordering::Acquire) > 0
+                || self.units_within(local, group.workers.clone())
+                || (round % LOOK_ABROAD == LOOK_ABROAD - 1
+                    && self.crosses()
+                    && self.choose_victim(local).is_some())
+            {
+                break;
+            }
+        }
+        group.inbox.lock().lingering -= 1;
+        true
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made

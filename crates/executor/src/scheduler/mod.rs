@@ -74,6 +74,8 @@ pub(crate) struct Local<U> {
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     now: Instant,
     abroad: bool,
+    /// It has stayed awake for a while since it last found something: next it sleeps.
+    lingered: bool,
     /// Where the last look for a sibling's units began; rotates so that thieves spread.
     turn: usize,
     loads: Vec<DomainLoad>,
@@ -121,6 +123,7 @@ impl<T, U> Hub<T, U> {
                     run: Run::default(),
                     now: Instant::now(),
                     abroad: false,
+                    lingered: false,
                     turn: worker,
                     loads: Vec::with_capacity(specs.len()),
                 });

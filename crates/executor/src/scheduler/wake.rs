@@ -18,6 +18,9 @@ impl<T, U> Hub<T, U> {
             let mut inbox = home.inbox.lock();
             inbox.push(table, task)?;
             self.publish_length(group, &inbox);
+            if inbox.queued() <= inbox.lingering {
+                return Ok(());
+            }
             let sleeper = inbox.sleepers.pop();
             self.refresh_spare(group, &mut inbox);
             (sleeper, inbox.queued() as u32)
