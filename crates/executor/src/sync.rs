@@ -56,7 +56,7 @@ mod real {
     /// Passes a moment, in round `round` of waiting: first a little of this core's time, then this core's turn.
     pub(crate) fn pause(round: u32) {
         if round < 4 {
-            for _ in 0..16 << round {
+            for _ in 0..1 << round {
                 std::hint::spin_loop();
             }
         } else {
