@@ -19,6 +19,8 @@ pub(crate) struct TableEntry {
     pub(crate) table: Option<Arc<dyn Table>>,
     pub(crate) homes: Swap<Homes>,
     turn: AtomicU32,
+    /// Scan units of the last query that could be split.
+    pub(crate) last_units: AtomicU32,
     /// Made at the first answer, so that an idle table costs nothing.
     latencies: Mutex<Option<Box<TableLatencies>>>,
 }
@@ -99,6 +101,7 @@ impl Registry {
             table,
             homes: Swap::new(homes),
             turn: AtomicU32::new(0),
+            last_units: AtomicU32::new(0),
             latencies: Mutex::new(None),
         });
         self.slots[id.slot as usize].store(Some(entry));

@@ -16,6 +16,7 @@ use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
 use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
 use crate::table::{Neighbor, Probe, Query, SplitTable, Table, Work};
 use crate::task::{Header, Task, guarded};
 use crate::ticket::Outcome;
@@ -110,6 +111,8 @@ impl SearchTask {
     ) -> Result<Option<Vec<Neighbor>>, Error> {
         let probes = table.coarse(&self.query, work)?;
         let units = worker.cut(table, &probes);
+        let units_cut = u32::try_from(units.len()).unwrap_or(u32::MAX);
+        self.header.entry.last_units.store(units_cut, Ordering::Relaxed);
         if units.len() <= 1 {
             self.check_wanted(Instant::now())?;
             let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Routing, SplitConfig, Strategy, TableId};
+use chiplet_policy::{Routing, SplitConfig, Splitting, Strategy, TableId};
 use chiplet_topology::Topology;
 
 use crate::balance::Balancer;
@@ -90,12 +90,17 @@ impl Shared {
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let group = self.route(entry);
         let at = task.header().accepted;
-        let (refusal, task) = match self.hub.push(group, entry.id, task) {
+        // If the last query was worth cutting this one probably is, and its units want hands.
+        let helpers = match self.strategy.splitting {
+            Splitting::Domain => entry.last_units.load(Ordering::Relaxed).saturating_sub(1) as usize,
+            Splitting::Never | Splitting::AllCores => 0,
+        };
+        let (refusal, task) = match self.hub.push(group, entry.id, task, helpers) {
             Ok(()) => return Ok(()),
             Err(refused) => refused,
         };
         let (refusal, task) = if refusal != Refusal::Closed && self.purge(group, at) {
-            match self.hub.push(group, entry.id, task) {
+            match self.hub.push(group, entry.id, task, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             }

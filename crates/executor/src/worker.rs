@@ -66,7 +66,7 @@ impl Worker {
         &self.shared.strategy
     }
 
-    /// Cuts a query's probes into scan units, at multiples of the table's grain.
+    /// Cuts a query's probes into scan units, at multiples of the table's grain, for idle siblings.
     pub(crate) fn cut(&self, table: &dyn SplitTable, probes: &[Probe]) -> Vec<Range<usize>> {
         let grain = table.grain().max(1);
         let costs: Vec<u64> = probes
@@ -74,7 +74,7 @@ impl Worker {
             .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum())
             .collect();
         let idle = match self.splitting() {
-            Splitting::Domain => self.shared.hub.sleeping(self.local.group),
+            Splitting::Domain => self.shared.hub.idle(self.local.group),
             Splitting::Never | Splitting::AllCores => 0,
         };
         let cut =

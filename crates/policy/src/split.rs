@@ -23,7 +23,7 @@ impl Default for SplitConfig {
     fn default() -> Self {
         Self {
             min_unit_bytes: 256 << 10,
-            units_per_core: 3,
+            units_per_core: 2,
         }
     }
 }
@@ -31,7 +31,8 @@ impl Default for SplitConfig {
 /// Cuts a query that scans lists of these `costs` (bytes) into units for the caller and `idle_cores`
 /// more cores of its domain.
 ///
-/// One unit if no core is idle or the whole is worth less than two units. With `n` units wanted, none
+/// One unit if no core is idle or the whole is worth less than two units; if there is more than one for each core,
+/// all cores get equally many. With `n` units wanted, none
 /// costs more than `ceil(total / n)` plus the dearest single list, because a list is never cut. There
 /// may be fewer than `n`: a unit is never empty. No lists give no units.
 ///
@@ -76,7 +77,14 @@ fn wanted(total: u128, lists: usize, idle_cores: usize, config: &SplitConfig) ->
     let by_cores = cores.saturating_mul(config.units_per_core.max(1) as usize);
     let by_cost = total / u128::from(config.min_unit_bytes.max(1));
     let by_cost = usize::try_from(by_cost).unwrap_or(usize::MAX);
-    by_cores.min(by_cost).min(lists)
+    let units = by_cores.min(by_cost).min(lists);
+    // Three equal units on two cores take as long as four would: the second core idles while the first runs its
+    // second one. So each core gets as many as the others.
+    if units > cores {
+        units - units % cores
+    } else {
+        units
+    }
 }
 
 /// A single unit of all lists, or none if there are no lists.

@@ -102,8 +102,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "max")]
     pub(crate) rate: Rate,
 
-    /// Closed loop instead: this many clients, each with one query outstanding
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with_all = ["rate", "bursty", "flip"])]
+    /// Closed loop instead: this many client threads, each with one query outstanding
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["rate", "bursty", "flip"])]
     pub(crate) clients: Option<u32>,
 
     /// Open-loop arrivals come in bursts of three times the calm rate, a tenth of the time, instead of Poisson

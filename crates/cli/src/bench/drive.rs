@@ -5,13 +5,13 @@
 //! is kept outstanding, and latency counts from the sending.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use chiplet_workload::latency::LatencySummary;
 use chiplet_workload::load::{self, Load};
-use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
+use chiplet_workload::traffic::{Arrival, Arrivals, Change, Group, Traffic};
 
 use super::arguments::{Arguments, Kind};
 use super::contender::{Contender, Job};
@@ -25,7 +25,7 @@ use super::usage::Usage;
 pub(crate) enum Pace {
     /// This many outstanding; sent anew when a quarter of them is answered.
     Saturated(usize),
-    /// This many outstanding; sent anew at every answer.
+    /// This many threads, each of which waits for its answer before it sends again.
     Closed(usize),
     /// Queries per second.
     Open(f64),
@@ -67,101 +67,207 @@ pub(crate) fn round(
     shelf: &Arc<Shelf>,
     plan: &Plan,
     stop: &AtomicBool,
-    mut tick: impl FnMut(Duration),
+    tick: impl FnMut(Duration),
 ) -> anyhow::Result<Outcome> {
-    let stream = traffic(arguments, shelf, plan)?.stream()?;
-    let recorder = Recorder::new(shelf);
-    let end = plan.warmup + plan.length;
-    let until = recorder.began + end;
-    let mut sequence = 0;
-    let mut send = |table: usize, query: usize, from: Instant| {
-        let done = recorder.expect(sequence, table, query, from);
-        sequence += 1;
-        contender.send(Job {
-            table,
-            query: shelf.query(arguments, table, query),
+    let round = Round {
+        contender,
+        arguments,
+        shelf,
+        plan,
+        stop,
+        began: Instant::now(),
+    };
+    match plan.pace {
+        Pace::Open(_) => round.open(tick),
+        Pace::Saturated(target) => round.saturated(target, tick),
+        Pace::Closed(clients) => round.closed(clients, tick),
+    }
+}
+
+/// What the three paces share.
+struct Round<'a> {
+    contender: &'a dyn Contender,
+    arguments: &'a Arguments,
+    shelf: &'a Arc<Shelf>,
+    plan: &'a Plan,
+    stop: &'a AtomicBool,
+    began: Instant,
+}
+
+impl Round<'_> {
+    fn end(&self) -> Instant {
+        self.began + self.plan.warmup + self.plan.length
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, recorder: &Arc<Recorder>, sequence: &mut u64, arrival: Arrival, from: Instant) {
+        let done = recorder.expect(*sequence, arrival.table, arrival.query, from);
+        *sequence += 1;
+        self.contender.send(Job {
+            table: arrival.table,
+            query: self.shelf.query(self.arguments, arrival.table, arrival.query),
             done,
         });
-    };
-    let mut usage = Usage::default();
-    let mut measuring = None;
-    let mut at_start = |now: Instant| {
-        if measuring.is_none() && now >= recorder.began + plan.warmup {
-            measuring = Some(Usage::now());
+    }
+
+    fn open(&self, mut tick: impl FnMut(Duration)) -> anyhow::Result<Outcome> {
+        let recorder = Recorder::new(self.shelf, self.began);
+        let mut meter = Meter::new(self.began + self.plan.warmup);
+        let mut sequence = 0;
+        let mut ticked = self.began;
+        let lasting = Load::lasting(self.plan.warmup + self.plan.length).stop_on(self.stop);
+        let stream = traffic(self.arguments, self.shelf, self.plan)?.stream()?;
+        let sent = load::run(stream, &lasting, |due| {
+            meter.look(due.intended);
+            self.send(&recorder, &mut sequence, due.arrival, due.intended);
+            if due.intended > ticked + TICK {
+                ticked = due.intended;
+                tick(self.began.elapsed());
+            }
+        });
+        let usage = meter.stop();
+        settle(&recorder)?;
+        Ok(self.outcome(recorder.take(), sequence, usage, Some(sent.lag)))
+    }
+
+    fn saturated(&self, target: usize, mut tick: impl FnMut(Duration)) -> anyhow::Result<Outcome> {
+        let recorder = Recorder::new(self.shelf, self.began);
+        let mut meter = Meter::new(self.began + self.plan.warmup);
+        let mut stream = traffic(self.arguments, self.shelf, self.plan)?.stream()?;
+        let mut sequence = 0;
+        let mut ticked = self.began;
+        while !self.stopped() {
+            let now = Instant::now();
+            if now >= self.end() {
+                break;
+            }
+            meter.look(now);
+            if now > ticked + TICK {
+                ticked = now;
+                tick(self.began.elapsed());
+            }
+            for arrival in stream.by_ref().take(target.saturating_sub(recorder.outstanding())) {
+                self.send(&recorder, &mut sequence, arrival, Instant::now());
+            }
+            let low = target - target.div_ceil(4);
+            recorder.wait_for_room(low, self.end().min(now + TICK));
         }
-    };
-    let mut lag = None;
-    match plan.pace {
-        Pace::Open(_) => {
-            let mut ticked = Instant::now();
-            let sent = load::run(stream, &Load::lasting(end).stop_on(stop), |due| {
-                at_start(due.intended);
-                send(due.arrival.table, due.arrival.query, due.intended);
-                if due.intended > ticked + TICK {
-                    ticked = due.intended;
-                    tick(recorder.began.elapsed());
-                }
-            });
-            lag = Some(sent.lag);
-        }
-        Pace::Saturated(target) | Pace::Closed(target) => {
-            let low = match plan.pace {
-                Pace::Saturated(_) => target - target.div_ceil(4),
-                _ => target - 1,
+        let usage = meter.stop();
+        settle(&recorder)?;
+        Ok(self.outcome(recorder.take(), sequence, usage, None))
+    }
+
+    /// A thread for each client, as the clients of a service are.
+    fn closed(&self, clients: usize, mut tick: impl FnMut(Duration)) -> anyhow::Result<Outcome> {
+        let left = AtomicUsize::new(clients);
+        let mut meter = Meter::new(self.began + self.plan.warmup);
+        let client = |client: usize| -> anyhow::Result<(Vec<Record>, u64)> {
+            let plan = Plan {
+                seed: self.plan.seed.wrapping_add((client as u64) << 48),
+                ..*self.plan
             };
-            let mut ticked = Instant::now();
-            let mut stream = stream;
-            while !stop.load(Ordering::Relaxed) {
-                let now = Instant::now();
-                if now >= until {
+            let stream = traffic(self.arguments, self.shelf, &plan)?.stream()?;
+            let recorder = Recorder::new(self.shelf, self.began);
+            let mut sequence = 0;
+            for arrival in stream {
+                if Instant::now() >= self.end() || self.stopped() {
                     break;
                 }
-                at_start(now);
-                if now > ticked + TICK {
-                    ticked = now;
-                    tick(recorder.began.elapsed());
-                }
-                for _ in recorder.outstanding()..target {
-                    let Some(arrival) = stream.next() else { break };
-                    send(arrival.table, arrival.query, Instant::now());
-                }
-                recorder.wait_for_room(low, until.min(now + TICK));
+                self.send(&recorder, &mut sequence, arrival, Instant::now());
+                settle(&recorder)?;
             }
+            left.fetch_sub(1, Ordering::Release);
+            Ok((recorder.take(), sequence))
+        };
+        let (mut records, mut sent) = (Vec::new(), 0);
+        let usage = std::thread::scope(|scope| {
+            let client = &client;
+            let threads: Vec<_> = (0..clients).map(|index| scope.spawn(move || client(index))).collect();
+            while left.load(Ordering::Acquire) > 0 && Instant::now() < self.end() && !self.stopped() {
+                std::thread::sleep(TICK.min(self.end().saturating_duration_since(Instant::now())));
+                meter.look(Instant::now());
+                tick(self.began.elapsed());
+            }
+            let usage = meter.stop();
+            for thread in threads {
+                let (part, count) = thread.join().expect("a client does not panic")?;
+                records.extend(part);
+                sent += count;
+            }
+            anyhow::Ok(usage)
+        })?;
+        Ok(self.outcome(records, sent, usage, None))
+    }
+
+    /// Keeps what belongs to the measured time.
+    fn outcome(
+        &self,
+        mut records: Vec<Record>,
+        sent: u64,
+        usage: Usage,
+        lag: Option<LatencySummary>,
+    ) -> Outcome {
+        let length = self.plan.length;
+        let warmup = self.plan.warmup.as_nanos() as u64;
+        let last = warmup + length.as_nanos() as u64;
+        let open = matches!(self.plan.pace, Pace::Open(_));
+        records.retain_mut(|record| {
+            // Open loop counts the queries that were due in the measured time, however late they ended: leaving out
+            // those that ended after it would leave out the slowest.
+            let counted = if open {
+                record.ended.saturating_sub(record.latency)
+            } else {
+                record.ended
+            };
+            record.ended = record.ended.saturating_sub(warmup);
+            (warmup..last).contains(&counted)
+        });
+        Outcome {
+            records,
+            length,
+            lag,
+            usage,
+            sent,
+            counters: None,
         }
     }
-    if let Some(before) = measuring {
-        usage = Usage::now() - before;
-    }
+}
+
+/// Waits for the last answers.
+fn settle(recorder: &Recorder) -> anyhow::Result<()> {
     ensure!(
         recorder.wait_for_room(0, Instant::now() + PATIENCE),
-        "{} queries were not answered within {} s of the round's end",
+        "{} queries were not answered within {} s",
         recorder.outstanding(),
         PATIENCE.as_secs()
     );
-    let length = plan.length;
-    let warmup = plan.warmup.as_nanos() as u64;
-    let last = warmup + length.as_nanos() as u64;
-    let open = matches!(plan.pace, Pace::Open(_));
-    let mut records = recorder.take();
-    records.retain_mut(|record| {
-        // Open loop counts the queries that were due in the measured time, however late they ended: leaving out
-        // those that ended after it would leave out the slowest.
-        let counted = if open {
-            record.ended.saturating_sub(record.latency)
-        } else {
-            record.ended
-        };
-        record.ended = record.ended.saturating_sub(warmup);
-        (warmup..last).contains(&counted)
-    });
-    Ok(Outcome {
-        records,
-        length,
-        lag,
-        usage,
-        sent: sequence,
-        counters: None,
-    })
+    Ok(())
+}
+
+/// Measures processor time from the end of the warm-up on.
+struct Meter {
+    from: Instant,
+    before: Option<Usage>,
+}
+
+impl Meter {
+    fn new(from: Instant) -> Self {
+        Self { from, before: None }
+    }
+
+    fn look(&mut self, now: Instant) {
+        if self.before.is_none() && now >= self.from {
+            self.before = Some(Usage::now());
+        }
+    }
+
+    fn stop(self) -> Usage {
+        self.before
+            .map_or_else(Usage::default, |before| Usage::now() - before)
+    }
 }
 
 /// How often a progress bar moves.

@@ -40,7 +40,7 @@ pub(crate) struct Record {
 
 /// Collects a round's records.
 pub(crate) struct Recorder {
-    pub(crate) began: Instant,
+    began: Instant,
     shelf: Arc<Shelf>,
     shards: Box<[Mutex<Vec<Vec<Record>>>]>,
     outstanding: AtomicUsize,
@@ -52,10 +52,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for a round that the calling thread drives, from now on.
-    pub(crate) fn new(shelf: &Arc<Shelf>) -> Arc<Self> {
+    /// A recorder for what the calling thread sends in a round that began at `began`.
+    pub(crate) fn new(shelf: &Arc<Shelf>, began: Instant) -> Arc<Self> {
         Arc::new(Self {
-            began: Instant::now(),
+            began,
             shelf: Arc::clone(shelf),
             shards: (0..SHARDS).map(|_| Mutex::new(Vec::new())).collect(),
             outstanding: AtomicUsize::new(0),

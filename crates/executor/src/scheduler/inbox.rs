@@ -126,6 +126,8 @@ pub(crate) struct Inbox<T> {
     last_purge: Option<Instant>,
     /// Parked workers of this group, and those about to park. Kept by [`super::Hub`].
     pub(super) sleepers: Vec<usize>,
+    /// Workers that were taken off `sleepers` and have not come to look yet. Kept by [`super::Hub`].
+    pub(super) woken: usize,
     /// Workers of this group that are awake without work and look at the queue. Kept by [`super::Hub`].
     pub(super) lingering: usize,
     /// Workers of this group that run another group's task now. Kept by [`super::Hub`].
@@ -147,6 +149,7 @@ impl<T> Inbox<T> {
             closed: false,
             last_purge: None,
             sleepers: Vec::new(),
+            woken: 0,
             lingering: 0,
             abroad: 0,
             offered: false,
@@ -159,6 +162,21 @@ impl<T> Inbox<T> {
 
     pub(crate) fn queued(&self) -> usize {
         self.queued
+    }
+
+    /// Takes up to `wanted` workers off the sleepers, those that slept shortest first. The caller unparks them.
+    pub(super) fn wake(&mut self, wanted: usize) -> Vec<usize> {
+        let keep = self.sleepers.len().saturating_sub(wanted);
+        let woken = self.sleepers.split_off(keep);
+        self.woken += woken.len();
+        woken
+    }
+
+    /// As [`Inbox::wake`], for one.
+    pub(super) fn wake_one(&mut self) -> Option<usize> {
+        let worker = self.sleepers.pop()?;
+        self.woken += 1;
+        Some(worker)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -13,6 +13,9 @@ use crate::sync::{PAUSES, deque, pause};
 /// A lingering worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_ABROAD: u32 = 8;
 
+/// A worker that was woken stays awake this much longer: a coarse search takes some 10 to 50 us.
+const WOKEN_PAUSES: u32 = 4;
+
 /// What became of a worker that found nothing near.
 pub(super) enum Rest<T, U> {
     Found(Found<T, U>),
@@ -155,7 +158,7 @@ impl<T, U> Hub<T, U> {
             }
             inbox.lingering += 1;
         }
-        for round in 0..PAUSES {
+        for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
             if group.queued.load(Ordering::Acquire) > 0
                 || self.units_within(local, group.workers.clone())
@@ -182,6 +185,7 @@ impl<T, U> Hub<T, U> {
             let closed = inbox.is_closed();
             if !closed {
                 inbox.sleepers.push(local.worker);
+                local.listed = true;
                 self.refresh_spare(local.group, &mut inbox);
             }
             (inbox.offered || closed, closed)
@@ -211,6 +215,9 @@ impl<T, U> Hub<T, U> {
     pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
         local.now = Instant::now();
+        // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
+        local.lingered = false;
+        local.pauses = PAUSES * WOKEN_PAUSES;
         self.leave(local);
     }
 
@@ -293,13 +300,21 @@ impl<T, U> Hub<T, U> {
             .any(|worker| worker != local.worker && !self.seats[worker].units.is_empty())
     }
 
-    /// Takes this worker off the sleepers. False: somebody has called it meanwhile, and the wake-up token is
-    /// or will be in its parker; it shortens a later park by one round.
-    fn leave(&self, local: &Local<U>) -> bool {
+    /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,
+    /// and the wake-up token is or will be in its parker, where it shortens a later park by one round; or because the
+    /// hub is closed, and nobody sleeps any more.
+    fn leave(&self, local: &mut Local<U>) -> bool {
+        if !std::mem::take(&mut local.listed) {
+            return false;
+        }
         let mut inbox = self.groups[local.group].inbox.lock();
         let before = inbox.sleepers.len();
         inbox.sleepers.retain(|&worker| worker != local.worker);
+        let found = inbox.sleepers.len() < before;
+        if !found {
+            inbox.woken -= 1;
+        }
         self.refresh_spare(local.group, &mut inbox);
-        inbox.sleepers.len() < before
+        found
     }
 }

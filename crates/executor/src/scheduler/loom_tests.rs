@@ -67,7 +67,7 @@ fn loom_one_worker_sees_every_task_of_two_submitters() {
         let submitters: Vec<_> = (0..2)
             .map(|task| {
                 let hub = Arc::clone(&hub);
-                thread::spawn(move || hub.push(0, TABLE, task).unwrap())
+                thread::spawn(move || hub.push(0, TABLE, task, 0).unwrap())
             })
             .collect();
         work_for(&hub, &mut locals[0], 2);
@@ -88,7 +88,7 @@ fn loom_two_workers_and_a_submitter_lose_nothing_until_the_close() {
                 thread::spawn(move || work(&hub, local))
             })
             .collect();
-        hub.push(0, TABLE, 1).unwrap();
+        hub.push(0, TABLE, 1, 0).unwrap();
         hub.close();
         let ran: u32 = workers
             .into_iter()
@@ -107,8 +107,8 @@ fn loom_an_idle_group_hears_of_work_worth_crossing_for() {
         let submitter = {
             let hub = Arc::clone(&hub);
             thread::spawn(move || {
-                hub.push(0, TABLE, 1).unwrap();
-                hub.push(0, TABLE, 2).unwrap();
+                hub.push(0, TABLE, 1, 0).unwrap();
+                hub.push(0, TABLE, 2, 0).unwrap();
             })
         };
         work_for(&hub, &mut locals[1], 1);
@@ -123,7 +123,7 @@ fn loom_a_group_with_one_worker_abroad_hears_of_another_groups_work() {
         // as is worth one crossing: each worker finds one task.
         let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
         for task in [1, 2] {
-            hub.push(0, TABLE, task).unwrap();
+            hub.push(0, TABLE, task, 0).unwrap();
         }
         let mut second = locals.pop().unwrap();
         let mut first = locals.pop().unwrap();
@@ -135,7 +135,7 @@ fn loom_a_group_with_one_worker_abroad_hears_of_another_groups_work() {
             let hub = Arc::clone(&hub);
             thread::spawn(move || {
                 for task in [3, 4] {
-                    hub.push(1, TABLE, task).unwrap();
+                    hub.push(1, TABLE, task, 0).unwrap();
                 }
             })
         };
@@ -167,7 +167,7 @@ fn loom_a_push_against_the_close_is_run_or_refused() {
         let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
         let submitter = {
             let hub = Arc::clone(&hub);
-            thread::spawn(move || u32::from(hub.push(0, TABLE, 1).is_ok()))
+            thread::spawn(move || u32::from(hub.push(0, TABLE, 1, 0).is_ok()))
         };
         let closer = {
             let hub = Arc::clone(&hub);
@@ -190,7 +190,7 @@ fn loom_an_old_token_does_not_make_a_worker_deaf() {
         hub.unpark(1);
         let submitter = {
             let hub = Arc::clone(&hub);
-            thread::spawn(move || hub.push(0, TABLE, 1).unwrap())
+            thread::spawn(move || hub.push(0, TABLE, 1, 0).unwrap())
         };
         work_for(&hub, &mut locals[1], 1);
         submitter.join().unwrap();

@@ -24,7 +24,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::sync::deque;
+use crate::sync::{PAUSES, deque};
 pub(crate) use inbox::{Discipline, Inbox, Refusal, Run};
 use sleep::{Parker, SpareGroups};
 
@@ -76,6 +76,10 @@ pub(crate) struct Local<U> {
     abroad: bool,
     /// It has stayed awake for a while since it last found something: next it sleeps.
     lingered: bool,
+    /// It has joined the sleepers and not left them itself; it may have been taken off.
+    listed: bool,
+    /// For how many rounds it stays awake next.
+    pauses: u32,
     /// Where the last look for a sibling's units began; rotates so that thieves spread.
     turn: usize,
     loads: Vec<DomainLoad>,
@@ -124,6 +128,8 @@ impl<T, U> Hub<T, U> {
                     now: Instant::now(),
                     abroad: false,
                     lingered: false,
+                    listed: false,
+                    pauses: PAUSES,
                     turn: worker,
                     loads: Vec::with_capacity(specs.len()),
                 });
@@ -174,9 +180,10 @@ impl<T, U> Hub<T, U> {
         self.seats[worker].group
     }
 
-    /// Workers of `group` that are asleep now.
-    pub(crate) fn sleeping(&self, group: usize) -> usize {
-        self.groups[group].inbox.lock().sleepers.len()
+    /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken.
+    pub(crate) fn idle(&self, group: usize) -> usize {
+        let inbox = self.groups[group].inbox.lock();
+        (inbox.sleepers.len() + inbox.lingering + inbox.woken).saturating_sub(inbox.queued())
     }
 
     /// The queue of `group`, for counters and for taking dead tasks out.
@@ -223,7 +230,7 @@ impl<T, U> Hub<T, U> {
             let sleepers = {
                 let mut inbox = group.inbox.lock();
                 inbox.close();
-                std::mem::take(&mut inbox.sleepers)
+                inbox.wake(usize::MAX)
             };
             for worker in sleepers {
                 self.seats[worker].parker.unpark();

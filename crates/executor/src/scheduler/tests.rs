@@ -181,6 +181,10 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
     Hub::new(rules, specs)
 }
 
+fn asleep(hub: &Hub<u32, u32>, group: usize) -> usize {
+    hub.inbox(group).lock().sleepers.len()
+}
+
 /// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
     assert!(matches!(hub.rest(local), Rest::Park));
@@ -193,18 +197,18 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
     to_bed(&hub, &mut locals[1]);
     hub.sleep(&mut locals[1]);
     assert_eq!(
-        hub.sleeping(1),
+        asleep(&hub, 1),
         0,
         "a push would call a worker that is awake"
     );
     to_bed(&hub, &mut locals[1]);
     assert_eq!(
-        hub.sleeping(1),
+        asleep(&hub, 1),
         1,
         "and it is listed once, so its group is spare again"
     );
-    hub.push(0, table(0), 1).unwrap();
-    assert_eq!(hub.sleeping(1), 0, "it is called to help");
+    hub.push(0, table(0), 1, 0).unwrap();
+    assert_eq!(asleep(&hub, 1), 0, "it is called to help");
 }
 
 fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
@@ -217,10 +221,10 @@ fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
 fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..4]);
     let mut thief = locals.remove(1);
-    hub.push(0, table(0), 1).unwrap();
+    hub.push(0, table(0), 1, 0).unwrap();
     // Three tasks exceed two workers times (cold factor - 1): worth crossing for.
     for task in 10..13 {
-        hub.push(1, table(1), task).unwrap();
+        hub.push(1, table(1), task, 0).unwrap();
     }
     hub.push_units(&thief, [100].into_iter());
     hub.push_units(&locals[0], [200].into_iter());
@@ -242,7 +246,7 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
 fn without_stealing_nothing_leaves_its_group() {
     let (hub, mut locals) = hub(StealRule::Never, &[0..2, 2..4]);
     for task in 0..20 {
-        hub.push(1, table(1), task).unwrap();
+        hub.push(1, table(1), task, 0).unwrap();
     }
     hub.close();
     assert!(hub.next(&mut locals[0]).is_none());
@@ -260,22 +264,22 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
     to_bed(&hub, &mut locals[2]);
     // Group 0's worker is busy. Its second waiting task is worth a crossing: worker 1 is called.
     for task in [1, 2] {
-        hub.push(0, table(0), task).unwrap();
+        hub.push(0, table(0), task, 0).unwrap();
     }
-    assert_eq!((hub.sleeping(1), hub.sleeping(2)), (0, 1));
+    assert_eq!((asleep(&hub, 1), asleep(&hub, 2)), (0, 1));
     // Before it looks there, its own group is given a task, which comes first.
-    hub.push(1, table(1), 10).unwrap();
+    hub.push(1, table(1), 10, 0).unwrap();
     let found = hub.next(&mut locals[1]);
     assert!(matches!(found, Some(Found::Task(10, Rung::Own))));
     assert_eq!(hub.inbox(0).lock().queued(), 2);
-    assert_eq!(hub.sleeping(2), 0, "worker 2 is called in its place");
+    assert_eq!(asleep(&hub, 2), 0, "worker 2 is called in its place");
 }
 
 #[test]
 fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
     for task in [1, 2] {
-        hub.push(0, table(0), task).unwrap();
+        hub.push(0, table(0), task, 0).unwrap();
     }
     let first = hub.next(&mut locals[1]);
     assert!(matches!(first, Some(Found::Task(1, Rung::Remote))));

@@ -6,29 +6,42 @@ use super::{Group, Hub, Local, Refusal};
 use crate::sync::atomic::{Ordering, fence};
 
 impl<T, U> Hub<T, U> {
-    /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back.
+    /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back. If the task will be cut,
+    /// `helpers` more are woken at once, as waking takes longer than cutting.
     pub(crate) fn push(
         &self,
         group: usize,
         table: TableId,
         task: T,
+        helpers: usize,
     ) -> Result<(), (Refusal, T)> {
         let home = &self.groups[group];
-        let (sleeper, queued) = {
+        let (sleeper, others, queued) = {
             let mut inbox = home.inbox.lock();
             inbox.push(table, task)?;
             self.publish_length(group, &inbox);
-            if inbox.queued() <= inbox.lingering {
-                return Ok(());
-            }
-            let sleeper = inbox.sleepers.pop();
+            let queued = inbox.queued();
+            // Each lingering worker will see one.
+            let sleeper = if queued > inbox.lingering {
+                inbox.wake_one()
+            } else {
+                None
+            };
+            // Helpers have nothing to share while other tasks wait for them.
+            let others = if helpers > 0 && queued == 1 {
+                inbox.wake(helpers)
+            } else {
+                Vec::new()
+            };
             self.refresh_spare(group, &mut inbox);
-            (sleeper, inbox.queued() as u32)
+            let seen_to = sleeper.is_some() || queued <= inbox.lingering;
+            (sleeper, others, (!seen_to).then_some(queued as u32))
         };
-        match sleeper {
-            Some(worker) => self.seats[worker].parker.unpark(),
-            None if queued >= home.worth_crossing => self.call_help(group, 1),
-            None => {}
+        for worker in sleeper.into_iter().chain(others) {
+            self.seats[worker].parker.unpark();
+        }
+        if queued.is_some_and(|queued| queued >= home.worth_crossing) {
+            self.call_help(group, 1);
         }
         Ok(())
     }
@@ -40,19 +53,24 @@ impl<T, U> Hub<T, U> {
         for unit in units {
             local.units.push(unit);
         }
-        let mut woken = Vec::new();
-        {
-            let mut inbox = self.groups[local.group].inbox.lock();
-            let keep = inbox.sleepers.len().saturating_sub(others);
-            woken.extend(inbox.sleepers.drain(keep..));
-            self.refresh_spare(local.group, &mut inbox);
+        let woken = self.rouse(local, others);
+        if self.rules.units_anywhere && woken < others {
+            self.call_help(local.group, others - woken);
         }
+    }
+
+    /// Wakes up to `wanted` sleeping siblings, all at once; returns how many that were.
+    fn rouse(&self, local: &Local<U>, wanted: usize) -> usize {
+        let woken = {
+            let mut inbox = self.groups[local.group].inbox.lock();
+            let woken = inbox.wake(wanted);
+            self.refresh_spare(local.group, &mut inbox);
+            woken
+        };
         for &worker in &woken {
             self.seats[worker].parker.unpark();
         }
-        if self.rules.units_anywhere && woken.len() < others {
-            self.call_help(local.group, others - woken.len());
-        }
+        woken.len()
     }
 
     /// Wakes up to `wanted` sleeping workers of other groups that have nothing of their own to do.
@@ -80,7 +98,7 @@ impl<T, U> Hub<T, U> {
         let sleeper = {
             let mut inbox = self.groups[group].inbox.lock();
             let sleeper = if inbox.offered {
-                inbox.sleepers.pop()
+                inbox.wake_one()
             } else {
                 None
             };
