@@ -57,10 +57,16 @@ fn main() {
         }
         println!("\n{}", workload.name);
         for (pool, mine) in pools.iter().zip(&times) {
-            let ratios: Vec<f64> = times[0].iter().zip(mine).map(|(chiplet, other)| chiplet / other).collect();
+            let ratios: Vec<f64> = times[0]
+                .iter()
+                .zip(mine)
+                .map(|(chiplet, other)| chiplet / other)
+                .collect();
             let (low, high) = ratios
                 .iter()
-                .fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
+                .fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| {
+                    (low.min(ratio), high.max(ratio))
+                });
             println!(
                 "  {:22} {:>8.0} ns a task   chiplet/this {:.2} ({low:.2}-{high:.2})",
                 pool.name(),
@@ -108,8 +114,13 @@ fn measure(pool: &dyn Pool, workload: &Workload) -> f64 {
             }
             tasks
         };
-        let threads: Vec<_> = (0..workload.submitters).map(|_| scope.spawn(submitter)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a submitter ends")).sum()
+        let threads: Vec<_> = (0..workload.submitters)
+            .map(|_| scope.spawn(submitter))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a submitter ends"))
+            .sum()
     });
     began.elapsed().as_nanos() as f64 / tasks as f64
 }

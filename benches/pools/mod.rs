@@ -45,7 +45,11 @@ pub struct Chiplet {
 impl Chiplet {
     pub fn new(domains: u32) -> Self {
         let executor = Executor::builder()
-            .topology(Topology::uniform(domains, WORKERS as u32 / domains, 32 << 20))
+            .topology(Topology::uniform(
+                domains,
+                WORKERS as u32 / domains,
+                32 << 20,
+            ))
             .strategy(Strategy::CCD_AWARE)
             .queue_limit(16 * BATCH)
             .build()
@@ -70,7 +74,9 @@ impl Pool for Chiplet {
             .map(|_| self.executor.spawn(self.table, move || code(argument)))
             .collect();
         let results = tickets.into_iter().map(|ticket| ticket.wait());
-        results.map(|result| result.expect("nothing here panics")).sum()
+        results
+            .map(|result| result.expect("nothing here panics"))
+            .sum()
     }
 }
 
@@ -108,7 +114,10 @@ impl ThreadPool {
 
     /// A handle of this thread's own; the pool's sender may not be shared.
     fn handle(&self) -> threadpool::ThreadPool {
-        self.0.lock().expect("nothing panics under this lock").clone()
+        self.0
+            .lock()
+            .expect("nothing panics under this lock")
+            .clone()
     }
 }
 

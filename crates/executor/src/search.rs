@@ -112,7 +112,10 @@ impl SearchTask {
         let probes = table.coarse(&self.query, work)?;
         let units = worker.cut(table, &probes);
         let units_cut = u32::try_from(units.len()).unwrap_or(u32::MAX);
-        self.header.entry.last_units.store(units_cut, Ordering::Relaxed);
+        self.header
+            .entry
+            .last_units
+            .store(units_cut, Ordering::Relaxed);
         if units.len() <= 1 {
             self.check_wanted(Instant::now())?;
             let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;

@@ -92,7 +92,9 @@ impl Shared {
         let at = task.header().accepted;
         // If the last query was worth cutting this one probably is, and its units want hands.
         let helpers = match self.strategy.splitting {
-            Splitting::Domain => entry.last_units.load(Ordering::Relaxed).saturating_sub(1) as usize,
+            Splitting::Domain => {
+                entry.last_units.load(Ordering::Relaxed).saturating_sub(1) as usize
+            }
             Splitting::Never | Splitting::AllCores => 0,
         };
         let (refusal, task) = match self.hub.push(group, entry.id, task, helpers) {

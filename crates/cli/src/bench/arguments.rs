@@ -114,7 +114,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(crate) outstanding: u32,
 
-    /// The hot set moves this many seconds into each round: the hottest tables become the coldest
+    /// The hot set moves this many seconds into each round: tables trade their popularity at random
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) flip: Option<Duration>,
 
@@ -226,7 +226,10 @@ impl FromStr for Rate {
             ensure!(value <= 200.0, "{text} of saturation: give at most 200%");
             return Ok(Self::Share(value / 100.0));
         }
-        ensure!(value <= 1e8, "{text} queries per second: give at most 100000000");
+        ensure!(
+            value <= 1e8,
+            "{text} queries per second: give at most 100000000"
+        );
         Ok(Self::Fixed(value))
     }
 }
@@ -319,6 +322,9 @@ impl Arguments {
             (None, false, Some(_)) => DEFAULT.to_vec(),
             _ => Vec::new(),
         };
-        asked.into_iter().map(|percent| f64::from(percent) / 100.0).collect()
+        asked
+            .into_iter()
+            .map(|percent| f64::from(percent) / 100.0)
+            .collect()
     }
 }

@@ -108,7 +108,9 @@ impl Round<'_> {
         *sequence += 1;
         self.contender.send(Job {
             table: arrival.table,
-            query: self.shelf.query(self.arguments, arrival.table, arrival.query),
+            query: self
+                .shelf
+                .query(self.arguments, arrival.table, arrival.query),
             done,
         });
     }
@@ -149,7 +151,10 @@ impl Round<'_> {
                 ticked = now;
                 tick(self.began.elapsed());
             }
-            for arrival in stream.by_ref().take(target.saturating_sub(recorder.outstanding())) {
+            for arrival in stream
+                .by_ref()
+                .take(target.saturating_sub(recorder.outstanding()))
+            {
                 self.send(&recorder, &mut sequence, arrival, Instant::now());
             }
             let low = target - target.div_ceil(4);
@@ -185,8 +190,11 @@ impl Round<'_> {
         let (mut records, mut sent) = (Vec::new(), 0);
         let usage = std::thread::scope(|scope| {
             let client = &client;
-            let threads: Vec<_> = (0..clients).map(|index| scope.spawn(move || client(index))).collect();
-            while left.load(Ordering::Acquire) > 0 && Instant::now() < self.end() && !self.stopped() {
+            let threads: Vec<_> = (0..clients)
+                .map(|index| scope.spawn(move || client(index)))
+                .collect();
+            while left.load(Ordering::Acquire) > 0 && Instant::now() < self.end() && !self.stopped()
+            {
                 std::thread::sleep(TICK.min(self.end().saturating_duration_since(Instant::now())));
                 meter.look(Instant::now());
                 tick(self.began.elapsed());
@@ -308,7 +316,7 @@ fn traffic(arguments: &Arguments, shelf: &Shelf, plan: &Plan) -> anyhow::Result<
         traffic = traffic.group(group(0..tables, 1.0));
     }
     if let (Some(flip), true) = (arguments.flip, plan.flip) {
-        traffic = traffic.flip(plan.warmup + flip, Change::Reverse);
+        traffic = traffic.flip(plan.warmup + flip, Change::Shuffle);
     }
     Ok(traffic)
 }

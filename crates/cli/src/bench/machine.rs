@@ -9,7 +9,8 @@ use super::report::Machine;
 pub(crate) fn describe(topology: &Topology, counters: String) -> Machine {
     let caches = || topology.domains().iter().map(|domain| domain.cache_bytes);
     Machine {
-        cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        cpu: field("/proc/cpuinfo", "model name")
+            .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         kernel: kernel(),
         cpus: topology.cpu_count(),
         cores: topology.core_count(),
@@ -52,5 +53,7 @@ fn kernel() -> String {
 
 /// UTC now, as `2026-11-21T07:30:00Z`.
 pub(crate) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }

@@ -66,7 +66,13 @@ impl Recorder {
     }
 
     /// A query is about to be sent.
-    pub(crate) fn expect(self: &Arc<Self>, sequence: u64, table: usize, query: usize, from: Instant) -> Completion {
+    pub(crate) fn expect(
+        self: &Arc<Self>,
+        sequence: u64,
+        table: usize,
+        query: usize,
+        from: Instant,
+    ) -> Completion {
         self.outstanding.fetch_add(1, Ordering::Relaxed);
         Completion {
             recorder: Some(Arc::clone(self)),

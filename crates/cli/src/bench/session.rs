@@ -1,6 +1,6 @@
 //! The whole run: tables built once, saturation measured, strategies in turn, round after round.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,10 +13,12 @@ use super::arguments::{Arguments, Kind, Rate};
 use super::contender::{Choice, Contender};
 use super::counters::{Counters, Reading};
 use super::drive::{self, Outcome, Pace, Plan};
-use super::report::{CurvePoint, Latency, PlacedTable, Placed, PlacementHistory, Report, Steals, Workload};
+use super::machine;
+use super::report::{
+    CurvePoint, Latency, Placed, PlacedTable, PlacementHistory, Report, Steals, Workload,
+};
 use super::shelf::{Graph, Shelf};
 use super::summary::{self, Summed, median};
-use super::machine;
 
 /// Rounds from which saturation is taken, after one that is not counted.
 const SATURATION_ROUNDS: u32 = 3;
@@ -86,6 +88,7 @@ pub(crate) fn run(
         workers: workers(arguments, topology),
         bar: bars.add(ProgressBar::new(0)),
         counters: RefCell::new(counters.ok()),
+        coverage: Cell::new(1.0),
     };
     session.plan_time(runners.len());
     let saturation = session.saturation(&mut runners)?;
@@ -97,7 +100,11 @@ pub(crate) fn run(
     };
     session.bar.finish_and_clear();
 
-    let names: Vec<&str> = shelf.tables.iter().map(|table| table.name.as_str()).collect();
+    let names: Vec<&str> = shelf
+        .tables
+        .iter()
+        .map(|table| table.name.as_str())
+        .collect();
     let strategies = runners
         .iter()
         .map(|runner| {
@@ -107,7 +114,7 @@ pub(crate) fn run(
                 &runners[0].rounds,
                 &names,
                 runner.counts.then_some((runner.steals, runner.remaps)),
-                true,
+                arguments.flip,
             )
         })
         .collect();
@@ -124,13 +131,15 @@ pub(crate) fn run(
         strategies,
         load_curve: curve,
         placements,
-        notes: notes(arguments, &runners, pace),
+        notes: notes(arguments, &runners, pace, session.coverage.get()),
     })
 }
 
 fn workers(arguments: &Arguments, topology: &Topology) -> usize {
     let usable = topology.worker_limit();
-    arguments.workers.map_or(usable, |asked| (asked as usize).min(usable))
+    arguments
+        .workers
+        .map_or(usable, |asked| (asked as usize).min(usable))
 }
 
 struct Session<'a> {
@@ -140,6 +149,8 @@ struct Session<'a> {
     workers: usize,
     bar: ProgressBar,
     counters: RefCell<Option<Counters>>,
+    /// Share of the time for which the least counted hardware event was counted, in the worst round.
+    coverage: Cell<f64>,
 }
 
 impl Session<'_> {
@@ -193,12 +204,17 @@ impl Session<'_> {
         )
         .with_context(|| format!("{}, {what}", runner.choice))?;
         if let (Some(after), Some(before)) = (self.counted(), counted_before) {
-            outcome.counters = Some(after.since(&before).per_query(outcome.sent));
+            let counted = after.since(&before);
+            self.coverage
+                .set(self.coverage.get().min(counted.coverage()));
+            outcome.counters = Some(counted.per_query(outcome.sent));
         }
         let length = plan.warmup + plan.length;
         self.bar.set_position(start + length.as_millis() as u64);
         let lasted = began.elapsed().as_secs_f64();
-        if let (Some((before, remaps_before)), Some((after, remaps))) = (before, runner.contender.counts()) {
+        if let (Some((before, remaps_before)), Some((after, remaps))) =
+            (before, runner.contender.counts())
+        {
             runner.steals.own += after.own - before.own;
             runner.steals.domain += after.domain - before.domain;
             runner.steals.remote += after.remote - before.remote;
@@ -300,7 +316,10 @@ impl Session<'_> {
 
     fn sweep(&self, runners: &mut [Runner], saturation: f64) -> anyhow::Result<Vec<CurvePoint>> {
         let mut points = Vec::new();
-        let kept: Vec<_> = runners.iter().map(|runner| (runner.steals, runner.remaps)).collect();
+        let kept: Vec<_> = runners
+            .iter()
+            .map(|runner| (runner.steals, runner.remaps))
+            .collect();
         for load in self.arguments.sweep() {
             let mut measured: Vec<Vec<Summed>> = runners.iter().map(|_| Vec::new()).collect();
             for round in 0..SWEEP_ROUNDS {
@@ -322,7 +341,8 @@ impl Session<'_> {
                 break;
             }
             for (runner, rounds) in runners.iter().zip(&measured) {
-                let of = |value: &dyn Fn(&Summed) -> f64| median(rounds.iter().map(value).collect());
+                let of =
+                    |value: &dyn Fn(&Summed) -> f64| median(rounds.iter().map(value).collect());
                 points.push(CurvePoint {
                     strategy: runner.choice.to_string(),
                     load,
@@ -349,7 +369,10 @@ impl Followed {
     /// Adds the moves of a round that began at `began` and took `lasted` seconds.
     fn follow(&mut self, moves: Vec<(usize, Instant, u32)>, began: Instant, lasted: f64) {
         for (table, at, domain) in moves {
-            let at = at.saturating_duration_since(began).as_secs_f64().min(lasted);
+            let at = at
+                .saturating_duration_since(began)
+                .as_secs_f64()
+                .min(lasted);
             self.homes[table].push(Placed {
                 at_s: self.active + at,
                 domain,
@@ -405,7 +428,11 @@ fn workload(
     if shelf.graphs < shelf.tables.len() {
         indexes.push("Faiss".to_owned());
     }
-    let process = if arguments.bursty { "bursty" } else { "Poisson" };
+    let process = if arguments.bursty {
+        "bursty"
+    } else {
+        "Poisson"
+    };
     Workload {
         data: shelf.source.clone(),
         kind: arguments.kind.to_string(),
@@ -439,7 +466,7 @@ fn workload(
 }
 
 /// What a reader should know before believing the figures.
-fn notes(arguments: &Arguments, runners: &[Runner], pace: Pace) -> Vec<String> {
+fn notes(arguments: &Arguments, runners: &[Runner], pace: Pace, coverage: f64) -> Vec<String> {
     let mut notes = Vec::new();
     let done = runners[0].rounds.len();
     if done < arguments.rounds as usize {
@@ -454,6 +481,12 @@ fn notes(arguments: &Arguments, runners: &[Runner], pace: Pace) -> Vec<String> {
              rate below saturation (--rate 70%)."
                 .to_owned(),
         );
+    }
+    if coverage < 0.99 {
+        notes.push(format!(
+            "Hardware counters took turns: one was counted {:.0} % of the time, and scaled.",
+            coverage * 100.0
+        ));
     }
     if arguments.kind == Kind::Mixed {
         notes.push(format!(

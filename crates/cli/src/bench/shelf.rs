@@ -91,7 +91,9 @@ impl Shelf {
             arguments.kind
         );
         let bar = bars.add(ProgressBar::new(tables as u64));
-        bar.set_style(super::style("building tables {bar:30} {pos}/{len}, {eta} left"));
+        bar.set_style(super::style(
+            "building tables {bar:30} {pos}/{len}, {eta} left",
+        ));
         let next = AtomicUsize::new(0);
         let built = Mutex::new(Vec::new());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -112,7 +114,10 @@ impl Shelf {
             }
         });
         bar.finish_and_clear();
-        ensure!(!stop.load(Ordering::Relaxed), "stopped while building tables");
+        ensure!(
+            !stop.load(Ordering::Relaxed),
+            "stopped while building tables"
+        );
         let mut built = built.into_inner();
         built.sort_by_key(|(table, _)| *table);
         let tables = built
@@ -179,13 +184,23 @@ fn source(arguments: &Arguments) -> anyhow::Result<Source> {
                     arguments.datasets.join("glove-50d").display()
                 )
             })?;
-            cut(&words, arguments, "GloVe sample".to_owned(), truth::Metric::Cosine)
+            cut(
+                &words,
+                arguments,
+                "GloVe sample".to_owned(),
+                truth::Metric::Cosine,
+            )
         }
         file => {
             let path = PathBuf::from(file);
             let extension = path.extension().and_then(|extension| extension.to_str());
             if let Some("hdf5" | "h5") = extension {
-                let AnnBenchmark { train, test, metric, .. } = AnnBenchmark::read(&path)?;
+                let AnnBenchmark {
+                    train,
+                    test,
+                    metric,
+                    ..
+                } = AnnBenchmark::read(&path)?;
                 let asked = test.len().min(arguments.queries as usize);
                 return Ok(Source {
                     vectors: first_rows(train, arguments, &named(&path))?,
@@ -201,8 +216,10 @@ fn source(arguments: &Arguments) -> anyhow::Result<Source> {
 }
 
 fn named(path: &Path) -> String {
-    path.file_name()
-        .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Queries held out of a file's vectors, and as many of the rest as were asked for.
@@ -213,7 +230,11 @@ fn cut(
     metric: truth::Metric,
 ) -> anyhow::Result<Source> {
     let queries = (arguments.queries as usize).min(all.len() / 4);
-    ensure!(queries > 0, "{name} holds {} vectors: too few to ask for", all.len());
+    ensure!(
+        queries > 0,
+        "{name} holds {} vectors: too few to ask for",
+        all.len()
+    );
     let (vectors, queries) = hold_out(all, queries);
     Ok(Source {
         vectors: first_rows(vectors, arguments, &name)?,
@@ -288,7 +309,12 @@ fn build_one(
         ivf: None,
     };
     if graph {
-        let asked = |graph| arguments.strategies.iter().any(|choice| choice.graph == graph);
+        let asked = |graph| {
+            arguments
+                .strategies
+                .iter()
+                .any(|choice| choice.graph == graph)
+        };
         if asked(Graph::HnswRs) {
             let config = HnswConfig::new(metric).ef(arguments.ef as usize);
             let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
@@ -307,9 +333,9 @@ fn build_one(
                 .factory
                 .clone()
                 .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows.len() / 39 + 1)));
-            let config =
-                chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe as usize);
-            let index = chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, &config)?;
+            let config = chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe as usize);
+            let index =
+                chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, &config)?;
             let index = Arc::new(index);
             shelved.main = Some(Arc::clone(&index) as Arc<dyn Table>);
             shelved.ivf = Some(index);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::drive::Outcome;
 use super::record::Record;
-use super::report::{Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable};
+use super::report::{
+    Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
+};
 use chiplet_workload::fairness::jain_index;
 
 /// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
@@ -24,7 +26,7 @@ pub(crate) struct Summed {
     by_table: Vec<Vec<f32>>,
     asked: Vec<u64>,
     /// Time of the answer's due instant in seconds, and latency, where a timeline is wanted.
-    pub(crate) timeline: Vec<(f32, f32)>,
+    timeline: Vec<(f32, f32)>,
 }
 
 impl Summed {
@@ -95,7 +97,7 @@ pub(crate) fn strategy(
     first: &[Summed],
     table_names: &[&str],
     counts: Option<(Steals, u64)>,
-    goodput: bool,
+    flip: Option<Duration>,
 ) -> Strategy {
     let of = |value: &dyn Fn(&Summed) -> f64| median(rounds.iter().map(value).collect());
     let ratios = |value: &dyn Fn(&Summed) -> f64| -> Vec<f64> {
@@ -122,7 +124,11 @@ pub(crate) fn strategy(
             p99: of(p99),
             p999: of(p999),
         },
-        recall_at_10: if looked > 0 { found / looked as f64 } else { 0.0 },
+        recall_at_10: if looked > 0 {
+            found / looked as f64
+        } else {
+            0.0
+        },
         steals: counts.map(|(steals, _)| steals),
         ratio_to_first: Ratios {
             throughput: median(ratios(throughput)),
@@ -137,7 +143,7 @@ pub(crate) fn strategy(
             p999: spread(&ratios(p999)),
         },
         worst_table: worst(rounds, table_names),
-        goodput_qps: goodput.then(|| of(&|round| round.goodput_qps)),
+        goodput_qps: Some(of(&|round| round.goodput_qps)),
         fairness_jain: fairness(rounds, table_names.len()),
         cpu_cores: of(&|round| round.cpu_cores),
         sender_cores: of(&|round| round.sender_cores),
@@ -145,7 +151,50 @@ pub(crate) fn strategy(
         refused: rounds.iter().map(|round| round.failed).sum(),
         remaps: counts.map(|(_, remaps)| remaps),
         counters: counters(rounds),
+        flip: flip.map(|flip| adaptation(rounds, flip.as_secs_f64())),
         rounds: rounds.iter().map(|round| round.round.clone()).collect(),
+    }
+}
+
+/// How latency went on after the hot set moved, `flip` seconds into each round.
+fn adaptation(rounds: &[Summed], flip: f64) -> Adaptation {
+    /// Quarters of a second: short against the windows that matter, long enough for a thousand answers.
+    const STEP: f64 = 0.25;
+    /// Of these, the span that a p99 is taken over: a second.
+    const SPAN: usize = 4;
+    let mut bins: Vec<Vec<f32>> = Vec::new();
+    let mut before = Vec::new();
+    for &(due, latency) in rounds.iter().flat_map(|round| &round.timeline) {
+        let due = f64::from(due);
+        if due < flip {
+            before.push(latency);
+        }
+        let bin = (due / STEP) as usize;
+        if bins.len() <= bin {
+            bins.resize_with(bin + 1, Vec::new);
+        }
+        bins[bin].push(latency);
+    }
+    let steady = latency(&mut before).p99;
+    let first = (flip / STEP).ceil() as usize;
+    let spans: Vec<(f64, f64)> = (first..(bins.len() + 1).saturating_sub(SPAN))
+        .map(|start| {
+            let mut span: Vec<f32> = bins[start..start + SPAN].concat();
+            (start as f64 * STEP - flip, latency(&mut span).p99)
+        })
+        .collect();
+    Adaptation {
+        steady_p99_us: steady,
+        recovered_after_s: spans
+            .iter()
+            .find(|(_, p99)| *p99 <= 1.1 * steady)
+            .map(|(after, _)| *after),
+        worst_p99_us: spans.iter().map(|(_, p99)| *p99).fold(0.0, f64::max),
+        p99_us: bins
+            .iter_mut()
+            .enumerate()
+            .map(|(bin, latencies)| [bin as f64 * STEP, latency(latencies).p99])
+            .collect(),
     }
 }
 
@@ -158,15 +207,18 @@ fn counters(rounds: &[Summed]) -> Option<Counters> {
             .collect();
         (!values.is_empty()).then(|| median(values))
     };
-    rounds.iter().any(|round| round.counters.is_some()).then(|| Counters {
-        cycles: of(|counted| counted.cycles),
-        instructions: of(|counted| counted.instructions),
-        llc_misses: of(|counted| counted.llc_misses),
-        stalled_share: of(|counted| counted.stalled_share),
-        fills_local: of(|counted| counted.fills_local),
-        fills_far_cache: of(|counted| counted.fills_far_cache),
-        fills_memory: of(|counted| counted.fills_memory),
-    })
+    rounds
+        .iter()
+        .any(|round| round.counters.is_some())
+        .then(|| Counters {
+            cycles: of(|counted| counted.cycles),
+            instructions: of(|counted| counted.instructions),
+            llc_misses: of(|counted| counted.llc_misses),
+            stalled_share: of(|counted| counted.stalled_share),
+            fills_local: of(|counted| counted.fills_local),
+            fills_far_cache: of(|counted| counted.fills_far_cache),
+            fills_memory: of(|counted| counted.fills_memory),
+        })
 }
 
 fn worst(rounds: &[Summed], names: &[&str]) -> WorstTable {

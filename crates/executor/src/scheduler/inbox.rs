@@ -409,15 +409,16 @@ impl<T> Inbox<T> {
 
     /// Counters of every table that ever submitted here.
     pub(crate) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.lanes
-            .iter()
-            .map(|(&table, lane)| (table, lane.intake))
+        self.lanes.iter().map(|(&table, lane)| (table, lane.intake))
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub(crate) fn retire(&mut self, table: TableId) {
         if let Some(lane) = self.lanes.remove(&table) {
-            debug_assert_eq!(lane.intake.waiting, 0, "a table retires after its last task");
+            debug_assert_eq!(
+                lane.intake.waiting, 0,
+                "a table retires after its last task"
+            );
             self.retired.absorb(lane.intake);
         }
     }

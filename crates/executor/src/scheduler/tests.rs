@@ -36,7 +36,12 @@ fn inbox(run_length: u32, tasks: &[(u32, u32)]) -> Inbox<u32> {
 
 fn drain(inbox: &mut Inbox<u32>, worker: usize) -> Vec<u32> {
     let mut run = Run::default();
-    std::iter::from_fn(|| inbox.take(worker, &mut run, Instant::now()).map(|taken| taken.task)).collect()
+    std::iter::from_fn(|| {
+        inbox
+            .take(worker, &mut run, Instant::now())
+            .map(|taken| taken.task)
+    })
+    .collect()
 }
 
 #[test]

@@ -4,9 +4,9 @@
 //! thread, calls [`Completion::finish`], which notes the time. Nobody waits on anybody's behalf.
 
 mod chiplet;
-mod pools;
 #[cfg(feature = "faiss")]
 mod openmp;
+mod pools;
 
 use std::fmt;
 use std::str::FromStr;
@@ -110,7 +110,9 @@ Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usea
                 strategy, arguments, topology, shelf, self.graph,
             )?),
             Pool::Rayon => Box::new(pools::Rayon::start(workers, shelf, self.graph)?),
-            Pool::SpawnBlocking => Box::new(pools::SpawnBlocking::start(workers, shelf, self.graph)?),
+            Pool::SpawnBlocking => {
+                Box::new(pools::SpawnBlocking::start(workers, shelf, self.graph)?)
+            }
             #[cfg(feature = "faiss")]
             Pool::OpenMp => Box::new(openmp::OpenMp::start(shelf)?),
             #[cfg(not(feature = "faiss"))]
@@ -141,7 +143,9 @@ impl FromStr for Choice {
         let (name, graph) = match text.split_once('+') {
             None => (text, Graph::HnswRs),
             Some((name, "usearch")) => (name, Graph::Usearch),
-            Some((_, other)) => bail!("unknown graph index {other:?}: only +usearch can be appended"),
+            Some((_, other)) => {
+                bail!("unknown graph index {other:?}: only +usearch can be appended")
+            }
         };
         let pool = match name {
             "rayon" => Pool::Rayon,

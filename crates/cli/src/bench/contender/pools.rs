@@ -63,7 +63,8 @@ impl Contender for SpawnBlocking {
     fn send(&self, job: Job) {
         let (shelf, graph) = (Arc::clone(&self.shelf), self.graph);
         // The handle is dropped: the answer goes to the completion.
-        self.runtime.spawn_blocking(move || answer(&shelf, graph, job));
+        self.runtime
+            .spawn_blocking(move || answer(&shelf, graph, job));
     }
 }
 

@@ -160,6 +160,7 @@ fn strategy(index: usize, name: &str, rounds: &[Round], first: &[Round]) -> Stra
         send_lag_p99_us: Some(38.5),
         refused: 0,
         remaps: (index == 1).then_some(14),
+        flip: None,
         counters: (index < 2).then_some(Counters {
             cycles: Some(121_350.0 / gain),
             instructions: Some(98_200.0),

@@ -135,7 +135,22 @@ pub struct Strategy {
     pub refused: u64,
     pub remaps: Option<u64>,
     pub counters: Option<Counters>,
+    /// What became of latency when the hot set moved; `None` if it did not.
+    pub flip: Option<Adaptation>,
     pub rounds: Vec<Round>,
+}
+
+/// Latency around a move of the hot set, over all rounds together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Adaptation {
+    /// p99 before the move.
+    pub steady_p99_us: f64,
+    /// Seconds from the move until p99 over a second is within a tenth of `steady_p99_us`; `None` if it never was.
+    pub recovered_after_s: Option<f64>,
+    /// The worst p99 over a second after the move.
+    pub worst_p99_us: f64,
+    /// p99 by quarter second of the round: when the quarter begins, and its p99.
+    pub p99_us: Vec<[f64; 2]>,
 }
 
 /// To the first strategy: the median over rounds of each round's own ratio.

@@ -79,7 +79,9 @@ pub(crate) fn render(report: &Report) -> String {
             steals(|steals| steals.own),
             steals(|steals| steals.domain),
             steals(|steals| steals.remote),
-            strategy.remaps.map_or_else(dash, |remaps| remaps.to_string()),
+            strategy
+                .remaps
+                .map_or_else(dash, |remaps| remaps.to_string()),
             strategy.refused,
             strategy
                 .goodput_qps
@@ -88,8 +90,26 @@ pub(crate) fn render(report: &Report) -> String {
             strategy.worst_table.latency_us.p99
         );
     }
+    for strategy in &report.strategies {
+        let Some(flip) = &strategy.flip else { continue };
+        let _ = writeln!(
+            out,
+            "{:width$}  hot set moved: p99 {:.0} us before, {:.0} us at worst; within a tenth again {}",
+            strategy.name,
+            flip.steady_p99_us,
+            flip.worst_p99_us,
+            match flip.recovered_after_s {
+                Some(after) => format!("after {after:.2} s"),
+                None => "not before the round's end".to_owned(),
+            }
+        );
+    }
     if let Some(first) = report.load_curve.first() {
-        let _ = writeln!(out, "\nlatency against load (of {}'s saturation)", first.strategy);
+        let _ = writeln!(
+            out,
+            "\nlatency against load (of {}'s saturation)",
+            first.strategy
+        );
         for point in &report.load_curve {
             let _ = writeln!(
                 out,
