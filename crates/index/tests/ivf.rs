@@ -456,3 +456,48 @@ fn refuses_to_adopt_indexes_that_are_not_plain_ivf() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_batch_finds_the_distances_that_single_searches_find() {
+    let rows = clustered(ROWS, DIM, 4);
+    for factory in ["IVF24,Flat", "IVF24,SQ8"] {
+        for metric in METRICS {
+            let config = IvfConfig::new(metric).nprobe(6);
+            let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
+            let queries = queries(70);
+            let batch = table.search_batch(&queries).unwrap();
+            assert_eq!(batch.len(), queries.len());
+            for (query, together) in queries.iter().zip(batch) {
+                let alone = unsplit(&table, query);
+                let distances = |hits: &[Neighbor]| -> Vec<f32> {
+                    hits.iter().map(|hit| hit.distance).collect()
+                };
+                for (a, b) in distances(&alone).into_iter().zip(distances(&together)) {
+                    // The batch's arithmetic differs in the last bits.
+                    assert!(
+                        (a - b).abs() <= 1e-4 * a.abs().max(1.0),
+                        "{factory} {metric:?}: {a} {b}"
+                    );
+                }
+                assert_eq!(alone.len(), together.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_with_a_bad_query_is_refused_and_an_empty_one_is_empty() {
+    let table = IvfTable::build(
+        &clustered(ROWS, DIM, 4),
+        DIM,
+        "IVF24,Flat",
+        &IvfConfig::new(Metric::L2),
+    )
+    .unwrap();
+    assert!(table.search_batch(&[]).unwrap().is_empty());
+    let bad = [Query::new([0.0; DIM]), Query::new([0.0; 3])];
+    assert!(matches!(
+        table.search_batch(&bad),
+        Err(SearchError::WrongDimension { .. })
+    ));
+}

@@ -328,3 +328,26 @@ impl Arguments {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_max_a_share_or_a_number() {
+        assert_eq!("max".parse::<Rate>().unwrap(), Rate::Max);
+        assert_eq!("70%".parse::<Rate>().unwrap(), Rate::Share(0.7));
+        assert_eq!("20000".parse::<Rate>().unwrap(), Rate::Fixed(20_000.0));
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused_by_name() {
+        for text in ["", "0", "-3", "nan", "inf", "0%", "300%", "fast", "1e30"] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(
+                error.contains(text) && error.contains("give"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

@@ -200,3 +200,49 @@ impl Drop for Completion {
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder() -> Arc<Recorder> {
+        Recorder::new(&Arc::new(Shelf::empty()), Instant::now())
+    }
+
+    #[test]
+    fn every_expected_query_leaves_one_record_however_it_ends() {
+        let recorder = recorder();
+        let from = Instant::now();
+        // Not looked at for recall: their sequence numbers are no multiples of eight.
+        let (answered, refused, dropped) = (
+            recorder.expect(1, 0, 0, from),
+            recorder.expect(2, 0, 0, from),
+            recorder.expect(3, 0, 0, from),
+        );
+        assert_eq!(recorder.outstanding(), 3);
+        answered.finish(Some(&[]));
+        refused.finish(None);
+        drop(dropped);
+        assert_eq!(recorder.outstanding(), 0);
+        let failed: Vec<bool> = recorder.take().iter().map(|record| record.failed).collect();
+        assert_eq!(failed, [false, true, true]);
+        assert!(recorder.take().is_empty());
+    }
+
+    #[test]
+    fn the_driver_is_called_when_there_is_room() {
+        let recorder = recorder();
+        let queries: Vec<_> = (0..9)
+            .map(|n| recorder.expect(8 * n + 1, 0, 0, Instant::now()))
+            .collect();
+        assert!(!recorder.wait_for_room(4, Instant::now()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for query in queries {
+                    query.finish(Some(&[]));
+                }
+            });
+            assert!(recorder.wait_for_room(0, Instant::now() + Duration::from_secs(60)));
+        });
+    }
+}

@@ -133,6 +133,18 @@ impl Shelf {
         })
     }
 
+    /// No tables: for tests of what only carries a shelf along.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            tables: Vec::new(),
+            queries: VectorSet::clusters(&Clusters::default()),
+            source: String::new(),
+            rows: 0,
+            graphs: 0,
+        }
+    }
+
     /// Query number `query` as table `table` is asked it.
     pub(crate) fn query(&self, arguments: &Arguments, table: usize, query: usize) -> Query {
         let asked = Query::new(self.queries.row(query)).top(arguments.k as usize);

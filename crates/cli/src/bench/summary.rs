@@ -297,3 +297,95 @@ fn spread(values: &[f64]) -> [f64; 2] {
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [low, high]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::usage::Usage;
+
+    fn record(due_ms: u64, latency_us: u64, table: u32, failed: bool) -> Record {
+        let latency = latency_us * 1_000;
+        Record {
+            ended: due_ms * 1_000_000 + latency,
+            latency,
+            table,
+            recall: (!failed).then_some(255),
+            failed,
+        }
+    }
+
+    fn summed(records: Vec<Record>, length: Duration) -> Summed {
+        let outcome = Outcome {
+            records,
+            length,
+            lag: None,
+            usage: Usage::default(),
+            sent: 0,
+            counters: None,
+        };
+        Summed::of(outcome, 2, Duration::from_millis(1), true)
+    }
+
+    #[test]
+    fn percentiles_are_values_of_their_rank() {
+        let mut values: Vec<f32> = (1..=1_000).rev().map(|value| value as f32).collect();
+        let Latency { p50, p99, p999 } = latency(&mut values);
+        assert_eq!((p50, p99, p999), (500.0, 990.0, 999.0));
+        assert_eq!(latency(&mut []), Latency::default());
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(Vec::new()), 0.0);
+    }
+
+    #[test]
+    fn an_answer_after_the_end_counts_for_latency_and_not_for_throughput() {
+        let records = vec![record(100, 500, 0, false), record(900, 200_000, 1, false)];
+        let round = summed(records, Duration::from_secs(1));
+        assert_eq!(round.round.throughput_qps, 1.0);
+        assert_eq!(round.goodput_qps, 1.0);
+        assert_eq!(round.round.latency_us.p99, 200_000.0);
+    }
+
+    #[test]
+    fn ratios_are_of_rounds_of_the_same_number() {
+        let rounds = |counts: [u64; 3]| -> Vec<Summed> {
+            let round = |count| (0..count).map(|n| record(n, 10, 0, false)).collect();
+            counts
+                .map(|count| summed(round(count), Duration::from_secs(1)))
+                .into()
+        };
+        // The machine was slow in the second round, for both.
+        let (first, mine) = (rounds([100, 10, 100]), rounds([150, 15, 120]));
+        let found = strategy("mine".into(), &mine, &first, &["a", "b"], None, None);
+        assert_eq!(found.ratio_to_first.throughput, 1.5);
+        assert_eq!(found.ratio_spread.throughput, [1.2, 1.5]);
+        assert_eq!(found.recall_at_10, 1.0);
+    }
+
+    #[test]
+    fn a_table_whose_queries_are_refused_shows_in_fairness_and_not_in_latency() {
+        let mut records: Vec<_> = (0..100).map(|n| record(n, 10, 0, false)).collect();
+        records.extend((0..100).map(|n| record(n, 10, 1, true)));
+        let rounds = [summed(records, Duration::from_secs(1))];
+        let found = strategy("mine".into(), &rounds, &rounds, &["a", "b"], None, None);
+        assert_eq!((found.fairness_jain, found.refused), (0.5, 100));
+        assert_eq!(found.worst_table.name, "a");
+    }
+
+    #[test]
+    fn recovery_is_timed_from_the_flip() {
+        // 10 ms for two seconds after the flip at 2 s, else 1 ms.
+        let slow = |ms| (2_000..4_000).contains(&ms);
+        let records = (0..8_000)
+            .map(|ms| record(ms, if slow(ms) { 10_000 } else { 1_000 }, 0, false))
+            .collect();
+        let found = adaptation(&[summed(records, Duration::from_secs(8))], 2.0);
+        assert_eq!(found.steady_p99_us, 1_000.0);
+        assert_eq!(found.worst_p99_us, 10_000.0);
+        assert_eq!(found.recovered_after_s, Some(2.0));
+    }
+}
