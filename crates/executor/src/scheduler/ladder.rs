@@ -162,7 +162,7 @@ impl<T, U> Hub<T, U> {
             pause(round);
             if group.queued.load(Ordering::Acquire) > 0
                 || self.units_within(local, group.workers.clone())
-                || (round % LOOK_ABROAD == LOOK_ABROAD - 1
+                || (round % LOOK_ABROAD == 0
                     && self.crosses()
                     && self.choose_victim(local).is_some())
             {
