@@ -9,8 +9,11 @@ export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 export OMP_WAIT_POLICY := passive
 # Documentation warnings fail `make doc`; compiler and clippy warnings fail `make lint`.
 DOC_FLAGS := -D warnings
+# Instruction counts need a runner of the very version that the benchmark is built with.
+GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' Cargo.lock)
+CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo test fmt lint unit loom doc package portable examples topologies clean
+.PHONY: help setup demo test fmt lint unit loom doc package portable bench examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -48,6 +51,36 @@ doc: setup ## The documentation, without warnings.
 
 package: setup ## Check that every crate would publish as it is.
 	cargo package --locked --workspace --allow-dirty --no-verify --quiet
+
+bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
+	@scripts/setup.sh valgrind
+	@mkdir -p target/bench
+	@echo "bench: building (the first time, Faiss too)"
+	@gungraun-runner --version 2>/dev/null | grep -qF $(GUNGRAUN) || \
+	  cargo install --quiet --locked --root target/tools gungraun-runner --version $(GUNGRAUN)
+	cargo build --release --locked -p chiplet-cli
+	cargo bench --locked --features hnsw --no-run
+	@echo "bench: instructions of a submit, from 1 to 10,000 tables and from 1 to 64 domains"
+	cargo bench --locked --features hnsw --bench growth
+	@echo "bench: memory of an idle table"
+	cargo test --locked --features hnsw --release --test memory -- --nocapture
+	@echo "bench: chiplet against other pools, empty and 1 us tasks"
+	cargo bench --locked --features hnsw --bench peers -- --json $(CURDIR)/target/bench/peers.json
+	@echo "bench: a remap of 10,000 tables over 64 domains"
+	cargo bench --locked --features hnsw --bench remap -- --noplot
+	@echo "bench: round trip and throughput by strategy"
+	cargo bench --locked --features hnsw --bench overhead -- $(CRITERION_SHORT)
+	@echo "bench: split against unsplit, and no regret where there is nothing to gain"
+	cargo bench --locked --features hnsw --bench split -- $(CRITERION_SHORT)
+	@echo "bench: 16 concurrent clients on one IVF table"
+	cargo run --release --locked --quiet -p chiplet-cli -- bench --kind ivf --level l3 --tables 1 --rows 200000 \
+	  --factory IVF512,Flat --nprobe 32 --clients 16 --strategy round-robin,openmp,ccd-aware \
+	  --json target/bench/ivf.json
+	@echo "bench: 32 graphs, saturated, and latency against load"
+	cargo run --release --locked --quiet -p chiplet-cli -- bench --tables 32 --duration 1 --warmup 0.3 \
+	  --strategy global-steal,ccd-aware,rayon,spawn-blocking \
+	  --json target/bench/saturated.json --report target/bench/report.html
+	@echo "bench: done; look at target/bench/report.html"
 
 examples: setup ## Build the examples alone.
 	cargo build --locked --workspace --all-features --examples

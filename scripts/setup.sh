@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that building chiplet needs and that this machine lacks. Says what it does.
 # Debian and Ubuntu are handled; elsewhere it checks, and names what is missing.
+# Arguments: programs that are wanted besides, where the package has the program's name (valgrind for `make bench`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,7 +51,7 @@ missing_debian() {
 }
 
 setup_debian() {
-  local wanted=(g++ make pkg-config libhwloc-dev libudev-dev libopenblas-dev) missing
+  local wanted=(g++ make pkg-config libhwloc-dev libudev-dev libopenblas-dev "$@") missing
   # A cmake that is new enough may come from anywhere; otherwise the distribution's is tried first.
   cmake_ok || wanted+=(cmake)
   mapfile -t missing < <(missing_debian "${wanted[@]}")
@@ -65,7 +66,10 @@ setup_debian() {
 }
 
 check_elsewhere() {
-  local missing=()
+  local missing=() program
+  for program in "$@"; do
+    command -v "$program" >/dev/null || missing+=("$program")
+  done
   command -v c++ >/dev/null || missing+=("a C++17 compiler")
   cmake_ok || missing+=("cmake 3.24 or newer")
   command -v pkg-config >/dev/null || missing+=("pkg-config")
@@ -76,4 +80,4 @@ check_elsewhere() {
 }
 
 check_rust
-if command -v apt-get >/dev/null; then setup_debian; else check_elsewhere; fi
+if command -v apt-get >/dev/null; then setup_debian "$@"; else check_elsewhere "$@"; fi

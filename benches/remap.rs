@@ -1,0 +1,124 @@
+//! What a remap of 10,000 tables over 64 domains takes: `cargo bench --bench remap`.
+//!
+//! It runs on the balancer's thread and never on the path of a query, about once a second when nothing changes and
+//! at most once in ten seconds when something does.
+
+use std::time::Duration;
+
+use chiplet::policy::{
+    Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, place,
+};
+use chiplet::{DomainId, TableId};
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+
+const TABLES: u32 = 10_000;
+const DOMAINS: u32 = 64;
+
+/// A 64-domain machine of 8-core CCDs, as large as two sockets get and then some.
+const CORES: u32 = 8;
+
+fn domains() -> Vec<DomainSpec> {
+    (0..DOMAINS)
+        .map(|id| DomainSpec::new(DomainId(id), CORES))
+        .collect()
+}
+
+fn table(slot: u32) -> TableId {
+    TableId {
+        slot,
+        generation: 0,
+    }
+}
+
+/// Bytes a second of each table: popularity falls with the square root of a rank that is scattered over the tables;
+/// `turn` gives the ranks to others.
+fn traffic(turn: u32) -> impl Iterator<Item = f64> {
+    (0..TABLES).map(move |slot| {
+        let rank = (slot.wrapping_mul(7_919) + turn) % TABLES;
+        1e7 / f64::from(rank + 1).sqrt()
+    })
+}
+
+fn demands(turn: u32) -> Vec<Demand> {
+    (0..)
+        .map(table)
+        .zip(traffic(turn))
+        .map(|(table, traffic)| Demand { table, traffic })
+        .collect()
+}
+
+fn placed(assignment: &Assignment) -> Placement {
+    Placement::default().next(assignment.homes.clone())
+}
+
+/// The mapper alone.
+fn mapper(criterion: &mut Criterion) {
+    let domains = domains();
+    let config = MapperConfig::default();
+    let (before, after) = (demands(0), demands(TABLES / 2));
+    let old = placed(&place(&before, &domains, None, &config));
+    let mut group = criterion.benchmark_group("mapper, 10,000 tables, 64 domains");
+    for (what, demands, current) in [
+        ("from scratch", &before, None),
+        ("unchanged traffic", &before, Some(&old)),
+        ("hot set moved", &after, Some(&old)),
+    ] {
+        group.bench_function(BenchmarkId::from_parameter(what), |bencher| {
+            bencher.iter(|| place(demands, &domains, current, &config));
+        });
+    }
+    group.finish();
+}
+
+/// What the balancer calls: windows, trigger, mapper, and the new placement.
+fn tick(criterion: &mut Criterion) {
+    let mut planner = Planner::new(PlannerConfig::default(), domains());
+    for slot in 0..TABLES {
+        planner.add_table(table(slot), 1 << 20);
+    }
+    let mut now = 0;
+    let mut seconds = |planner: &mut Planner, turn, count| {
+        for _ in 0..count {
+            now += 1;
+            for (slot, bytes) in (0..).zip(traffic(turn)) {
+                planner.record(table(slot), Duration::from_secs(now), bytes as u64);
+            }
+        }
+        Duration::from_secs(now)
+    };
+    let settled = seconds(&mut planner, 0, 70);
+    planner.tick(settled, &[]);
+    let settled = seconds(&mut planner, 0, 70);
+    let still = planner.clone();
+    let moved = seconds(&mut planner, TABLES / 2, 70);
+    assert!(still.clone().tick(settled, &[]).is_none(), "steady traffic");
+    let remap = planner.clone().tick(moved, &[]);
+    let remap = remap.expect("a moved hot set is worth a remap");
+    println!("the remap measured: {:?}", remap.reason);
+    let moves = remap.moves.len();
+
+    let mut group = criterion.benchmark_group("planner tick, 10,000 tables, 64 domains");
+    for (what, planner, at) in [
+        ("nothing changes".to_owned(), &still, settled),
+        (format!("a remap of {moves} tables"), &planner, moved),
+    ] {
+        group.bench_function(what, |bencher| {
+            bencher.iter_batched_ref(
+                || planner.clone(),
+                |planner| planner.tick(at, &[]),
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(20);
+    targets = mapper, tick
+}
+criterion_main!(benches);

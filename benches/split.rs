@@ -1,0 +1,206 @@
+//! What splitting a query gives, and what it costs where it gives nothing: `cargo bench --bench split`; with
+//! `--features hnsw` also what the executor adds to graph searches where there is nothing to gain.
+//!
+//! Absolute times depend on the machine and on what else it does; compare rows of one group of one run.
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::time::Duration;
+
+use chiplet::{
+    Executor, Neighbor, Probe, Query, SearchError, SplitTable, Strategy, Table, TableId, Topology,
+    Work,
+};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+/// Lists of `f32` in memory; a scan of a list adds them up, which is what reading them costs without any index
+/// library's own work.
+struct Sums {
+    lists: Vec<Vec<f32>>,
+}
+
+impl Sums {
+    fn new(lists: usize, list_bytes: usize) -> Self {
+        let values = list_bytes / size_of::<f32>();
+        let list = |n: usize| (0..values).map(|i| ((i * 31 + n) % 101) as f32).collect();
+        Self {
+            lists: (0..lists).map(list).collect(),
+        }
+    }
+
+    fn list_bytes(&self, list: usize) -> u64 {
+        (self.lists[list].len() * size_of::<f32>()) as u64
+    }
+}
+
+/// Eight partial sums, so that the additions do not wait for one another.
+fn sum(values: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; 8];
+    for chunk in values.chunks_exact(8) {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    lanes.iter().sum()
+}
+
+impl Table for Sums {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        self.lists.iter().map(Vec::len).sum()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        (0..self.lists.len())
+            .map(|list| self.list_bytes(list))
+            .sum()
+    }
+
+    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, work)?;
+        let part = self.scan(query, &probes, 0..probes.len(), work)?;
+        Ok(self.merge(query, vec![part]))
+    }
+
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        Some(self)
+    }
+}
+
+impl SplitTable for Sums {
+    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+        query.check(1)?;
+        let probe = |list| Probe {
+            list: list as u64,
+            distance: 0.0,
+            cost_bytes: self.list_bytes(list),
+        };
+        Ok((0..self.lists.len()).map(probe).collect())
+    }
+
+    fn scan(
+        &self,
+        _: &Query,
+        probes: &[Probe],
+        unit: Range<usize>,
+        work: &mut Work,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let found = probes[unit].iter().map(|probe| {
+            work.add_bytes(probe.cost_bytes);
+            Neighbor {
+                id: probe.list,
+                distance: sum(black_box(&self.lists[probe.list as usize])),
+            }
+        });
+        Ok(found.collect())
+    }
+}
+
+fn executor(strategy: Strategy) -> Executor {
+    Executor::builder()
+        .topology(Topology::uniform(1, 2, 32 << 20))
+        .strategy(strategy)
+        .build()
+        .expect("two workers start")
+}
+
+/// Answers `count` queries that are all outstanding at once.
+fn batch(executor: &Executor, table: TableId, query: &Query, count: usize) {
+    let tickets: Vec<_> = (0..count)
+        .map(|_| executor.search(table, query.clone()))
+        .collect();
+    for ticket in tickets {
+        ticket.wait().expect("the search succeeds");
+    }
+}
+
+/// One query at a time, then 16 at once, unsplit (`round-robin`) and split (`ccd-aware`). Two workers are idle in
+/// the first case, so the split may halve the time; none is in the second, so it should change nothing.
+fn scans(criterion: &mut Criterion) {
+    const LISTS: usize = 32;
+    for list_kib in [8, 32, 128, 512] {
+        for outstanding in [1, 16] {
+            let name = format!("{LISTS} lists of {list_kib} KiB, {outstanding} outstanding");
+            let mut group = criterion.benchmark_group(name);
+            group.throughput(Throughput::Elements(outstanding as u64));
+            for strategy in [
+                Strategy::ROUND_ROBIN,
+                Strategy::FORK_JOIN,
+                Strategy::CCD_AWARE,
+            ] {
+                let executor = executor(strategy);
+                let table = executor.add_table("lists", Sums::new(LISTS, list_kib << 10));
+                let query = Query::new([0.0]).top(LISTS);
+                group.bench_function(BenchmarkId::from_parameter(strategy), |bencher| {
+                    bencher.iter(|| batch(&executor, table, &query, outstanding));
+                });
+            }
+            group.finish();
+        }
+    }
+}
+
+/// One domain and one table: nothing to place and nothing to keep apart, so all strategies should be alike.
+#[cfg(feature = "hnsw")]
+fn no_regret(criterion: &mut Criterion) {
+    use std::sync::Arc;
+
+    use chiplet::index::{HnswConfig, HnswTable, Metric};
+    use chiplet_workload::dataset::{Clusters, VectorSet};
+
+    const ROWS: usize = 1_500;
+    const DIM: usize = 64;
+    const OUTSTANDING: usize = 64;
+
+    let rows = VectorSet::clusters(&Clusters {
+        rows: ROWS,
+        dim: DIM,
+        ..Clusters::default()
+    });
+    let graph = HnswTable::build(rows.as_slice(), DIM, &HnswConfig::new(Metric::L2));
+    let graph: Arc<dyn Table> = Arc::new(graph.expect("the rows are sound"));
+    let queries: Vec<Query> = (0..OUTSTANDING)
+        .map(|n| Query::new(rows.row(n * 23)).ef(32))
+        .collect();
+    let mut group =
+        criterion.benchmark_group("one graph of 1,500 x 64, one domain, 64 outstanding");
+    group.throughput(Throughput::Elements(OUTSTANDING as u64));
+    for strategy in [
+        Strategy::ROUND_ROBIN,
+        Strategy::GLOBAL_STEAL,
+        Strategy::CCD_AWARE,
+    ] {
+        let executor = executor(strategy);
+        let table = executor.add_shared_table("graph", Arc::clone(&graph));
+        group.bench_function(BenchmarkId::from_parameter(strategy), |bencher| {
+            bencher.iter(|| {
+                let tickets: Vec<_> = queries
+                    .iter()
+                    .map(|query| executor.search(table, query.clone()))
+                    .collect();
+                for ticket in tickets {
+                    ticket.wait().expect("the search succeeds");
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+#[cfg(not(feature = "hnsw"))]
+fn no_regret(_: &mut Criterion) {
+    eprintln!("graph searches are left out: give --features hnsw");
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
+    targets = scans, no_regret
+}
+criterion_main!(benches);

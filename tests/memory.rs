@@ -1,0 +1,75 @@
+//! What a table costs in memory, beside the index itself: little while nobody asks for it, and a few KiB of counters and
+//! queue when somebody does.
+#![allow(
+    unsafe_code,
+    reason = "a global allocator that counts is an unsafe trait"
+)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chiplet::{Executor, TableId};
+use common::executor;
+
+struct Counting;
+
+/// Bytes that are allocated now.
+static HELD: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it came; the default `realloc` and
+// `alloc_zeroed` go through `alloc` and `dealloc`, so they count too.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller keeps `dealloc`'s contract, and the block is the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const TABLES: i64 = 10_000;
+const DOMAINS: u32 = 64;
+
+/// The promise: an idle table takes less than this, its name and its place in every structure included.
+const IDLE_BYTES: i64 = 2 << 10;
+
+fn add_tables(executor: &Executor) -> Vec<TableId> {
+    (0..TABLES)
+        .map(|n| executor.add_closure_table(format!("table {n}"), 1 << 20))
+        .collect()
+}
+
+/// Bytes held now beyond `before`, per table.
+fn per_table(before: i64) -> i64 {
+    (HELD.load(Ordering::Relaxed) - before) / TABLES
+}
+
+/// The only test here: the counter is the whole process's. Prints the figures with `--nocapture`.
+#[test]
+fn a_table_takes_less_than_2_kib_idle_and_not_much_more_used() {
+    let executor = executor(DOMAINS, 1);
+    let before = HELD.load(Ordering::Relaxed);
+    let tables = add_tables(&executor);
+    let ids = (tables.capacity() * size_of::<TableId>()) as i64;
+    let idle = per_table(before + ids);
+    for &table in &tables {
+        executor.spawn(table, || ()).wait().unwrap();
+    }
+    let used = per_table(before + ids);
+    println!(
+        "{TABLES} tables, {DOMAINS} domains: {idle} bytes an idle table, {used} bytes a used one"
+    );
+    assert!(idle > 0, "nothing was counted");
+    assert!(idle < IDLE_BYTES, "{idle} bytes an idle table");
+    assert!(used < 2 * IDLE_BYTES, "{used} bytes a used table");
+}
