@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-/// Look at a machine the way chiplet does: as domains of cores that share a last-level cache.
+/// Look at a machine the way chiplet does, as domains of cores that share a last-level cache, and measure on it.
 #[derive(Parser)]
 #[command(name = "chiplet", version, about)]
 struct Arguments {
@@ -33,10 +33,21 @@ fn main() -> ExitCode {
     match result {
         Ok(text) => print(&text),
         Err(error) => {
-            eprintln!("chiplet: {error:#}");
+            eprintln!("chiplet: {}", explain(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// An error and its causes; a cause that the message tells already is not told again.
+fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints a result. A reader that has seen enough (`| head`) is no error.

@@ -279,7 +279,7 @@ pub fn homes_wanted<'a>(
 /// name, or that lie on no domain in `domains`, load none but count towards the mean.
 pub fn balance<'a>(
     demands: impl IntoIterator<Item = Demand>,
-    homes: impl Fn(TableId) -> Option<&'a Homes>,
+    mut homes: impl FnMut(TableId) -> Option<&'a Homes>,
     domains: &[DomainSpec],
 ) -> Balance {
     let machine = Machine::new(domains);

@@ -5,8 +5,9 @@
 //! [`Placement`] makes its version larger by one, so of two placements the newer is the one with the
 //! larger version, and equal versions of one planner are equal maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
+use std::iter::Peekable;
 use std::slice;
 use std::sync::Arc;
 
@@ -248,6 +249,17 @@ pub struct Placement {
     homes: BTreeMap<TableId, Homes>,
 }
 
+/// See [`Placement::in_order`].
+pub(crate) struct InOrder<'a>(Peekable<btree_map::Iter<'a, TableId, Homes>>);
+
+impl<'a> InOrder<'a> {
+    /// The homes of `table`, which must come after those that were asked for earlier.
+    pub(crate) fn find(&mut self, table: TableId) -> Option<&'a Homes> {
+        while self.0.next_if(|(other, _)| **other < table).is_some() {}
+        self.0.next_if(|(other, _)| **other == table).map(|(_, homes)| homes)
+    }
+}
+
 impl Placement {
     /// The version: 0 for an empty placement, one more after each change.
     pub fn version(&self) -> u64 {
@@ -262,6 +274,11 @@ impl Placement {
     /// All tables and their homes, in id order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TableId, &Homes)> + '_ {
         self.homes.iter().map(|(&table, homes)| (table, homes))
+    }
+
+    /// The homes of tables that are asked for in id order: one walk instead of a search for each.
+    pub(crate) fn in_order(&self) -> InOrder<'_> {
+        InOrder(self.homes.iter().peekable())
     }
 
     /// Number of tables placed.
@@ -284,17 +301,18 @@ impl Placement {
 
     /// What turns `old` into this placement: one move for every table whose homes differ, in id order.
     pub fn diff(&self, old: &Self) -> Vec<Move> {
+        let (mut now, mut before) = (self.in_order(), old.in_order());
         let removed = old
             .homes
             .iter()
-            .filter(|(table, _)| !self.homes.contains_key(table))
+            .filter(|(table, _)| now.find(**table).is_none())
             .map(|(&table, homes)| Move {
                 table,
                 from: Some(homes.clone()),
                 to: None,
             });
         let changed = self.homes.iter().filter_map(|(&table, homes)| {
-            let from = old.homes.get(&table);
+            let from = before.find(table);
             (from != Some(homes)).then(|| Move {
                 table,
                 from: from.cloned(),

@@ -281,7 +281,8 @@ impl Arguments {
         if let Some(window) = self.window {
             ensure!(
                 window >= Duration::from_millis(10),
-                "--window {window:?}: give at least 0.01 seconds"
+                "--window {}: give at least 0.01 seconds",
+                window.as_secs_f64()
             );
         }
         if let Some(flip) = self.flip {
@@ -300,15 +301,16 @@ impl Arguments {
             self.kind != Kind::Mixed || self.tables > 1,
             "--kind mixed needs --tables of at least 2"
         );
-        let mut names: Vec<String> = self.strategies.iter().map(ToString::to_string).collect();
-        names.sort();
-        names.dedup();
         ensure!(
-            names.len() == self.strategies.len(),
-            "a strategy is named twice; ratios between rounds already show the noise"
+            self.factory.is_none() || self.kind != Kind::Hnsw,
+            "--factory describes IVF tables: it needs --kind ivf or --kind mixed"
         );
-        for choice in &self.strategies {
+        for (index, choice) in self.strategies.iter().enumerate() {
             choice.check(self.kind)?;
+            ensure!(
+                !self.strategies[..index].contains(choice),
+                "{choice} is named twice; name each strategy once, the spread over rounds shows the noise"
+            );
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -298,6 +298,13 @@ impl Session<'_> {
                     Some(outcome) => outcomes.push((index, self.sum(outcome))),
                     None => break,
                 }
+            }
+            if let Some((index, _)) = outcomes.iter().find(|(_, summed)| summed.answered() == 0) {
+                bail!(
+                    "{} answered no query in round {}: give a longer --duration or a higher --rate",
+                    runners[*index].choice,
+                    round + 1
+                );
             }
             // A round that only some have run would compare different queries.
             if outcomes.len() < count {

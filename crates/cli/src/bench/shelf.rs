@@ -205,6 +205,10 @@ fn source(arguments: &Arguments) -> anyhow::Result<Source> {
         }
         file => {
             let path = PathBuf::from(file);
+            ensure!(
+                path.exists(),
+                "--data {file}: there is no such file; give synthetic, glove, or a file of vectors"
+            );
             let extension = path.extension().and_then(|extension| extension.to_str());
             if let Some("hdf5" | "h5") = extension {
                 let AnnBenchmark {

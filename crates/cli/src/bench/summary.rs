@@ -81,6 +81,13 @@ impl Summed {
     }
 }
 
+impl Summed {
+    /// Queries of the round that have an answer.
+    pub(crate) fn answered(&self) -> usize {
+        self.by_table.iter().map(Vec::len).sum()
+    }
+}
+
 /// Answers that were there when the round ended.
 fn answered_in_time(records: &[Record], length: Duration) -> usize {
     let end = length.as_nanos() as u64;

@@ -150,6 +150,10 @@ impl<T, U> Hub<T, U> {
         if std::mem::replace(&mut local.lingered, true) {
             return false;
         }
+        // Work elsewhere that is worth crossing for is not to be waited for.
+        if self.crosses() && self.choose_victim(local).is_some() {
+            return false;
+        }
         let group = &self.groups[local.group];
         {
             let mut inbox = group.inbox.lock();
@@ -162,7 +166,7 @@ impl<T, U> Hub<T, U> {
             pause(round);
             if group.queued.load(Ordering::Acquire) > 0
                 || self.units_within(local, group.workers.clone())
-                || (round % LOOK_ABROAD == 0
+                || (round % LOOK_ABROAD == LOOK_ABROAD - 1
                     && self.crosses()
                     && self.choose_victim(local).is_some())
             {

@@ -35,10 +35,10 @@ pub(super) fn total(demands: &[Demand]) -> f64 {
     demands.iter().map(|demand| demand.traffic).sum()
 }
 
-/// How the demands lie on the domains under a placement.
+/// How the demands, in order of their tables' ids, lie on the domains under a placement.
 pub(super) fn under(placement: &Placement, demands: &[Demand], domains: &[DomainSpec]) -> Balance {
-    let demands = demands.iter().copied();
-    balance(demands, |table| placement.homes(table), domains)
+    let mut homes = placement.in_order();
+    balance(demands.iter().copied(), |table| homes.find(table), domains)
 }
 
 /// The same traffic under the old and the new placement.
