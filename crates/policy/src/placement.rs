@@ -256,7 +256,9 @@ impl<'a> InOrder<'a> {
     /// The homes of `table`, which must come after those that were asked for earlier.
     pub(crate) fn find(&mut self, table: TableId) -> Option<&'a Homes> {
         while self.0.next_if(|(other, _)| **other < table).is_some() {}
-        self.0.next_if(|(other, _)| **other == table).map(|(_, homes)| homes)
+        self.0
+            .next_if(|(other, _)| **other == table)
+            .map(|(_, homes)| homes)
     }
 }
 

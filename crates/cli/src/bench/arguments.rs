@@ -119,7 +119,7 @@ pub(crate) struct Arguments {
     pub(crate) flip: Option<Duration>,
 
     /// Length of the fast traffic window in seconds (the slow one is six times that); 10 without it
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = window)]
     pub(crate) window: Option<Duration>,
 
     /// Answers later than this many milliseconds do not count as goodput
@@ -246,6 +246,16 @@ fn seconds(text: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs_f64(value))
 }
 
+/// The length of a traffic window.
+pub(crate) fn window(text: &str) -> anyhow::Result<Duration> {
+    let window = seconds(text)?;
+    ensure!(
+        window >= Duration::from_millis(10),
+        "a window of {text} seconds: give at least 0.01"
+    );
+    Ok(window)
+}
+
 fn milliseconds(text: &str) -> anyhow::Result<Duration> {
     let value: f64 = text.parse()?;
     ensure!(
@@ -276,13 +286,6 @@ impl Arguments {
             ensure!(
                 skew.is_finite() && (0.0..=10.0).contains(&skew),
                 "--{name}-skew {skew}: give a Zipf exponent from 0 to 10"
-            );
-        }
-        if let Some(window) = self.window {
-            ensure!(
-                window >= Duration::from_millis(10),
-                "--window {}: give at least 0.01 seconds",
-                window.as_secs_f64()
             );
         }
         if let Some(flip) = self.flip {

@@ -31,7 +31,7 @@ impl<T, U> Hub<T, U> {
         loop {
             if let Some(found) = self.next_near(local) {
                 self.pass_on(local);
-                local.lingered = false;
+                local.found();
                 return Some(found);
             }
             if self.linger(local) {
@@ -39,7 +39,7 @@ impl<T, U> Hub<T, U> {
             }
             match self.rest(local) {
                 Rest::Found(found) => {
-                    local.lingered = false;
+                    local.found();
                     return Some(found);
                 }
                 Rest::LookAgain => {}

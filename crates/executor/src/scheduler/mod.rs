@@ -86,6 +86,12 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
+    /// It has something to run, and may linger again after it.
+    fn found(&mut self) {
+        self.lingered = false;
+        self.pauses = PAUSES;
+    }
+
     /// Says that it is `now`: when a task has ended.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.now = now;

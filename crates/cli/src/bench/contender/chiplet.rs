@@ -32,6 +32,13 @@ pub(super) fn workers(arguments: &Arguments, topology: &Topology) -> anyhow::Res
     }
 }
 
+/// What a strategy's name may add to it.
+pub(super) struct Settings {
+    pub(super) graph: Graph,
+    /// Length of the fast traffic window.
+    pub(super) window: Option<Duration>,
+}
+
 pub(super) struct Executed {
     executor: Executor,
     tables: Vec<TableId>,
@@ -41,16 +48,16 @@ pub(super) struct Executed {
 impl Executed {
     pub(super) fn start(
         strategy: Strategy,
+        settings: Settings,
         arguments: &Arguments,
         topology: &Topology,
         shelf: &Shelf,
-        graph: Graph,
     ) -> anyhow::Result<Self> {
         let workers = workers(arguments, topology)?;
         let remaps = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&remaps);
         let mut planner = PlannerConfig::default();
-        if let Some(window) = arguments.window {
+        if let Some(window) = settings.window {
             planner.windows.fast = window;
             planner.windows.slow = window * 6;
         }
@@ -74,7 +81,9 @@ impl Executed {
         let tables = shelf
             .tables
             .iter()
-            .map(|table| executor.add_shared_table(table.name.as_str(), table.index(graph).clone()))
+            .map(|table| {
+                executor.add_shared_table(table.name.as_str(), table.index(settings.graph).clone())
+            })
             .collect();
         Ok(Self {
             executor,

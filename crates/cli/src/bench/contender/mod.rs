@@ -11,12 +11,12 @@ mod pools;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use chiplet_executor::{Query, Strategy};
 
-use super::arguments::{Arguments, Kind};
+use super::arguments::{self, Arguments, Kind};
 use super::record::Completion;
 use super::report::Steals;
 use super::shelf::{Graph, Shelf};
@@ -63,6 +63,8 @@ enum Pool {
 pub(crate) struct Choice {
     pool: Pool,
     pub(crate) graph: Graph,
+    /// Length of the fast traffic window, where the strategy's name gives one.
+    window: Option<Duration>,
 }
 
 impl Choice {
@@ -78,7 +80,8 @@ Other pools, on the same tables and queries:
   rayon           a rayon pool, one spawn a query
   spawn-blocking  tokio's spawn_blocking
   openmp          Faiss's own OpenMP over the queries that wait for a table (needs --kind ivf)
-Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usearch.";
+Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usearch.
+Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-aware@10.";
 
     /// Whether this can run such tables, in this build.
     pub(crate) fn check(&self, kind: Kind) -> anyhow::Result<()> {
@@ -107,7 +110,14 @@ Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usea
         let workers = chiplet::workers(arguments, topology)?;
         Ok(match self.pool {
             Pool::Chiplet(strategy) => Box::new(chiplet::Executed::start(
-                strategy, arguments, topology, shelf, self.graph,
+                strategy,
+                chiplet::Settings {
+                    graph: self.graph,
+                    window: self.window.or(arguments.window),
+                },
+                arguments,
+                topology,
+                shelf,
             )?),
             Pool::Rayon => Box::new(pools::Rayon::start(workers, shelf, self.graph)?),
             Pool::SpawnBlocking => {
@@ -129,9 +139,12 @@ impl fmt::Display for Choice {
             Pool::SpawnBlocking => "spawn-blocking",
             Pool::OpenMp => "openmp",
         })?;
-        match self.graph {
-            Graph::HnswRs => Ok(()),
-            Graph::Usearch => f.write_str("+usearch"),
+        if self.graph == Graph::Usearch {
+            f.write_str("+usearch")?;
+        }
+        match self.window {
+            Some(window) => write!(f, "@{}", window.as_secs_f64()),
+            None => Ok(()),
         }
     }
 }
@@ -140,6 +153,10 @@ impl FromStr for Choice {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (text, window) = match text.split_once('@') {
+            None => (text, None),
+            Some((text, seconds)) => (text, Some(arguments::window(seconds)?)),
+        };
         let (name, graph) = match text.split_once('+') {
             None => (text, Graph::HnswRs),
             Some((name, "usearch")) => (name, Graph::Usearch),
@@ -159,6 +176,14 @@ impl FromStr for Choice {
                 ),
             },
         };
-        Ok(Self { pool, graph })
+        ensure!(
+            window.is_none() || matches!(pool, Pool::Chiplet(_)),
+            "{name} has no traffic window: @SECONDS is for chiplet's own strategies"
+        );
+        Ok(Self {
+            pool,
+            graph,
+            window,
+        })
     }
 }
