@@ -110,8 +110,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) bursty: bool,
 
-    /// Queries outstanding per worker with --rate max
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    /// Queries outstanding per worker with --rate max; 256 is what the executor's queues hold unless told otherwise
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(crate) outstanding: u32,
 
     /// The hot set moves this many seconds into each round: tables trade their popularity at random
