@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use chiplet_executor::{
     Executor, Neighbor, PlannerConfig, QUEUE_PER_WORKER, RemapEvent, Strategy, TableId, Ticket,
 };
+use chiplet_policy::Routing;
 use chiplet_topology::Topology;
 
 use super::{Contender, Job};
@@ -40,6 +41,7 @@ pub(super) struct Settings {
 }
 
 pub(super) struct Executed {
+    strategy: Strategy,
     executor: Executor,
     tables: Vec<TableId>,
     remaps: Arc<Mutex<Vec<(Instant, RemapEvent)>>>,
@@ -86,6 +88,7 @@ impl Executed {
             })
             .collect();
         Ok(Self {
+            strategy,
             executor,
             tables,
             remaps,
@@ -112,6 +115,10 @@ impl Contender for Executed {
     }
 
     fn homes(&self) -> Option<Vec<u32>> {
+        if self.strategy.routing == Routing::Rotate {
+            // It places tables too, and then asks nobody where they are.
+            return None;
+        }
         let placement = self.executor.placement();
         self.tables
             .iter()
