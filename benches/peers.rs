@@ -17,6 +17,9 @@ const ROUNDS: usize = 11;
 /// A measurement lasts about this long; thousands of hand-overs.
 const ROUND_TIME: Duration = Duration::from_millis(60);
 
+/// Long enough for the balancer's ticks, one a second, to count.
+const IDLE_TIME: Duration = Duration::from_secs(5);
+
 struct Workload {
     name: &'static str,
     submitters: usize,
@@ -82,6 +85,13 @@ fn main() {
             }));
         }
     }
+    // The other pools' threads are idle too, and not counted.
+    let idle = idle_share();
+    println!(
+        "\nidle workers: {:.4} % of a core each (Linux only; over {IDLE_TIME:?})",
+        idle * 100.0
+    );
+    found.push(json!({ "workload": "idle", "pool": "chiplet", "cores_per_worker": idle }));
     if let Some(path) = json_path {
         let text = format!("{:#}\n", json!(found));
         if let Err(error) = std::fs::write(&path, text) {
@@ -89,6 +99,31 @@ fn main() {
             std::process::exit(1);
         }
     }
+}
+
+/// Processor time that chiplet's threads use while there is nothing to do, in cores for each worker. The balancer's
+/// thread is among them.
+fn idle_share() -> f64 {
+    let before = chiplet_nanoseconds();
+    std::thread::sleep(IDLE_TIME);
+    let used = chiplet_nanoseconds().saturating_sub(before);
+    used as f64 / IDLE_TIME.as_nanos() as f64 / pools::WORKERS as f64
+}
+
+/// Time on a processor of all threads named `chiplet-..`, from `/proc/self/task/*/schedstat`.
+fn chiplet_nanoseconds() -> u64 {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return 0;
+    };
+    threads
+        .filter_map(|thread| {
+            let folder = thread.ok()?.path();
+            let name = std::fs::read_to_string(folder.join("comm")).ok()?;
+            let times = std::fs::read_to_string(folder.join("schedstat")).ok()?;
+            let nanoseconds: u64 = times.split_whitespace().next()?.parse().ok()?;
+            name.starts_with("chiplet-").then_some(nanoseconds)
+        })
+        .sum()
 }
 
 fn json_path() -> Option<String> {
