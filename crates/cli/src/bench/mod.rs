@@ -6,7 +6,7 @@
 //! | `shelf` | data, indexes, queries, truth |
 //! | `contender` | what is compared: chiplet's strategies, other pools |
 //! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
-//! | `session` | the whole run: saturation, rounds in turn, the sweep, placements |
+//! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `summary` | medians, ratios, fairness |
 //! | `counters` | what the hardware counts, where the kernel grants it |
 //! | `report` | text, JSON and the HTML page |
@@ -18,7 +18,7 @@ mod drive;
 mod machine;
 mod record;
 mod report;
-mod session;
+mod series;
 mod shelf;
 mod summary;
 mod usage;
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     })
     .context("Ctrl-C cannot be handled")?;
     let topology = topology(arguments.level)?;
-    let report = session::run(arguments, &topology, &stop)?;
+    let report = series::run(arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;
         write(path, &(text + "\n"))?;

@@ -81,7 +81,7 @@ pub(crate) fn run(
             placement,
         });
     }
-    let session = Session {
+    let series = Series {
         arguments,
         shelf: &shelf,
         stop,
@@ -90,15 +90,15 @@ pub(crate) fn run(
         counters: RefCell::new(counters.ok()),
         coverage: Cell::new(1.0),
     };
-    session.plan_time(runners.len());
-    let saturation = session.saturation(&mut runners)?;
-    let pace = session.pace(saturation);
-    session.rounds(&mut runners, pace)?;
+    series.plan_time(runners.len());
+    let saturation = series.saturation(&mut runners)?;
+    let pace = series.pace(saturation);
+    series.rounds(&mut runners, pace)?;
     let curve = match saturation {
-        Some(saturation) if session.sweeps() => session.sweep(&mut runners, saturation)?,
+        Some(saturation) if series.sweeps() => series.sweep(&mut runners, saturation)?,
         _ => Vec::new(),
     };
-    session.bar.finish_and_clear();
+    series.bar.finish_and_clear();
 
     let names: Vec<&str> = shelf
         .tables
@@ -131,7 +131,7 @@ pub(crate) fn run(
         strategies,
         load_curve: curve,
         placements,
-        notes: notes(arguments, &runners, pace, session.coverage.get()),
+        notes: notes(arguments, &runners, pace, series.coverage.get()),
     })
 }
 
@@ -142,7 +142,7 @@ fn workers(arguments: &Arguments, topology: &Topology) -> usize {
         .map_or(usable, |asked| (asked as usize).min(usable))
 }
 
-struct Session<'a> {
+struct Series<'a> {
     arguments: &'a Arguments,
     shelf: &'a Arc<Shelf>,
     stop: &'a AtomicBool,
@@ -153,7 +153,7 @@ struct Session<'a> {
     coverage: Cell<f64>,
 }
 
-impl Session<'_> {
+impl Series<'_> {
     fn sweeps(&self) -> bool {
         !self.arguments.sweep().is_empty()
     }
