@@ -10,7 +10,7 @@ use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::{Arguments, Kind, Rate};
-use super::contender::{Choice, Contender};
+use super::contender::{self, Choice, Contender};
 use super::counters::{Counters, Reading};
 use super::drive::{self, Outcome, Pace, Plan};
 use super::machine;
@@ -85,7 +85,7 @@ pub(crate) fn run(
         arguments,
         shelf: &shelf,
         stop,
-        workers: workers(arguments, topology),
+        workers: contender::workers(arguments, topology)?,
         bar: bars.add(ProgressBar::new(0)),
         counters: RefCell::new(counters.ok()),
         coverage: Cell::new(1.0),
@@ -133,13 +133,6 @@ pub(crate) fn run(
         placements,
         notes: notes(arguments, &runners, pace, series.coverage.get()),
     })
-}
-
-fn workers(arguments: &Arguments, topology: &Topology) -> usize {
-    let usable = topology.worker_limit();
-    arguments
-        .workers
-        .map_or(usable, |asked| (asked as usize).min(usable))
 }
 
 struct Series<'a> {

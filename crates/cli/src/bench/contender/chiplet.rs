@@ -18,21 +18,6 @@ use crate::bench::record::Completion;
 use crate::bench::report::Steals;
 use crate::bench::shelf::{Graph, Shelf};
 
-/// Workers that every contender gets: what the executor would start.
-pub(super) fn workers(arguments: &Arguments, topology: &Topology) -> anyhow::Result<usize> {
-    let usable = topology.worker_limit();
-    match arguments.workers {
-        Some(asked) => {
-            anyhow::ensure!(
-                asked as usize <= usable,
-                "--workers {asked}: this process may use {usable}"
-            );
-            Ok(asked as usize)
-        }
-        None => Ok(usable),
-    }
-}
-
 /// What a strategy's name may add to it.
 pub(super) struct Settings {
     pub(super) graph: Graph,
@@ -55,7 +40,7 @@ impl Executed {
         topology: &Topology,
         shelf: &Shelf,
     ) -> anyhow::Result<Self> {
-        let workers = workers(arguments, topology)?;
+        let workers = super::workers(arguments, topology)?;
         let remaps = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&remaps);
         let mut planner = PlannerConfig::default();

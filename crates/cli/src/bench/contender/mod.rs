@@ -22,6 +22,21 @@ use super::report::Steals;
 use super::shelf::{Graph, Shelf};
 use chiplet_topology::Topology;
 
+/// Workers that every contender gets: what the executor would start.
+pub(crate) fn workers(arguments: &Arguments, topology: &Topology) -> anyhow::Result<usize> {
+    let usable = topology.worker_limit();
+    match arguments.workers {
+        Some(asked) => {
+            ensure!(
+                asked as usize <= usable,
+                "--workers {asked}: this process may use {usable}"
+            );
+            Ok(asked as usize)
+        }
+        None => Ok(usable),
+    }
+}
+
 /// One query on its way.
 pub(crate) struct Job {
     pub(crate) table: usize,
@@ -107,7 +122,7 @@ Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-
         topology: &Topology,
         shelf: &Arc<Shelf>,
     ) -> anyhow::Result<Box<dyn Contender>> {
-        let workers = chiplet::workers(arguments, topology)?;
+        let workers = workers(arguments, topology)?;
         Ok(match self.pool {
             Pool::Chiplet(strategy) => Box::new(chiplet::Executed::start(
                 strategy,
