@@ -54,7 +54,7 @@ pub use chiplet_index as index;
 pub use chiplet_policy as policy;
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
-pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+pub use chiplet_topology::{DomainId, LevelChoice, Topology, TopologyError};
 
 /// The project's documents.
 pub mod docs {

@@ -1,5 +1,7 @@
 //! The thread that moves tables: feeds measured traffic to the pure planner and applies what it decides.
 //!
+//! It also looks once a second at which cpus may be used, and orders the workers anew when that has changed.
+//!
 //! Once a tick it collects each worker's traffic, asks `chiplet_policy::Planner`, and on a remap stores each
 //! moved table's new homes. Submitters read homes without a lock; tasks queued or running under the old
 //! placement finish where they are.
@@ -7,9 +9,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, Placement, Planner, Rates, RemapReason, Routing, TableId};
+use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, RemapReason, Routing, TableId};
 
 use crate::cell::contain;
+use crate::crew::{Crew, Member, WorkerInfo};
 use crate::registry::TableEntry;
 use crate::shared::Shared;
 use crate::sync::{Condvar, Mutex};
@@ -51,6 +54,9 @@ impl std::fmt::Display for RemapEvent {
     }
 }
 
+/// How often it looks at which cpus may be used. A look costs some tens of microseconds.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
 
 pub(crate) struct Balancer {
@@ -63,6 +69,10 @@ pub(crate) struct Balancer {
 
 struct Control {
     planner: Planner,
+    crew: Crew,
+    next_look: Instant,
+    /// Changes that have been made and not been reported yet.
+    events: Vec<RemapEvent>,
     stop: bool,
     remaps: u64,
     /// Removed tables whose counters are still kept apart.
@@ -100,10 +110,18 @@ pub(crate) struct View {
 }
 
 impl Balancer {
-    pub(crate) fn new(planner: Planner, tick: Duration, on_remap: Option<OnRemap>) -> Self {
+    pub(crate) fn new(
+        planner: Planner,
+        crew: Crew,
+        tick: Duration,
+        on_remap: Option<OnRemap>,
+    ) -> Self {
         Self {
             control: Mutex::new(Control {
                 planner,
+                crew,
+                next_look: Instant::now() + LOOK_INTERVAL,
+                events: Vec::new(),
                 stop: false,
                 remaps: 0,
                 removed: Vec::new(),
@@ -114,6 +132,24 @@ impl Balancer {
             began: Instant::now(),
             tick,
             on_remap,
+        }
+    }
+
+    /// Takes the workers on, once they have been started.
+    pub(crate) fn hire(&self, members: Vec<Member>) {
+        self.control.lock().crew.join(members);
+    }
+
+    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
+        self.control.lock().crew.workers()
+    }
+
+    /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
+    pub(crate) fn restrict(&self, shared: &Shared, cpus: &[u32]) {
+        let mut control = self.control.lock();
+        if control.crew.restrict(cpus) {
+            control.staff(shared, self.began.elapsed());
+            self.wake.notify_all();
         }
     }
 
@@ -150,23 +186,26 @@ impl Balancer {
         let this = &shared.balancer;
         let mut next = Instant::now() + this.tick;
         loop {
-            let (event, gone) = {
+            let (events, gone) = {
                 let mut control = this.control.lock();
-                while !control.stop && Instant::now() < next {
+                while !control.stop && control.events.is_empty() && Instant::now() < next {
                     control = this.wake.wait_until(control, next);
                 }
                 if control.stop {
                     return;
                 }
-                control.tick(shared, this.began.elapsed())
+                if Instant::now() >= next {
+                    // A tick that was missed is not made up for.
+                    next = (next + this.tick).max(Instant::now());
+                    control.tick(shared, this.began.elapsed());
+                }
+                (std::mem::take(&mut control.events), control.retire(shared))
             };
             // The tables' destructors are the caller's code: outside the lock, and contained.
             for entry in gone {
                 contain(|| drop(entry));
             }
-            // A tick that was missed is not made up for.
-            next = (next + this.tick).max(Instant::now());
-            if let Some(event) = event {
+            for event in events {
                 tracing::info!(version = event.version, "{event}");
                 if let Some(on_remap) = &this.on_remap {
                     contain(|| on_remap(&event));
@@ -177,16 +216,45 @@ impl Balancer {
 }
 
 impl Control {
-    fn tick(
-        &mut self,
-        shared: &Shared,
-        now: Duration,
-    ) -> (Option<RemapEvent>, Vec<Arc<TableEntry>>) {
-        let event = self.rebalance(shared, now);
-        (event, self.retire(shared))
+    fn tick(&mut self, shared: &Shared, now: Duration) {
+        if Instant::now() >= self.next_look {
+            self.next_look = Instant::now() + LOOK_INTERVAL;
+            if self.crew.look() {
+                self.staff(shared, now);
+            }
+        }
+        self.rebalance(shared, now);
     }
 
-    fn rebalance(&mut self, shared: &Shared, now: Duration) -> Option<RemapEvent> {
+    /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
+    /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
+    fn staff(&mut self, shared: &Shared, now: Duration) {
+        let orders = self.crew.orders();
+        let workers = self.crew.workers();
+        let with_the_old: Vec<bool> = workers
+            .iter()
+            .zip(&orders.at_work)
+            .map(|(worker, &wanted)| worker.at_work || wanted)
+            .collect();
+        if !shared.hub.staff(&with_the_old, |_| 0) {
+            return;
+        }
+        if shared.strategy.routing == Routing::Home
+            && let Some(remap) = self.planner.resize(now, &orders.strength)
+        {
+            self.carry_out(remap, shared);
+        }
+        shared
+            .hub
+            .staff(&orders.at_work, |task| shared.route(&task.header().entry));
+        self.crew.carry_out(orders);
+        tracing::info!(
+            workers = shared.hub.at_work(),
+            "workers have been ordered anew"
+        );
+    }
+
+    fn rebalance(&mut self, shared: &Shared, now: Duration) {
         let planner = &mut self.planner;
         let pages = shared
             .ledger
@@ -194,9 +262,15 @@ impl Control {
         let capacities = self.measure(shared, &pages);
         if shared.strategy.routing == Routing::Rotate {
             // Nobody follows homes, so moving them would only be reported.
-            return None;
+            return;
         }
-        let remap = self.planner.tick(now, &capacities)?;
+        if let Some(remap) = self.planner.tick(now, &capacities) {
+            self.carry_out(remap, shared);
+        }
+    }
+
+    /// Publishes new homes.
+    fn carry_out(&mut self, remap: Remap, shared: &Shared) {
         self.remaps += 1;
         let mut moves = Vec::with_capacity(remap.moves.len());
         for moved in remap.moves {
@@ -215,11 +289,11 @@ impl Control {
                 to,
             });
         }
-        Some(RemapEvent {
+        self.events.push(RemapEvent {
             version: remap.placement.version(),
             reason: remap.reason,
             moves,
-        })
+        });
     }
 
     /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
@@ -228,10 +302,12 @@ impl Control {
         self.speed.resize(domains, Speed::default());
         self.busy.resize(pages.len(), Duration::ZERO);
         let mut workers = vec![0_usize; domains];
+        for group in 0..shared.hub.groups() {
+            workers[shared.hub.domain_of(group).0 as usize] += shared.hub.at_work_in(group);
+        }
         let mut fresh = vec![(0.0, 0.0); domains];
         for (worker, &(busy, bytes)) in pages.iter().enumerate() {
             let domain = shared.hub.domain_of(shared.hub.group_of(worker)).0 as usize;
-            workers[domain] += 1;
             fresh[domain].0 += bytes as f64;
             fresh[domain].1 += busy.saturating_sub(self.busy[worker]).as_secs_f64();
             self.busy[worker] = busy;
@@ -244,9 +320,10 @@ impl Control {
             .speed
             .iter()
             .zip(workers)
-            .filter(|&(_, workers)| workers > 0);
+            .zip(&shared.group_of_domain)
+            .filter(|(_, group)| group.is_some());
         domains
-            .map(|(speed, workers)| speed.per_worker().map(|each| each * workers as f64))
+            .map(|((speed, workers), _)| speed.per_worker().map(|each| each * workers as f64))
             .collect()
     }
 

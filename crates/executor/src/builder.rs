@@ -6,13 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use chiplet_policy::{
-    DomainSpec, Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy,
+    Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy,
 };
-use chiplet_topology::pin::{self, Pin};
+use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
 
 use crate::balance::{Balancer, OnRemap, RemapEvent};
 use crate::cores::{self, DomainCores};
+use crate::crew::{self, Crew, Member, Place, Staffing};
 use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
@@ -22,22 +23,6 @@ use crate::worker::Worker;
 /// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
 /// beyond that an interactive search is better refused.
 pub const QUEUE_PER_WORKER: usize = 256;
-
-/// How a worker was tied to the machine.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WorkerInfo {
-    /// Its index in the executor.
-    pub index: usize,
-    /// Its domain.
-    pub domain: DomainId,
-    /// Logical processors that were asked for; empty under [`Pin::None`].
-    pub asked: Vec<u32>,
-    /// Logical processors the operating system lets it run on, read back after asking.
-    pub granted: Vec<u32>,
-    /// Why pinning failed, if it did. The worker serves all the same.
-    pub refused: Option<String>,
-}
 
 /// Settings of an executor; see [`Executor::builder`].
 #[must_use = "a builder does nothing until `build`"]
@@ -188,7 +173,7 @@ impl Builder {
                 return Err(BuildError::ZeroBound { what });
             }
         }
-        let plan = cores::choose(&topology, self.reserve, self.max_workers)?;
+        let plan = cores::choose(&topology, |_| true, self.reserve, self.max_workers)?;
         let largest = plan
             .iter()
             .map(|domain| domain.cores.len())
@@ -221,37 +206,37 @@ impl Builder {
         }
         let (hub, locals) = Hub::new(rules, groups);
 
-        let specs = plan
-            .iter()
-            .map(|domain| DomainSpec {
-                id: domain.id,
-                cores: domain.cores.len() as u32,
-                capacity: None,
-            })
-            .collect();
         let windows = self.planner.windows;
         let tick = (windows.fast / windows.buckets.max(1))
             .clamp(Duration::from_millis(10), Duration::from_secs(1));
-        let shared = Arc::new(Shared::new(Parts {
-            strategy: self.strategy,
-            split: self.split,
-            hub,
-            balancer: Balancer::new(Planner::new(self.planner, specs), tick, self.on_remap),
-            group_of_domain,
-            queue_limit,
-            table_limit,
-            topology: Arc::new(topology),
-        }));
-
-        let pin = if shared.topology.is_this_machine() {
+        let topology = Arc::new(topology);
+        let pin = if topology.is_this_machine() {
             self.pin
         } else {
             Pin::None
         };
-        let places: Vec<Place> = plan
-            .iter()
-            .flat_map(|domain| Place::of(domain, pin))
-            .collect();
+        let staffing = Staffing {
+            pin: self.pin,
+            reserve: self.reserve,
+            max_workers: self.max_workers,
+        };
+        let shared = Arc::new(Shared::new(Parts {
+            strategy: self.strategy,
+            split: self.split,
+            hub,
+            balancer: Balancer::new(
+                Planner::new(self.planner, crew::specs(&plan)),
+                Crew::new(Arc::clone(&topology), staffing),
+                tick,
+                self.on_remap,
+            ),
+            group_of_domain,
+            queue_limit,
+            table_limit,
+            topology,
+        }));
+
+        let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
         let mut threads = Vec::with_capacity(places.len() + 1);
         for (place, local) in places.into_iter().zip(locals) {
@@ -276,8 +261,9 @@ impl Builder {
             }
         }
         drop(report);
-        let mut workers: Vec<WorkerInfo> = reports.into_iter().collect();
-        workers.sort_by_key(|worker| worker.index);
+        let mut members: Vec<Member> = reports.into_iter().collect();
+        members.sort_by_key(|member| member.info.index);
+        shared.balancer.hire(members);
 
         let name = format!("{}-balance", self.name);
         let balancing = Arc::clone(&shared);
@@ -285,7 +271,7 @@ impl Builder {
             .name(name.clone())
             .spawn(move || Balancer::run(&balancing));
         match balancer {
-            Ok(balancer) => Ok(Executor::new(shared, workers, threads, balancer)),
+            Ok(balancer) => Ok(Executor::new(shared, threads, balancer)),
             Err(source) => {
                 shared.hub.close();
                 for thread in threads {
@@ -331,49 +317,4 @@ fn groups(topology: &Topology, plan: &[DomainCores], routing: Routing) -> Vec<Gr
         spec.nearest = others;
     }
     specs
-}
-
-/// Where one worker is to run.
-struct Place {
-    domain: DomainId,
-    cpus: Vec<u32>,
-}
-
-impl Place {
-    fn of(domain: &DomainCores, pin: Pin) -> Vec<Place> {
-        let each = domain.cores.iter().map(|core| match pin {
-            Pin::Domain => domain.cpus.clone(),
-            Pin::Core => core.cpus.clone(),
-            Pin::None => Vec::new(),
-        });
-        each.map(|cpus| Place {
-            domain: domain.id,
-            cpus,
-        })
-        .collect()
-    }
-
-    /// Ties the calling thread and says what came of it.
-    fn settle(&self, index: usize) -> WorkerInfo {
-        let mut info = WorkerInfo {
-            index,
-            domain: self.domain,
-            asked: self.cpus.clone(),
-            granted: Vec::new(),
-            refused: None,
-        };
-        if self.cpus.is_empty() {
-            info.granted = pin::current_affinity();
-            return info;
-        }
-        match pin::pin_current_thread(&self.cpus) {
-            Ok(granted) => info.granted = granted,
-            Err(error) => {
-                tracing::warn!(worker = index, %error, "the worker could not be pinned and floats");
-                info.refused = Some(error.to_string());
-                info.granted = pin::current_affinity();
-            }
-        }
-        info
-    }
 }

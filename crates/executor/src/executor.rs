@@ -5,9 +5,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Placement, TableId};
-use chiplet_topology::Topology;
+use chiplet_topology::{Topology, TopologyError};
 
-use crate::builder::{Builder, WorkerInfo};
+use crate::builder::Builder;
+use crate::crew::WorkerInfo;
 use crate::current;
 use crate::error::{Error, Refused, SubmitError};
 use crate::registry::TableEntry;
@@ -58,7 +59,6 @@ pub struct ShutdownReport {
 /// ```
 pub struct Executor {
     shared: Arc<Shared>,
-    workers: Vec<WorkerInfo>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     balancer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -71,13 +71,11 @@ impl Executor {
 
     pub(crate) fn new(
         shared: Arc<Shared>,
-        workers: Vec<WorkerInfo>,
         threads: Vec<JoinHandle<()>>,
         balancer: JoinHandle<()>,
     ) -> Self {
         Self {
             shared,
-            workers,
             threads: Mutex::new(threads),
             balancer: Mutex::new(Some(balancer)),
         }
@@ -248,9 +246,35 @@ impl Executor {
         &self.shared.topology
     }
 
-    /// The workers and what the operating system granted each.
-    pub fn workers(&self) -> &[WorkerInfo] {
-        &self.workers
+    /// The workers and what the operating system granted each, at this moment.
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        self.shared.balancer.workers()
+    }
+
+    /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it
+    /// runs, and take them again: a later call replaces an earlier one, and all cpus lift it.
+    ///
+    /// Workers whose cores are gone finish the task that they run, on the cpus that are left, and stand by; tables of a
+    /// domain without workers move, and what was queued for them goes along. No task is lost. The same happens by itself,
+    /// within a second, when cpus go offline or the process's cpuset changes (Linux).
+    ///
+    /// A domain never gets more workers than it was started with.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(2, 4, 32 << 20)).build()?;
+    /// executor.restrict_to(&[0, 1, 2])?;
+    /// assert_eq!(executor.workers().iter().filter(|worker| worker.at_work).count(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TopologyError::NothingLeft`] if none of them is a cpu of the topology; nothing changes then.
+    pub fn restrict_to(&self, cpus: &[u32]) -> Result<(), TopologyError> {
+        self.shared.topology.restricted_to(cpus)?;
+        self.shared.balancer.restrict(&self.shared, cpus);
+        Ok(())
     }
 
     /// Accepts nothing from now on and ends the workers, within a bound. Later calls find nothing to do.
@@ -311,7 +335,7 @@ impl Drop for Executor {
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor")
-            .field("workers", &self.workers.len())
+            .field("workers", &self.shared.hub.workers())
             .field("domains", &self.shared.topology.domains().len())
             .field("strategy", &self.shared.strategy)
             .finish_non_exhaustive()

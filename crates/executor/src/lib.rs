@@ -5,6 +5,7 @@ mod builder;
 mod cell;
 mod cores;
 mod counts;
+mod crew;
 mod current;
 mod error;
 mod executor;
@@ -24,7 +25,7 @@ mod ticket;
 mod worker;
 
 pub use balance::{RemapEvent, TableMove};
-pub use builder::{Builder, QUEUE_PER_WORKER, WorkerInfo};
+pub use builder::{Builder, QUEUE_PER_WORKER};
 pub use chiplet_policy::{
     Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy,
     TableId,
@@ -32,6 +33,7 @@ pub use chiplet_policy::{
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
 pub use counts::{Counts, Steals};
+pub use crew::WorkerInfo;
 pub use error::{BuildError, Error, Refused, SubmitError};
 pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use latencies::Latencies;

@@ -72,7 +72,8 @@ impl Shared {
         }
     }
 
-    fn route(&self, entry: &TableEntry) -> usize {
+    /// The group for the table's next task.
+    pub(crate) fn route(&self, entry: &TableEntry) -> usize {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
@@ -88,7 +89,6 @@ impl Shared {
 
     /// Accepts `task` for its table's home, or hands it back with the reason.
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
-        let group = self.route(entry);
         let at = task.header().accepted;
         // If the last query was worth cutting this one probably is, and its units want hands.
         let helpers = match self.strategy.splitting {
@@ -97,17 +97,33 @@ impl Shared {
             }
             Splitting::Never | Splitting::AllCores => 0,
         };
-        let (refusal, task) = match self.hub.push(group, entry.id, task, helpers) {
+        let mut group = self.route(entry);
+        let mut refused = match self.hub.push(group, entry.id, task, helpers) {
             Ok(()) => return Ok(()),
             Err(refused) => refused,
         };
-        let (refusal, task) = if refusal != Refusal::Closed && self.purge(group, at) {
-            match self.hub.push(group, entry.id, task, helpers) {
+        // The home had its workers taken away between the look and the push: the table has another by now. Where
+        // queries know no home the next group will do; so it will if homes change faster than this can follow.
+        for step in 0..=self.hub.groups() {
+            if refused.0 != Refusal::Vacant {
+                break;
+            }
+            group = match step {
+                0 => self.route(entry),
+                _ => (group + 1) % self.hub.groups(),
+            };
+            refused = match self.hub.push(group, entry.id, refused.1, helpers) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            };
+        }
+        let (refusal, task) = if refused.0 != Refusal::Closed && self.purge(group, at) {
+            match self.hub.push(group, entry.id, refused.1, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             }
         } else {
-            (refusal, task)
+            refused
         };
         drop(task);
         if refusal != Refusal::Closed {
@@ -115,7 +131,8 @@ impl Shared {
         }
         Err(match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
-            Refusal::GroupFull => SubmitError::Overloaded {
+            // Vacant only if workers came and went throughout; a later try finds them.
+            Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
                 domain: self.hub.domain_of(group).0,
                 limit: self.queue_limit,
             },

@@ -58,7 +58,7 @@ pub struct TableSnapshot {
 pub struct DomainSnapshot {
     /// Its id in the executor's topology.
     pub id: DomainId,
-    /// Its workers.
+    /// Its workers that are at work.
     pub workers: usize,
     /// Workers on a task or scan unit now.
     pub busy_workers: usize,
@@ -137,6 +137,7 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
                 domains.len() - 1
             });
             let domain = &mut domains[index];
+            domain.workers += shared.hub.at_work_in(group);
             domain.queued += queued as u64;
             domain.shed += gone.shed;
             retired.0.absorb(gone);
@@ -148,7 +149,6 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         for (worker, page) in pages.into_iter().enumerate() {
             let id = shared.hub.domain_of(shared.hub.group_of(worker));
             let domain = &mut domains[at[&id]];
-            domain.workers += 1;
             domain.busy_workers += usize::from(page.occupied);
             domain.steals.absorb(page.steals);
             domain.busy += page.busy;

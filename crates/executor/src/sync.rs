@@ -221,6 +221,6 @@ mod model {
 }
 
 #[cfg(chiplet_loom)]
-pub(crate) use model::{Condvar, Mutex, PAUSES, Swap, atomic, deque, pause};
+pub(crate) use model::{Condvar, Mutex, MutexGuard, PAUSES, Swap, atomic, deque, pause};
 #[cfg(not(chiplet_loom))]
-pub(crate) use real::{Condvar, Mutex, PAUSES, Swap, atomic, deque, pause};
+pub(crate) use real::{Condvar, Mutex, MutexGuard, PAUSES, Swap, atomic, deque, pause};

@@ -79,7 +79,7 @@ impl Worker {
         };
         let cut =
             self.strategy()
-                .units(&costs, idle, self.shared.hub.workers(), &self.shared.split);
+                .units(&costs, idle, self.shared.hub.at_work(), &self.shared.split);
         cut.into_iter()
             .map(|unit| unit.start * grain..(unit.end * grain).min(probes.len()))
             .collect()

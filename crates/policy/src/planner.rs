@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_topology::DomainId;
+
 use crate::{
     Balance, Demand, DomainSpec, DomainTally, Homes, MapperConfig, Move, Placement, Rates,
     RemapReason, TableId, TrafficWindows, Trigger, TriggerConfig, WindowConfig, homes_wanted,
@@ -158,6 +160,43 @@ impl Planner {
             placement: self.placement(),
             moves: chosen.moves,
             reason,
+        })
+    }
+
+    /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as they
+    /// are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement worth
+    /// its moves, as in [`Planner::tick`], it is taken at once.
+    ///
+    /// What moves here has nothing to do with traffic, so the trigger's brakes neither hold it up nor count it.
+    pub fn resize(&mut self, now: Duration, cores: &[u32]) -> Option<Remap> {
+        self.latest = self.latest.max(now);
+        let all = |domains: &[DomainSpec]| domains.iter().map(|spec| spec.cores).sum();
+        let workers_before = all(&self.domains);
+        for (spec, &cores) in self.domains.iter_mut().zip(cores) {
+            spec.cores = cores;
+        }
+        let seen = Seen::new(&self.placement, &self.windows, self.latest);
+        self.tally_all(&seen);
+        let gone: Vec<DomainId> = self
+            .domains
+            .iter()
+            .filter(|spec| spec.cores == 0)
+            .map(|spec| spec.id)
+            .collect();
+        let homeless = |homes: &Homes| gone.iter().any(|&domain| homes.contains(domain));
+        let must = self.placement.iter().any(|(_, homes)| homeless(homes));
+        let chosen = self
+            .candidate(&seen.slow, &seen)
+            .filter(|candidate| must || candidate.pays_in_time(self.config.trigger.min_gain))?;
+        self.placement = Arc::new(chosen.placement);
+        self.tally_all(&seen);
+        Some(Remap {
+            placement: self.placement(),
+            moves: chosen.moves,
+            reason: RemapReason::Resized {
+                workers_before,
+                workers_after: all(&self.domains),
+            },
         })
     }
 

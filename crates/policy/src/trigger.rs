@@ -169,6 +169,13 @@ pub enum RemapReason {
         /// And now.
         homes_after: usize,
     },
+    /// Workers came or went with the cpus that may be used ([`Planner::resize`](crate::Planner::resize)).
+    Resized {
+        /// Workers before.
+        workers_before: u32,
+        /// And now.
+        workers_after: u32,
+    },
 }
 
 impl fmt::Display for RemapReason {
@@ -202,6 +209,13 @@ impl fmt::Display for RemapReason {
             } => write!(
                 f,
                 "{table} no longer needs {homes_before} homes: now {homes_after}"
+            ),
+            Self::Resized {
+                workers_before,
+                workers_after,
+            } => write!(
+                f,
+                "the usable cpus changed: there were {workers_before} workers, now {workers_after}"
             ),
         }
     }

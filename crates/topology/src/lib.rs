@@ -48,6 +48,7 @@ mod machine;
 mod model;
 pub mod pin;
 mod sysfs;
+mod usable;
 
 pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
@@ -56,3 +57,4 @@ pub use error::{CpuSetError, TopologyError};
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};
+pub use usable::usable_now;

@@ -108,7 +108,7 @@ pub fn pin_current_thread(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
     if cpus.is_empty() {
         return Err(PinError::NoCpus);
     }
-    system::pin(cpus)
+    system::pin(None, cpus)
 }
 
 /// The cpus that the calling thread may run on, ascending; empty if the system does not tell.
@@ -118,7 +118,42 @@ pub fn current_affinity() -> Vec<u32> {
 
 /// The calling thread's mask, or `None` if the system does not tell.
 pub(crate) fn affinity_set() -> Option<CpuSet> {
-    system::affinity()
+    system::affinity(None)
+}
+
+/// A thread of this process that others can pin while it runs. It names the thread, and does not keep it: use it only
+/// while the thread is known to live, for the system gives numbers anew.
+///
+/// ```
+/// use chiplet_topology::pin::Thread;
+/// if let Some(this) = Thread::current() {
+///     println!("may run on {:?}", this.affinity());
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Thread(system::Number);
+
+impl Thread {
+    /// The calling thread; `None` where the system cannot pin one thread from another (all but Linux).
+    pub fn current() -> Option<Self> {
+        system::this_thread().map(Self)
+    }
+
+    /// Ties it to `cpus` and returns what was granted, ascending; see [`pin_current_thread`].
+    ///
+    /// # Errors
+    /// As [`pin_current_thread`], and [`PinError::Refused`] if the thread has ended.
+    pub fn pin(&self, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
+        if cpus.is_empty() {
+            return Err(PinError::NoCpus);
+        }
+        system::pin(Some(self.0), cpus)
+    }
+
+    /// The cpus it may run on, ascending; `None` if the system does not tell or the thread has ended.
+    pub fn affinity(&self) -> Option<Vec<u32>> {
+        system::affinity(Some(self.0)).map(|cpus| cpus.into_iter().collect())
+    }
 }
 
 fn refused(cpus: &[u32], reason: impl fmt::Display) -> PinError {
@@ -132,9 +167,16 @@ fn refused(cpus: &[u32], reason: impl fmt::Display) -> PinError {
 mod system {
     use super::{PinError, refused};
     use crate::cpuset::{self, CpuSet};
-    use rustix::thread::CpuSet as Mask;
+    use rustix::thread::{CpuSet as Mask, Pid};
 
-    pub(super) fn pin(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
+    pub(super) type Number = Pid;
+
+    pub(super) fn this_thread() -> Option<Number> {
+        Some(rustix::thread::gettid())
+    }
+
+    /// Of this thread, or another of this process.
+    pub(super) fn pin(thread: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
         let max = Mask::MAX_CPU as u32 - 1;
         if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu > max) {
             return Err(PinError::TooLarge { cpu, max });
@@ -143,16 +185,16 @@ mod system {
         for &cpu in cpus {
             mask.set(cpu as usize);
         }
-        rustix::thread::sched_setaffinity(None, &mask).map_err(|error| refused(cpus, error))?;
-        affinity()
+        rustix::thread::sched_setaffinity(thread, &mask).map_err(|error| refused(cpus, error))?;
+        affinity(thread)
             .map(|granted| granted.into_iter().collect())
             .ok_or_else(|| refused(cpus, "the mask cannot be read back"))
     }
 
     /// The mask by the system call, or, on a machine whose masks are longer than the call's fixed size
     /// (it then fails with EINVAL), as `/proc` tells it.
-    pub(super) fn affinity() -> Option<CpuSet> {
-        if let Ok(mask) = rustix::thread::sched_getaffinity(None) {
+    pub(super) fn affinity(thread: Option<Number>) -> Option<CpuSet> {
+        if let Ok(mask) = rustix::thread::sched_getaffinity(thread) {
             return Some(
                 (0..Mask::MAX_CPU)
                     .filter(|&cpu| mask.is_set(cpu))
@@ -160,7 +202,11 @@ mod system {
                     .collect(),
             );
         }
-        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+        let path = match thread {
+            None => "/proc/thread-self/status".to_owned(),
+            Some(thread) => format!("/proc/self/task/{}/status", thread.as_raw_nonzero()),
+        };
+        let status = std::fs::read_to_string(path).ok()?;
         let list = status
             .lines()
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -173,7 +219,13 @@ mod system {
     use super::{PinError, refused};
     use crate::cpuset::CpuSet;
 
-    pub(super) fn pin(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
+    pub(super) type Number = std::convert::Infallible;
+
+    pub(super) fn this_thread() -> Option<Number> {
+        None
+    }
+
+    pub(super) fn pin(_: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
         if core_affinity::set_for_current(core_affinity::CoreId {
             id: cpus[0] as usize,
         }) {
@@ -183,7 +235,7 @@ mod system {
         }
     }
 
-    pub(super) fn affinity() -> Option<CpuSet> {
+    pub(super) fn affinity(_: Option<Number>) -> Option<CpuSet> {
         Some(
             core_affinity::get_core_ids()?
                 .into_iter()

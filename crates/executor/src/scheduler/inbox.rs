@@ -103,6 +103,8 @@ pub(crate) enum Refusal {
     Closed,
     GroupFull,
     TableFull,
+    /// Nobody of the group is at work; its tables have other homes by now.
+    Vacant,
 }
 
 /// A task taken from the queue, and whether its table was last run by another worker of the group.
@@ -134,6 +136,11 @@ pub(crate) struct Inbox<T> {
     pub(super) abroad: usize,
     /// Whether this group stands in the set of groups that could help others. Kept by [`super::Hub`].
     pub(super) offered: bool,
+    /// Workers of this group that are not to take tasks. Kept by [`super::Hub`], as the next two.
+    pub(super) standby: Vec<usize>,
+    /// Those of them that know, and are parked or about to.
+    pub(super) standing_by: usize,
+    pub(super) vacant: bool,
 }
 
 impl<T> Inbox<T> {
@@ -153,6 +160,9 @@ impl<T> Inbox<T> {
             lingering: 0,
             abroad: 0,
             offered: false,
+            standby: Vec::new(),
+            standing_by: 0,
+            vacant: false,
         }
     }
 
@@ -205,20 +215,30 @@ impl<T> Inbox<T> {
         if self.closed {
             return Err((Refusal::Closed, task));
         }
+        if self.vacant {
+            return Err((Refusal::Vacant, task));
+        }
         if self.queued >= self.discipline.limit {
             return Err((Refusal::GroupFull, task));
         }
-        let is_fifo = self.is_fifo();
         let lane = self.lanes.entry(table).or_default();
         if lane.intake.waiting as usize >= self.discipline.table_limit {
             return Err((Refusal::TableFull, task));
         }
         lane.intake.accepted += 1;
+        self.adopt(table, task);
+        Ok(())
+    }
+
+    /// Queues a task that has been accepted, here or in another group.
+    pub(super) fn adopt(&mut self, table: TableId, task: T) {
+        let is_fifo = self.is_fifo();
+        let lane = self.lanes.entry(table).or_default();
         lane.intake.waiting += 1;
         self.queued += 1;
         if is_fifo {
             self.fifo.push_back((table, task));
-            return Ok(());
+            return;
         }
         let slots = lane.tasks.capacity();
         if lane.tasks.len() == slots
@@ -233,7 +253,6 @@ impl<T> Inbox<T> {
             lane.ready = true;
             self.ready.push_back(table);
         }
-        Ok(())
     }
 
     /// The counters of one table.

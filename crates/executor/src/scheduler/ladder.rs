@@ -16,6 +16,14 @@ const LOOK_ABROAD: u32 = 8;
 /// A worker that was woken stays awake this much longer: a coarse search takes some 10 to 50 us.
 const WOKEN_PAUSES: u32 = 4;
 
+/// What the first two rungs of the ladder hold for a worker.
+enum Near<T, U> {
+    Found(Found<T, U>),
+    /// Nothing, because it is to stand by.
+    OffDuty,
+    Nothing,
+}
+
 /// What became of a worker that found nothing near.
 pub(super) enum Rest<T, U> {
     Found(Found<T, U>),
@@ -29,10 +37,19 @@ impl<T, U> Hub<T, U> {
     /// closed and nothing is left.
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
         loop {
-            if let Some(found) = self.next_near(local) {
-                self.pass_on(local);
-                local.found();
-                return Some(found);
+            match self.next_near(local) {
+                Near::Found(found) => {
+                    self.pass_on(local);
+                    local.found();
+                    return Some(found);
+                }
+                Near::OffDuty => {
+                    if !self.stand_by(local) {
+                        return None;
+                    }
+                    continue;
+                }
+                Near::Nothing => {}
             }
             if self.linger(local) {
                 continue;
@@ -50,15 +67,18 @@ impl<T, U> Hub<T, U> {
     }
 
     /// The first two rungs: this worker's own and its siblings' work.
-    fn next_near(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+    fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
         if let Some(unit) = local.units.pop() {
-            return Some(Found::Unit(unit, Rung::Own));
+            return Near::Found(Found::Unit(unit, Rung::Own));
         }
-        if let Some(found) = self.take_own(local) {
-            return Some(found);
+        match self.take_own(local) {
+            Near::Nothing => {}
+            near => return near,
         }
-        let unit = self.steal_units(local, self.groups[local.group].workers.clone())?;
-        Some(Found::Unit(unit, Rung::Domain))
+        match self.steal_units(local, self.groups[local.group].workers.clone()) {
+            Some(unit) => Near::Found(Found::Unit(unit, Rung::Domain)),
+            None => Near::Nothing,
+        }
     }
 
     /// A scan unit from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
@@ -76,13 +96,18 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    fn take_own(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+    fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
         let mut inbox = self.groups[local.group].inbox.lock();
         if local.abroad {
             local.abroad = false;
             inbox.abroad -= 1;
         }
-        let taken = inbox.take(local.worker, &mut local.run, local.now)?;
+        if inbox.stands_by(local.worker) {
+            return Near::OffDuty;
+        }
+        let Some(taken) = inbox.take(local.worker, &mut local.run, local.now) else {
+            return Near::Nothing;
+        };
         self.publish_length(local.group, &inbox);
         self.refresh_spare(local.group, &mut inbox);
         let rung = if taken.from_sibling {
@@ -90,7 +115,7 @@ impl<T, U> Hub<T, U> {
         } else {
             Rung::Own
         };
-        Some(Found::Task(taken.task, rung))
+        Near::Found(Found::Task(taken.task, rung))
     }
 
     fn steal_units(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<U> {
@@ -183,7 +208,7 @@ impl<T, U> Hub<T, U> {
         let group = &self.groups[local.group];
         let (spare, closed) = {
             let mut inbox = group.inbox.lock();
-            if inbox.queued() > 0 {
+            if inbox.queued() > 0 || inbox.stands_by(local.worker) {
                 return Rest::LookAgain;
             }
             let closed = inbox.is_closed();
@@ -244,7 +269,7 @@ impl<T, U> Hub<T, U> {
         let task = {
             let mut inbox = self.groups[victim].inbox.lock();
             // Others may have shortened it since the look.
-            let worth = inbox.queued() as u32 >= self.groups[victim].worth_crossing;
+            let worth = inbox.queued() as u32 >= self.groups[victim].worth_crossing();
             let task = if worth { inbox.take_for_thief() } else { None };
             self.publish_length(victim, &inbox);
             task
@@ -274,7 +299,7 @@ impl<T, U> Hub<T, U> {
         local
             .loads
             .extend(self.groups.iter().map(|group| DomainLoad {
-                workers: group.workers.len() as u32,
+                workers: group.at_work.load(Ordering::Acquire),
                 queued: group.queued.load(Ordering::Acquire),
                 home_running: 0,
             }));

@@ -11,6 +11,7 @@ mod ladder;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
 mod sleep;
+mod standby;
 #[cfg(all(test, not(chiplet_loom)))]
 mod tests;
 mod wake;
@@ -50,11 +51,30 @@ struct Group<T> {
     domain: DomainId,
     workers: Range<usize>,
     nearest: Vec<usize>,
-    /// Queue length from which an idle group may help this one.
-    worth_crossing: u32,
     inbox: CachePadded<Mutex<Inbox<T>>>,
     /// The inbox's length, for looks without the lock. Written under it.
     queued: CachePadded<AtomicU32>,
+    /// Workers that are not standing by, and the queue length from which an idle group may help them. Written under the
+    /// inbox's lock, and hardly ever.
+    at_work: AtomicU32,
+    worth_crossing: AtomicU32,
+}
+
+impl<T> Group<T> {
+    fn worth_crossing(&self) -> u32 {
+        self.worth_crossing.load(Ordering::Acquire)
+    }
+}
+
+impl Rules {
+    /// Queue length from which an idle group may help one of so many workers.
+    fn worth_crossing(&self, workers: usize) -> u32 {
+        match self.stealing {
+            StealRule::Never => u32::MAX,
+            StealRule::Anywhere => 1,
+            StealRule::Ladder => chiplet_policy::crossing_backlog(workers as u32, &self.steal),
+        }
+    }
 }
 
 struct Seat<U> {
@@ -145,13 +165,8 @@ impl<T, U> Hub<T, U> {
         let groups = specs
             .into_iter()
             .map(|spec| Group {
-                worth_crossing: match rules.stealing {
-                    StealRule::Never => u32::MAX,
-                    StealRule::Anywhere => 1,
-                    StealRule::Ladder => {
-                        chiplet_policy::crossing_backlog(spec.workers.len() as u32, &rules.steal)
-                    }
-                },
+                at_work: AtomicU32::new(spec.workers.len() as u32),
+                worth_crossing: AtomicU32::new(rules.worth_crossing(spec.workers.len())),
                 domain: spec.domain,
                 workers: spec.workers,
                 nearest: spec.nearest,
@@ -204,14 +219,15 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Keeps the group's bit in `spare` true to its inbox: a sleeper to call, nothing queued, and no worker on
-    /// this group's own work (all asleep or abroad).
+    /// this group's own work (all asleep, abroad or standing by).
     fn refresh_spare(&self, group: usize, inbox: &mut Inbox<T>) {
         if !self.crosses() {
             return;
         }
         let offered = !inbox.sleepers.is_empty()
             && inbox.queued() == 0
-            && inbox.sleepers.len() + inbox.abroad == self.groups[group].workers.len();
+            && inbox.sleepers.len() + inbox.abroad + inbox.standing_by
+                == self.groups[group].workers.len();
         if offered != inbox.offered {
             inbox.offered = offered;
             if offered {
@@ -236,7 +252,9 @@ impl<T, U> Hub<T, U> {
             let sleepers = {
                 let mut inbox = group.inbox.lock();
                 inbox.close();
-                inbox.wake(usize::MAX)
+                let mut sleepers = inbox.wake(usize::MAX);
+                sleepers.extend(&inbox.standby);
+                sleepers
             };
             for worker in sleepers {
                 self.seats[worker].parker.unpark();

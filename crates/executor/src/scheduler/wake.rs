@@ -40,7 +40,7 @@ impl<T, U> Hub<T, U> {
         for worker in sleeper.into_iter().chain(others) {
             self.seats[worker].parker.unpark();
         }
-        if queued.is_some_and(|queued| queued >= home.worth_crossing) {
+        if queued.is_some_and(|queued| queued >= home.worth_crossing()) {
             self.call_help(group, 1);
         }
         Ok(())
@@ -120,7 +120,8 @@ impl<T, U> Hub<T, U> {
         if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
             return self.call_help(local.group, 1);
         }
-        let long = |group: &Group<T>| group.queued.load(Ordering::Acquire) >= group.worth_crossing;
+        let long =
+            |group: &Group<T>| group.queued.load(Ordering::Acquire) >= group.worth_crossing();
         let needy =
             (0..self.groups.len()).find(|&other| other != local.group && long(&self.groups[other]));
         if let Some(needy) = needy {

@@ -7,6 +7,7 @@ mod movement;
 mod oscillation;
 mod placement;
 mod planner;
+mod resize;
 mod several_homes;
 mod split;
 mod steal;

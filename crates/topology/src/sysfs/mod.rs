@@ -100,6 +100,16 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
     Ok((machine, limits))
 }
 
+/// The cpus that are online and in the cpuset of the running process; `None` if that leaves none or cannot be read.
+pub(crate) fn usable_by_this_process() -> Option<CpuSet> {
+    let tree = Tree::new(Path::new("/"));
+    let mut cpus = tree.list("sys/devices/system/cpu/online").ok()??;
+    if let Some(cpuset) = cgroup::cpuset(&tree).ok()? {
+        cpus.retain(|cpu| cpuset.contains(cpu));
+    }
+    Some(cpus).filter(|cpus| !cpus.is_empty())
+}
+
 fn topology(cpu: u32, file: &str) -> String {
     format!("sys/devices/system/cpu/cpu{cpu}/topology/{file}")
 }

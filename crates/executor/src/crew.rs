@@ -1,0 +1,342 @@
+//! Which workers are at work and what each is tied to, as far as the process may use the machine's cpus now.
+//!
+//! A worker is started for each core at the beginning and never ends before the executor. When cpus go offline, the
+//! cgroup's cpuset narrows, or the caller restricts the executor, the workers of cores that are gone stand by and the
+//! others are tied anew; when cpus come back, so do their workers. What the balancer does with that is in `balance.rs`.
+
+use std::sync::Arc;
+
+use chiplet_policy::DomainSpec;
+use chiplet_topology::pin::{self, Pin, Thread};
+use chiplet_topology::{Core, DomainId, Topology, cpu_ranges};
+
+use crate::cores::{self, DomainCores};
+use crate::error::BuildError;
+
+/// A worker, and how it is tied to the machine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// Its index in the executor.
+    pub index: usize,
+    /// Its domain.
+    pub domain: DomainId,
+    /// Whether it takes tasks. A worker whose core may not be used any more stands by until it may.
+    pub at_work: bool,
+    /// Logical processors that were asked for; empty if it may float.
+    pub asked: Vec<u32>,
+    /// Logical processors the operating system lets it run on, read back after asking.
+    pub granted: Vec<u32>,
+    /// Why pinning failed, if it did. The worker serves all the same.
+    pub refused: Option<String>,
+}
+
+/// How workers are to be chosen and tied.
+#[derive(Clone, Debug)]
+pub(crate) struct Staffing {
+    pub(crate) pin: Pin,
+    pub(crate) reserve: usize,
+    pub(crate) max_workers: Option<usize>,
+}
+
+/// Where one worker is to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) domain: DomainId,
+    core: Core,
+    cpus: Vec<u32>,
+}
+
+/// One worker's thread, as others see it.
+pub(crate) struct Member {
+    pub(crate) info: WorkerInfo,
+    core: Core,
+    thread: Option<Thread>,
+}
+
+/// What is to change.
+pub(crate) struct Orders {
+    /// For each worker whether it is at work.
+    pub(crate) at_work: Vec<bool>,
+    /// Workers at work in each domain that has any workers, in order.
+    pub(crate) strength: Vec<u32>,
+    /// What each worker is to be tied to; empty for nothing.
+    cpus: Vec<Vec<u32>>,
+}
+
+pub(crate) struct Crew {
+    topology: Arc<Topology>,
+    staffing: Staffing,
+    /// By index.
+    members: Vec<Member>,
+    /// Cpus that the caller lets it use, if not all.
+    allowed: Option<Vec<u32>>,
+    /// Cpus of the topology that the process may use, when last looked.
+    usable: Vec<u32>,
+}
+
+impl Place {
+    /// A place for each core of the plan, in the order of the workers.
+    pub(crate) fn all(plan: &[DomainCores], pin: Pin) -> Vec<Place> {
+        let places = |domain: &DomainCores| {
+            let each = domain.cores.iter().map(|core| Place {
+                domain: domain.id,
+                core: core.clone(),
+                cpus: cpus_for(pin, domain, core),
+            });
+            each.collect::<Vec<_>>()
+        };
+        plan.iter().flat_map(places).collect()
+    }
+
+    /// Ties the calling thread, worker `index`, and says what came of it.
+    pub(crate) fn settle(self, index: usize) -> Member {
+        let mut member = Member {
+            info: WorkerInfo {
+                index,
+                domain: self.domain,
+                at_work: true,
+                asked: Vec::new(),
+                granted: pin::current_affinity(),
+                refused: None,
+            },
+            core: self.core,
+            thread: Thread::current(),
+        };
+        member.record(self.cpus, |cpus| pin::pin_current_thread(cpus));
+        member
+    }
+}
+
+fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
+    match pin {
+        Pin::Domain => domain.cpus.clone(),
+        Pin::Core => core.cpus.clone(),
+        Pin::None => Vec::new(),
+    }
+}
+
+impl Member {
+    /// Asks for `cpus` and keeps what was granted.
+    fn record(
+        &mut self,
+        cpus: Vec<u32>,
+        ask: impl FnOnce(&[u32]) -> Result<Vec<u32>, pin::PinError>,
+    ) {
+        self.info.asked = cpus;
+        self.info.refused = None;
+        if self.info.asked.is_empty() {
+            return;
+        }
+        match ask(&self.info.asked) {
+            Ok(granted) => self.info.granted = granted,
+            Err(error) => {
+                tracing::warn!(worker = self.info.index, %error, "the worker could not be pinned and floats");
+                self.info.refused = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Ties the worker's thread, which is another than the calling one.
+    fn tie(&mut self, cpus: Vec<u32>) {
+        let Some(thread) = self.thread else { return };
+        self.record(cpus, |cpus| thread.pin(cpus));
+        if let Some(granted) = thread.affinity() {
+            self.info.granted = granted;
+        }
+    }
+
+    /// Whether somebody has widened what it was tied to: a kernel that moves threads off a cpu resets their masks.
+    fn is_loose(&self) -> bool {
+        let tied = !self.info.asked.is_empty() && self.info.refused.is_none();
+        let now = |thread: Thread| thread.affinity();
+        tied && self
+            .thread
+            .and_then(now)
+            .is_some_and(|now| now.iter().any(|cpu| !self.info.granted.contains(cpu)))
+    }
+}
+
+impl Crew {
+    pub(crate) fn new(topology: Arc<Topology>, staffing: Staffing) -> Self {
+        let usable = all_cpus(&topology);
+        Self {
+            topology,
+            staffing,
+            members: Vec::new(),
+            allowed: None,
+            usable,
+        }
+    }
+
+    /// Takes the workers on, in order of their indices.
+    pub(crate) fn join(&mut self, members: Vec<Member>) {
+        self.members = members;
+    }
+
+    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
+        self.members
+            .iter()
+            .map(|member| member.info.clone())
+            .collect()
+    }
+
+    /// Looks at what the process may use. True if workers are to be ordered anew.
+    pub(crate) fn look(&mut self) -> bool {
+        if !self.topology.is_this_machine() {
+            return false;
+        }
+        let Some(usable) = chiplet_topology::usable_now() else {
+            return false;
+        };
+        let mut ours = all_cpus(&self.topology);
+        ours.retain(|cpu| usable.contains(cpu));
+        let changed = ours != self.usable;
+        if changed {
+            tracing::warn!(
+                before = cpu_ranges(&self.usable),
+                now = cpu_ranges(&ours),
+                "the cpus that may be used have changed"
+            );
+            self.usable = ours;
+        }
+        changed || self.members.iter().any(Member::is_loose)
+    }
+
+    /// Lets the executor use no other cpus than these. True if workers are to be ordered anew.
+    pub(crate) fn restrict(&mut self, cpus: &[u32]) -> bool {
+        let allowed = Some(cpus.to_vec());
+        let changed = self.allowed != allowed;
+        self.allowed = allowed;
+        changed
+    }
+
+    /// Who works where with the cpus that are left. If no worker's core is among them, all work and float: the machine
+    /// that they were started on is gone, and the kernel says where they may run.
+    pub(crate) fn orders(&self) -> Orders {
+        let may_use = |cpu: u32| {
+            let allowed = self.allowed.as_ref();
+            self.usable.contains(&cpu) && allowed.is_none_or(|allowed| allowed.contains(&cpu))
+        };
+        let plan = self.plan(may_use);
+        let mut orders = Orders {
+            at_work: vec![false; self.members.len()],
+            strength: Vec::new(),
+            cpus: vec![Vec::new(); self.members.len()],
+        };
+        for domain in self.domains() {
+            let mut at_work = 0;
+            if let Ok(plan) = &plan
+                && let Some(planned) = plan.iter().find(|planned| planned.id == domain)
+            {
+                for (index, core) in self.assign(planned) {
+                    orders.at_work[index] = true;
+                    orders.cpus[index] = cpus_for(self.pin(), planned, core);
+                    at_work += 1;
+                }
+            }
+            orders.strength.push(at_work);
+        }
+        if !orders.at_work.contains(&true) {
+            tracing::warn!(
+                "none of the cpus that the workers were started for is left; they float"
+            );
+            orders.at_work.fill(true);
+            for (position, domain) in self.domains().enumerate() {
+                let started = self
+                    .members
+                    .iter()
+                    .filter(|member| member.info.domain == domain);
+                orders.strength[position] = started.count() as u32;
+            }
+            return orders;
+        }
+        // Whoever stands by may still be inside a task: it has to leave the cpus that are gone, too.
+        let refuge: Vec<u32> = all_cpus(&self.topology)
+            .into_iter()
+            .filter(|&cpu| may_use(cpu))
+            .collect();
+        let floats = self.pin() == Pin::None;
+        if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
+            for cpus in orders.cpus.iter_mut().filter(|cpus| cpus.is_empty()) {
+                cpus.clone_from(&refuge);
+            }
+        }
+        orders
+    }
+
+    /// Ties every worker as ordered.
+    pub(crate) fn carry_out(&mut self, orders: Orders) {
+        let cpus = orders.at_work.into_iter().zip(orders.cpus);
+        for (member, (at_work, cpus)) in self.members.iter_mut().zip(cpus) {
+            member.info.at_work = at_work;
+            member.tie(cpus);
+        }
+    }
+
+    fn pin(&self) -> Pin {
+        if self.topology.is_this_machine() {
+            self.staffing.pin
+        } else {
+            Pin::None
+        }
+    }
+
+    fn plan(&self, may_use: impl Fn(u32) -> bool) -> Result<Vec<DomainCores>, BuildError> {
+        let is_left = |core: &&Core| core.cpus.iter().any(|&cpu| may_use(cpu));
+        let cores = self
+            .topology
+            .domains()
+            .iter()
+            .flat_map(|domain| &domain.cores);
+        let left = cores.filter(is_left).count();
+        // Something has to work: the reserve shrinks with what is left.
+        let reserve = self.staffing.reserve.min(left.saturating_sub(1));
+        cores::choose(&self.topology, may_use, reserve, self.staffing.max_workers)
+    }
+
+    /// The domains that have workers, in order.
+    fn domains(&self) -> impl Iterator<Item = DomainId> + '_ {
+        let domains = self.members.chunk_by(|a, b| a.info.domain == b.info.domain);
+        domains.map(|members| members[0].info.domain)
+    }
+
+    /// Who of a domain's workers takes which of its cores: its own if it is left, else one that is free.
+    fn assign<'a>(&self, planned: &'a DomainCores) -> Vec<(usize, &'a Core)> {
+        let mut free: Vec<&Core> = planned.cores.iter().collect();
+        let mut without = Vec::new();
+        let mut assigned = Vec::new();
+        for member in self
+            .members
+            .iter()
+            .filter(|member| member.info.domain == planned.id)
+        {
+            let is_its_own =
+                |core: &&Core| core.cpus.iter().any(|cpu| member.core.cpus.contains(cpu));
+            match free.iter().position(is_its_own) {
+                Some(at) => assigned.push((member.info.index, free.remove(at))),
+                None => without.push(member.info.index),
+            }
+        }
+        assigned.extend(without.into_iter().zip(free));
+        assigned
+    }
+}
+
+/// All cpus of a machine, ascending.
+fn all_cpus(topology: &Topology) -> Vec<u32> {
+    let mut cpus: Vec<u32> = topology
+        .domains()
+        .iter()
+        .flat_map(|domain| domain.cpus())
+        .collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The planner's view of the domains that get workers.
+pub(crate) fn specs(plan: &[DomainCores]) -> Vec<DomainSpec> {
+    plan.iter()
+        .map(|domain| DomainSpec::new(domain.id, domain.cores.len() as u32))
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! Workers that are not wanted for now, because the cpus they ran on may not be used: they stand by.
+//!
+//! [`Hub::staff`] says who is at work. It holds every group's lock at once, so that whatever it changes is one step to
+//! everybody else: a group that loses its last worker refuses tasks from that moment on (`Refusal::Vacant`), and what
+//! it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it finishes
+//! what it runs and what lies on its own deque, hands on any call that it was woken for, and parks.
+
+use super::inbox::Inbox;
+use super::{Group, Hub, Local};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
+
+impl<T, U> Hub<T, U> {
+    /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
+    /// which nobody is left go to the group that `rehome` names for them, or the next with workers; they were accepted
+    /// before and stay so, over any bound. At least one worker must be at work.
+    ///
+    /// False, and nothing has changed, if the hub is closed: its workers may have gone home already, and a task that is
+    /// moved to them would wait for ever.
+    pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
+        debug_assert!(at_work.contains(&true), "somebody has to work");
+        let mut inboxes: Vec<_> = self.groups.iter().map(|group| group.inbox.lock()).collect();
+        if inboxes.iter().any(|inbox| inbox.is_closed()) {
+            return false;
+        }
+        let mut called = Vec::new();
+        for (group, inbox) in self.groups.iter().zip(&mut inboxes) {
+            for worker in group.workers.clone() {
+                let stands_by = inbox.stands_by(worker);
+                if stands_by == at_work[worker] {
+                    // A sleeper comes to learn that it is off; one that stands by comes back to work.
+                    if inbox.set_standby(worker, !stands_by) {
+                        called.push(worker);
+                    }
+                }
+            }
+            self.publish_strength(group, inbox);
+        }
+        self.clear_vacant(&mut inboxes, rehome);
+        for (group, inbox) in inboxes.iter_mut().enumerate() {
+            let idle = inbox.queued().saturating_sub(inbox.lingering);
+            called.extend(inbox.wake(idle));
+            self.publish_length(group, inbox);
+            self.refresh_spare(group, inbox);
+        }
+        drop(inboxes);
+        for worker in called {
+            self.seats[worker].parker.unpark();
+        }
+        for (index, group) in self.groups.iter().enumerate() {
+            if group.queued.load(Ordering::Acquire) >= group.worth_crossing() {
+                self.call_help(index, 1);
+            }
+        }
+        true
+    }
+
+    fn publish_strength(&self, group: &Group<T>, inbox: &mut Inbox<T>) {
+        let at_work = group.workers.len() - inbox.off_duty();
+        inbox.set_vacant(at_work == 0);
+        group.at_work.store(at_work as u32, Ordering::Release);
+        let worth_crossing = self.rules.worth_crossing(at_work);
+        group
+            .worth_crossing
+            .store(worth_crossing, Ordering::Release);
+    }
+
+    /// Moves what is queued where nobody works.
+    fn clear_vacant(&self, inboxes: &mut [MutexGuard<'_, Inbox<T>>], rehome: impl Fn(&T) -> usize) {
+        let count = inboxes.len();
+        for from in 0..count {
+            if !inboxes[from].is_vacant() || inboxes[from].queued() == 0 {
+                continue;
+            }
+            for (table, task) in inboxes[from].extract(|_| true) {
+                let wanted = rehome(&task);
+                let to = (0..count).map(|step| (wanted + step) % count);
+                let to = to.into_iter().find(|&to| !inboxes[to].is_vacant());
+                match to {
+                    Some(to) => inboxes[to].adopt(table, task),
+                    None => unreachable!("at least one worker is at work"),
+                }
+            }
+        }
+    }
+
+    /// Workers at work in all groups together.
+    pub(crate) fn at_work(&self) -> usize {
+        (0..self.groups.len())
+            .map(|group| self.at_work_in(group))
+            .sum()
+    }
+
+    /// Workers at work in `group`.
+    pub(crate) fn at_work_in(&self, group: usize) -> usize {
+        self.groups[group].at_work.load(Ordering::Acquire) as usize
+    }
+
+    /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
+    pub(super) fn stand_by(&self, local: &Local<U>) -> bool {
+        let group = &self.groups[local.group];
+        let (successor, spare) = {
+            let mut inbox = group.inbox.lock();
+            if !inbox.stands_by(local.worker) {
+                return true;
+            }
+            inbox.standing_by += 1;
+            // It may have been woken for a task, or have lingered in place of a sleeper: somebody else sees to that.
+            let wanted =
+                inbox.queued() > inbox.lingering || self.units_within(local, group.workers.clone());
+            let successor = if wanted { inbox.wake_one() } else { None };
+            self.refresh_spare(local.group, &mut inbox);
+            (successor, inbox.offered)
+        };
+        if let Some(successor) = successor {
+            self.seats[successor].parker.unpark();
+        }
+        self.pass_on(local);
+        // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
+        if spare && self.crosses() {
+            self.call_helper_if_needed(local.group);
+        }
+        loop {
+            {
+                let mut inbox = group.inbox.lock();
+                let recalled = !inbox.stands_by(local.worker);
+                if recalled || inbox.is_closed() {
+                    inbox.standing_by -= 1;
+                    self.refresh_spare(local.group, &mut inbox);
+                    return recalled;
+                }
+            }
+            self.seats[local.worker].parker.park();
+        }
+    }
+
+    /// Wakes a sleeper of `group` if another group's work is worth crossing for.
+    fn call_helper_if_needed(&self, group: usize) {
+        let needy = |other: usize| {
+            let other = &self.groups[other];
+            other.queued.load(Ordering::Acquire) >= other.worth_crossing()
+        };
+        if (0..self.groups.len()).any(|other| other != group && needy(other)) {
+            self.call_helper(group);
+        }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Whether `worker` is not to take tasks.
+    pub(super) fn stands_by(&self, worker: usize) -> bool {
+        self.standby.contains(&worker)
+    }
+
+    /// Workers that are not to take tasks, whether they know it yet or not.
+    fn off_duty(&self) -> usize {
+        self.standby.len()
+    }
+
+    /// Says whether `worker` is to stand by. True if it is to be unparked: it sleeps, or stands by already.
+    fn set_standby(&mut self, worker: usize, stands_by: bool) -> bool {
+        if !stands_by {
+            self.standby.retain(|&other| other != worker);
+            return true;
+        }
+        self.standby.push(worker);
+        let slept = self.sleepers.iter().position(|&other| other == worker);
+        if let Some(index) = slept {
+            self.sleepers.remove(index);
+            self.woken += 1;
+        }
+        slept.is_some()
+    }
+
+    /// Whether nobody of the group is at work, so that it refuses tasks.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.vacant
+    }
+
+    fn set_vacant(&mut self, vacant: bool) {
+        self.vacant = vacant;
+    }
+}
