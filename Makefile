@@ -42,6 +42,10 @@ unit: setup ## All tests and doc tests; builds the examples.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
 
+vm: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
+	@scripts/vm-kernel.sh
+	cargo test --locked -p chiplet --test vm -- $(VM)
+
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped.
 	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom

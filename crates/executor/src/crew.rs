@@ -103,7 +103,7 @@ impl Place {
             core: self.core,
             thread: Thread::current(),
         };
-        member.record(self.cpus, |cpus| pin::pin_current_thread(cpus));
+        member.record(self.cpus, pin::pin_current_thread);
         member
     }
 }

@@ -30,12 +30,15 @@ impl Topology {
     /// [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for,
     /// [`TopologyError::NothingLeft`] if no cpu may be used.
     pub fn detect(choice: LevelChoice) -> Result<Self, TopologyError> {
+        // On Linux hwloc knows no more than /sys tells; without it, it would go by the number of cpus and not say so.
         #[cfg(feature = "hwloc")]
-        match crate::hwloc::this_machine(choice) {
-            Err(error) if !is_final(&error) => {
-                tracing::warn!(%error, "hwloc failed; reading /sys instead")
+        if !cfg!(target_os = "linux") || std::path::Path::new("/sys/devices/system/cpu").exists() {
+            match crate::hwloc::this_machine(choice) {
+                Err(error) if !is_final(&error) => {
+                    tracing::warn!(%error, "hwloc failed; reading /sys instead")
+                }
+                found => return found,
             }
-            found => return found,
         }
         match Self::from_sysfs("/", choice) {
             Err(error) if !is_final(&error) => {
