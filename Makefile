@@ -11,6 +11,11 @@ export OMP_WAIT_POLICY := passive
 DOC_FLAGS := -D warnings
 # Instruction counts need a runner of the very version that the benchmark is built with.
 GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' Cargo.lock)
+# How thoroughly the model checkers look; `make verify` asks for more.
+PREEMPTIONS ?= 2
+SCHEDULES ?= 2000
+# What test programs are told besides: --nocapture shows what they print.
+SHOW ?=
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
 .PHONY: help setup demo test fmt lint unit loom doc package portable bench examples topologies clean
@@ -25,7 +30,7 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 	cargo build --release --locked -p chiplet-cli
 	cargo run --release --locked --features hnsw,faiss --example demo
 
-test: setup fmt lint portable unit loom doc package ## Everything that must pass before a change lands.
+test: setup fmt lint portable unit loom shuttle doc package ## Everything that must pass before a change lands.
 	@echo "make test: all passed"
 
 fmt: ## Check the formatting.
@@ -46,9 +51,13 @@ vm: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet --test vm -- $(VM)
 
-loom: ## Model-check the wake-up handshake, completion and cancellation as shipped.
-	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
-	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom
+loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
+	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
+	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
+
+shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
+	RUSTFLAGS="--cfg chiplet_shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
+	  cargo test --locked --release -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
 
 doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps

@@ -15,7 +15,7 @@ use crate::cell::contain;
 use crate::crew::{Crew, Member, WorkerInfo};
 use crate::registry::TableEntry;
 use crate::shared::Shared;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
 /// A placement change, as it is reported.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Balancer {
             control: Mutex::new(Control {
                 planner,
                 crew,
-                next_look: Instant::now() + LOOK_INTERVAL,
+                next_look: now() + LOOK_INTERVAL,
                 events: Vec::new(),
                 stop: false,
                 remaps: 0,
@@ -129,10 +129,14 @@ impl Balancer {
                 busy: Vec::new(),
             }),
             wake: Condvar::new(),
-            began: Instant::now(),
+            began: now(),
             tick,
             on_remap,
         }
+    }
+
+    fn elapsed(&self) -> Duration {
+        now().saturating_duration_since(self.began)
     }
 
     /// Takes the workers on, once they have been started.
@@ -148,7 +152,7 @@ impl Balancer {
     pub(crate) fn restrict(&self, shared: &Shared, cpus: &[u32]) {
         let mut control = self.control.lock();
         if control.crew.restrict(cpus) {
-            control.staff(shared, self.began.elapsed());
+            control.staff(shared, self.elapsed());
             self.wake.notify_all();
         }
     }
@@ -168,7 +172,7 @@ impl Balancer {
     /// Runs `with` on the current placement while no remap can happen.
     pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Rates) -> R) -> R {
         let control = self.control.lock();
-        let now = self.began.elapsed();
+        let now = self.elapsed();
         let view = View {
             placement: control.planner.placement(),
             remaps: control.remaps,
@@ -184,20 +188,20 @@ impl Balancer {
     /// The balancer thread.
     pub(crate) fn run(shared: &Shared) {
         let this = &shared.balancer;
-        let mut next = Instant::now() + this.tick;
+        let mut next = now() + this.tick;
         loop {
             let (events, gone) = {
                 let mut control = this.control.lock();
-                while !control.stop && control.events.is_empty() && Instant::now() < next {
+                while !control.stop && control.events.is_empty() && now() < next {
                     control = this.wake.wait_until(control, next);
                 }
                 if control.stop {
                     return;
                 }
-                if Instant::now() >= next {
+                if now() >= next {
                     // A tick that was missed is not made up for.
-                    next = (next + this.tick).max(Instant::now());
-                    control.tick(shared, this.began.elapsed());
+                    next = (next + this.tick).max(now());
+                    control.tick(shared, this.elapsed());
                 }
                 (std::mem::take(&mut control.events), control.retire(shared))
             };
@@ -216,14 +220,14 @@ impl Balancer {
 }
 
 impl Control {
-    fn tick(&mut self, shared: &Shared, now: Duration) {
-        if Instant::now() >= self.next_look {
-            self.next_look = Instant::now() + LOOK_INTERVAL;
+    fn tick(&mut self, shared: &Shared, elapsed: Duration) {
+        if now() >= self.next_look {
+            self.next_look = now() + LOOK_INTERVAL;
             if self.crew.look() {
-                self.staff(shared, now);
+                self.staff(shared, elapsed);
             }
         }
-        self.rebalance(shared, now);
+        self.rebalance(shared, elapsed);
     }
 
     /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
@@ -333,7 +337,9 @@ impl Control {
     fn retire(&mut self, shared: &Shared) -> Vec<Arc<TableEntry>> {
         let gone: Vec<_> = self
             .removed
-            .extract_if(.., |entry| Arc::strong_count(entry) == 1)
+            .extract_if(.., |entry| {
+                Arc::strong_count(entry) == 1 || left_out(Step::RetireWaits)
+            })
             .collect();
         for entry in &gone {
             for group in 0..shared.hub.groups() {

@@ -1,8 +1,6 @@
 //! Building an executor: which cores, which strategy, which bounds; then starting and pinning its workers.
 
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use chiplet_policy::{
@@ -18,6 +16,7 @@ use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
 use crate::shared::{Parts, Shared};
+use crate::sync::{mpsc, thread};
 use crate::worker::Worker;
 
 /// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
@@ -261,7 +260,7 @@ impl Builder {
             }
         }
         drop(report);
-        let mut members: Vec<Member> = reports.into_iter().collect();
+        let mut members: Vec<Member> = std::iter::from_fn(|| reports.recv().ok()).collect();
         members.sort_by_key(|member| member.info.index);
         shared.balancer.hire(members);
 

@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 
 use crate::counts::End;
 use crate::error::Error;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Step, left_out};
 
 enum State<T> {
     Queued,
@@ -60,6 +60,10 @@ impl<T> Cell<T> {
         let mut inner = self.0.lock();
         match &inner.state {
             State::Queued => {
+                inner.state = State::Running;
+                Ok(())
+            }
+            _ if left_out(Step::BeginAsks) => {
                 inner.state = State::Running;
                 Ok(())
             }
@@ -113,7 +117,9 @@ impl<T> Cell<T> {
         if let Some(result) = unwanted {
             contain(|| drop(result));
         }
-        wake(waker);
+        if !left_out(Step::AnswerWakes) {
+            wake(waker);
+        }
     }
 
     /// Whether the ticket was dropped, and not detached.

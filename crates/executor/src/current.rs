@@ -2,16 +2,18 @@
 
 use std::cell::Cell;
 
+use crate::sync::thread_local;
+
 thread_local! {
-    static EXECUTOR: Cell<Option<u64>> = const { Cell::new(None) };
+    static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
 }
 
 /// Marks this thread as a worker of executor `id`.
 pub(crate) fn enter(id: u64) {
-    EXECUTOR.set(Some(id));
+    EXECUTOR.with(|executor| executor.set(Some(id)));
 }
 
 /// The executor whose worker this thread is.
 pub(crate) fn executor() -> Option<u64> {
-    EXECUTOR.get()
+    EXECUTOR.with(Cell::get)
 }

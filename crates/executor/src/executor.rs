@@ -1,7 +1,6 @@
 //! The executor as its user sees it: add tables, submit, look, shut down.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Placement, TableId};
@@ -15,7 +14,8 @@ use crate::registry::TableEntry;
 use crate::search::SearchTask;
 use crate::shared::Shared;
 use crate::snapshot::{self, Snapshot};
-use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Mutex, now};
 use crate::table::{Neighbor, Query, Table, Work};
 use crate::task::{ClosureTask, Header};
 use crate::ticket::Ticket;
@@ -226,7 +226,7 @@ impl Executor {
         Header {
             executor: self.shared.id,
             entry,
-            accepted: Instant::now(),
+            accepted: now(),
             expires,
         }
     }
@@ -283,11 +283,11 @@ impl Executor {
     /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
     pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
         let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
-        let now = Instant::now();
+        let begun = now();
         // Too long for the clock means "as long as it takes", which a year stands for.
-        let deadline = now
+        let deadline = begun
             .checked_add(patience)
-            .unwrap_or(now + Duration::from_secs(31_536_000));
+            .unwrap_or(begun + Duration::from_secs(31_536_000));
         self.shared.hub.close();
         self.shared.balancer.stop();
         let inside = current::executor() == Some(self.shared.id);
@@ -299,13 +299,13 @@ impl Executor {
         }
         if left > 0 {
             abandoned = self.shared.abandon_queued();
-            let deadline = if inside { now } else { deadline };
+            let deadline = if inside { begun } else { deadline };
             left = self.shared.exits.wait_until(deadline, own);
         }
         if left == 0 {
             let threads = std::mem::take(&mut *self.threads.lock());
             let balancer = self.balancer.lock().take();
-            let this = std::thread::current().id();
+            let this = thread::current().id();
             for thread in threads.into_iter().chain(balancer) {
                 // From the remap callback this is the balancer's own thread, which ends after the callback.
                 if thread.thread().id() != this {

@@ -3,6 +3,8 @@
 mod balance;
 mod builder;
 mod cell;
+#[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
+mod checks;
 mod cores;
 mod counts;
 mod crew;
@@ -17,6 +19,8 @@ mod registry;
 mod scheduler;
 mod search;
 mod shared;
+#[cfg(all(test, chiplet_shuttle))]
+mod shuttle_tests;
 mod snapshot;
 mod sync;
 pub mod table;

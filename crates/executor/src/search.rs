@@ -15,8 +15,8 @@ use crate::cell::{Cell, end_of};
 use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
-use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Mutex, Step, left_out, now};
 use crate::table::{Neighbor, Probe, Query, SplitTable, Table, Work};
 use crate::task::{Header, Task, guarded};
 use crate::ticket::Outcome;
@@ -74,7 +74,7 @@ impl SearchTask {
         work: Work,
         result: Result<Vec<Neighbor>, Error>,
     ) {
-        let ended = Instant::now();
+        let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         {
@@ -117,7 +117,7 @@ impl SearchTask {
             .last_units
             .store(units_cut, Ordering::Relaxed);
         if units.len() <= 1 {
-            self.check_wanted(Instant::now())?;
+            self.check_wanted(now())?;
             let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;
             return Ok(Some(table.merge(&self.query, vec![part])));
         }
@@ -189,7 +189,7 @@ impl Task for SearchTask {
         match result.transpose() {
             Some(result) => self.answer(worker, started, work, result),
             None => {
-                let busy = started.elapsed();
+                let busy = now().saturating_duration_since(started);
                 worker
                     .page()
                     .worked(self.header.entry.id, work.bytes(), busy);
@@ -213,7 +213,7 @@ impl Unit {
             return;
         };
         worker.page().unit_started(rung);
-        let begun = Instant::now();
+        let begun = now();
         let mut work = Work::default();
         let result = if split.progress.lock().failure.is_some() {
             Ok(Vec::new())
@@ -225,7 +225,7 @@ impl Unit {
                 Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
             })
         };
-        let ended = Instant::now();
+        let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(begun);
         worker
@@ -256,7 +256,7 @@ impl Unit {
         failure: Option<Error>,
     ) {
         let task = &*self.task;
-        let merging = Instant::now();
+        let merging = now();
         let result = match failure {
             Some(error) => Err(error),
             None => guarded(|| {
@@ -264,7 +264,7 @@ impl Unit {
                 Ok(table.merge(&task.query, parts))
             }),
         };
-        let ended = Instant::now();
+        let ended = now();
         {
             let mut page = worker.page();
             let entry: &TableEntry = &task.header.entry;
@@ -280,6 +280,7 @@ impl Unit {
         split.progress.lock().left = 0;
         if let Some(waiting) = split.waiting
             && waiting != worker.index()
+            && !left_out(Step::BarrierOpens)
         {
             worker.unpark(waiting);
         }

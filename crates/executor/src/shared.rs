@@ -15,7 +15,7 @@ use crate::registry::{Registry, TableEntry};
 use crate::scheduler::{Hub, Refusal};
 use crate::search::Unit;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Step, left_out, now};
 use crate::task::Task;
 
 /// A full queue is searched for dead tasks at most this often, so that a flood of refused submits does not
@@ -105,7 +105,7 @@ impl Shared {
         // The home had its workers taken away between the look and the push: the table has another by now. Where
         // queries know no home the next group will do; so it will if homes change faster than this can follow.
         for step in 0..=self.hub.groups() {
-            if refused.0 != Refusal::Vacant {
+            if refused.0 != Refusal::Vacant || left_out(Step::HomeSoughtAgain) {
                 break;
             }
             group = match step {
@@ -212,7 +212,7 @@ impl Exits {
     /// Waits until all workers but `but` have left, at most until `deadline`. Returns how many have not.
     pub(crate) fn wait_until(&self, deadline: Instant, but: usize) -> usize {
         let mut left = self.left.lock();
-        while *left > but && Instant::now() < deadline {
+        while *left > but && now() < deadline {
             left = self.changed.wait_until(left, deadline);
         }
         *left

@@ -9,6 +9,8 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use crate::sync;
+
 /// One nearest-neighbour query: a vector and how thoroughly to look.
 ///
 /// ```
@@ -76,7 +78,7 @@ impl Query {
     /// [`Query::deadline`], counted from now.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
-        let now = Instant::now();
+        let now = sync::now();
         // A span too long for the clock means "no deadline".
         match now.checked_add(time) {
             Some(at) => self.deadline(at),

@@ -10,7 +10,7 @@ use crate::cell::{Cell, contain, end_of};
 use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, now};
 use crate::table::Work;
 use crate::ticket::Outcome;
 use crate::worker::Worker;
@@ -57,7 +57,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
         Err(end) => worker.page().found_ended(table, end),
         Ok(()) => {
             worker.page().started(table, rung);
-            let started = Instant::now();
+            let started = now();
             Arc::clone(&task).execute(worker, started);
         }
     }
@@ -133,7 +133,7 @@ where
             Some(code) => guarded(|| Ok(code(&mut work))),
             None => Err(Error::Cancelled),
         };
-        let ended = Instant::now();
+        let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::cell::Cell;
 use crate::current;
 use crate::error::{Error, SubmitError};
-use crate::sync::{PAUSES, pause};
+use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Send + Sync {
@@ -84,7 +84,7 @@ impl<T> Ticket<T> {
     /// As [`Ticket::wait`].
     pub fn wait_for(&mut self, time: Duration) -> Option<Result<T, Error>> {
         // Too long for the clock means no limit.
-        self.block(Instant::now().checked_add(time))
+        self.block(now().checked_add(time))
     }
 
     /// Lets the task run without anyone waiting for it.
@@ -110,7 +110,7 @@ impl<T> Ticket<T> {
             });
         }
         thread_local! {
-            static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+            static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
         }
         WAKER.with(|waker| self.park(waker, until))
     }
@@ -127,20 +127,20 @@ impl<T> Ticket<T> {
                 return Some(Err(Error::WouldDeadlock));
             }
             match until {
-                None => std::thread::park(),
+                None => thread::park(),
                 Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
+                    let left = until.saturating_duration_since(now());
                     if left.is_zero() {
                         return None;
                     }
-                    std::thread::park_timeout(left);
+                    park_timeout(left);
                 }
             }
         }
     }
 }
 
-struct Unpark(std::thread::Thread);
+struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {

@@ -17,6 +17,7 @@ use chiplet_policy::TableId;
 use rustc_hash::FxHashMap;
 
 use crate::counts::Intake;
+use crate::sync::{Step, left_out};
 
 /// Ready lanes looked at for one this worker ran last, and times that the first of them may be passed over. Bounded,
 /// so that taking is O(1) in the number of tables; 8 is a domain's usual core count, so with few hot tables each core
@@ -212,17 +213,19 @@ impl<T> Inbox<T> {
 
     /// Accepts `task` of `table` or hands it back.
     pub(crate) fn push(&mut self, table: TableId, task: T) -> Result<(), (Refusal, T)> {
-        if self.closed {
+        if self.closed && !left_out(Step::CloseRefuses) {
             return Err((Refusal::Closed, task));
         }
         if self.vacant {
             return Err((Refusal::Vacant, task));
         }
-        if self.queued >= self.discipline.limit {
+        if self.queued >= self.discipline.limit && !left_out(Step::BoundRefuses) {
             return Err((Refusal::GroupFull, task));
         }
         let lane = self.lanes.entry(table).or_default();
-        if lane.intake.waiting as usize >= self.discipline.table_limit {
+        if lane.intake.waiting as usize >= self.discipline.table_limit
+            && !left_out(Step::BoundRefuses)
+        {
             return Err((Refusal::TableFull, task));
         }
         lane.intake.accepted += 1;

@@ -1,14 +1,13 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use chiplet_policy::{DomainLoad, Rung, StealRule};
 use chiplet_topology::DomainId;
 
 use super::{Found, Hub, Local};
 use crate::sync::atomic::Ordering;
-use crate::sync::{PAUSES, deque, pause};
+use crate::sync::{PAUSES, Step, deque, left_out, now, pause};
 
 /// A lingering worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_ABROAD: u32 = 8;
@@ -198,7 +197,9 @@ impl<T, U> Hub<T, U> {
                 break;
             }
         }
-        group.inbox.lock().lingering -= 1;
+        if !left_out(Step::LingerEnds) {
+            group.inbox.lock().lingering -= 1;
+        }
         true
     }
 
@@ -219,7 +220,7 @@ impl<T, U> Hub<T, U> {
             }
             (inbox.offered || closed, closed)
         };
-        if self.units_within(local, group.workers.clone()) {
+        if !left_out(Step::SweepBeforeParking) && self.units_within(local, group.workers.clone()) {
             self.leave(local);
             return Rest::LookAgain;
         }
@@ -243,11 +244,13 @@ impl<T, U> Hub<T, U> {
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
     pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
-        local.now = Instant::now();
+        local.now = now();
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
         local.lingered = false;
         local.pauses = PAUSES * WOKEN_PAUSES;
-        self.leave(local);
+        if !left_out(Step::WakingLeavesList) {
+            self.leave(local);
+        }
     }
 
     /// The third rung: another group's work, if it is worth the cold cache.

@@ -11,6 +11,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::checks::checks;
 
 const TABLE: TableId = TableId {
     slot: 0,
@@ -60,139 +61,172 @@ fn work_for(hub: &TestHub, local: &mut Local<u32>, count: u32) {
     }
 }
 
-#[test]
-fn loom_one_worker_sees_every_task_of_two_submitters() {
-    loom::model(|| {
-        let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
-        let submitters: Vec<_> = (0..2)
-            .map(|task| {
-                let hub = Arc::clone(&hub);
-                thread::spawn(move || hub.push(0, TABLE, task, 0).unwrap())
-            })
-            .collect();
-        work_for(&hub, &mut locals[0], 2);
-        for submitter in submitters {
-            submitter.join().unwrap();
-        }
-    });
-}
-
-#[test]
-fn loom_two_workers_and_a_submitter_lose_nothing_until_the_close() {
-    loom::model(|| {
-        let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
-        let workers: Vec<_> = locals
-            .into_iter()
-            .map(|local| {
-                let hub = Arc::clone(&hub);
-                thread::spawn(move || work(&hub, local))
-            })
-            .collect();
-        hub.push(0, TABLE, 1, 0).unwrap();
-        hub.close();
-        let ran: u32 = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .sum();
-        assert_eq!(ran, 1);
-    });
-}
-
-#[test]
-fn loom_an_idle_group_hears_of_work_worth_crossing_for() {
-    loom::model(|| {
-        // Two groups of one worker. Group 0's worker never comes, so group 1's must take what is pushed there;
-        // with the default price of one service time, from the second task on.
-        let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
-        let submitter = {
+fn one_worker_sees_every_task_of_two_submitters() {
+    let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
+    let submitters: Vec<_> = (0..2)
+        .map(|task| {
             let hub = Arc::clone(&hub);
-            thread::spawn(move || {
-                hub.push(0, TABLE, 1, 0).unwrap();
-                hub.push(0, TABLE, 2, 0).unwrap();
-            })
-        };
-        work_for(&hub, &mut locals[1], 1);
+            thread::spawn(move || hub.push(0, TABLE, task, 0).unwrap())
+        })
+        .collect();
+    work_for(&hub, &mut locals[0], 2);
+    for submitter in submitters {
         submitter.join().unwrap();
-    });
+    }
 }
 
-#[test]
-fn loom_a_group_with_one_worker_abroad_hears_of_another_groups_work() {
-    loom::model(|| {
-        // Groups 0 and 1 never serve themselves. Group 2 has two workers, and each of the two queues gets as long
-        // as is worth one crossing: each worker finds one task.
-        let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
-        for task in [1, 2] {
-            hub.push(0, TABLE, task, 0).unwrap();
-        }
-        let mut second = locals.pop().unwrap();
-        let mut first = locals.pop().unwrap();
-        let other = {
+fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
+    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let workers: Vec<_> = locals
+        .into_iter()
+        .map(|local| {
             let hub = Arc::clone(&hub);
-            thread::spawn(move || work_for(&hub, &mut second, 1))
-        };
-        let submitter = {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || {
-                for task in [3, 4] {
-                    hub.push(1, TABLE, task, 0).unwrap();
-                }
-            })
-        };
-        work_for(&hub, &mut first, 1);
-        submitter.join().unwrap();
-        other.join().unwrap();
-    });
+            thread::spawn(move || work(&hub, local))
+        })
+        .collect();
+    hub.push(0, TABLE, 1, 0).unwrap();
+    hub.close();
+    let ran: u32 = workers
+        .into_iter()
+        .map(|worker| worker.join().unwrap())
+        .sum();
+    assert_eq!(ran, 1);
 }
 
-#[test]
-fn loom_units_reach_a_sibling_that_is_going_to_sleep() {
-    loom::model(|| {
-        let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
-        let mut sibling = locals.pop().unwrap();
-        let owner = locals.pop().unwrap();
-        let thief = {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || work_for(&hub, &mut sibling, 1))
-        };
-        // The owner is busy elsewhere and never takes its second unit: the sibling must.
-        hub.push_units(&owner, [1_u32, 2].into_iter());
-        thief.join().unwrap();
-    });
+fn an_idle_group_hears_of_work_worth_crossing_for() {
+    // Two groups of one worker. Group 0's worker never comes, so group 1's must take what is pushed there;
+    // with the default price of one service time, from the second task on.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || {
+            hub.push(0, TABLE, 1, 0).unwrap();
+            hub.push(0, TABLE, 2, 0).unwrap();
+        })
+    };
+    work_for(&hub, &mut locals[1], 1);
+    submitter.join().unwrap();
 }
 
-#[test]
-fn loom_a_push_against_the_close_is_run_or_refused() {
-    loom::model(|| {
-        let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
-        let submitter = {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || u32::from(hub.push(0, TABLE, 1, 0).is_ok()))
-        };
-        let closer = {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || hub.close())
-        };
-        let mut ran = 0;
-        while hub.next(&mut locals[0]).is_some() {
-            ran += 1;
-        }
-        closer.join().unwrap();
-        assert_eq!(submitter.join().unwrap(), ran);
-    });
+fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
+    // Groups 0 and 1 never serve themselves. Group 2 has two workers, and each of the two queues gets as long
+    // as is worth one crossing: each worker finds one task.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
+    for task in [1, 2] {
+        hub.push(0, TABLE, task, 0).unwrap();
+    }
+    let mut second = locals.pop().unwrap();
+    let mut first = locals.pop().unwrap();
+    let other = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || work_for(&hub, &mut second, 1))
+    };
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || {
+            for task in [3, 4] {
+                hub.push(1, TABLE, task, 0).unwrap();
+            }
+        })
+    };
+    work_for(&hub, &mut first, 1);
+    submitter.join().unwrap();
+    other.join().unwrap();
 }
 
-#[test]
-fn loom_an_old_token_does_not_make_a_worker_deaf() {
-    loom::model(|| {
-        // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
-        let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
-        hub.unpark(1);
-        let submitter = {
-            let hub = Arc::clone(&hub);
-            thread::spawn(move || hub.push(0, TABLE, 1, 0).unwrap())
-        };
-        work_for(&hub, &mut locals[1], 1);
-        submitter.join().unwrap();
-    });
+fn units_reach_a_sibling_that_is_going_to_sleep() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let mut sibling = locals.pop().unwrap();
+    let owner = locals.pop().unwrap();
+    let thief = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || work_for(&hub, &mut sibling, 1))
+    };
+    // The owner is busy elsewhere and never takes its second unit: the sibling must.
+    hub.push_units(&owner, [1_u32, 2].into_iter());
+    thief.join().unwrap();
+}
+
+fn a_push_against_the_close_is_run_or_refused() {
+    let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || u32::from(hub.push(0, TABLE, 1, 0).is_ok()))
+    };
+    let closer = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.close())
+    };
+    let mut ran = 0;
+    while hub.next(&mut locals[0]).is_some() {
+        ran += 1;
+    }
+    closer.join().unwrap();
+    assert_eq!(submitter.join().unwrap(), ran);
+}
+
+fn an_old_token_does_not_make_a_worker_deaf() {
+    // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
+    let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
+    hub.unpark(1);
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.push(0, TABLE, 1, 0).unwrap())
+    };
+    work_for(&hub, &mut locals[1], 1);
+    submitter.join().unwrap();
+}
+
+fn a_worker_that_stands_by_hands_on_its_call() {
+    let (hub, mut locals) = hub(StealRule::Never, &[0..2]);
+    let (mut off_duty, mut at_work) = (locals.remove(0), locals.remove(0));
+    let other = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || while hub.next(&mut off_duty).is_some() {})
+    };
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || {
+            // Worker 0 may be asleep, lingering, or called for the task and not come yet.
+            assert!(hub.staff(&[false, true], |_| 0));
+            hub.push(0, TABLE, 1, 0).unwrap();
+        })
+    };
+    work_for(&hub, &mut at_work, 1);
+    submitter.join().unwrap();
+    hub.close();
+    other.join().unwrap();
+}
+
+fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
+    let (hub, mut locals) = hub(StealRule::Never, &[0..1, 1..2]);
+    let (first, mut second) = (locals.remove(0), locals.remove(0));
+    let other = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || work(&hub, first))
+    };
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.push(0, TABLE, 1, 0).is_ok())
+    };
+    assert!(hub.staff(&[false, true], |_| 1));
+    let accepted = submitter.join().unwrap();
+    hub.close();
+    let mut ran = other.join().unwrap();
+    while hub.next(&mut second).is_some() {
+        ran += 1;
+    }
+    assert_eq!(u32::from(accepted), ran);
+}
+
+checks! {
+    one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes LingerEnds;
+    two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
+    idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
+    one_abroad: a_group_with_one_worker_abroad_hears_of_another_groups_work without FenceOfSpare;
+    units: units_reach_a_sibling_that_is_going_to_sleep without SweepBeforeParking;
+    close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
+    old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
+    stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;
+    loses_its_worker: a_task_of_a_group_that_loses_its_worker_is_moved_or_refused without TasksMove;
 }

@@ -12,7 +12,7 @@ mod ladder;
 mod loom_tests;
 mod sleep;
 mod standby;
-#[cfg(all(test, not(chiplet_loom)))]
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
 mod wake;
 
@@ -25,7 +25,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::sync::{PAUSES, deque};
+use crate::sync::{PAUSES, Step, deque, left_out, now};
 pub(crate) use inbox::{Discipline, Inbox, Refusal, Run};
 use sleep::{Parker, SpareGroups};
 
@@ -151,7 +151,7 @@ impl<T, U> Hub<T, U> {
                     group,
                     units,
                     run: Run::default(),
-                    now: Instant::now(),
+                    now: now(),
                     abroad: false,
                     lingered: false,
                     listed: false,
@@ -253,7 +253,9 @@ impl<T, U> Hub<T, U> {
                 let mut inbox = group.inbox.lock();
                 inbox.close();
                 let mut sleepers = inbox.wake(usize::MAX);
-                sleepers.extend(&inbox.standby);
+                if !left_out(Step::CloseCallsAll) {
+                    sleepers.extend(&inbox.standby);
+                }
                 sleepers
             };
             for worker in sleepers {

@@ -1,7 +1,7 @@
 //! How a worker sleeps, and the set of groups with workers to spare. The protocol is in `README.md` here.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Step, left_out};
 
 /// One worker's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
 #[derive(Default)]
@@ -52,7 +52,9 @@ impl SpareGroups {
     /// Adds `group`, then orders that before the caller's next look at other groups' queues.
     pub(crate) fn insert(&self, group: usize) {
         self.words[group / 64].fetch_or(1 << (group % 64), Ordering::AcqRel);
-        fence(Ordering::SeqCst);
+        if !left_out(Step::FenceOfSpare) {
+            fence(Ordering::SeqCst);
+        }
     }
 
     pub(crate) fn remove(&self, group: usize) {

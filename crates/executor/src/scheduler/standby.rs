@@ -7,8 +7,8 @@
 
 use super::inbox::Inbox;
 use super::{Group, Hub, Local};
-use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, Step, left_out};
 
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
@@ -29,7 +29,8 @@ impl<T, U> Hub<T, U> {
                 let stands_by = inbox.stands_by(worker);
                 if stands_by == at_work[worker] {
                     // A sleeper comes to learn that it is off; one that stands by comes back to work.
-                    if inbox.set_standby(worker, !stands_by) {
+                    let parked = inbox.set_standby(worker, !stands_by);
+                    if parked && !(stands_by && left_out(Step::RecallWakes)) {
                         called.push(worker);
                     }
                 }
@@ -69,7 +70,8 @@ impl<T, U> Hub<T, U> {
     fn clear_vacant(&self, inboxes: &mut [MutexGuard<'_, Inbox<T>>], rehome: impl Fn(&T) -> usize) {
         let count = inboxes.len();
         for from in 0..count {
-            if !inboxes[from].is_vacant() || inboxes[from].queued() == 0 {
+            let keeps = !inboxes[from].is_vacant() || left_out(Step::TasksMove);
+            if keeps || inboxes[from].queued() == 0 {
                 continue;
             }
             for (table, task) in inboxes[from].extract(|_| true) {
@@ -108,7 +110,11 @@ impl<T, U> Hub<T, U> {
             // It may have been woken for a task, or have lingered in place of a sleeper: somebody else sees to that.
             let wanted =
                 inbox.queued() > inbox.lingering || self.units_within(local, group.workers.clone());
-            let successor = if wanted { inbox.wake_one() } else { None };
+            let successor = if wanted && !left_out(Step::CallHandedOn) {
+                inbox.wake_one()
+            } else {
+                None
+            };
             self.refresh_spare(local.group, &mut inbox);
             (successor, inbox.offered)
         };

@@ -4,6 +4,7 @@ use chiplet_policy::TableId;
 
 use super::{Group, Hub, Local, Refusal};
 use crate::sync::atomic::{Ordering, fence};
+use crate::sync::{Step, left_out};
 
 impl<T, U> Hub<T, U> {
     /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back. If the task will be cut,
@@ -22,7 +23,7 @@ impl<T, U> Hub<T, U> {
             self.publish_length(group, &inbox);
             let queued = inbox.queued();
             // Each lingering worker will see one.
-            let sleeper = if queued > inbox.lingering {
+            let sleeper = if queued > inbox.lingering && !left_out(Step::PushWakes) {
                 inbox.wake_one()
             } else {
                 None

@@ -1,0 +1,23 @@
+//! The one door to synchronisation: everything that two threads share comes from here, and so do threads and time.
+//!
+//! A normal build gets parking_lot, std, crossbeam-deque and arc-swap (`real.rs`). Under `--cfg chiplet_loom` or
+//! `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so that what is explored is
+//! the code that ships and not a copy of it. Nothing else in this crate may name synchronisation primitives other than
+//! `Arc` and `OnceLock` (both carry no protocol of ours).
+
+#[cfg(any(chiplet_loom, chiplet_shuttle))]
+mod model;
+#[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
+mod real;
+mod steps;
+
+#[cfg(any(chiplet_loom, chiplet_shuttle))]
+use model as chosen;
+#[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
+use real as chosen;
+
+pub(crate) use chosen::{
+    Condvar, Mutex, MutexGuard, PAUSES, Swap, atomic, deque, mpsc, now, park_timeout, pause,
+    thread, thread_local,
+};
+pub(crate) use steps::{Step, left_out};

@@ -1,0 +1,206 @@
+//! What a model-checked build shares state through: the same names, over loom's or shuttle's primitives.
+//!
+//! Time is made up: it passes by being asked for, and a deadline that is near may come at any moment that somebody waits
+//! for it. crossbeam-deque and arc-swap are stood in for by a queue and a pointer under a model mutex: their own
+//! algorithms are not under test here, the protocol around them is.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+#[cfg(chiplet_loom)]
+use loom as checker;
+#[cfg(chiplet_shuttle)]
+use shuttle as checker;
+
+pub(crate) use checker::sync::{atomic, mpsc};
+pub(crate) use checker::{thread, thread_local};
+
+#[derive(Default)]
+pub(crate) struct Mutex<T>(checker::sync::Mutex<T>);
+
+pub(crate) struct MutexGuard<'a, T>(checker::sync::MutexGuard<'a, T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(checker::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(self.0.lock().expect("a model thread panicked"))
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// One: each doubles what there is to explore.
+pub(crate) const PAUSES: u32 = 1;
+
+/// Loom takes a yield for "nothing to do until others have run" and would not explore that they have not.
+pub(crate) fn pause(_round: u32) {
+    #[cfg(chiplet_shuttle)]
+    thread::yield_now();
+}
+
+#[derive(Default)]
+pub(crate) struct Condvar(checker::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard(self.0.wait(guard.0).expect("a model thread panicked"))
+    }
+
+    /// Waits, or finds that `deadline` has come: which of them, the checker tries.
+    pub(crate) fn wait_until<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, T> {
+        if !comes(deadline) {
+            return self.wait(guard);
+        }
+        guard
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// crossbeam-deque's surface over a model mutex: its own algorithm is not under test here, the
+/// protocol around it is.
+pub(crate) mod deque {
+    use super::{Mutex, VecDeque};
+    use std::sync::Arc;
+
+    pub(crate) struct Worker<T>(Arc<Mutex<VecDeque<T>>>);
+    pub(crate) struct Stealer<T>(Arc<Mutex<VecDeque<T>>>);
+
+    pub(crate) enum Steal<T> {
+        Empty,
+        Success(T),
+        #[allow(dead_code)]
+        Retry,
+    }
+
+    impl<T> Worker<T> {
+        pub(crate) fn new_fifo() -> Self {
+            Self(Arc::new(Mutex::new(VecDeque::new())))
+        }
+
+        pub(crate) fn push(&self, value: T) {
+            self.0.lock().push_back(value);
+        }
+
+        pub(crate) fn pop(&self) -> Option<T> {
+            self.0.lock().pop_front()
+        }
+
+        pub(crate) fn stealer(&self) -> Stealer<T> {
+            Stealer(Arc::clone(&self.0))
+        }
+    }
+
+    impl<T> Stealer<T> {
+        pub(crate) fn steal(&self) -> Steal<T> {
+            match self.0.lock().pop_front() {
+                Some(value) => Steal::Success(value),
+                None => Steal::Empty,
+            }
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+}
+
+pub(crate) struct Swap<T>(Mutex<std::sync::Arc<T>>);
+
+impl<T> Swap<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(std::sync::Arc::new(value)))
+    }
+
+    pub(crate) fn load(&self) -> std::sync::Arc<T> {
+        std::sync::Arc::clone(&self.0.lock())
+    }
+
+    pub(crate) fn store(&self, value: T) {
+        *self.0.lock() = std::sync::Arc::new(value);
+    }
+}
+
+/// A deadline farther away than this is patience, and never comes.
+const NEAR: Duration = Duration::from_secs(10);
+
+/// Deadlines that may come while one thread waits; without a bound a checker would try for ever what happens if
+/// nothing but time passes.
+const MOST_TIMEOUTS: u32 = 3;
+
+/// Nanoseconds that have passed.
+static PASSED: AtomicU64 = AtomicU64::new(0);
+
+/// What time it is: a microsecond later each time.
+pub(crate) fn now() -> Instant {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    let began = *BEGAN.get_or_init(Instant::now);
+    began + Duration::from_nanos(PASSED.fetch_add(1_000, Relaxed))
+}
+
+/// Whether the deadline comes now; then it is that late.
+fn comes(deadline: Instant) -> bool {
+    thread_local! {
+        static TIMEOUTS: Cell<u32> = Cell::new(0);
+    }
+    let left = deadline.saturating_duration_since(now());
+    let used = TIMEOUTS.with(Cell::get);
+    if left > NEAR || used == MOST_TIMEOUTS || !chance() {
+        return false;
+    }
+    TIMEOUTS.with(|timeouts| timeouts.set(used + 1));
+    PASSED.fetch_add(left.as_nanos() as u64, Relaxed);
+    thread::yield_now();
+    true
+}
+
+#[cfg(chiplet_shuttle)]
+fn chance() -> bool {
+    use checker::rand::Rng as _;
+    checker::rand::thread_rng().r#gen()
+}
+
+/// Loom has no chance to give; what it explores uses no clock.
+#[cfg(chiplet_loom)]
+fn chance() -> bool {
+    false
+}
+
+/// Parks this thread until it is unparked, or until the time is up.
+pub(crate) fn park_timeout(time: Duration) {
+    if !comes(now() + time) {
+        thread::park();
+    }
+}

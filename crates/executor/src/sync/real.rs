@@ -1,0 +1,88 @@
+//! What a normal build shares state through.
+
+pub(crate) use std::sync::mpsc;
+pub(crate) use std::thread;
+pub(crate) use std::thread_local;
+use std::time::{Duration, Instant};
+
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+pub(crate) use std::sync::atomic;
+
+/// A condition variable whose `wait` hands the guard back, as loom's and std's do.
+#[derive(Default)]
+pub(crate) struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(&mut guard);
+        guard
+    }
+
+    /// Waits at most until `deadline`; the caller re-checks its condition either way.
+    pub(crate) fn wait_until<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_until(&mut guard, deadline);
+        guard
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+pub(crate) mod deque {
+    pub(crate) use crossbeam_deque::{Steal, Stealer, Worker};
+}
+
+/// Rounds of [`pause`] that are worth trying before sleeping: some 10 us in all, which is what putting a thread
+/// to sleep and waking it costs.
+pub(crate) const PAUSES: u32 = 32;
+
+/// Passes a moment, in round `round` of waiting: first a little of this core's time, then this core's turn.
+pub(crate) fn pause(round: u32) {
+    if round < 4 {
+        for _ in 0..1 << round {
+            std::hint::spin_loop();
+        }
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+/// A pointer that readers load without a lock while a writer replaces it.
+pub(crate) struct Swap<T>(arc_swap::ArcSwap<T>);
+
+impl<T> Swap<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(arc_swap::ArcSwap::from_pointee(value))
+    }
+
+    pub(crate) fn load(&self) -> arc_swap::Guard<std::sync::Arc<T>> {
+        self.0.load()
+    }
+
+    pub(crate) fn store(&self, value: T) {
+        self.0.store(std::sync::Arc::new(value));
+    }
+}
+
+/// What time it is.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Parks this thread until it is unparked, for at most `time`; it may return early.
+pub(crate) fn park_timeout(time: Duration) {
+    thread::park_timeout(time);
+}

@@ -1,0 +1,57 @@
+//! Steps of the protocols that a check can leave out, to see that it fails without them.
+//!
+//! In a normal build [`left_out`] is the constant `false` and nothing of this remains. In a model-checked build a test
+//! runs a check in a process that leaves out one step (`checks.rs`), and the check has to fail there.
+
+/// A step without which something is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A pushed task wakes a sleeper.
+    PushWakes,
+    /// A worker looks at its siblings' units after it has joined the sleepers.
+    SweepBeforeParking,
+    /// A worker that returns from its bed is on the list of sleepers no more.
+    WakingLeavesList,
+    /// A group is offered as spare before its worker looks at the other groups' queues.
+    FenceOfSpare,
+    /// A worker that stops lingering is counted out.
+    LingerEnds,
+    /// An answer wakes whoever waits for it.
+    AnswerWakes,
+    /// A worker does not start what has ended in the queue.
+    BeginAsks,
+    /// The last unit of a query wakes the worker at the barrier.
+    BarrierOpens,
+    /// A closed queue refuses.
+    CloseRefuses,
+    /// A full queue refuses.
+    BoundRefuses,
+    /// The tasks of a group that loses its last worker go to another.
+    TasksMove,
+    /// A worker that stands by is woken when it is wanted again.
+    RecallWakes,
+    /// A worker that stands by hands on the call that it was woken for.
+    CallHandedOn,
+    /// A submit that finds its table's home without workers looks for the new one.
+    HomeSoughtAgain,
+    /// A removed table's counters are put away only when nobody refers to it any more.
+    RetireWaits,
+    /// Shutdown calls those who stand by.
+    CloseCallsAll,
+}
+
+#[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
+#[inline(always)]
+pub(crate) const fn left_out(_: Step) -> bool {
+    false
+}
+
+/// Whether this process leaves the step out: `CHIPLET_LEFT_OUT` names it.
+#[cfg(any(chiplet_loom, chiplet_shuttle))]
+pub(crate) fn left_out(step: Step) -> bool {
+    static LEFT_OUT: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    let left_out = LEFT_OUT.get_or_init(|| std::env::var("CHIPLET_LEFT_OUT").ok());
+    left_out
+        .as_ref()
+        .is_some_and(|name| *name == format!("{step:?}"))
+}
