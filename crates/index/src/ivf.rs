@@ -25,9 +25,9 @@
 //!
 //! Two traps of Faiss shape the calls. `nprobe` is a field of the index that `search_preassigned` reads as
 //! the number of lists it was passed: it is set once, before the index is shared, and shorter calls are
-//! filled up with list -1, which Faiss skips. And every search adds to global statistics
-//! (`indexIVF_stats`) without synchronisation: the counts are meaningless under concurrency, and the line they
-//! lie on travels between cores; Faiss offers no way around either through its C interface.
+//! filled up with list -1, which Faiss skips. And through the C interface every search adds to global statistics
+//! (`indexIVF_stats`) without synchronisation: a data race, on a cache line that travels between cores. `ivf/scan.cpp`
+//! passes statistics of the call's own instead; fast-scan indexes write the global ones all the same.
 
 mod config;
 mod factory;

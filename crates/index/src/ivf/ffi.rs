@@ -10,20 +10,21 @@
 //! - **Frozen.** Nothing can write to the index once an `Ivf` is shared. The field `nprobe` is written by
 //!   [`Ivf::set_width`], which takes `&mut self`; the `IndexImpl` is private and never lent out. Everything
 //!   that takes `&self` calls `const` member functions of C++ (`search`, `search_preassigned`, `list_size`),
-//!   which only read. Faiss documents concurrent searches of one CPU index as safe. What they do write are
-//!   process-wide statistics (`indexIVF_stats` and the like), plain counters that nothing here reads and no
-//!   search depends on.
+//!   which only read. Faiss documents concurrent searches of one CPU index as safe. Statistics go into an object of
+//!   the call's own (`scan.cpp`), except in fast-scan indexes, which add to a process-wide one whatever they are given:
+//!   plain counters that nothing here reads and no search depends on.
 //! - **Sized.** Faiss reads `dim` floats at the query, `width` lists and distances, and writes as many
 //!   results as it was asked for: the buffers passed have these lengths. `width` equals the index's `nprobe`
 //!   and is at most the number of lists, to which some kinds of index cut it and others do not.
 //! - **In range.** List numbers are below the number of lists, or -1. Fast-scan code does not check them.
 //!
-//! Errors: Faiss catches its exceptions, returns a non-zero code and keeps the message in a thread-local.
+//! Errors: Faiss catches its exceptions, returns a non-zero code and keeps the message in a thread-local; `scan.cpp`
+//! catches them too and writes the message where it is told.
 
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use faiss::index::{Index, IndexImpl};
@@ -200,6 +201,24 @@ impl Ivf {
     }
 }
 
+/// What is kept of a message of Faiss'.
+const ERROR_ROOM: usize = 512;
+
+unsafe extern "C" {
+    /// `scan.cpp`: one query in as many lists as the index's `nprobe`, counted in no global.
+    fn chiplet_ivf_scan(
+        index: *const sys::FaissIndexIVF,
+        query: *const f32,
+        k: i64,
+        lists: *const i64,
+        centroids: *const f32,
+        distances: *mut f32,
+        ids: *mut i64,
+        error: *mut c_char,
+        room: usize,
+    ) -> c_int;
+}
+
 /// Scans some lists, then others, in the same buffers.
 pub(super) struct Scanner<'a> {
     ivf: &'a Ivf,
@@ -237,19 +256,25 @@ impl Scanner<'_> {
         self.ids.resize(rows, -1);
         // SAFETY: "Owned", "Frozen", "In range" (checked above), "Sized": one query, `width` lists and distances,
         // room for `rows` results.
-        check(unsafe {
-            sys::faiss_IndexIVF_search_preassigned(
+        // `scan` writes a C string within `error`.
+        let mut error = [0_u8; ERROR_ROOM];
+        let code = unsafe {
+            chiplet_ivf_scan(
                 self.ivf.ivf.as_ptr(),
-                1,
                 query.as_ptr(),
                 rows as i64,
                 self.lists.as_ptr(),
                 self.centroids.as_ptr(),
                 self.distances.as_mut_ptr(),
                 self.ids.as_mut_ptr(),
-                0,
+                error.as_mut_ptr().cast(),
+                error.len(),
             )
-        })?;
+        };
+        if code != 0 {
+            let text = CStr::from_bytes_until_nul(&error).unwrap_or_default();
+            return Err(text.to_string_lossy().into_owned());
+        }
         let found = self.ids.iter().copied().zip(self.distances.iter().copied());
         // Faiss fills up with -1 where it found fewer.
         Ok(found.filter(|&(id, _)| id != -1))

@@ -1,0 +1,22 @@
+//! Builds the one C++ function that Faiss' C interface lacks, against the headers of the bundled Faiss.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/ivf/scan.cpp");
+    #[cfg(feature = "faiss")]
+    build_scan();
+}
+
+#[cfg(feature = "faiss")]
+fn build_scan() {
+    // What faiss-sys' build script tells of where it has installed Faiss.
+    let root = std::env::var("DEP_FAISS_C_ROOT")
+        .expect("faiss-sys says where Faiss is when it builds it (feature `static`)");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .include(std::path::Path::new(&root).join("include"))
+        .file("src/ivf/scan.cpp")
+        // Faiss' own headers leave parameters unused.
+        .flag_if_supported("-Wno-unused-parameter")
+        .compile("chiplet_ivf_scan");
+}
