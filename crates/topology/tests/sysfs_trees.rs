@@ -74,6 +74,24 @@ fn a_cgroup_v2_cpuset_leaves_partial_domains_with_their_whole_cache() {
 }
 
 #[test]
+fn cores_ascend_also_where_one_has_lost_its_first_cpu() {
+    let saved = Saved::new(&epyc(1));
+    in_cgroup_v2(&saved);
+    // Of the cores 0+4, 1+5, 2+6 and 3+7.
+    saved.write("sys/fs/cgroup/pod/app/cpuset.cpus.effective", "1-2,4,6");
+    let cores = |machine: &Topology| -> Vec<Vec<u32>> {
+        let cores = machine.domains()[0].cores.iter();
+        cores.map(|core| core.cpus.clone()).collect()
+    };
+    let machine = read(&saved);
+    assert_eq!(cores(&machine), [vec![1], vec![2, 6], vec![4]]);
+    let restricted = machine.restricted_to(&[4, 6]).unwrap();
+    assert_eq!(cores(&restricted), [[4], [6]]);
+    let restricted = machine.restricted_to(&[1, 4, 6]).unwrap();
+    assert_eq!(cores(&restricted), [[1], [4], [6]]);
+}
+
+#[test]
 fn a_group_without_a_cpuset_has_that_of_the_group_above() {
     let saved = Saved::new(&epyc(2));
     in_cgroup_v2(&saved);
