@@ -79,8 +79,9 @@ impl Topology {
     /// ```
     ///
     /// # Errors
-    /// [`TopologyError::Synthetic`] if hwloc does not understand it or it describes more than 65536
-    /// cpus, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
+    /// [`TopologyError::Synthetic`] if hwloc does not understand it, if it describes more than 8192 cpus or
+    /// so many objects side by side that hwloc would take very long, or if a count is not a plain decimal
+    /// number; [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
     pub fn from_hwloc_synthetic(spec: &str, choice: LevelChoice) -> Result<Self, TopologyError> {
         let problem = |problem: String| TopologyError::Synthetic {
             spec: spec.to_owned(),
@@ -89,12 +90,7 @@ impl Topology {
         if spec.trim().is_empty() {
             return Err(problem("it is empty".to_owned()));
         }
-        if synthetic_objects(spec) > u64::from(MAX_CPU) + 1 {
-            return Err(problem(format!(
-                "it describes more than {} cpus",
-                MAX_CPU + 1
-            )));
-        }
+        crate::synthetic::check(spec).map_err(problem)?;
         let Found {
             machine, limits, ..
         } = load(|builder| {
@@ -317,52 +313,5 @@ impl<'hwloc> Nodes<'hwloc> {
             .find(is_local)
             .and_then(os_index)
             .unwrap_or(0)
-    }
-}
-
-/// How many objects the innermost level of a synthetic description has: the product of the counts
-/// (`core:8`, or just `8`), without attributes in parentheses and memory attached in brackets.
-fn synthetic_objects(spec: &str) -> u64 {
-    let mut depth = 0u32;
-    let outside: String = spec
-        .chars()
-        .filter(|c| match c {
-            '(' | '[' => {
-                depth += 1;
-                false
-            }
-            ')' | ']' => {
-                depth = depth.saturating_sub(1);
-                false
-            }
-            _ => depth == 0,
-        })
-        .collect();
-    let count = |word: &str| {
-        word.rsplit(':')
-            .next()
-            .and_then(|digits| digits.parse::<u64>().ok())
-    };
-    outside
-        .split_whitespace()
-        .filter_map(count)
-        .fold(1, u64::saturating_mul)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_size_of_a_synthetic_machine_is_known_before_it_is_built() {
-        assert_eq!(
-            synthetic_objects("package:2 l3:6(size=32MiB) core:8 pu:2"),
-            192
-        );
-        assert_eq!(synthetic_objects("2 [numa(memory=1GB)] 3 4"), 24);
-        assert_eq!(
-            synthetic_objects("core:4294967295 pu:4294967295 pu:4294967295"),
-            u64::MAX
-        );
     }
 }

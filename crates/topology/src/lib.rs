@@ -47,6 +47,8 @@ mod limits;
 mod machine;
 mod model;
 pub mod pin;
+#[cfg(feature = "hwloc")]
+mod synthetic;
 mod sysfs;
 
 pub use builder::TopologyBuilder;

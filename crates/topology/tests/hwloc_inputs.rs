@@ -67,6 +67,13 @@ fn wrong_synthetic_descriptions_are_refused() {
         "pu:0",
         "core:99999 pu:99999",
         "l3:4294967296",
+        // hwloc would read each of these, as more cpus than there is memory for.
+        "core:0xffffffff",
+        "core:60000pu:60000",
+        "core:-18446744073709486081",
+        "core:2[numa]99999999",
+        // And would take hours for this.
+        "core:8192 pu:1",
     ] {
         let error = synthetic(spec).expect_err(spec);
         assert!(
