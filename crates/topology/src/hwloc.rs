@@ -175,11 +175,16 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
     let nodes = Nodes::of(hwloc);
     // Cores in the order of their first PU, each with its PUs; a PU under no core is one itself.
     let mut cores = BTreeMap::<_, (&TopologyObject, CpuSet)>::new();
+    let mut seen = CpuSet::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
         let Some(cpu) = os_index(pu).filter(|&cpu| cpu <= MAX_CPU) else {
             continue;
         };
+        // A damaged file may have a cpu twice; the first counts.
+        if !seen.insert(cpu) {
+            continue;
+        }
         cores
             .entry(core.global_persistent_index())
             .or_insert((core, CpuSet::new()))

@@ -133,6 +133,14 @@ fn an_xml_file_keeps_what_its_writer_could_not_use() {
 }
 
 #[test]
+fn a_cpu_that_an_xml_file_has_twice_is_read_once() {
+    let twice = SMALL.replace(r#"type="PU" os_index="3""#, r#"type="PU" os_index="2""#);
+    let machine = xml(&twice).unwrap();
+    let cpus: Vec<_> = machine.domains().iter().map(|d| d.cpus()).collect();
+    assert_eq!(cpus, [vec![1], vec![2]]);
+}
+
+#[test]
 fn broken_xml_is_an_error_that_names_the_file() {
     let cut = &SMALL[..SMALL.len() / 2];
     let other = "<?xml version=\"1.0\"?><html><body/></html>";
