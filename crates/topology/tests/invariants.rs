@@ -1,6 +1,6 @@
 //! Promises that hold for every machine and every restriction.
 
-use chiplet_topology::{Topology, TopologyBuilder, TopologyError};
+use chiplet_topology::{DomainId, Topology, TopologyBuilder, TopologyError};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -104,6 +104,14 @@ fn a_made_up_machine_with_a_mistake_is_refused() {
     for builder in mistakes {
         assert!(matches!(builder.build(), Err(TopologyError::MadeUp(_))));
     }
+}
+
+/// All neighbours of all domains would be 17 GB of numbers.
+#[test]
+fn a_machine_of_as_many_domains_as_cpus_is_described_at_once() {
+    let machine = Topology::uniform(65_536, 1, 1 << 20);
+    assert_eq!(machine.nearest(DomainId(65_535)).count(), 65_535);
+    assert!(machine.describe().contains("cpus 65535"));
 }
 
 #[test]
