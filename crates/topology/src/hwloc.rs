@@ -46,19 +46,11 @@ impl Topology {
             path: path.to_owned(),
             problem,
         };
+        let xml = crate::xml::sound(&xml).map_err(problem)?;
         let Found {
             machine, limits, ..
-        } = load(|builder| {
-            let builder = builder.from_xml(&xml).map_err(|error| error.to_string())?;
-            // Said here because hwloc, in a debug build of the binding, aborts over a machine of none.
-            let has_cpu = xml.contains("\"PU\"") || xml.contains("'PU'");
-            if has_cpu {
-                Ok(builder)
-            } else {
-                Err("it describes a machine without any cpu".to_owned())
-            }
-        })
-        .map_err(problem)?;
+        } = load(|builder| builder.from_xml(&xml).map_err(|error| error.to_string()))
+            .map_err(problem)?;
         assemble(
             &machine,
             limits,

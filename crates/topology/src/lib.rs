@@ -50,6 +50,8 @@ pub mod pin;
 #[cfg(feature = "hwloc")]
 mod synthetic;
 mod sysfs;
+#[cfg(feature = "hwloc")]
+mod xml;
 
 pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;

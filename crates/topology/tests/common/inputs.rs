@@ -162,7 +162,7 @@ pub fn cgroup(data: &[u8]) {
     });
 }
 
-/// Reads a tree after the changes that the bytes describe: the machine, then for each change a file's
+/// Reads a tree after the changes that the bytes describe: the machine and the level, then for each change a file's
 /// number in `names`, the number for `#`, what to do, how many bytes follow, and those.
 fn changed_tree(
     data: &[u8],
@@ -189,11 +189,10 @@ fn changed_tree(
             rebuild |= change(tree.root(), &name, what, content, &other);
             touched.push(name);
         }
-        for choice in CHOICES {
-            let read = Topology::from_sysfs(tree.root(), choice);
-            read.iter().for_each(&check_more);
-            check(read);
-        }
+        let choice = CHOICES[usize::from(shape / 4) % 3];
+        let read = Topology::from_sysfs(tree.root(), choice);
+        read.iter().for_each(&check_more);
+        check(read);
         if rebuild {
             Touched::Shape
         } else {
