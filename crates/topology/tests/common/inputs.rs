@@ -304,8 +304,8 @@ fn cpus(shape: u8) -> Vec<Cpu> {
     match shape % 4 {
         // A container's single cpu.
         0 => vec![row(0)],
-        // Two CCDs of four cores with SMT.
-        1 => epyc(2),
+        // A CCD of four cores with SMT.
+        1 => epyc(1),
         // Two dies of two CCXs of two cores, each die a node.
         2 => (0..8)
             .map(|cpu| Cpu {
