@@ -2,8 +2,9 @@
 //!
 //! hwloc is asked to include what is disallowed, so that the level is chosen on the whole machine and
 //! what the container took away is known; it is taken away afterwards, and the result is what lstopo
-//! shows. Files and descriptions are bounded before hwloc sees them, because hwloc is not: a
-//! description of a billion cores would be built.
+//! shows. hwloc trusts what it is given: it would build a description of a billion cores, and a set that is
+//! missing from an XML file ends the process. So descriptions are checked before hwloc sees them
+//! ([`synthetic`](crate::synthetic)), and files are written anew ([`xml`](crate::xml)).
 
 use crate::assemble::assemble;
 use crate::cpuset::{CpuSet, MAX_CPU};
@@ -31,7 +32,8 @@ impl Topology {
     /// Reads an hwloc XML file, of format 1 or 2, as `lstopo machine.xml` writes it.
     ///
     /// Cpus that the file says its writer was not allowed to use are taken away. Nothing of the
-    /// running machine counts.
+    /// running machine counts. The file need not be trusted: one that contradicts itself is an error. A
+    /// pipe is read to its end.
     ///
     /// # Errors
     /// [`TopologyError::Read`] if the file cannot be read, [`TopologyError::Xml`] if hwloc cannot load
@@ -173,7 +175,7 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
         let Some(cpu) = os_index(pu).filter(|&cpu| cpu <= MAX_CPU) else {
             continue;
         };
-        // A damaged file may have a cpu twice; the first counts.
+        // A damaged file that HWLOC_XMLFILE names may have a cpu twice; the first counts.
         if !seen.insert(cpu) {
             continue;
         }
