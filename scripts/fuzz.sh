@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+export PATH=$PWD/target/tools/bin:$PATH
 seconds=${1:?how many seconds for each target}
 shift
 targets=("$@")

@@ -56,7 +56,7 @@ pub fn hwloc_synthetic(data: &[u8]) {
 /// The bytes are a list of cpus and a mask of cpus.
 pub fn cpu_sets(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    in_tree(4, &[], |tree| {
+    in_tree(1, &[], |tree| {
         tree.write("sys/devices/system/cpu/online", &text);
         check(Topology::from_sysfs(tree.root(), LevelChoice::Auto));
         tree.write("sys/devices/system/cpu/online", "0-1");
