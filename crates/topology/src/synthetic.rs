@@ -10,8 +10,8 @@
 const MAX_CPUS: u64 = 8192;
 /// As many NUMA nodes as Linux can be built for.
 const MAX_ATTACHED: u64 = 1024;
-/// Steps along objects side by side that hwloc may take; some 2 s.
-const MAX_STEPS: u64 = 8 << 20;
+/// Steps along objects side by side that hwloc may take; well under a second.
+const MAX_STEPS: u64 = 2 << 20;
 
 /// Errs, in words for the user, if hwloc should not be given this description.
 pub(crate) fn check(description: &str) -> Result<(), String> {
@@ -83,7 +83,7 @@ mod tests {
             "(memory=1GB) 2 [numa(memory=1GB)] 3 4",
             "pack:1 [numa][numa] l3:2core:4",
             "package:32 core:128 pu:2",
-            "core:2048 pu:1",
+            "core:1024 pu:1",
         ] {
             assert_eq!(check(description), Ok(()), "{description}");
         }
