@@ -18,7 +18,10 @@ SCHEDULES ?= 2000
 SHOW ?=
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo test fmt lint unit loom doc package portable bench examples topologies clean
+# How long `make fuzz` gives each target.
+FUZZ_SECONDS ?= 60
+
+.PHONY: help setup demo test fmt lint unit loom doc package portable bench fuzz examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -94,6 +97,10 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	  --strategy global-steal,ccd-aware,rayon,spawn-blocking \
 	  --json target/bench/saturated.json --report target/bench/report.html
 	@echo "bench: done; look at target/bench/report.html"
+
+fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.
+	@cargo-fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 examples: setup ## Build the examples alone.
 	cargo build --locked --workspace --all-features --examples

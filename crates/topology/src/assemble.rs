@@ -69,7 +69,7 @@ pub(crate) fn assemble(
     let mut domains = Vec::new();
     let mut places = Vec::new();
     for group in groups {
-        let cores: Vec<Core> = (group.iter())
+        let mut cores: Vec<Core> = (group.iter())
             .map(|core| {
                 core.cpus
                     .iter()
@@ -83,6 +83,8 @@ pub(crate) fn assemble(
         if cores.is_empty() {
             continue;
         }
+        // Again, for a core that lost its first cpu may have fallen behind.
+        cores.sort_by_key(|core| core.cpus[0]);
         let MachineCore {
             die, node, package, ..
         } = *group[0];
@@ -177,6 +179,8 @@ impl Topology {
         }
         for domain in &mut parts.domains {
             domain.cores.retain(|core| !core.cpus.is_empty());
+            // A core that lost its first cpu may have fallen behind.
+            domain.cores.sort_by_key(|core| core.cpus[0]);
         }
         let kept: Vec<bool> = parts
             .domains

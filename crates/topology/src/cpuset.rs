@@ -17,6 +17,7 @@ pub(crate) const MAX_CPU: u32 = 65_535;
 /// and the empty list is empty.
 pub(crate) fn parse_list(text: &str) -> Result<CpuSet, CpuSetError> {
     let mut cpus = CpuSet::new();
+    let mut named = 0;
     for item in text
         .trim()
         .split(',')
@@ -40,6 +41,11 @@ pub(crate) fn parse_list(text: &str) -> Result<CpuSet, CpuSetError> {
         }
         if group == 0 {
             return Err(syntax(item));
+        }
+        // Kernels name a cpu once. A long list of all cpus over and over would take hours.
+        named += last - first + 1;
+        if named > 4 * u64::from(MAX_CPU) {
+            return Err(CpuSetError::Repeated(named));
         }
         cpus.extend(
             (first..=last)
@@ -173,6 +179,8 @@ mod tests {
             Err(CpuSetError::Syntax(_))
         ));
         assert!(matches!(parse_mask("xyz"), Err(CpuSetError::Syntax(_))));
+        let again = "0-65535,".repeat(5);
+        assert!(matches!(parse_list(&again), Err(CpuSetError::Repeated(_))));
         let far = format!("1{}", ",00000000".repeat(3000));
         assert_eq!(parse_mask(&far), Err(CpuSetError::TooLarge(96_000)));
     }

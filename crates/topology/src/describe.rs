@@ -6,6 +6,9 @@ use crate::level::Level;
 use crate::model::{Domain, Topology};
 use std::fmt;
 
+/// How many domains a machine may have for each to be told where the others are.
+const MAX_NEIGHBOURS: usize = 2048;
+
 impl Topology {
     /// The machine as a person reads it, several lines with a line break at the end: domains by package
     /// and NUMA node, their cache, cores and cpus, who is near whom, what was taken away, and why the
@@ -14,8 +17,12 @@ impl Topology {
         self.to_string()
     }
 
-    /// The other domains by distance, as in `same die 1; same node 2-11`.
+    /// The other domains by distance, as in `same die 1; same node 2-11`. Not told of thousands, which
+    /// nobody reads and which take as long as their square.
     fn neighbours(&self, domain: &Domain) -> String {
+        if self.domains().len() > MAX_NEIGHBOURS {
+            return String::new();
+        }
         let mut groups: Vec<(Distance, Vec<u32>)> = Vec::new();
         for other in self.nearest(domain.id) {
             let distance = self.distance(domain.id, other);

@@ -11,6 +11,7 @@ use crate::level::LevelChoice;
 use crate::limits::Limits;
 use crate::machine::{Machine, MachineCore};
 use crate::model::{Source, Topology};
+use std::path::Path;
 
 impl Topology {
     /// The running machine, as far as the calling thread may use it.
@@ -40,15 +41,20 @@ impl Topology {
                 found => return found,
             }
         }
-        match Self::from_sysfs("/", choice) {
-            Err(error) if !is_final(&error) => {
-                if cfg!(target_os = "linux") {
-                    tracing::warn!(%error, "/sys cannot be read; going by the number of cpus");
-                }
-                by_count(choice)
+        without_hwloc(Path::new("/"), choice)
+    }
+}
+
+/// What the readers after hwloc find: `/sys` below `root`, or else the number of cpus.
+fn without_hwloc(root: &Path, choice: LevelChoice) -> Result<Topology, TopologyError> {
+    match Topology::from_sysfs(root, choice) {
+        Err(error) if !is_final(&error) => {
+            if cfg!(target_os = "linux") {
+                tracing::warn!(%error, "/sys cannot be read; going by the number of cpus");
             }
-            found => found,
+            by_count(choice)
         }
+        found => found,
     }
 }
 
@@ -78,4 +84,71 @@ fn by_count(choice: LevelChoice) -> Result<Topology, TopologyError> {
         cores: cpus.into_iter().map(core).collect(),
     };
     assemble(&machine, Limits::default(), choice, Source::CpuCount, true)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs::{create_dir, create_dir_all, write};
+    use std::os::unix::fs::symlink;
+
+    const CPUS: &str = "sys/devices/system/cpu";
+
+    #[test]
+    fn where_sys_cannot_be_read_the_cpus_of_this_thread_are_one_domain() {
+        let strange: [fn(&Path); 8] = [
+            |_| (),
+            |root| write(root.join("sys"), "no folder").unwrap(),
+            |root| symlink("nowhere", root.join("sys")).unwrap(),
+            |root| symlink(root.join("sys"), root.join("sys")).unwrap(),
+            |root| mknodat(CWD, root.join("sys"), FileType::Fifo, Mode::RUSR, 0).unwrap(),
+            |root| create_dir(root.join("sys")).unwrap(),
+            |root| create_dir_all(root.join(CPUS)).unwrap(),
+            |root| {
+                create_dir_all(root.join(CPUS).join("cpu0/topology")).unwrap();
+                write(root.join(CPUS).join("online"), "what no kernel writes").unwrap();
+            },
+        ];
+        for (way, make) in strange.iter().enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            make(folder.path());
+            let machine = without_hwloc(folder.path(), LevelChoice::Auto).unwrap();
+            assert_eq!(machine.source(), &Source::CpuCount, "way {way}");
+            assert_eq!(
+                (machine.level(), machine.domains().len()),
+                (Level::Machine, 1)
+            );
+            assert_eq!(machine.domains()[0].cpus(), crate::pin::current_affinity());
+            assert!(machine.is_this_machine());
+            // A level is not made up for the sake of an answer.
+            let asked = without_hwloc(folder.path(), LevelChoice::L3);
+            assert!(
+                matches!(asked, Err(TopologyError::NoSuchLevel { .. })),
+                "{asked:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_other_reader_would_find_otherwise_is_an_error_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            create_dir_all(path.parent().unwrap()).unwrap();
+            write(path, text).unwrap();
+        };
+        file(&format!("{CPUS}/cpu0/topology/core_cpus"), "1");
+        let machine = without_hwloc(folder.path(), LevelChoice::Auto).unwrap();
+        assert!(matches!(machine.source(), Source::Sysfs(_)));
+
+        file("proc/mounts", "none /cpuset cpuset rw 0 0");
+        file("cpuset/cpus", "7");
+        let error = without_hwloc(folder.path(), LevelChoice::Auto).unwrap_err();
+        assert!(
+            matches!(error, TopologyError::NothingLeft { .. }),
+            "{error}"
+        );
+    }
 }

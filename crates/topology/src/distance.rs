@@ -60,15 +60,22 @@ impl Place {
     }
 }
 
-/// For each place the ids of all the others, nearest first, ties by id.
-pub(crate) fn nearest(places: &[Place]) -> Vec<Vec<DomainId>> {
-    (0..places.len())
-        .map(|me| {
-            let mut others: Vec<usize> = (0..places.len()).filter(|&other| other != me).collect();
-            others.sort_by_key(|&other| (places[me].distance(&places[other]), other));
-            others.into_iter().map(|i| DomainId(i as u32)).collect()
-        })
-        .collect()
+/// The ids of all places but `me`, nearest first, ties by id. Found anew each time: a table for all of them
+/// would need gigabytes on a machine of as many domains as a file can describe.
+pub(crate) fn nearest(places: &[Place], me: usize) -> impl Iterator<Item = DomainId> + '_ {
+    const OUTWARDS: [Distance; 4] = [
+        Distance::SameDie,
+        Distance::SameNode,
+        Distance::SamePackage,
+        Distance::OtherPackage,
+    ];
+    let from = places[me];
+    OUTWARDS.into_iter().flat_map(move |distance| {
+        let others = places.iter().enumerate();
+        others
+            .filter(move |&(other, place)| other != me && from.distance(place) == distance)
+            .map(|(other, _)| DomainId(other as u32))
+    })
 }
 
 #[cfg(test)]
@@ -140,14 +147,15 @@ mod tests {
             node,
             package,
         };
-        let order = nearest(&[
+        let places = [
             place(0, 0, 0),
             place(9, 9, 1),
             place(1, 1, 0),
             place(2, 0, 0),
             place(0, 0, 0),
-        ]);
-        assert_eq!(order[0], [4, 3, 2, 1].map(DomainId));
-        assert_eq!(order[1], [0, 2, 3, 4].map(DomainId));
+        ];
+        let order = |me| nearest(&places, me).collect::<Vec<_>>();
+        assert_eq!(order(0), [4, 3, 2, 1].map(DomainId));
+        assert_eq!(order(1), [0, 2, 3, 4].map(DomainId));
     }
 }

@@ -99,6 +99,9 @@ pub enum CpuSetError {
     /// A range that runs backwards.
     #[error("the cpu range {0}-{1} runs backwards")]
     Backwards(u64, u64),
+    /// A list that names cpus over and over.
+    #[error("the list names {0} cpus, far more than there are; it is damaged")]
+    Repeated(u64),
     /// More cpus than any machine has.
     #[error("cpu {0} is beyond {max}, the largest number that is believed", max = crate::cpuset::MAX_CPU)]
     TooLarge(u64),

@@ -2,8 +2,9 @@
 //!
 //! hwloc is asked to include what is disallowed, so that the level is chosen on the whole machine and
 //! what the container took away is known; it is taken away afterwards, and the result is what lstopo
-//! shows. Files and descriptions are bounded before hwloc sees them, because hwloc is not: a
-//! description of a billion cores would be built.
+//! shows. hwloc trusts what it is given: it would build a description of a billion cores, and a set that is
+//! missing from an XML file ends the process. So descriptions are checked before hwloc sees them
+//! ([`synthetic`](crate::synthetic)), and files are written anew ([`xml`](crate::xml)).
 
 use crate::assemble::assemble;
 use crate::cpuset::{CpuSet, MAX_CPU};
@@ -31,7 +32,8 @@ impl Topology {
     /// Reads an hwloc XML file, of format 1 or 2, as `lstopo machine.xml` writes it.
     ///
     /// Cpus that the file says its writer was not allowed to use are taken away. Nothing of the
-    /// running machine counts.
+    /// running machine counts. The file need not be trusted: one that contradicts itself is an error. A
+    /// pipe is read to its end.
     ///
     /// # Errors
     /// [`TopologyError::Read`] if the file cannot be read, [`TopologyError::Xml`] if hwloc cannot load
@@ -46,19 +48,11 @@ impl Topology {
             path: path.to_owned(),
             problem,
         };
+        let xml = crate::xml::sound(&xml).map_err(problem)?;
         let Found {
             machine, limits, ..
-        } = load(|builder| {
-            let builder = builder.from_xml(&xml).map_err(|error| error.to_string())?;
-            // Said here because hwloc, in a debug build of the binding, aborts over a machine of none.
-            let has_cpu = xml.contains("\"PU\"") || xml.contains("'PU'");
-            if has_cpu {
-                Ok(builder)
-            } else {
-                Err("it describes a machine without any cpu".to_owned())
-            }
-        })
-        .map_err(problem)?;
+        } = load(|builder| builder.from_xml(&xml).map_err(|error| error.to_string()))
+            .map_err(problem)?;
         assemble(
             &machine,
             limits,
@@ -79,8 +73,9 @@ impl Topology {
     /// ```
     ///
     /// # Errors
-    /// [`TopologyError::Synthetic`] if hwloc does not understand it or it describes more than 65536
-    /// cpus, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
+    /// [`TopologyError::Synthetic`] if hwloc does not understand it, if it describes more than 8192 cpus or
+    /// so many objects side by side that hwloc would take very long, or if a count is not a plain decimal
+    /// number; [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
     pub fn from_hwloc_synthetic(spec: &str, choice: LevelChoice) -> Result<Self, TopologyError> {
         let problem = |problem: String| TopologyError::Synthetic {
             spec: spec.to_owned(),
@@ -89,12 +84,7 @@ impl Topology {
         if spec.trim().is_empty() {
             return Err(problem("it is empty".to_owned()));
         }
-        if synthetic_objects(spec) > u64::from(MAX_CPU) + 1 {
-            return Err(problem(format!(
-                "it describes more than {} cpus",
-                MAX_CPU + 1
-            )));
-        }
+        crate::synthetic::check(spec).map_err(problem)?;
         let Found {
             machine, limits, ..
         } = load(|builder| {
@@ -179,11 +169,16 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
     let nodes = Nodes::of(hwloc);
     // Cores in the order of their first PU, each with its PUs; a PU under no core is one itself.
     let mut cores = BTreeMap::<_, (&TopologyObject, CpuSet)>::new();
+    let mut seen = CpuSet::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
         let Some(cpu) = os_index(pu).filter(|&cpu| cpu <= MAX_CPU) else {
             continue;
         };
+        // A damaged file that HWLOC_XMLFILE names may have a cpu twice; the first counts.
+        if !seen.insert(cpu) {
+            continue;
+        }
         cores
             .entry(core.global_persistent_index())
             .or_insert((core, CpuSet::new()))
@@ -317,52 +312,5 @@ impl<'hwloc> Nodes<'hwloc> {
             .find(is_local)
             .and_then(os_index)
             .unwrap_or(0)
-    }
-}
-
-/// How many objects the innermost level of a synthetic description has: the product of the counts
-/// (`core:8`, or just `8`), without attributes in parentheses and memory attached in brackets.
-fn synthetic_objects(spec: &str) -> u64 {
-    let mut depth = 0u32;
-    let outside: String = spec
-        .chars()
-        .filter(|c| match c {
-            '(' | '[' => {
-                depth += 1;
-                false
-            }
-            ')' | ']' => {
-                depth = depth.saturating_sub(1);
-                false
-            }
-            _ => depth == 0,
-        })
-        .collect();
-    let count = |word: &str| {
-        word.rsplit(':')
-            .next()
-            .and_then(|digits| digits.parse::<u64>().ok())
-    };
-    outside
-        .split_whitespace()
-        .filter_map(count)
-        .fold(1, u64::saturating_mul)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_size_of_a_synthetic_machine_is_known_before_it_is_built() {
-        assert_eq!(
-            synthetic_objects("package:2 l3:6(size=32MiB) core:8 pu:2"),
-            192
-        );
-        assert_eq!(synthetic_objects("2 [numa(memory=1GB)] 3 4"), 24);
-        assert_eq!(
-            synthetic_objects("core:4294967295 pu:4294967295 pu:4294967295"),
-            u64::MAX
-        );
     }
 }

@@ -47,8 +47,12 @@ mod limits;
 mod machine;
 mod model;
 pub mod pin;
+#[cfg(feature = "hwloc")]
+mod synthetic;
 mod sysfs;
 mod usable;
+#[cfg(feature = "hwloc")]
+mod xml;
 
 pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;

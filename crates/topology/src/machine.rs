@@ -3,6 +3,8 @@
 //! Every reader fills in the same table of cores, so that what is decided from it
 //! ([`level`](crate::level), [`assemble`](crate::assemble)) is decided once.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// A machine, one row a physical core that is online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
@@ -59,22 +61,18 @@ impl Machine {
         if !processor.has_two_ccx_per_die() || self.cores.iter().any(|core| core.die.is_some()) {
             return;
         }
-        let l3s_beside = |core: &MachineCore| {
-            let mut keys: Vec<u32> = (self.cores.iter())
-                .filter(|other| (other.package, other.node) == (core.package, core.node))
-                .filter_map(|other| Some(other.l3?.key))
-                .collect();
-            keys.sort_unstable();
-            keys.dedup();
-            keys
-        };
+        let mut l3s = BTreeMap::<(u32, u32), BTreeSet<u32>>::new();
+        for core in &self.cores {
+            let beside = l3s.entry((core.package, core.node)).or_default();
+            beside.extend(core.l3.map(|l3| l3.key));
+        }
         let dies: Vec<Option<u32>> = (self.cores.iter())
             .map(|core| match core.l3?.os_id {
                 Some(id) => Some(id / 2),
-                None => match l3s_beside(core)[..] {
-                    [first, _] => Some(first),
-                    _ => None,
-                },
+                None => {
+                    let beside = &l3s[&(core.package, core.node)];
+                    beside.first().copied().filter(|_| beside.len() == 2)
+                }
             })
             .collect();
         for (core, die) in self.cores.iter_mut().zip(dies) {

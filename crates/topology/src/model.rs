@@ -96,10 +96,10 @@ impl fmt::Display for Source {
 /// The machine, immutable; a clone is one reference count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    inner: Arc<Inner>,
+    inner: Arc<Parts>,
 }
 
-/// Everything a [`Topology`] knows, before the order of neighbours is worked out.
+/// Everything a [`Topology`] knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) domains: Vec<Domain>,
@@ -109,13 +109,6 @@ pub(crate) struct Parts {
     pub(crate) source: Source,
     pub(crate) this_machine: bool,
     pub(crate) restrictions: Vec<Restriction>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Inner {
-    parts: Parts,
-    /// For each domain all the others, nearest first.
-    nearest: Vec<Vec<DomainId>>,
 }
 
 impl Topology {
@@ -143,44 +136,43 @@ impl Topology {
     /// Holds the invariants of the module docs; `domains` and `places` run in parallel.
     pub(crate) fn from_parts(parts: Parts) -> Self {
         debug_assert_eq!(parts.domains.len(), parts.places.len());
-        let nearest = crate::distance::nearest(&parts.places);
         Self {
-            inner: Arc::new(Inner { parts, nearest }),
+            inner: Arc::new(parts),
         }
     }
 
     pub(crate) fn parts(&self) -> &Parts {
-        &self.inner.parts
+        &self.inner
     }
 
     /// The domains, in order of their ids.
     pub fn domains(&self) -> &[Domain] {
-        &self.inner.parts.domains
+        &self.inner.domains
     }
 
     /// What makes a domain on this machine: a cache level, or a fallback if no cache is shared.
     pub fn level(&self) -> Level {
-        self.inner.parts.level
+        self.inner.level
     }
 
     /// Why that level was chosen, in words for a person.
     pub fn reason(&self) -> &str {
-        &self.inner.parts.reason
+        &self.inner.reason
     }
 
     /// Where this was read from.
     pub fn source(&self) -> &Source {
-        &self.inner.parts.source
+        &self.inner.source
     }
 
     /// Whether this describes the running machine, so that its cpu numbers can be pinned to.
     pub fn is_this_machine(&self) -> bool {
-        self.inner.parts.this_machine
+        self.inner.this_machine
     }
 
     /// What was taken away from the whole machine: offline cpus, cpuset, affinity mask, CPU quota.
     pub fn restrictions(&self) -> &[Restriction] {
-        &self.inner.parts.restrictions
+        &self.inner.restrictions
     }
 
     /// How many workers make sense: one for each usable physical core, but no more than the whole
@@ -216,7 +208,7 @@ impl Topology {
     /// # Panics
     /// If an id is not one of this topology's.
     pub fn distance(&self, a: DomainId, b: DomainId) -> Distance {
-        let places = &self.inner.parts.places;
+        let places = &self.inner.places;
         if a == b {
             Distance::Same
         } else {
@@ -236,6 +228,6 @@ impl Topology {
     /// # Panics
     /// If the id is not one of this topology's.
     pub fn nearest(&self, a: DomainId) -> impl Iterator<Item = DomainId> + '_ {
-        self.inner.nearest[a.0 as usize].iter().copied()
+        crate::distance::nearest(&self.inner.places, a.0 as usize)
     }
 }

@@ -2,6 +2,8 @@
 #![cfg(feature = "hwloc")]
 
 use chiplet_topology::{Distance, DomainId, Level, LevelChoice, Topology, TopologyError};
+use hwlocality::Topology as Hwloc;
+use hwlocality::topology::export::xml::XMLExportFlags;
 use std::io::Write as _;
 
 fn synthetic(spec: &str) -> Result<Topology, TopologyError> {
@@ -67,6 +69,13 @@ fn wrong_synthetic_descriptions_are_refused() {
         "pu:0",
         "core:99999 pu:99999",
         "l3:4294967296",
+        // hwloc would read each of these, as more cpus than there is memory for.
+        "core:0xffffffff",
+        "core:60000pu:60000",
+        "core:-18446744073709486081",
+        "core:2[numa]99999999",
+        // And would take hours for this.
+        "core:8192 pu:1",
     ] {
         let error = synthetic(spec).expect_err(spec);
         assert!(
@@ -123,6 +132,84 @@ fn an_xml_file_keeps_what_its_writer_could_not_use() {
         taken,
         ["offline: cpus 4", "outside the cgroup's cpuset: cpus 0"]
     );
+}
+
+#[test]
+fn what_hwloc_writes_is_read_as_what_it_was_written_from() {
+    for spec in [
+        "package:2 numa:1 l3:3(size=32MiB) l2:8 core:1 pu:2",
+        "package:1 die:2 l3:2 core:4 pu:1",
+        "numa:4 l3:2(size=16MiB) core:2 pu:2(indexes=32*1:1*32)",
+        "package:2 [numa(memory=1GB)] group:2 [numa] l2:3 2",
+        "core:3 pu:1",
+    ] {
+        let machine = synthetic(spec).expect(spec);
+        let builder = Hwloc::builder().from_synthetic(spec).unwrap();
+        let written = builder.build().unwrap();
+        for format in [XMLExportFlags::empty(), XMLExportFlags::V1] {
+            // Format 1 knows no memory at two levels, and no dies.
+            if !format.is_empty() && spec.contains("[numa]") {
+                continue;
+            }
+            let text = written.export_xml(format).unwrap();
+            let read = xml(&text).unwrap_or_else(|error| panic!("{spec}: {error}\n{text}"));
+            assert_eq!(read.domains(), machine.domains(), "{spec}");
+            assert_eq!(read.restrictions(), machine.restrictions());
+            let distances = |machine: &Topology| -> Vec<Distance> {
+                let ids = || machine.domains().iter().map(|domain| domain.id);
+                ids()
+                    .flat_map(|a| ids().map(move |b| machine.distance(a, b)))
+                    .collect()
+            };
+            if format.is_empty() {
+                assert_eq!(distances(&read), distances(&machine), "{spec}");
+            }
+        }
+    }
+}
+
+/// Each of these changes to a sound file would end the process inside libhwloc, or make it lie.
+#[test]
+fn xml_that_contradicts_itself_is_refused_before_hwloc_sees_it() {
+    let changes = [
+        (r#" complete_cpuset="0x2""#, "", ""),
+        (r#" nodeset="0x1""#, "", "no nodeset"),
+        (r#" cpuset="0x3""#, "", "no cpuset"),
+        (r#"cpuset="0xc""#, r#"cpuset="0x1c""#, "holds it has not"),
+        (r#"type="L3Cache""#, r#"type="Core""#, "inside another"),
+        (r#"type="L3Cache""#, r#"type="Tile""#, "not known"),
+        (
+            r#"type="PU" os_index="3""#,
+            r#"type="PU" os_index="2""#,
+            "only one",
+        ),
+        (
+            r#"os_index="1" cpuset="0x2""#,
+            r#"os_index="0" cpuset="0x1""#,
+            "there twice",
+        ),
+        (
+            r#"nodeset="0x1" complete_nodeset="0x1" gp_index="2""#,
+            r#"nodeset="0x3" gp_index="2""#,
+            "only one",
+        ),
+        (r#"cpuset="0xf""#, r#"cpuset="0xf...f""#, "no cpuset"),
+        (r#"version="2.0""#, r#"version="3.0""#, "known are 1 and 2"),
+    ];
+    for (old, new, reason) in changes {
+        let changed = SMALL.replace(old, new);
+        assert_ne!(changed, SMALL, "{old}");
+        match xml(&changed) {
+            Ok(_) => assert_eq!(reason, "", "{old} became {new}"),
+            Err(error) => {
+                let message = error.to_string();
+                assert!(
+                    !reason.is_empty() && message.contains(reason),
+                    "{old}: {message}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

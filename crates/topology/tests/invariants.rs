@@ -1,6 +1,9 @@
 //! Promises that hold for every machine and every restriction.
 
-use chiplet_topology::{Topology, TopologyBuilder, TopologyError};
+#[path = "common/checks.rs"]
+mod checks;
+
+use chiplet_topology::{DomainId, Topology, TopologyBuilder, TopologyError};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -39,6 +42,25 @@ fn all_cpus(machine: &Topology) -> Vec<u32> {
 }
 
 proptest! {
+    /// Also where the restricted machine is restricted again, as one shared between executors is.
+    #[test]
+    fn no_chain_of_restrictions_yields_a_cpu_outside_any_of_them(
+        machine in machines(),
+        chain in prop::collection::vec(prop::collection::btree_set(0..150_u32, 40..150), 1..4),
+    ) {
+        checks::machine(&machine);
+        let all = checks::cpus_of(&machine);
+        let mut machine = machine;
+        for allowed in chain {
+            let allowed: Vec<u32> = allowed.into_iter().collect();
+            checks::restriction(&machine, &allowed);
+            let Ok(restricted) = machine.restricted_to(&allowed) else { break };
+            prop_assert!(checks::cpus_of(&restricted).iter().all(|cpu| allowed.contains(cpu)));
+            machine = restricted;
+            checks::accounts_for(&machine, all.iter().copied());
+        }
+    }
+
     #[test]
     fn restriction_keeps_exactly_the_allowed_cpus_each_in_one_core(
         machine in machines(),
@@ -104,6 +126,14 @@ fn a_made_up_machine_with_a_mistake_is_refused() {
     for builder in mistakes {
         assert!(matches!(builder.build(), Err(TopologyError::MadeUp(_))));
     }
+}
+
+/// All neighbours of all domains would be 17 GB of numbers.
+#[test]
+fn a_machine_of_as_many_domains_as_cpus_is_described_at_once() {
+    let machine = Topology::uniform(65_536, 1, 1 << 20);
+    assert_eq!(machine.nearest(DomainId(65_535)).count(), 65_535);
+    assert!(machine.describe().contains("cpus 65535"));
 }
 
 #[test]

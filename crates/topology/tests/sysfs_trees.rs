@@ -74,12 +74,67 @@ fn a_cgroup_v2_cpuset_leaves_partial_domains_with_their_whole_cache() {
 }
 
 #[test]
+fn cores_ascend_also_where_one_has_lost_its_first_cpu() {
+    let saved = Saved::new(&epyc(1));
+    in_cgroup_v2(&saved);
+    // Of the cores 0+4, 1+5, 2+6 and 3+7.
+    saved.write("sys/fs/cgroup/pod/app/cpuset.cpus.effective", "1-2,4,6");
+    let cores = |machine: &Topology| -> Vec<Vec<u32>> {
+        let cores = machine.domains()[0].cores.iter();
+        cores.map(|core| core.cpus.clone()).collect()
+    };
+    let machine = read(&saved);
+    assert_eq!(cores(&machine), [vec![1], vec![2, 6], vec![4]]);
+    let restricted = machine.restricted_to(&[4, 6]).unwrap();
+    assert_eq!(cores(&restricted), [[4], [6]]);
+    let restricted = machine.restricted_to(&[1, 4, 6]).unwrap();
+    assert_eq!(cores(&restricted), [[1], [4], [6]]);
+}
+
+#[test]
 fn a_group_without_a_cpuset_has_that_of_the_group_above() {
     let saved = Saved::new(&epyc(2));
     in_cgroup_v2(&saved);
     saved.write("sys/fs/cgroup/pod/app/cgroup.procs", "1");
     saved.write("sys/fs/cgroup/pod/cpuset.cpus.effective", "0-3");
     assert_eq!(cpus(&read(&saved)), [[0, 1, 2, 3]]);
+}
+
+#[test]
+fn a_group_deeper_than_any_path_is_taken_for_the_root() {
+    let saved = Saved::new(&epyc(2));
+    in_cgroup_v2(&saved);
+    saved.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3");
+    // Walked up name by name, this would take a hundred billion bytes of paths.
+    saved.write("proc/self/cgroup", &format!("0::{}", "/a".repeat(400_000)));
+    assert_eq!(cpus(&read(&saved)), [[0, 1, 2, 3]]);
+}
+
+#[test]
+fn a_mount_outside_the_tree_is_not_followed() {
+    let saved = Saved::new(&epyc(2));
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("cpus"), "0-3").unwrap();
+    let climb = "/..".repeat(saved.root().components().count());
+    let point = format!("{climb}{}", outside.path().display());
+    saved.write("proc/mounts", &format!("none {point} cpuset rw 0 0"));
+    assert_eq!(read(&saved).restrictions(), []);
+}
+
+#[test]
+fn of_thousands_of_mounts_the_first_count() {
+    let saved = Saved::new(&epyc(2));
+    let mounts = |first: usize| -> String {
+        let line = |at| format!("none /mnt/{at} cpuset rw 0 0\n");
+        (first..first + 10_000).map(line).collect()
+    };
+    saved.write("mnt/100/cpus", "0-3");
+    saved.write("proc/mounts", &mounts(0));
+    assert_eq!(cpus(&read(&saved)), [[0, 1, 2, 3]]);
+    // For each of which the process's group would be read.
+    saved.write("proc/mounts", &mounts(101));
+    saved.write("mnt/10000/cpus", "0-3");
+    assert_eq!(read(&saved).cpu_count(), 16);
 }
 
 #[test]

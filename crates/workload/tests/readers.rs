@@ -339,6 +339,23 @@ fn files_that_cannot_hold_vectors_are_refused() {
     ));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_named_pipe_is_refused_instead_of_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let folder = tempfile::tempdir().unwrap();
+    for extension in ["fvecs", "npy", "hdf5", "ivecs"] {
+        let path = folder.path().join(format!("pipe.{extension}"));
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let refused = match extension {
+            "ivecs" => IdRows::read(&path).unwrap_err(),
+            "hdf5" if !cfg!(feature = "hdf5") => continue,
+            _ => VectorSet::read(&path).unwrap_err(),
+        };
+        assert!(matches!(refused, DatasetError::Open { .. }), "{refused}");
+    }
+}
+
 /// Three words in a folder of the sample's layout, in which one file may be replaced.
 fn word_folder(replaced: &str, content: &[u8]) -> Result<GloveSample, DatasetError> {
     let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,12 @@ use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
 use crate::limits::Quota;
 
+/// Linux's limit for a path, in bytes.
+const PATH_MAX: usize = 4096;
+
+/// Mounts that are looked at. A host has one for each controller, and some for its containers.
+const MAX_MOUNTS: usize = 256;
+
 /// The cpus that the group may use, or `None` if there is no cpuset.
 pub(crate) fn cpuset(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
     for mount in mounts(tree)
@@ -131,7 +137,8 @@ impl Mount {
 
     /// The folders of the group `own` and of all above it up to the mount, the group itself first.
     fn groups_upwards(&self, tree: &Tree, own: Option<String>) -> Vec<String> {
-        let own = own.unwrap_or_default();
+        // Longer paths do not exist, and walking up one takes the square of its length.
+        let own = own.filter(|own| own.len() < PATH_MAX).unwrap_or_default();
         let shown = self.shown.trim_end_matches('/');
         let below = match own.strip_prefix(shown) {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
@@ -169,9 +176,12 @@ fn mounts(tree: &Tree) -> Vec<Mount> {
             "cpuset" => Kind::Cpuset,
             _ => return None,
         };
+        // No kernel writes "..", which would lead out of a saved tree.
+        let point =
+            Some(unescape(point)).filter(|point| point.split('/').all(|name| name != ".."))?;
         Some(Mount {
             kind,
-            point: unescape(point),
+            point,
             shown: unescape(shown),
             options: options.to_owned(),
         })
@@ -184,7 +194,7 @@ fn mounts(tree: &Tree) -> Vec<Mount> {
                 (front.split(' ').collect(), back.split(' ').collect());
             parse(back.first()?, front.get(4)?, front.get(3)?, back.get(2)?)
         };
-        return text.lines().filter_map(line).collect();
+        return text.lines().filter_map(line).take(MAX_MOUNTS).collect();
     }
     let text = tree
         .text("proc/mounts")
@@ -194,7 +204,7 @@ fn mounts(tree: &Tree) -> Vec<Mount> {
         let words: Vec<_> = line.split(' ').collect();
         parse(words.get(2)?, words.get(1)?, "/", words.get(3)?)
     };
-    text.lines().filter_map(line).collect()
+    text.lines().filter_map(line).take(MAX_MOUNTS).collect()
 }
 
 /// The group's path in the hierarchy of a controller: a line `id:controllers:path`, where v2 has the

@@ -220,7 +220,7 @@ fn nodes(tree: &Tree) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
 
 /// Which processor it is, by the first entry of `/proc/cpuinfo`; all zero if that does not tell.
 fn processor(tree: &Tree) -> Processor {
-    let text = tree.text("proc/cpuinfo").unwrap_or_default();
+    let text = tree.cpuinfo().unwrap_or_default();
     let value = |name: &str| {
         text.lines()
             .filter_map(|line| line.split_once(':'))

@@ -10,7 +10,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// More than the `/proc/cpuinfo` of any machine: 8192 cpus at about 1.5 KiB each.
-const MAX_FILE_BYTES: u64 = 16 << 20;
+const MAX_CPUINFO_BYTES: u64 = 16 << 20;
+
+/// More than any other file: a list of every other of [`MAX_CPU`] cpus, or the mounts of a busy host. As
+/// thousands of names may lead to one file, it is also what each of them may cost.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The root below which everything is read.
 pub(crate) struct Tree {
@@ -39,6 +43,14 @@ impl Tree {
 
     /// A file's text, or `None` if it is not there or cannot be read.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.bounded(name, MAX_FILE_BYTES)
+    }
+
+    pub(crate) fn cpuinfo(&self) -> Option<String> {
+        self.bounded("proc/cpuinfo", MAX_CPUINFO_BYTES)
+    }
+
+    fn bounded(&self, name: &str, most: u64) -> Option<String> {
         let path = self.path(name);
         if !path.metadata().ok()?.is_file() {
             return None;
@@ -46,7 +58,7 @@ impl Tree {
         let mut bytes = Vec::new();
         File::open(path)
             .ok()?
-            .take(MAX_FILE_BYTES)
+            .take(most)
             .read_to_end(&mut bytes)
             .ok()?;
         // Saved trees may hold what the kernel's buffer held, padded with zero bytes.

@@ -27,78 +27,10 @@ impl Saved {
         let saved = Self {
             folder: tempfile::tempdir().expect("a temporary folder can be made"),
         };
-        for cpu in cpus {
-            saved.write_cpu(cpu, cpus);
-        }
-        let all = || cpus.iter().map(|other| other.cpu);
-        saved.write("sys/devices/system/cpu/online", &list(all()));
-        let nodes: std::collections::BTreeSet<u32> = cpus.iter().map(|cpu| cpu.node).collect();
-        for node in nodes {
-            let members = cpus
-                .iter()
-                .filter(|cpu| cpu.node == node)
-                .map(|cpu| cpu.cpu);
-            saved.write(
-                &format!("sys/devices/system/node/node{node}/cpumap"),
-                &mask(members),
-            );
+        for (name, text) in files(cpus) {
+            saved.write(&name, &text);
         }
         saved
-    }
-
-    fn write_cpu(&self, cpu: &Cpu, cpus: &[Cpu]) {
-        let sharing = |same: &dyn Fn(&Cpu) -> bool| {
-            mask(
-                cpus.iter()
-                    .filter(|other| same(other))
-                    .map(|other| other.cpu),
-            )
-        };
-        let base = format!("sys/devices/system/cpu/cpu{}", cpu.cpu);
-        let topology =
-            |name: &str, text: &str| self.write(&format!("{base}/topology/{name}"), text);
-        topology("core_cpus", &sharing(&|other| other.core == cpu.core));
-        topology("die_cpus", &sharing(&|other| other.die == cpu.die));
-        topology(
-            "package_cpus",
-            &sharing(&|other| other.package == cpu.package),
-        );
-        topology("physical_package_id", &cpu.package.to_string());
-        topology("core_id", &cpu.core.to_string());
-        let caches = [
-            (
-                0,
-                1,
-                "Instruction",
-                Some((cpu.core, 32)),
-                sharing(&|other| other.core == cpu.core),
-            ),
-            (
-                2,
-                2,
-                "Unified",
-                cpu.l2,
-                sharing(&|other| other.l2 == cpu.l2),
-            ),
-            (
-                3,
-                3,
-                "Unified",
-                cpu.l3,
-                sharing(&|other| other.l3 == cpu.l3),
-            ),
-        ];
-        for (index, level, kind, cache, sharers) in caches {
-            let Some((id, kib)) = cache else { continue };
-            let file = |name: &str, text: &str| {
-                self.write(&format!("{base}/cache/index{index}/{name}"), text)
-            };
-            file("level", &level.to_string());
-            file("type", kind);
-            file("size", &format!("{kib}K"));
-            file("id", &id.to_string());
-            file("shared_cpu_map", &sharers);
-        }
     }
 
     /// Writes a file, with the line break that kernels put at the end.
@@ -112,6 +44,71 @@ impl Saved {
     pub fn root(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// The files of a machine, by name and without the line break at their end.
+pub fn files(cpus: &[Cpu]) -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> =
+        cpus.iter().flat_map(|cpu| files_of(cpu, cpus)).collect();
+    let online = list(cpus.iter().map(|cpu| cpu.cpu));
+    files.push(("sys/devices/system/cpu/online".to_owned(), online));
+    let nodes: std::collections::BTreeSet<u32> = cpus.iter().map(|cpu| cpu.node).collect();
+    for node in nodes {
+        let members = cpus.iter().filter(|cpu| cpu.node == node);
+        let name = format!("sys/devices/system/node/node{node}/cpumap");
+        files.push((name, mask(members.map(|cpu| cpu.cpu))));
+    }
+    files
+}
+
+fn files_of(cpu: &Cpu, cpus: &[Cpu]) -> Vec<(String, String)> {
+    let sharing = |same: &dyn Fn(&Cpu) -> bool| {
+        let sharers = cpus.iter().filter(|other| same(other));
+        mask(sharers.map(|other| other.cpu))
+    };
+    let base = format!("sys/devices/system/cpu/cpu{}", cpu.cpu);
+    let core_cpus = sharing(&|other| other.core == cpu.core);
+    let mut files: Vec<(String, String)> = [
+        ("core_cpus", core_cpus.clone()),
+        ("die_cpus", sharing(&|other| other.die == cpu.die)),
+        (
+            "package_cpus",
+            sharing(&|other| other.package == cpu.package),
+        ),
+        ("physical_package_id", cpu.package.to_string()),
+        ("core_id", cpu.core.to_string()),
+    ]
+    .map(|(name, text)| (format!("{base}/topology/{name}"), text))
+    .into();
+    let caches = [
+        (0, 1, "Instruction", Some((cpu.core, 32)), core_cpus),
+        (
+            2,
+            2,
+            "Unified",
+            cpu.l2,
+            sharing(&|other| other.l2 == cpu.l2),
+        ),
+        (
+            3,
+            3,
+            "Unified",
+            cpu.l3,
+            sharing(&|other| other.l3 == cpu.l3),
+        ),
+    ];
+    for (index, level, kind, cache, sharers) in caches {
+        let Some((id, kib)) = cache else { continue };
+        let facts = [
+            ("level", level.to_string()),
+            ("type", kind.to_owned()),
+            ("size", format!("{kib}K")),
+            ("id", id.to_string()),
+            ("shared_cpu_map", sharers),
+        ];
+        files.extend(facts.map(|(name, text)| (format!("{base}/cache/index{index}/{name}"), text)));
+    }
+    files
 }
 
 /// A mask of 32-bit words, the highest first.

@@ -23,13 +23,15 @@ pub(super) struct Source<R> {
 
 /// A regular file and its length.
 pub(super) fn open_file(path: &Path) -> Result<(File, u64), DatasetError> {
-    let opened = File::open(path).and_then(|file| {
-        let facts = file.metadata()?;
+    // Asked before it is opened, for to open a named pipe is to wait for whoever writes to it.
+    let opened = std::fs::metadata(path).and_then(|facts| {
         if !facts.is_file() {
             let why = "not a regular file, so its length cannot be known beforehand";
             return Err(std::io::Error::new(ErrorKind::InvalidInput, why));
         }
-        Ok((file, facts.len()))
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
     });
     opened.map_err(|source| DatasetError::Open {
         path: path.to_owned(),
