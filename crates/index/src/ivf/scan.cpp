@@ -7,6 +7,7 @@
 #include <exception>
 
 #include <faiss/IndexIVF.h>
+#include <faiss/IndexIVFFastScan.h>
 
 // Searches one query in `nprobe` lists and returns 0, or writes why not into `error`, at most `room` bytes with the final
 // zero, and returns -1. Nothing is thrown.
@@ -22,8 +23,11 @@ extern "C" int chiplet_ivf_scan(
         size_t room) {
     try {
         faiss::IndexIVFStats own;
+        // Fast-scan refuses statistics of the caller's and writes the process-wide ones whatever it is given.
+        const bool fast_scan = dynamic_cast<const faiss::IndexIVFFastScan*>(index) != nullptr;
+        faiss::IndexIVFStats* const stats = fast_scan ? nullptr : &own;
         index->search_preassigned(
-                1, query, k, lists, centroids, distances, ids, false, nullptr, &own);
+                1, query, k, lists, centroids, distances, ids, false, nullptr, stats);
         return 0;
     } catch (const std::exception& caught) {
         std::snprintf(error, room, "%s", caught.what());
