@@ -1,10 +1,10 @@
 //! Remaps move as little as balance allows.
 
-use chiplet_policy::{Demand, Home, Homes, MapperConfig, Placement, hot_cold, place};
+use chiplet_policy::{Demand, Home, Homes, MapperConfig, Placement, balance, hot_cold, place};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{any_domains, any_traffic, demands, domains, placed, table};
+use crate::common::{ROUNDING, any_domains, any_traffic, demands, domains, placed, table};
 
 /// Bytes per second that are served elsewhere than before.
 fn moved_traffic(demands: &[Demand], old: &Placement, new: &Placement) -> f64 {
@@ -79,6 +79,46 @@ proptest! {
         let best = hot_cold(&demands, &domains).balance.peak;
         let got = place(&demands, &domains, Some(&old), &config).balance.peak;
         prop_assert!(got <= best * (1.0 + config.stay) * 1.003, "{got} {best}");
+    }
+
+    /// Wherever the tables are: a balance that is good enough, or no worse than the greedy's, is left alone.
+    #[test]
+    fn nothing_moves_without_a_reason(
+        traffic in any_traffic(),
+        domains in any_domains(),
+        homes in proptest::collection::vec(any::<prop::sample::Index>(), 120),
+        gathered in any::<bool>(),
+    ) {
+        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..MapperConfig::default() };
+        let demands = demands(traffic);
+        // Half the time from where the mapper itself would put them, a few astray; else from anywhere.
+        let own = place(&demands, &domains, None, &config).homes;
+        let old = Placement::default().next(demands.iter().zip(homes).map(|(demand, home)| {
+            let astray = domains[home.index(domains.len())].id;
+            let keep = gathered && home.index(40) > 0;
+            let homes = if keep { own[&demand.table].clone() } else { Homes::single(astray) };
+            (demand.table, homes)
+        }));
+        let new = placed(&place(&demands, &domains, Some(&old), &config));
+        let under = |placement: &Placement| {
+            balance(demands.iter().copied(), |table| placement.homes(table), &domains)
+        };
+        let best = place(&demands, &domains, None, &config).balance.peak;
+        let goal = best * (1.0 + config.stay);
+        let moves = new.diff(&old);
+        if under(&old).peak <= goal / ROUNDING {
+            prop_assert!(moves.is_empty(), "{:?} {goal}: {moves:?}", under(&old));
+        }
+        // Otherwise only domains above the goal give, unless nothing but the greedy's own balance will do.
+        let level = |id: DomainId| {
+            let cores = domains.iter().find(|spec| spec.id == id).expect("known").cores;
+            let here = |demand: &&Demand| old.homes(demand.table) == Some(&Homes::single(id));
+            demands.iter().filter(here).map(|demand| demand.traffic).sum::<f64>() / f64::from(cores)
+        };
+        let left_in_peace = moves.iter().flat_map(|step| step.left()).find(|&id| level(id) < goal / ROUNDING);
+        if let Some(id) = left_in_peace {
+            prop_assert!(under(&new).peak <= best * ROUNDING, "{id:?} gave for {:?}", under(&new));
+        }
     }
 
     /// With many small tables the excess can always be moved piecewise, and nothing else should be.
