@@ -11,10 +11,10 @@ use crate::{Homes, TableId};
 /// More traffic than any machine has; keeps sums of clean values finite.
 const MOST_TRAFFIC: f64 = 1e18;
 
-/// A traffic that can be computed with: finite and not negative.
+/// A traffic that can be computed with and ordered: finite and not negative, and no -0.0, which an empty sum is.
 pub(super) fn clean(traffic: f64) -> f64 {
     if traffic.is_finite() {
-        traffic.clamp(0.0, MOST_TRAFFIC)
+        traffic.clamp(0.0, MOST_TRAFFIC) + 0.0
     } else {
         0.0
     }
