@@ -231,7 +231,7 @@ impl Builder {
             .collect();
         let windows = self.planner.windows;
         let tick = (windows.fast / windows.buckets.max(1))
-            .clamp(Duration::from_millis(10), Duration::from_secs(1));
+            .clamp(Duration::from_millis(1), Duration::from_secs(1));
         let shared = Arc::new(Shared::new(Parts {
             strategy: self.strategy,
             split: self.split,
