@@ -11,9 +11,12 @@ export OMP_WAIT_POLICY := passive
 DOC_FLAGS := -D warnings
 # Instruction counts need a runner of the very version that the benchmark is built with.
 GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' Cargo.lock)
+# Cases that each property is tried with, and seconds of the soak test.
+PROPERTY_CASES ?= 10000
+SOAK_SECONDS ?= 600
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo test fmt lint unit loom doc package portable bench examples topologies clean
+.PHONY: help setup demo test fmt lint unit properties soak loom doc package portable bench examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -41,6 +44,13 @@ portable: ## The library without any C library, as `default-features = false` gi
 unit: setup ## All tests and doc tests; builds the examples.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
+
+properties: ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology
+
+soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
+	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \
+	  cargo test --locked --release -p chiplet --no-default-features --test soak -- --nocapture
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped.
 	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=2 \
