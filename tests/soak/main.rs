@@ -26,8 +26,8 @@ const CORES: u32 = 8;
 const TABLES: usize = 60;
 const CLIENTS: u64 = 3;
 
-/// Places in each domain's queue: few, so that bursts overflow it.
-const QUEUE: usize = 192;
+/// Places in each domain's queue: fewer than there are tasks in the longest burst.
+const QUEUE: usize = 48;
 
 /// A run of at least this long is the real thing, and must accept at least so many tasks.
 const LONG: Duration = Duration::from_secs(600);
