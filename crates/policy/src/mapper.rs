@@ -383,12 +383,7 @@ fn finish(items: &[Item], board: Board, machine: &Machine) -> Assignment {
         let chosen = match (seat, item.current) {
             (Seat::AsNow, Some(current)) => current.clone(),
             (Seat::One(domain), _) => Homes::single(machine.id(domain)),
-            (Seat::Several(shares), _) => {
-                let shares = shares
-                    .iter()
-                    .map(|&(domain, share)| (machine.id(domain), share));
-                Homes::from_shares(shares).expect("a table with several homes has traffic")
-            }
+            (Seat::Several(shares), _) => machine.homes(&shares),
             (Seat::AsNow | Seat::Nowhere, _) => unreachable!("every item has been seated"),
         };
         homes.insert(item.table, chosen);

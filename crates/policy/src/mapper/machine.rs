@@ -71,6 +71,14 @@ impl Machine {
         self.domains.binary_search_by_key(&id, |spec| spec.id).ok()
     }
 
+    /// Homes with weights in proportion to these parts of a table's traffic.
+    pub(super) fn homes(&self, shares: &[(usize, f64)]) -> Homes {
+        let shares = shares
+            .iter()
+            .map(|&(domain, share)| (self.id(domain), share));
+        Homes::from_shares(shares).expect("a table with several homes has traffic")
+    }
+
     pub(super) fn cores(&self, domain: usize) -> f64 {
         f64::from(self.domains[domain].cores)
     }
@@ -222,6 +230,24 @@ impl Board {
     /// Traffic per core of the busiest domain.
     pub(super) fn peak(&self, machine: &Machine) -> f64 {
         machine.peak(&self.load)
+    }
+
+    /// The same once weights are rounded to what [`Homes`] can hold: the balance that a later look will find.
+    pub(super) fn rounded_peak(&self, items: &[Item], machine: &Machine) -> f64 {
+        let mut load = vec![0.0; self.load.len()];
+        for (item, seat) in items.iter().zip(&self.seats) {
+            match seat {
+                Seat::Several(shares) => {
+                    for home in &machine.homes(shares) {
+                        if let Some(domain) = machine.index(home.domain) {
+                            load[domain] += item.traffic * home.share();
+                        }
+                    }
+                }
+                seat => for_each_share(item, seat, |domain, traffic| load[domain] += traffic),
+            }
+        }
+        machine.peak(&load)
     }
 
     /// Seats the items without traffic that sit nowhere: at home if they have one, since nothing is
