@@ -126,7 +126,7 @@ fn executors_under_everything_at_once_lose_no_task_no_thread_and_no_memory() {
         run < LONG || cfg!(not(debug_assertions)),
         "a soak of {seconds} s needs a release build: make soak, or cargo test --release --test soak"
     );
-    // A dozen lives at least, so that there are quarters to compare.
+    // Some ten lives at least, so that there are quarters to compare.
     let length = (run / 12).clamp(Duration::from_millis(250), Duration::from_secs(4));
     let begun = Instant::now();
     let mut ledger = Ledger::default();
