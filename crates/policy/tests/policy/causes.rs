@@ -88,7 +88,12 @@ proptest! {
         domain_count in 1_u32..6,
         seconds in 0_u64..40,
     ) {
-        let mut planner = planner(domain_count, bytes.len() as u32);
+        // Sizes of any order, so that bytes and tables count differently.
+        let size = |slot: u32| u64::from(slot * 7 % 5) * MIB;
+        let mut planner = planner(domain_count, 0);
+        for slot in 0..bytes.len() as u32 {
+            planner.add_table(table(slot), size(slot));
+        }
         for now in 1..=seconds {
             second(&mut planner, now, &bytes, &[]);
         }
@@ -107,7 +112,7 @@ proptest! {
                     id: DomainId(id),
                     cores: 8,
                     traffic: here().map(|(table, homes)| rate(table) * share(homes)).sum(),
-                    bytes: here().count() as f64 * MIB as f64,
+                    bytes: here().map(|(table, _)| size(table.slot) as f64).sum(),
                     tables: here().count() as u32,
                 }
             })
