@@ -156,7 +156,8 @@ impl Load {
 
     /// Whether a table is in the hot set of this turn: one in four, others each time.
     fn is_hot(slot: usize, turn: u64) -> bool {
-        Dice(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ slot as u64 * 0x1000_0000_01b3).one_in(4)
+        let seed = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (slot as u64 * 0x1000_0000_01b3);
+        Dice(seed).one_in(4)
     }
 }
 
