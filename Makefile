@@ -16,12 +16,14 @@ PREEMPTIONS ?= 2
 SCHEDULES ?= 2000
 # What test programs are told besides: --nocapture shows what they print.
 SHOW ?=
+# Cases that each property is tried with, seconds of the soak test, and seconds that each target is fuzzed.
+PROPERTY_CASES ?= 10000
+SOAK_SECONDS ?= 600
+FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-# How long `make fuzz` gives each target.
-FUZZ_SECONDS ?= 60
-
-.PHONY: help setup demo test fmt lint unit loom doc package portable bench fuzz examples topologies clean
+.PHONY: help setup demo test verify fmt lint unit properties soak fuzz tsan asan faults vm loom shuttle doc package portable bench \
+  examples topologies clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -61,6 +63,13 @@ loom: ## Model-check the wake-up handshake, completion and cancellation as shipp
 shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
 	RUSTFLAGS="--cfg chiplet_shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
+
+properties: ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology
+
+soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
+	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \
+	  cargo test --locked --release -p chiplet --no-default-features --test soak -- --nocapture
 
 doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps

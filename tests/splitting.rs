@@ -47,7 +47,7 @@ fn an_idle_domain_shares_one_query_and_a_single_worker_does_not_cut_it() {
         scans.store(0, Ordering::SeqCst);
         let counted = Arc::clone(&scans);
         let executor = executor(Strategy::CCD_AWARE, 1, cores);
-        let lists = Lists::default().on_scan(move |_| {
+        let lists = Lists::default().on_scan(move |_, _| {
             counted.fetch_add(1, Ordering::SeqCst);
         });
         let id = executor.add_table("lists", lists);
@@ -66,7 +66,7 @@ fn a_deadline_that_passes_between_units_ends_the_query() {
     let deadline = Instant::now() + Duration::from_millis(50);
     let scans = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&scans);
-    let lists = Lists::default().on_scan(move |_| {
+    let lists = Lists::default().on_scan(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
         pass(deadline);
     });
@@ -90,7 +90,7 @@ fn a_deadline_that_passes_before_an_uncut_scan_ends_the_query() {
     let counted = Arc::clone(&scans);
     let lists = Lists::default()
         .on_coarse(move |_| pass(deadline))
-        .on_scan(move |_| {
+        .on_scan(move |_, _| {
             counted.fetch_add(1, Ordering::SeqCst);
         });
     let executor = executor(Strategy::CCD_AWARE, 1, 1);
@@ -109,7 +109,7 @@ fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
     let (arrived, arrivals) = channel();
     let scans = Arc::new(AtomicUsize::new(0));
     let (held, counted) = (gate.clone(), Arc::clone(&scans));
-    let lists = Lists::default().on_scan(move |_| {
+    let lists = Lists::default().on_scan(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
         arrived.send(()).unwrap();
         held.wait();
@@ -138,7 +138,7 @@ fn a_query_whose_ticket_was_detached_runs_to_its_end() {
             arrived.send(()).unwrap();
             held.wait();
         })
-        .on_scan(move |unit| {
+        .on_scan(move |_, unit| {
             counted.fetch_add(unit.len(), Ordering::SeqCst);
         });
     let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
@@ -160,14 +160,14 @@ fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
     let (sent, merged) = channel();
     let lists = Lists::default()
         // Of two workers one waits in the first unit while the other scans the rest, one after the other.
-        .on_scan(move |unit| {
+        .on_scan(move |_, unit| {
             if unit.contains(&0) {
                 gate.wait();
             } else if unit.end == LISTS as usize {
                 gate.open();
             }
         })
-        .on_merge(move |parts| {
+        .on_merge(move |_, parts| {
             let first = |part: &Vec<_>| part.iter().map(|hit: &chiplet::Neighbor| hit.id).min();
             sent.send(parts.iter().map(first).collect::<Vec<_>>())
                 .unwrap();
@@ -185,7 +185,7 @@ fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
 #[test]
 fn a_panic_in_one_unit_fails_its_query_alone() {
     let turn = AtomicUsize::new(0);
-    let lists = Lists::default().on_scan(move |_| {
+    let lists = Lists::default().on_scan(move |_, _| {
         let turn = turn.fetch_add(1, Ordering::SeqCst);
         assert!(turn != 5, "the sixth scan fails");
     });
@@ -223,7 +223,7 @@ fn what_the_table_refuses_is_the_tickets_error() {
 fn a_minimum_unit_above_the_query_keeps_it_whole() {
     let scans = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&scans);
-    let lists = Lists::default().on_scan(move |_| {
+    let lists = Lists::default().on_scan(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let split = SplitConfig {

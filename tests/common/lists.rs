@@ -7,11 +7,11 @@ use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merg
 pub const LISTS: u64 = 40;
 pub const PER_LIST: u64 = 25;
 
-type Hook<A> = Box<dyn Fn(&A) + Send + Sync>;
+type Hook<A> = Box<dyn Fn(&Query, &A) + Send + Sync>;
 
-/// One-dimensional values in lists. Each hook is called before what it is named after.
+/// One-dimensional values in lists. Each hook is called before what it is named after, with the query.
 pub struct Lists {
-    coarse: Hook<Query>,
+    coarse: Box<dyn Fn(&Query) + Send + Sync>,
     scan: Hook<Range<usize>>,
     merge: Hook<Vec<Vec<Neighbor>>>,
 }
@@ -20,8 +20,8 @@ impl Default for Lists {
     fn default() -> Self {
         Self {
             coarse: Box::new(|_| ()),
-            scan: Box::new(|_| ()),
-            merge: Box::new(|_| ()),
+            scan: Box::new(|_, _| ()),
+            merge: Box::new(|_, _| ()),
         }
     }
 }
@@ -32,12 +32,15 @@ impl Lists {
         self
     }
 
-    pub fn on_scan(mut self, hook: impl Fn(&Range<usize>) + Send + Sync + 'static) -> Self {
+    pub fn on_scan(mut self, hook: impl Fn(&Query, &Range<usize>) + Send + Sync + 'static) -> Self {
         self.scan = Box::new(hook);
         self
     }
 
-    pub fn on_merge(mut self, hook: impl Fn(&Vec<Vec<Neighbor>>) + Send + Sync + 'static) -> Self {
+    pub fn on_merge(
+        mut self,
+        hook: impl Fn(&Query, &Vec<Vec<Neighbor>>) + Send + Sync + 'static,
+    ) -> Self {
         self.merge = Box::new(hook);
         self
     }
@@ -91,7 +94,7 @@ impl SplitTable for Lists {
         unit: Range<usize>,
         work: &mut Work,
     ) -> Result<Vec<Neighbor>, SearchError> {
-        (self.scan)(&unit);
+        (self.scan)(query, &unit);
         let lists = probes[unit].iter().map(|probe| probe.list);
         let mut found: Vec<Neighbor> = lists
             .flat_map(|list| list * PER_LIST..(list + 1) * PER_LIST)
@@ -107,7 +110,7 @@ impl SplitTable for Lists {
     }
 
     fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
-        (self.merge)(&parts);
+        (self.merge)(query, &parts);
         merge_nearest(query.k(), parts)
     }
 }

@@ -2,7 +2,9 @@
 //! machines.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod dice;
 pub mod lists;
+pub mod load;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};

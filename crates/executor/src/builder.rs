@@ -207,7 +207,7 @@ impl Builder {
 
         let windows = self.planner.windows;
         let tick = (windows.fast / windows.buckets.max(1))
-            .clamp(Duration::from_millis(10), Duration::from_secs(1));
+            .clamp(Duration::from_millis(1), Duration::from_secs(1));
         let topology = Arc::new(topology);
         let pin = if topology.is_this_machine() {
             self.pin

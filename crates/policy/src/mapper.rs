@@ -4,8 +4,8 @@
 //! [`place`] decides in four steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain.
-//! 2. **The best balance**: the two-ended greedy from scratch (`greedy`), its bins given to the domains
-//!    where most of their traffic lives already (`relabel`).
+//! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
+//!    its bins given to the domains where most of their traffic lives already (`relabel`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is
 //!    moved, to where there is room (`incremental`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise
@@ -160,8 +160,8 @@ impl Balance {
 ///
 /// Tables are sorted by traffic. The hottest goes to the domain that is least loaded with it; then, if
 /// it fits under that domain's fair share, the coldest goes to the same domain; and so on with the next
-/// hottest. Tables without traffic go where the fewest are. On domains of equal size the busiest ends
-/// at no more than `(2 - 1/domains)` times the optimum.
+/// hottest. Tables without traffic go where the fewest are. On `m` domains of equal size the busiest ends
+/// at no more than `3/2 - 1/(2m)` times the optimum, and there are traffics for which it does.
 ///
 /// ```
 /// use chiplet_policy::{Demand, DomainSpec, TableId, hot_cold};
@@ -184,7 +184,7 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
         return Assignment::default();
     }
     let items = gather(demands, &machine, None, |_| 1);
-    let mut board = greedy::from_scratch(&items, &machine);
+    let mut board = greedy::two_ended(&items, &machine);
     board.seat_idle(&items, &machine);
     finish(&items, board, &machine)
 }
@@ -194,6 +194,9 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
 /// Tables of `current` that are not in `demands` are left out, and its homes on domains that are not in
 /// `domains` are void. With equal arguments, and with the result as `current`, the result is the same.
 /// Without domains the assignment is empty.
+///
+/// With whole tables on `m` domains, the busiest ends at no more than `4/3 - 1/(3m)` times the optimum if they are
+/// equal and `2 - 2/(m + 1)` if they are not, times `1 + stay` if there is a current placement.
 ///
 /// ```
 /// use chiplet_policy::{Demand, DomainSpec, MapperConfig, TableId, place};
@@ -380,12 +383,7 @@ fn finish(items: &[Item], board: Board, machine: &Machine) -> Assignment {
         let chosen = match (seat, item.current) {
             (Seat::AsNow, Some(current)) => current.clone(),
             (Seat::One(domain), _) => Homes::single(machine.id(domain)),
-            (Seat::Several(shares), _) => {
-                let shares = shares
-                    .iter()
-                    .map(|&(domain, share)| (machine.id(domain), share));
-                Homes::from_shares(shares).expect("a table with several homes has traffic")
-            }
+            (Seat::Several(shares), _) => machine.homes(&shares),
             (Seat::AsNow | Seat::Nowhere, _) => unreachable!("every item has been seated"),
         };
         homes.insert(item.table, chosen);

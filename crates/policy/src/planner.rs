@@ -352,11 +352,20 @@ impl Planner {
             tally.bytes += sign * size_bytes as f64;
             match change {
                 Change::Added => tally.tables += 1,
-                Change::Removed => tally.tables -= 1,
+                Change::Removed => {
+                    tally.tables -= 1;
+                    if tally.traffic < NO_TRAFFIC {
+                        tally.traffic = 0.0;
+                    }
+                }
             }
         }
     }
 }
+
+/// Less than this, in bytes per second, is what rounding leaves of a domain's traffic when a hot table is taken off.
+/// It must not make an empty domain look busier than one that is full of idle tables.
+const NO_TRAFFIC: f64 = 1.0;
 
 /// Whether a table came or went.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,56 @@
-//! The two-ended hot-cold greedy, from an empty machine.
+//! Placements from an empty machine: the two-ended hot-cold greedy, and the better of it and hottest-first.
 //!
-//! Tables that need several homes are poured first, then whole tables follow from both ends of the list.
+//! Tables that need several homes are poured first, then whole tables follow, from both ends of the list sorted by
+//! traffic ([`two_ended`]) or hottest first ([`from_scratch`] tries both).
 //!
-//! **Bound** for whole tables. Write `W` for all cores, `m` for the number of domains, `u` for the mean
-//! traffic per core, `t` for the traffic of a table. A table from the hot end goes where
-//! `(L[d] + t) / w[d]` is least, which is at most the mean of these values weighted by `w[d]`:
-//! `(sum of L + m t) / W <= (u W - t + m t) / W = u + (m - 1) t / W`, because `t` itself is not yet in
-//! any `L`. A table from the cold end is placed only if its domain stays at or under `u`. So the busiest
-//! domain ends at or under `u + (m - 1) max(t) / W`, whatever the order. With equal domains of one core,
-//! `W = m`, and as no schedule beats `u` nor `max(t)`, that is Graham's `(2 - 1/m)` times the optimum
-//! (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969). His better 4/3 for longest-first
-//! order is not claimed: the cold end gives that order up.
+//! **Bounds** for whole tables. Write `w[d]` for the cores of domain `d`, `W` for all cores, `m` for the number of
+//! domains, `u` for the mean traffic per core, `t` for the traffic of the table that was last put on the domain that
+//! ends busiest. No placement ends below `u`, so `t` matters only if that domain is above `u`, and then `t` came from
+//! the hot end, because a table from the cold end is placed only if its domain stays at or under `u`.
+//!
+//! 1. *Two-ended, domains of any sizes: at most `u + (m - 1) t / W`.* `t` went where `(L[d] + t) / w[d]` is least,
+//!    which is at most the mean of these values weighted by `w[d]`: `(sum of L + m t) / W <= (u W - t + m t) / W`,
+//!    because `t` itself is not yet in any `L`. This is the argument of R. L. Graham, Bounds for Certain
+//!    Multiprocessing Anomalies, 1966.
+//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a lower
+//!    bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first table of
+//!    each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which share a
+//!    domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Traffics 2, 2, 2, 1, 1 on two
+//!    domains reach the bound: 5 where 4 is possible.
+//! 3. *Hottest first, equal domains: at most `4/3 - 1/(3m)` times the optimum* (LPT; R. L. Graham, Bounds on
+//!    Multiprocessing Timing Anomalies, 1969). The cold end gives this up, as the example above shows.
+//! 4. *Hottest first, domains of any sizes: at most `2 - 2/(m + 1)` times the optimum* (T. Gonzalez, O. H. Ibarra and
+//!    S. Sahni, Bounds for LPT Schedules on Uniform Processors, 1977).
+//!
+//! [`from_scratch`] takes the better of the two orders, so all four hold of it.
 
 use super::machine::{Board, Item, Machine, Seat, hottest_first};
 use super::several;
 
-/// Seats every item with traffic; those without stay unseated.
+/// Seats every item with traffic in the better of the two orders; those without stay unseated.
 pub(super) fn from_scratch(items: &[Item], machine: &Machine) -> Board {
+    let both_ends = two_ended(items, machine);
+    let hot_end = seat_all(items, machine, Order::HotEnd);
+    if hot_end.peak(machine) < both_ends.peak(machine) {
+        hot_end
+    } else {
+        both_ends
+    }
+}
+
+/// Seats every item with traffic, whole tables from both ends; those without stay unseated.
+pub(super) fn two_ended(items: &[Item], machine: &Machine) -> Board {
+    seat_all(items, machine, Order::BothEnds)
+}
+
+/// In which order whole tables are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    HotEnd,
+    BothEnds,
+}
+
+fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
     let mut board = Board::new(items.len(), machine);
     let order = hottest_first(items);
     let (split, whole): (Vec<usize>, Vec<usize>) = order
@@ -26,7 +60,16 @@ pub(super) fn from_scratch(items: &[Item], machine: &Machine) -> Board {
         several::seat(&mut board, index, &items[index], &[], machine);
     }
     let total: f64 = items.iter().map(|item| item.traffic).sum();
-    seat_from_both_ends(&whole, items, &mut board, machine, machine.mean(total));
+    match by {
+        Order::BothEnds => {
+            seat_from_both_ends(&whole, items, &mut board, machine, machine.mean(total));
+        }
+        Order::HotEnd => {
+            for &index in &whole {
+                seat_where_least(index, items, &mut board, machine);
+            }
+        }
+    }
     // Whole tables come in lumps; the poured ones can even them out.
     several::level(&mut board, &split, items, machine);
     board
@@ -44,8 +87,7 @@ fn seat_from_both_ends(
     let mut rest = order;
     while let [hottest, others @ ..] = rest {
         rest = others;
-        let domain = machine.least_loaded(&board.load, items[*hottest].traffic);
-        board.sit(*hottest, &items[*hottest], Seat::One(domain));
+        let domain = seat_where_least(*hottest, items, board, machine);
         if let [others @ .., coldest] = rest
             && board.load[domain] + items[*coldest].traffic <= mean * machine.cores(domain)
         {
@@ -53,4 +95,11 @@ fn seat_from_both_ends(
             board.sit(*coldest, &items[*coldest], Seat::One(domain));
         }
     }
+}
+
+/// Seats a whole table where the load per core is least with it; returns that domain.
+fn seat_where_least(index: usize, items: &[Item], board: &mut Board, machine: &Machine) -> usize {
+    let domain = machine.least_loaded(&board.load, items[index].traffic);
+    board.sit(index, &items[index], Seat::One(domain));
+    domain
 }

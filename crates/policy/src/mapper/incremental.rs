@@ -22,7 +22,8 @@ const TOLERANCE: f64 = 0.002;
 /// The current placement, changed until no domain has more than `goal` bytes per second and core; `None`
 /// if that cannot be done this way, or if no table with traffic has a home to start from.
 pub(super) fn from_current(items: &[Item], machine: &Machine, goal: f64) -> Option<Board> {
-    let reached = |board: &Board| board.peak(machine) <= goal * (1.0 + TOLERANCE);
+    // By rounded weights, or what reaches the goal by a hair now would miss it at the next look, and move again.
+    let reached = |board: &Board| board.rounded_peak(items, machine) <= goal * (1.0 + TOLERANCE);
     let order = hottest_first(items);
     if order.iter().all(|&index| items[index].homes().is_empty()) {
         return None;

@@ -11,10 +11,10 @@ use crate::{Homes, TableId};
 /// More traffic than any machine has; keeps sums of clean values finite.
 const MOST_TRAFFIC: f64 = 1e18;
 
-/// A traffic that can be computed with: finite and not negative.
+/// A traffic that can be computed with and ordered: finite and not negative, and no -0.0, which an empty sum is.
 pub(super) fn clean(traffic: f64) -> f64 {
     if traffic.is_finite() {
-        traffic.clamp(0.0, MOST_TRAFFIC)
+        traffic.clamp(0.0, MOST_TRAFFIC) + 0.0
     } else {
         0.0
     }
@@ -69,6 +69,14 @@ impl Machine {
 
     pub(super) fn index(&self, id: DomainId) -> Option<usize> {
         self.domains.binary_search_by_key(&id, |spec| spec.id).ok()
+    }
+
+    /// Homes with weights in proportion to these parts of a table's traffic.
+    pub(super) fn homes(&self, shares: &[(usize, f64)]) -> Homes {
+        let shares = shares
+            .iter()
+            .map(|&(domain, share)| (self.id(domain), share));
+        Homes::from_shares(shares).expect("a table with several homes has traffic")
     }
 
     pub(super) fn cores(&self, domain: usize) -> f64 {
@@ -222,6 +230,24 @@ impl Board {
     /// Traffic per core of the busiest domain.
     pub(super) fn peak(&self, machine: &Machine) -> f64 {
         machine.peak(&self.load)
+    }
+
+    /// The same once weights are rounded to what [`Homes`] can hold: the balance that a later look will find.
+    pub(super) fn rounded_peak(&self, items: &[Item], machine: &Machine) -> f64 {
+        let mut load = vec![0.0; self.load.len()];
+        for (item, seat) in items.iter().zip(&self.seats) {
+            match seat {
+                Seat::Several(shares) => {
+                    for home in &machine.homes(shares) {
+                        if let Some(domain) = machine.index(home.domain) {
+                            load[domain] += item.traffic * home.share();
+                        }
+                    }
+                }
+                seat => for_each_share(item, seat, |domain, traffic| load[domain] += traffic),
+            }
+        }
+        machine.peak(&load)
     }
 
     /// Seats the items without traffic that sit nowhere: at home if they have one, since nothing is

@@ -6,6 +6,9 @@ use chiplet_policy::{Assignment, Demand, DomainSpec, Home, Homes, Placement, Tab
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
+/// Slack for sums in another order.
+pub const ROUNDING: f64 = 1.0 + 1e-9;
+
 pub fn table(slot: u32) -> TableId {
     TableId {
         slot,

@@ -1,9 +1,11 @@
 //! Black-box tests of the policy crate, one module a concern; `PROPTEST_CASES` sets how many cases each
-//! property is tried with (256 if unset).
+//! property is tried with (256 if unset, fewer for long runs). `make properties` tries 10,000.
 
+mod causes;
 mod common;
 mod mapper;
 mod movement;
+mod optimum;
 mod oscillation;
 mod placement;
 mod planner;

@@ -1,5 +1,8 @@
 //! What holds of every assignment, and how good the greedy's balance is.
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
 use chiplet_policy::{
     Assignment, Demand, DomainSpec, DomainTally, Homes, MapperConfig, balance, hot_cold, place,
     place_new,
@@ -7,10 +10,9 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{any_domains, any_traffic, assert_valid, demands, domains, placed, table};
-
-/// Slack for sums in another order.
-const ROUNDING: f64 = 1.0 + 1e-9;
+use crate::common::{
+    ROUNDING, any_domains, any_traffic, assert_valid, demands, domains, placed, table,
+};
 
 fn assert_complete(assignment: &Assignment, demands: &[Demand], domains: &[DomainSpec]) {
     assert_eq!(assignment.homes.len(), demands.len());
@@ -68,17 +70,43 @@ proptest! {
         prop_assert!(balance.peak <= (total + others * hottest) / cores * ROUNDING);
     }
 
-    /// Graham's bound against a lower bound of the optimum.
+    /// Against the rule as it is told, step by step, in whole numbers.
     #[test]
-    fn on_equal_domains_the_busiest_is_within_twice_the_optimum(
-        traffic in any_traffic(),
-        count in 1_u32..16,
+    fn the_two_ended_greedy_takes_the_hottest_then_the_coldest_that_fits(
+        sizes in proptest::collection::vec(1_u64..9, 1..7),
+        units in proptest::collection::vec(1_u64..40, 1..40),
     ) {
-        let hottest = traffic.iter().copied().fold(0.0, f64::max);
-        let mean = traffic.iter().sum::<f64>() / f64::from(count);
-        let optimum = mean.max(hottest);
-        let balance = hot_cold(&demands(traffic), &domains(count, 1, None)).balance;
-        prop_assert!(balance.peak <= (2.0 - 1.0 / f64::from(count)) * optimum * ROUNDING);
+        // Multiples of all cores, so that the fair share is a whole number too.
+        let cores: u64 = sizes.iter().sum();
+        let traffic: Vec<u64> = units.iter().map(|unit| unit * cores).collect();
+        let mean: u64 = units.iter().sum();
+        let mut rest: VecDeque<usize> = (0..traffic.len()).collect();
+        rest.make_contiguous().sort_by_key(|&slot| (Reverse(traffic[slot]), slot));
+        let mut load = vec![0; sizes.len()];
+        let mut home = vec![0; traffic.len()];
+        while let Some(hottest) = rest.pop_front() {
+            // In 840ths: a multiple of every size.
+            let with = |domain: usize| (load[domain] + traffic[hottest]) * 840 / sizes[domain];
+            let domain = (0..sizes.len()).min_by_key(|&domain| with(domain)).unwrap();
+            load[domain] += traffic[hottest];
+            home[hottest] = domain;
+            if let Some(&coldest) = rest.back()
+                && load[domain] + traffic[coldest] <= mean * sizes[domain]
+            {
+                load[domain] += traffic[coldest];
+                home[coldest] = domain;
+                rest.pop_back();
+            }
+        }
+        let domains: Vec<DomainSpec> = sizes
+            .iter()
+            .zip(0..)
+            .map(|(&cores, id)| DomainSpec::new(DomainId(id), cores as u32))
+            .collect();
+        let homes = hot_cold(&demands(traffic.iter().map(|&traffic| traffic as f64)), &domains).homes;
+        for (slot, &domain) in (0..).zip(&home) {
+            prop_assert_eq!(&homes[&table(slot)], &Homes::single(DomainId(domain as u32)));
+        }
     }
 
     #[test]
@@ -225,6 +253,8 @@ fn a_new_table_goes_to_the_least_traffic_then_bytes_then_tables_then_id() {
             1,
         ),
         (vec![tally(0, f64::NAN, 0.0, 0), tally(1, 1.0, 0.0, 0)], 0),
+        // An empty sum is -0.0, and that is not less than nothing.
+        (vec![tally(0, 0.0, 1.0, 1), tally(1, -0.0, 2.0, 2)], 0),
     ];
     for (tallies, expected) in cases {
         assert_eq!(

@@ -1,5 +1,7 @@
 //! Alternating traffic does not make placements alternate, and lasting change is still followed.
 
+use std::collections::BTreeMap;
+
 use chiplet_policy::{Planner, PlannerConfig, TriggerConfig};
 use proptest::prelude::*;
 
@@ -46,11 +48,12 @@ fn alternate(planner: &mut Planner, sets: &[HotSet], period: u64, run: u64) -> V
         .collect()
 }
 
-/// A quarter of the usual number of cases: each is a long run.
+/// Each case is a long run: fewer of them, unless `PROPTEST_CASES` says how many.
 fn long_runs() -> ProptestConfig {
     let usual = ProptestConfig::default();
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
     ProptestConfig {
-        cases: usual.cases.div_ceil(4),
+        cases: if asked { usual.cases } else { 64 },
         ..usual
     }
 }
@@ -66,8 +69,42 @@ proptest! {
     ) {
         let run = 1_500;
         let remaps = alternate(&mut planner(domain_count), &sets, period, run);
-        let most = TriggerConfig::default().most_remaps(secs(run));
-        prop_assert!(remaps.len() as u64 <= most, "{remaps:?}");
+        // In every stretch, not only from the start.
+        for (index, &first) in remaps.iter().enumerate() {
+            for (count, &last) in (1..).zip(&remaps[index..]) {
+                let most = TriggerConfig::default().most_remaps(secs(last - first));
+                prop_assert!(count <= most, "{remaps:?}");
+            }
+        }
+    }
+
+    /// A table is not carried to and fro: nobody comes back more often than the brakes let it.
+    #[test]
+    fn a_return_pauses_for_longer_than_a_step_ahead(
+        sets in proptest::collection::vec(any_hot_set(), 2..4),
+        period in 1_u64..150,
+        domain_count in 2_u32..5,
+    ) {
+        let mut planner = planner(domain_count);
+        let config = TriggerConfig::default();
+        let (mut left, mut free_at) = (BTreeMap::new(), secs(0));
+        for now in 1..=1_500 {
+            sets[(now / period) as usize % sets.len()].record(&mut planner, now);
+            let Some(remap) = planner.tick(secs(now), &[]) else {
+                continue;
+            };
+            prop_assert!(secs(now) >= free_at, "at {now} s, before {free_at:?}: {:?}", remap.reason);
+            let returns = remap.moves.iter().any(|step| {
+                let gained: Vec<_> = step.gained().collect();
+                gained.into_iter().any(|domain| {
+                    left.get(&(step.table, domain)).is_some_and(|&at| secs(now - at) < config.horizon)
+                })
+            });
+            free_at = secs(now) + config.cooldown * if returns { 2 } else { 1 };
+            for step in &remap.moves {
+                left.extend(step.left().map(|domain| ((step.table, domain), now)));
+            }
+        }
     }
 
     #[test]

@@ -60,6 +60,41 @@ proptest! {
         prop_assert_eq!(step.map(Step::rung), expected);
     }
 
+    /// A worker that looks at its own queue, then its domain's, then asks for a victim, as the executor does:
+    /// whatever it takes, nothing is left on a rung below, and work is left alone only if no rung allows it.
+    #[test]
+    fn whoever_takes_from_afar_leaves_nothing_undone_at_home(
+        own in 0_usize..3,
+        loads in proptest::collection::vec(any_load(), 1..12),
+        thief in any::<prop::sample::Index>(),
+        config in any_config(),
+    ) {
+        let thief = thief.index(loads.len());
+        let home = loads[thief];
+        let others = (0..loads.len()).filter(|&domain| domain != thief);
+        let by_distance = others.clone().map(|domain| DomainId(domain as u32));
+        let step = climb(own, home.queued as usize, || {
+            choose_victim(DomainId(thief as u32), &loads, by_distance, StealRule::Ladder, &config)
+        });
+        match step {
+            Some(Step::Own) => prop_assert!(own > 0),
+            Some(Step::Domain) => prop_assert!(own == 0 && home.queued > 0),
+            Some(Step::Remote(victim)) => {
+                let victim = loads[victim.0 as usize];
+                prop_assert_eq!((own, home.queued, home.home_running), (0, 0, 0));
+                prop_assert!(victim.queued > 0, "there is nothing to take");
+                prop_assert!(victim.queued >= crossing_backlog(victim.workers, &config));
+            }
+            None => {
+                prop_assert_eq!((own, home.queued), (0, 0));
+                for victim in others.map(|domain| loads[domain]) {
+                    let worth = victim.queued >= crossing_backlog(victim.workers, &config);
+                    prop_assert!(!worth || home.home_running > 0, "{victim:?} waits for help");
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_crossing_backlog_is_where_crossing_starts_to_pay(
         workers in 0_u32..300,

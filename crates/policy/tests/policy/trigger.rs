@@ -33,7 +33,7 @@ proptest! {
         delays in proptest::collection::vec((0_u64..40_000, any::<bool>()), 1..300),
     ) {
         let mut trigger = Trigger::new(config);
-        let mut last: Option<Duration> = None;
+        let mut times: Vec<Duration> = Vec::new();
         for ((delay, back), count) in delays.into_iter().zip(1..) {
             let delay = if count % 3 == 0 { Duration::from_millis(delay) } else { Duration::ZERO };
             let now = trigger.ready_at() + delay;
@@ -42,11 +42,15 @@ proptest! {
             let ceiling = config.horizon.max(config.cooldown);
             prop_assert!(trigger.ready_at() - now >= config.cooldown);
             prop_assert!(trigger.ready_at() - now <= ceiling.max(Duration::from_nanos(1)));
+            prop_assert!(times.last().is_none_or(|&last| now - last >= config.cooldown));
+            times.push(now);
             if config.horizon > Duration::ZERO {
+                // From the start, and in every stretch that ends now.
                 prop_assert!(u64::from(count) <= config.most_remaps(now));
+                for (count, &first) in (1..).zip(times.iter().rev()) {
+                    prop_assert!(count <= config.most_remaps(now - first));
+                }
             }
-            prop_assert!(last.is_none_or(|last| now - last >= config.cooldown));
-            last = Some(now);
         }
     }
 

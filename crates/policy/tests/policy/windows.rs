@@ -72,6 +72,51 @@ proptest! {
         }
     }
 
+    /// Windows of any length, several tables in one, some of them forgotten on the way.
+    #[test]
+    fn tables_do_not_mix_and_a_forgotten_one_starts_anew(
+        buckets in 1_u32..13,
+        fast_ms in 1_u64..20_000,
+        slow_ms in 1_u64..90_000,
+        steps in proptest::collection::vec((0_u64..5_000, 0_u32..4, 0_u64..1 << 40, 0_u32..12), 1..80),
+        quiet in 0_u64..100_000,
+    ) {
+        let config = WindowConfig {
+            fast: Duration::from_millis(fast_ms),
+            slow: Duration::from_millis(slow_ms),
+            buckets,
+        };
+        let empty = || Naive { config, records: Vec::new() };
+        let mut windows = TrafficWindows::new(config);
+        let mut naive = [empty(), empty(), empty(), empty()];
+        let mut clock = 0;
+        for (step, slot, bytes, fate) in steps {
+            clock += step;
+            let now = Duration::from_millis(clock);
+            if fate == 0 {
+                windows.forget(table(slot));
+                naive[slot as usize] = empty();
+            } else {
+                windows.record(table(slot), now, bytes);
+                naive[slot as usize].records.push((now.as_nanos(), bytes));
+            }
+            for then in [now, now + Duration::from_millis(quiet)] {
+                for (slot, naive) in (0..).zip(&naive) {
+                    let (got, expected) = (windows.rates(table(slot), then), naive.rates(then));
+                    prop_assert!(close(got.fast, expected.fast), "{slot}: {got:?} {expected:?}");
+                    prop_assert!(close(got.slow, expected.slow), "{slot}: {got:?} {expected:?}");
+                }
+                let known = naive.iter().filter(|naive| !naive.records.is_empty()).count();
+                prop_assert_eq!(windows.len(), known);
+                let listed: Vec<_> = windows.iter(then).collect();
+                prop_assert!(listed.is_sorted_by(|a, b| a.0 < b.0));
+                for (table, rates) in listed {
+                    prop_assert_eq!(rates, windows.rates(table, then));
+                }
+            }
+        }
+    }
+
     #[test]
     fn asking_changes_nothing(at in proptest::collection::vec(0_u64..200, 1..20)) {
         let record = |windows: &mut TrafficWindows, second: u64| {

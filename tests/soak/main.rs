@@ -1,0 +1,163 @@
+//! The soak test: an executor with 96 workers on a made-up machine of 12 domains is put under the load of
+//! `common::load`, shut down and built again every few seconds, and its accounts are checked to the last task each
+//! time. Nothing may be left behind: no thread, and no memory that grows from life to life.
+//!
+//! `CHIPLET_SOAK_SECONDS` says how long (20 if unset). From 600 on it must also get through fifty million tasks,
+//! for which it takes a release build. `make soak` does that and shows the ledger.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod ledger;
+mod process;
+mod watchdog;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet::{Executor, PlannerConfig, Shutdown, Strategy, Topology};
+
+use common::HANG;
+use common::load::Load;
+use ledger::Ledger;
+use watchdog::Watchdog;
+
+const DOMAINS: u32 = 12;
+const CORES: u32 = 8;
+const TABLES: usize = 60;
+const CLIENTS: u64 = 3;
+
+/// Places in each domain's queue: fewer than there are tasks in the longest burst.
+const QUEUE: usize = 48;
+
+/// A run of at least this long is the real thing, and must accept at least so many tasks.
+const LONG: Duration = Duration::from_secs(600);
+const LONG_TASKS: u64 = 50_000_000;
+
+/// A placement change whenever a window of ten milliseconds shows the least imbalance, a millisecond apart.
+fn hectic() -> PlannerConfig {
+    let mut planner = PlannerConfig::default();
+    planner.windows.fast = Duration::from_millis(10);
+    planner.windows.slow = Duration::from_millis(40);
+    planner.trigger.cooldown = Duration::from_millis(1);
+    planner.trigger.horizon = Duration::from_millis(1);
+    planner.trigger.min_traffic = 0.0;
+    planner.trigger.fast_threshold = 0.05;
+    planner.trigger.slow_threshold = 0.05;
+    planner.trigger.min_gain = 0.0;
+    planner.mapper.stay = 0.0;
+    planner
+}
+
+/// Three lives in four follow homes; the others run the baselines in turn.
+fn strategy(life: u64) -> Strategy {
+    match life % 4 {
+        3 => Strategy::ALL[(life / 4 % 3) as usize],
+        _ => Strategy::CCD_AWARE,
+    }
+}
+
+/// Ends the executor while clients submit: drained or abandoned, by this thread, by another one, or by two at once.
+fn shut_down(load: &Load, life: u64) {
+    let (drain, abandon) = (Shutdown::Drain(HANG), Shutdown::Abandon(HANG));
+    std::thread::scope(|scope| {
+        let elsewhere = |how| {
+            scope.spawn(move || load.executor.shutdown(how));
+        };
+        match life % 5 {
+            0 => drop(load.executor.shutdown(drain)),
+            1 => drop(load.executor.shutdown(abandon)),
+            2 => elsewhere(drain),
+            3 => elsewhere(abandon),
+            _ => {
+                elsewhere(drain);
+                load.executor.shutdown(abandon);
+            }
+        }
+    });
+    let report = load.executor.shutdown(drain);
+    assert_eq!(
+        (report.abandoned, report.still_running),
+        (0, 0),
+        "shutdown left something"
+    );
+}
+
+/// Builds an executor, loads it for `length`, shuts it down, and checks its accounts.
+fn live(life: u64, length: Duration, watchdog: &Watchdog, ledger: &mut Ledger) {
+    let threads = process::threads();
+    let executor = Executor::builder()
+        .topology(Topology::uniform(DOMAINS, CORES, 32 << 20))
+        .planner(hectic())
+        .strategy(strategy(life))
+        .queue_limit(QUEUE)
+        .build()
+        .unwrap();
+    assert_eq!(executor.workers().len(), (DOMAINS * CORES) as usize);
+    let load = Arc::new(Load::new(executor, TABLES));
+    watchdog.look_at(Some(&load));
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let load = &load;
+            scope.spawn(move || load.client(life * CLIENTS + client));
+        }
+        scope.spawn(|| load.steward(life));
+        std::thread::sleep(length);
+        shut_down(&load, life);
+    });
+    watchdog.look_at(None);
+    ledger.add(&load.settle(), load.tables());
+    drop(Arc::into_inner(load).expect("nobody else holds the load"));
+    let left = process::threads_at_most(threads, HANG);
+    assert!(
+        left <= threads,
+        "{threads} threads before a life, {left} after it"
+    );
+    ledger.rest(threads, left, process::resident_bytes());
+}
+
+#[test]
+fn executors_under_everything_at_once_lose_no_task_no_thread_and_no_memory() {
+    let seconds = std::env::var("CHIPLET_SOAK_SECONDS").map_or(20, |text| {
+        text.parse()
+            .expect("CHIPLET_SOAK_SECONDS is a whole number of seconds")
+    });
+    let run = Duration::from_secs(seconds);
+    assert!(
+        run < LONG || cfg!(not(debug_assertions)),
+        "a soak of {seconds} s needs a release build: make soak, or cargo test --release --test soak"
+    );
+    // Some ten lives at least, so that there are quarters to compare.
+    let length = (run / 12).clamp(Duration::from_millis(250), Duration::from_secs(4));
+    let begun = Instant::now();
+    let mut ledger = Ledger::default();
+    let watchdog = Watchdog::start();
+    let mut told = begun;
+    for life in 0.. {
+        live(life, length, &watchdog, &mut ledger);
+        if told.elapsed() >= Duration::from_secs(10) {
+            told = Instant::now();
+            println!(
+                "soak: {} s of {seconds}; {}",
+                begun.elapsed().as_secs(),
+                ledger.brief()
+            );
+        }
+        if begun.elapsed() >= run {
+            break;
+        }
+    }
+    watchdog.stop();
+    println!("{ledger}");
+    println!(
+        "verify: soak | {} tasks | {} s",
+        ledger.accepted(),
+        begun.elapsed().as_secs()
+    );
+    ledger.check_every_kind();
+    ledger.check_memory();
+    assert!(
+        run < LONG || ledger.accepted() >= LONG_TASKS,
+        "{} tasks are not the {LONG_TASKS} of a long run",
+        ledger.accepted()
+    );
+}
