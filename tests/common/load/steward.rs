@@ -1,4 +1,4 @@
-//! The thread that adds and removes tables and looks at the counters meanwhile.
+//! The thread that adds and removes tables, takes cpus away and gives them back, and looks at the counters meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +17,29 @@ pub(super) fn run(load: &Load, mut dice: Dice) {
         if dice.one_in(16) {
             assert_adds_up(&load.executor.snapshot());
         }
+        if dice.one_in(16) {
+            restaff(load, &mut dice);
+        }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Other cpus than before: every second time all of them, else any, but at least one.
+fn restaff(load: &Load, dice: &mut Dice) {
+    let domains = load.executor.topology().domains();
+    let all: Vec<u32> = domains.iter().flat_map(|domain| domain.cpus()).collect();
+    let mut cpus = all.clone();
+    if dice.one_in(2) {
+        // The last domains go as a whole, as when a container shrinks; of the others some cpus.
+        let left = 1 + dice.throw(domains.len() as u64) as usize;
+        cpus = domains[..left]
+            .iter()
+            .flat_map(|domain| domain.cpus())
+            .collect();
+        cpus.retain(|_| !dice.one_in(3));
+        cpus.push(all[dice.throw(all.len() as u64) as usize]);
+    }
+    load.executor.restrict_to(&cpus).unwrap();
 }
 
 /// A new table for an old one. Most go while clients still submit to them, one in sixteen is first left to end its
