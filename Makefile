@@ -49,6 +49,7 @@ portable: ## The library without any C library, as `default-features = false` gi
 	cargo check --locked -p chiplet --no-default-features --features hnsw
 
 unit: setup ## All tests and doc tests; builds the examples.
+	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
 
@@ -63,6 +64,18 @@ loom: ## Model-check the wake-up handshake, completion and cancellation as shipp
 shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDULES=2000 by each of two methods.
 	RUSTFLAGS="--cfg chiplet_shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
+
+verify: setup ## Everything that proves the promises, ten minutes of soak included: an hour and a half; a table at the end.
+	@scripts/verify.sh
+
+tsan: setup ## The test suite under ThreadSanitizer.
+	@scripts/sanitize.sh thread
+
+asan: setup ## The test suite under AddressSanitizer, with leaks.
+	@scripts/sanitize.sh address hnsw
+
+faults: ## Refused threads, pinning, files and memory, injected for real.
+	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
 properties: ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
 	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology

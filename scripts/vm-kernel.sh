@@ -21,6 +21,9 @@ mkdir -p target/vm
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 say "fetching $package"
-(cd "$folder" && apt-get download -qq "$package" 2>/dev/null)
+if ! (cd "$folder" && apt-get download -qq "$package" 2>/dev/null); then
+  say "skipped: $package cannot be fetched"
+  exit 0
+fi
 dpkg-deb --fsys-tarfile "$folder"/*.deb | tar -xf - -C "$folder" --wildcards './boot/vmlinuz*'
 mv "$folder"/boot/vmlinuz* target/vm/

@@ -25,7 +25,7 @@ fn a_snapshot_is_of_one_instant_while_everything_moves() {
         .map(|n| executor.add_closure_table(format!("t{n}"), 1))
         .collect();
     let stop = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         for worker in 0..3 {
             let (executor, tables, stop) = (&executor, &tables, &stop);
             scope.spawn(move || {
@@ -83,7 +83,7 @@ fn a_baseline_that_follows_no_homes_reports_no_moves_of_them() {
             .unwrap();
         let uneven = neighbours(&executor);
         let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        common::threads::scope(|scope| {
             scope.spawn(|| {
                 for &table in uneven.iter().cycle() {
                     if stop.load(Ordering::Relaxed) {

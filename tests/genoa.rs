@@ -30,7 +30,7 @@ fn rows(table: usize, count: usize, dim: usize) -> Vec<f32> {
 
 /// Keeps `each` queries of every table outstanding until `rounds` more have been answered for each.
 fn closed_loop(executor: &Executor, tables: &[TableId], each: usize, rounds: usize, query: &Query) {
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         for part in tables.chunks(4) {
             scope.spawn(move || {
                 let send = |table| executor.submit(table, query.clone()).unwrap();
@@ -170,7 +170,7 @@ fn a_table_with_most_of_the_traffic_gets_several_homes() {
         .map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20))
         .collect();
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let several = std::thread::scope(|scope| {
+    let several = common::threads::scope(|scope| {
         let (executor, tables, stop) = (&executor, &tables, &stop);
         scope.spawn(move || {
             // 60 % of all bytes go to table 0, which keeps its home's workers busy; the rest is spread.

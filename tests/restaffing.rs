@@ -131,7 +131,7 @@ fn nothing_is_lost(strategy: Strategy, how: Shutdown) {
         .collect();
     let (ran, accepted) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         for client in 0..2 {
             let (executor, tables, ran) = (&executor, &tables, &ran);
             let (accepted, stop) = (&accepted, &stop);

@@ -140,7 +140,7 @@ fn a_shutdown_from_the_remap_callback_returns_its_report() {
     let executor = Arc::new(executor);
     back.set(Arc::downgrade(&executor)).unwrap();
     let uneven = neighbours(&executor);
-    let report = std::thread::scope(|scope| {
+    let report = common::threads::scope(|scope| {
         // Until the shutdown refuses them.
         scope.spawn(|| {
             for &table in uneven.iter().cycle() {

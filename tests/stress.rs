@@ -33,7 +33,7 @@ fn every_task_ends_once(strategy: Strategy, seed: u64, first: Shutdown) {
         .build()
         .unwrap();
     let load = Load::new(executor, 12);
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         for client in 0..3 {
             let load = &load;
             scope.spawn(move || load.client(3 * seed + client));

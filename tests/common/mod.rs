@@ -5,10 +5,13 @@
 pub mod dice;
 pub mod lists;
 pub mod load;
+pub mod threads;
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
     Builder, Executor, Neighbor, PlannerConfig, Query, SearchError, Table, TableId, Ticket,
@@ -24,13 +27,13 @@ pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     pub fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 
     pub fn wait(&self) {
-        let open = self.0.0.lock().unwrap();
-        drop(self.0.1.wait_while(open, |open| !*open).unwrap());
+        let mut open = self.0.0.lock();
+        self.0.1.wait_while(&mut open, |open| !*open);
     }
 }
 

@@ -59,7 +59,7 @@ fn strategy(life: u64) -> Strategy {
 /// Ends the executor while clients submit: drained or abandoned, by this thread, by another one, or by two at once.
 fn shut_down(load: &Load, life: u64) {
     let (drain, abandon) = (Shutdown::Drain(HANG), Shutdown::Abandon(HANG));
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         let elsewhere = |how| {
             scope.spawn(move || load.executor.shutdown(how));
         };
@@ -95,7 +95,7 @@ fn live(life: u64, length: Duration, watchdog: &Watchdog, ledger: &mut Ledger) {
     assert_eq!(executor.workers().len(), (DOMAINS * CORES) as usize);
     let load = Arc::new(Load::new(executor, TABLES));
     watchdog.look_at(Some(&load));
-    std::thread::scope(|scope| {
+    common::threads::scope(|scope| {
         for client in 0..CLIENTS {
             let load = &load;
             scope.spawn(move || load.client(life * CLIENTS + client));

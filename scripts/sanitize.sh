@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Runs the test suite under a sanitizer: $1 is `thread` or `address`; what follows are the features of the library.
+#
+# The sanitizers' runtimes come with the stable toolchain, their switches do not yet (RUSTC_BOOTSTRAP), and its standard
+# library is not compiled for them (unsafe-allow-abi-mismatch). tests/sanitizers says what ThreadSanitizer is told instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kind=${1:?thread or address}
+features=${2:-}
+work=$PWD/target/sanitize-$kind
+mkdir -p "$work"
+host=$(rustc -vV | sed -nE 's/^host: //p')
+say() { printf 'sanitize: %s\n' "$*"; }
+
+runtime=$(rustc --print sysroot)/lib/rustlib/$host/lib/librustc-stable_rt.${kind:0:1}san.a
+if [ ! -e "$runtime" ]; then
+  say "skipped: this toolchain has no ${kind} sanitizer for $host"
+  exit 0
+fi
+
+flags="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer"
+threads=2
+if [ "$kind" = thread ]; then
+  cc -O1 -c tests/sanitizers/thread.c -o "$work/thread.o"
+  flags+=" -Clink-arg=$work/thread.o"
+  for symbol in __tsan_atomic64_fetch_sub __tsan_atomic_thread_fence syscall; do
+    flags+=" -Clink-arg=-Wl,--wrap=$symbol"
+  done
+  # The harness hands tests to threads through the standard library's channels.
+  threads=1
+fi
+export TSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/thread.supp halt_on_error=0 exitcode=66 history_size=4"
+export ASAN_OPTIONS="detect_leaks=1 exitcode=66"
+export LSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/leak.supp print_suppressions=0"
+export RUSTC_BOOTSTRAP=1 RUSTFLAGS=$flags CARGO_TARGET_DIR=$work
+# Shorter: everything runs five to fifteen times slower.
+export CHIPLET_SOAK_SECONDS=${CHIPLET_SOAK_SECONDS:-20} PROPTEST_CASES=${PROPTEST_CASES:-16}
+
+# A program that is known to be wrong has to be reported, or nothing below means anything.
+# shellcheck disable=SC2086
+rustc --edition 2024 --target "$host" $flags "tests/sanitizers/$kind.rs" -o "$work/wrong" 2>"$work/wrong.log"
+if "$work/wrong" 2>&1 | grep -qE '(ERROR|WARNING): .*Sanitizer'; then
+  say "a program that is wrong is reported"
+else
+  say "FAILED: a program that is wrong is not reported, so the sanitizer does not work here; see $work/wrong.log"
+  exit 1
+fi
+
+begun=$SECONDS
+# Policy has no threads and no unsafe code; hnsw_rs builds on rayon, whose locks are the standard library's.
+packages=(-p chiplet -p chiplet-executor)
+[ "$kind" = thread ] || packages+=(-p chiplet-index)
+log=$work/log
+cargo test --locked --target "$host" "${packages[@]}" --no-default-features --features "$features" --lib --tests --no-fail-fast \
+  -- --test-threads "$threads" 2>&1 | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
+passed=$(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+reports=$(grep -cE '(ERROR|WARNING): .*Sanitizer' "$log" || true)
+if [ "$reports" != 0 ] || grep -qE '^error|^test result: FAILED' "$log" || [ "$passed" = 0 ]; then
+  say "FAILED: $reports reports; the whole log is $log"
+  exit 1
+fi
+echo "verify: ${kind} sanitizer over the test suite | $passed tests, no report | $((SECONDS - begun)) s"
