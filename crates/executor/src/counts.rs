@@ -80,7 +80,7 @@ pub struct Counts {
     pub cancelled: u64,
     /// Ended by a panic.
     pub panicked: u64,
-    /// Refused with `Overloaded`; not among `accepted`.
+    /// Refused because the queue was full or there was no memory for a longer one; not among `accepted`.
     pub shed: u64,
 }
 

@@ -5,6 +5,10 @@ use std::cell::Cell;
 use crate::sync::thread_local;
 
 thread_local! {
+    #[allow(
+        clippy::missing_const_for_thread_local,
+        reason = "loom's macro has no such form"
+    )]
     static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
 }
 

@@ -27,8 +27,11 @@ pub enum BuildError {
         /// The builder's method.
         what: &'static str,
     },
-    /// The operating system refused a thread.
-    #[error("thread {name} could not be started: {source}")]
+    /// The operating system refused a thread. Those started before it have ended.
+    #[error(
+        "thread {name} could not be started: {source}; raise the limit on threads (`ulimit -u`, the cgroup's \
+         pids.max) or on memory (`ulimit -v`), or ask for fewer with max_workers"
+    )]
     Spawn {
         /// The thread's name.
         name: String,
@@ -57,6 +60,10 @@ pub enum SubmitError {
         /// The table's limit in one domain, in tasks.
         limit: usize,
     },
+    /// The system has no memory for a longer queue. Shed the request or retry after a pause, when tasks that wait now
+    /// have left their places. A task's own memory cannot be refused: without it the process ends.
+    #[error("the system has no memory for a longer queue; retry later, or lower queue_limit")]
+    OutOfMemory,
     /// No such table: it was removed, or the id is another executor's.
     #[error("there is no such table in this executor; it may have been removed")]
     UnknownTable,

@@ -117,7 +117,9 @@ impl Shared {
                 Err(refused) => refused,
             };
         }
-        let (refusal, task) = if refused.0 != Refusal::Closed && self.purge(group, at) {
+        // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
+        let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
+        let (refusal, task) = if full && self.purge(group, at) {
             match self.hub.push(group, entry.id, refused.1, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
@@ -127,7 +129,7 @@ impl Shared {
         };
         drop(task);
         if refusal != Refusal::Closed {
-            self.hub.inbox(group).lock().intake_mut(entry.id).shed += 1;
+            self.hub.inbox(group).lock().count_shed(entry.id);
         }
         Err(match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
@@ -139,6 +141,7 @@ impl Shared {
             Refusal::TableFull => SubmitError::TableOverloaded {
                 limit: self.table_limit,
             },
+            Refusal::NoMemory => SubmitError::OutOfMemory,
         })
     }
 

@@ -9,8 +9,11 @@
 //! one lane for all: a plain FIFO queue.
 //!
 //! The inbox is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is.
+//!
+//! All memory that a queued task needs here is reserved before it is accepted ([`Inbox::push`]), and taking it out again
+//! needs none: a queue that cannot grow refuses tasks and still hands out those that wait.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
@@ -88,6 +91,51 @@ impl<T> Lane<T> {
         }
         Some(Taken { task, from_sibling })
     }
+
+    /// Makes sure that [`Lane::append`] of one task needs no memory.
+    fn make_room(
+        &mut self,
+        buffers: &mut Vec<VecDeque<T>>,
+        ready: &mut VecDeque<TableId>,
+    ) -> Result<(), TryReserveError> {
+        if !self.ready {
+            ready.try_reserve(1)?;
+        }
+        self.lengthen(buffers);
+        self.tasks.try_reserve(1)
+    }
+
+    /// If the lane is full, goes on in a longer buffer if there is one to spare.
+    fn lengthen(&mut self, buffers: &mut Vec<VecDeque<T>>) {
+        let slots = self.tasks.capacity();
+        if self.tasks.len() == slots
+            && slots >= 4
+            && let Some(mut buffer) = buffers.pop_if(|buffer| buffer.capacity() > slots)
+        {
+            buffer.append(&mut self.tasks);
+            self.short = std::mem::replace(&mut self.tasks, buffer);
+        }
+    }
+
+    fn append(&mut self, table: TableId, task: T, ready: &mut VecDeque<TableId>) {
+        self.tasks.push_back(task);
+        if !self.ready {
+            self.ready = true;
+            ready.push_back(table);
+        }
+    }
+}
+
+/// The lane of `table`, a new one if need be and if there is memory for it.
+fn lane_of<T>(
+    lanes: &mut FxHashMap<TableId, Lane<T>>,
+    table: TableId,
+) -> Result<&mut Lane<T>, TryReserveError> {
+    // Only a full map is asked twice: with room for one more, `entry` does not grow it.
+    if lanes.len() == lanes.capacity() && !lanes.contains_key(&table) {
+        lanes.try_reserve(1)?;
+    }
+    Ok(lanes.entry(table).or_default())
 }
 
 /// A table that a worker is running task after task.
@@ -106,6 +154,8 @@ pub(crate) enum Refusal {
     TableFull,
     /// Nobody of the group is at work; its tables have other homes by now.
     Vacant,
+    /// The system has no memory for a longer queue.
+    NoMemory,
 }
 
 /// A task taken from the queue, and whether its table was last run by another worker of the group.
@@ -149,7 +199,8 @@ impl<T> Inbox<T> {
         Self {
             discipline,
             lanes: FxHashMap::default(),
-            buffers: Vec::new(),
+            // All at once: a worker that gives a buffer back must not need memory for that.
+            buffers: Vec::with_capacity(SPARE_BUFFERS),
             ready: VecDeque::new(),
             fifo: VecDeque::new(),
             retired: Intake::default(),
@@ -211,7 +262,8 @@ impl<T> Inbox<T> {
         true
     }
 
-    /// Accepts `task` of `table` or hands it back.
+    /// Accepts `task` of `table` or hands it back. Whatever has to grow for it is grown before anything is changed, so
+    /// that a refusal for want of memory leaves the queue as it was; at most the table has got an empty lane.
     pub(crate) fn push(&mut self, table: TableId, task: T) -> Result<(), (Refusal, T)> {
         if self.closed && !left_out(Step::CloseRefuses) {
             return Err((Refusal::Closed, task));
@@ -222,18 +274,36 @@ impl<T> Inbox<T> {
         if self.queued >= self.discipline.limit && !left_out(Step::BoundRefuses) {
             return Err((Refusal::GroupFull, task));
         }
-        let lane = self.lanes.entry(table).or_default();
+        let is_fifo = self.is_fifo();
+        let Ok(lane) = lane_of(&mut self.lanes, table) else {
+            return Err((Refusal::NoMemory, task));
+        };
         if lane.intake.waiting as usize >= self.discipline.table_limit
             && !left_out(Step::BoundRefuses)
         {
             return Err((Refusal::TableFull, task));
         }
+        let room = if is_fifo {
+            self.fifo.try_reserve(1)
+        } else {
+            lane.make_room(&mut self.buffers, &mut self.ready)
+        };
+        if room.is_err() {
+            return Err((Refusal::NoMemory, task));
+        }
         lane.intake.accepted += 1;
-        self.adopt(table, task);
+        lane.intake.waiting += 1;
+        self.queued += 1;
+        if is_fifo {
+            self.fifo.push_back((table, task));
+        } else {
+            lane.append(table, task, &mut self.ready);
+        }
         Ok(())
     }
 
-    /// Queues a task that has been accepted, here or in another group.
+    /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
+    /// system refuses ends the process here, as it does by default.
     pub(super) fn adopt(&mut self, table: TableId, task: T) {
         let is_fifo = self.is_fifo();
         let lane = self.lanes.entry(table).or_default();
@@ -241,24 +311,21 @@ impl<T> Inbox<T> {
         self.queued += 1;
         if is_fifo {
             self.fifo.push_back((table, task));
-            return;
-        }
-        let slots = lane.tasks.capacity();
-        if lane.tasks.len() == slots
-            && slots >= 4
-            && let Some(mut buffer) = self.buffers.pop_if(|buffer| buffer.capacity() > slots)
-        {
-            buffer.append(&mut lane.tasks);
-            lane.short = std::mem::replace(&mut lane.tasks, buffer);
-        }
-        lane.tasks.push_back(task);
-        if !lane.ready {
-            lane.ready = true;
-            self.ready.push_back(table);
+        } else {
+            lane.lengthen(&mut self.buffers);
+            lane.append(table, task, &mut self.ready);
         }
     }
 
-    /// The counters of one table.
+    /// Counts a refused task of `table`: with the removed tables' if there is no memory to count it by itself.
+    pub(crate) fn count_shed(&mut self, table: TableId) {
+        match lane_of(&mut self.lanes, table) {
+            Ok(lane) => lane.intake.shed += 1,
+            Err(_) => self.retired.shed += 1,
+        }
+    }
+
+    /// The counters of one table, which has had a task here.
     pub(crate) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
         &mut self.lanes.entry(table).or_default().intake
     }

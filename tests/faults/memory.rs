@@ -1,0 +1,224 @@
+//! The system has no memory for a longer queue.
+//!
+//! The workers are held inside tasks, so that everything submitted stays queued and no lock is contended: a submit
+//! allocates its task and then, one after the other, whatever has to grow for it in the queue.
+
+use std::sync::Arc;
+
+use chiplet::index::{FlatTable, Metric};
+use chiplet::{Executor, Query, Strategy, SubmitError, TableId, Ticket, Work};
+
+use crate::common::dice::Dice;
+use crate::common::{Gate, OpenOnDrop, builder, hold};
+use crate::refusing::with_allocations;
+use crate::verified;
+
+/// One worker that is held inside a task.
+struct Held<'a> {
+    executor: &'a Executor,
+    ticket: Option<Ticket<()>>,
+    gate: OpenOnDrop,
+}
+
+fn one_worker(strategy: Strategy) -> Executor {
+    let builder = builder(1, 1).strategy(strategy).queue_limit(100_000);
+    builder.table_queue_limit(100_000).build().unwrap()
+}
+
+fn held(executor: &Executor) -> Held<'_> {
+    let table = executor.add_closure_table("held", 1);
+    let gate = OpenOnDrop(Gate::default());
+    let ticket = hold(executor, table, 1, &gate.0).pop();
+    Held {
+        executor,
+        ticket,
+        gate,
+    }
+}
+
+impl Held<'_> {
+    /// Lets the worker go on, and checks that each ticket gets its number and that all counters add up.
+    fn finish(self, tickets: Vec<(u64, Ticket<u64>)>, shed: Shed) {
+        let before = self.executor.snapshot();
+        let waiting = tickets.len() as u64;
+        assert_eq!((before.total.queued, before.total.running), (waiting, 1));
+        assert_eq!(before.total.shed, shed.all);
+        let by_table: u64 = before.tables.iter().map(|table| table.counts.shed).sum();
+        assert_eq!(by_table, shed.all - shed.apart);
+        let by_domain: u64 = before.domains.iter().map(|domain| domain.shed).sum();
+        assert_eq!(by_domain, shed.all);
+        self.gate.0.open();
+        for (number, ticket) in tickets {
+            assert_eq!(ticket.wait(), Ok(number));
+        }
+        self.ticket.unwrap().wait().unwrap();
+        let after = self.executor.snapshot().total;
+        assert_eq!(after.done, before.total.done + waiting + 1);
+        assert_eq!(
+            (after.accepted, after.shed),
+            (before.total.accepted, shed.all)
+        );
+        assert_eq!((after.queued, after.running), (0, 0));
+    }
+}
+
+/// What was refused: all of it, and what there was not even memory to count with its table.
+#[derive(Clone, Copy, Default)]
+struct Shed {
+    all: u64,
+    apart: u64,
+}
+
+/// Submits a closure that answers `number`, with memory for its task and for `growths` in the queue.
+fn submit(
+    executor: &Executor,
+    table: TableId,
+    number: u64,
+    growths: usize,
+    shed: &mut Shed,
+) -> Option<(u64, Ticket<u64>)> {
+    let kept = Arc::new(number);
+    let code = move |_: &mut Work| *kept;
+    let (result, refused) = with_allocations(1 + growths, || executor.submit_fn(table, None, code));
+    match result {
+        Ok(ticket) => {
+            assert_eq!(refused, 0, "accepted although memory was refused");
+            Some((number, ticket))
+        }
+        Err(back) => {
+            assert_eq!(back.reason, SubmitError::OutOfMemory);
+            let code = back.input;
+            assert_eq!(code(&mut Work::default()), number, "the caller's again");
+            // The second time it is asked for, to count the task.
+            assert!(matches!(refused, 1 | 2), "{refused} refusals");
+            shed.all += 1;
+            shed.apart += u64::from(refused == 2);
+            None
+        }
+    }
+}
+
+/// Whatever has to grow for a table's first task is refused, one after the other; `least` of these there are.
+fn first_tasks(strategy: Strategy, least: u64) {
+    let executor = one_worker(strategy);
+    let held = held(&executor);
+    let mut shed = Shed::default();
+    let tickets: Vec<_> = (0..100)
+        .map(|number| {
+            let table = executor.add_closure_table("t", 1);
+            let mut tries = 0..=3;
+            let accepted =
+                tries.find_map(|growths| submit(&executor, table, number, growths, &mut shed));
+            accepted.expect("a task needs no more than a lane, its buffer and a turn")
+        })
+        .collect();
+    assert!(shed.all >= least, "only {} refusals", shed.all);
+    assert!(
+        shed.apart >= 4,
+        "only {} with no memory for a lane",
+        shed.apart
+    );
+    held.finish(tickets, shed);
+}
+
+#[test]
+fn a_tables_first_task_is_refused_wherever_its_lane_needs_memory() {
+    // A buffer each time; room for more lanes and more turns at every doubling.
+    first_tasks(Strategy::CCD_AWARE, 100 + 4 + 4);
+    verified("no memory for a table's lane, its buffer or its turn");
+}
+
+#[test]
+fn a_tables_first_task_is_refused_where_all_tables_share_one_line() {
+    first_tasks(Strategy::ROUND_ROBIN, 4 + 4);
+    verified("no memory for a line that all tables share");
+}
+
+#[test]
+fn a_queue_takes_what_it_has_room_for_without_memory() {
+    let executor = one_worker(Strategy::CCD_AWARE);
+    // As many tables as leave no room for another, at one of these numbers.
+    for tables in 1..=30 {
+        let held = held(&executor);
+        let tables: Vec<_> = (0..tables)
+            .map(|_| executor.add_closure_table("t", 1))
+            .collect();
+        let mut shed = Shed {
+            all: executor.snapshot().total.shed,
+            apart: 0,
+        };
+        let mut tickets = Vec::new();
+        for &table in &tables {
+            tickets.extend(submit(&executor, table, 0, usize::MAX - 1, &mut shed));
+        }
+        for number in 1..=4 {
+            for &table in &tables {
+                let before = tickets.len();
+                tickets.extend(submit(&executor, table, number, 0, &mut shed));
+                assert_eq!(
+                    tickets.len() > before,
+                    number <= 3,
+                    "a lane begins with four places"
+                );
+            }
+        }
+        assert_eq!(shed.apart, 0);
+        held.finish(tickets, shed);
+    }
+    verified("no memory for a longer lane");
+}
+
+#[test]
+fn a_refused_query_comes_back() {
+    let executor = one_worker(Strategy::CCD_AWARE);
+    let held = held(&executor);
+    let points = FlatTable::build([0.0, 1.0, 5.0], 1, Metric::L2).unwrap();
+    let table = executor.add_table("points", points);
+    let query = Query::new([4.0]).top(1);
+    let copy = query.clone();
+    let (refused, _) = with_allocations(1, || executor.submit(table, copy));
+    let refused = refused.unwrap_err();
+    assert_eq!(
+        (refused.reason, &refused.input),
+        (SubmitError::OutOfMemory, &query)
+    );
+    let later = executor.submit(table, refused.input).unwrap();
+    held.gate.0.open();
+    assert_eq!(later.wait().unwrap()[0].id, 2);
+    verified("no memory to queue a query");
+}
+
+#[test]
+fn whatever_is_refused_at_whatever_moment_the_counters_add_up() {
+    const EXECUTORS: u64 = 10;
+    const ROUNDS: u64 = 2;
+    const TASKS: u64 = 1_000;
+    for strategy in [Strategy::CCD_AWARE, Strategy::ROUND_ROBIN] {
+        let (mut all, mut apart) = (0, 0);
+        for seed in 0..EXECUTORS {
+            let executor = one_worker(strategy);
+            let mut dice = Dice(seed);
+            let mut tables = vec![executor.add_closure_table("t", 1)];
+            let mut shed = Shed::default();
+            for round in 0..ROUNDS {
+                let held = held(&executor);
+                let mut tickets = Vec::new();
+                for number in round * TASKS..(round + 1) * TASKS {
+                    if dice.one_in(50) {
+                        tables.push(executor.add_closure_table("t", 1));
+                    }
+                    let hot = dice.throw(tables.len() as u64);
+                    let table = tables[dice.throw(hot + 1) as usize];
+                    let growths = dice.throw(4) as usize;
+                    tickets.extend(submit(&executor, table, number, growths, &mut shed));
+                }
+                held.finish(tickets, shed);
+            }
+            all += shed.all;
+            apart += shed.apart;
+        }
+        let enough = all > EXECUTORS && apart > 0;
+        assert!(enough, "{all} refusals, {apart} without a lane");
+    }
+    verified("no memory at random moments");
+}
