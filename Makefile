@@ -22,11 +22,11 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo test verify fmt lint unit properties soak fuzz tsan asan faults vm loom shuttle doc package portable bench \
+.PHONY: help setup demo test verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: ## Install the system packages that are missing (Debian, Ubuntu); says what it installs.
 	@scripts/setup.sh
@@ -53,7 +53,7 @@ unit: setup ## All tests and doc tests; builds the examples.
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
 
-vm: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
+vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet --test vm -- $(VM)
 

@@ -40,7 +40,8 @@ export CHIPLET_SOAK_SECONDS=${CHIPLET_SOAK_SECONDS:-20} PROPTEST_CASES=${PROPTES
 # A program that is known to be wrong has to be reported, or nothing below means anything.
 # shellcheck disable=SC2086
 rustc --edition 2024 --target "$host" $flags "tests/sanitizers/$kind.rs" -o "$work/wrong" 2>"$work/wrong.log"
-if "$work/wrong" 2>&1 | grep -qE '(ERROR|WARNING): .*Sanitizer'; then
+said=$("$work/wrong" 2>&1 || true)
+if grep -qE '(ERROR|WARNING): .*Sanitizer' <<<"$said"; then
   say "a program that is wrong is reported"
 else
   say "FAILED: a program that is wrong is not reported, so the sanitizer does not work here; see $work/wrong.log"

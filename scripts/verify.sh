@@ -50,7 +50,7 @@ part() {
   say "$name: $result in $((SECONDS - begun)) s"
 }
 
-: "${PREEMPTIONS:=3}" "${SCHEDULES:=20000}" "${PROPERTY_CASES:=10000}" "${FUZZ_SECONDS:=60}" "${SOAK_SECONDS:=600}"
+: "${PREEMPTIONS:=3}" "${SCHEDULES:=10000}" "${PROPERTY_CASES:=10000}" "${FUZZ_SECONDS:=30}" "${SOAK_SECONDS:=600}"
 export PREEMPTIONS SCHEDULES PROPERTY_CASES FUZZ_SECONDS SOAK_SECONDS SHOW=--nocapture
 
 begun=$SECONDS
@@ -61,8 +61,8 @@ part faults "errors are clear, nothing is lost" "faults injected" faults make fa
 part fuzz "outside input harms nothing" "libFuzzer" fuzz make fuzz
 part tsan "no data race" "ThreadSanitizer" tests make tsan
 part asan "no bad memory, no leak" "AddressSanitizer" tests make asan
-part vm-small "tables stay home, cpus come and go" "Linux with 2 L3 domains, emulated" vm make vm VM=small
-part vm-large "tables stay home, cpus come and go" "Linux with 12 L3 domains, emulated" vm make vm VM=large
+part vm-small "tables stay home, cpus come and go" "Linux with 2 L3 domains, emulated" vm make vm-test VM=small
+part vm-large "tables stay home, cpus come and go" "Linux with 12 L3 domains, emulated" vm make vm-test VM=large
 part soak "1-5 together; no thread, no byte leaks" "soak: 96 workers, $SOAK_SECONDS s" soak make soak
 
 echo

@@ -58,6 +58,8 @@ pub use chiplet_topology::{DomainId, LevelChoice, Topology, TopologyError};
 
 /// The project's documents.
 pub mod docs {
+    #[doc = include_str!("../docs/correctness.md")]
+    pub mod correctness {}
     #[doc = include_str!("../docs/design.md")]
     pub mod design {}
     #[doc = include_str!("../docs/limitations.md")]
