@@ -31,9 +31,8 @@ impl Topology {
     /// [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for,
     /// [`TopologyError::NothingLeft`] if no cpu may be used.
     pub fn detect(choice: LevelChoice) -> Result<Self, TopologyError> {
-        // On Linux hwloc knows no more than /sys tells; without it, it would go by the number of cpus and not say so.
         #[cfg(feature = "hwloc")]
-        if !cfg!(target_os = "linux") || std::path::Path::new("/sys/devices/system/cpu").exists() {
+        if hwloc_may_look() {
             match crate::hwloc::this_machine(choice) {
                 Err(error) if !is_final(&error) => {
                     tracing::warn!(%error, "hwloc failed; reading /sys instead")
@@ -43,6 +42,16 @@ impl Topology {
         }
         without_hwloc(Path::new("/"), choice)
     }
+}
+
+/// Whether hwloc can do its work here. On Linux it knows no more than `/sys` tells: where that cannot be read it would go
+/// by the number of cpus and not say so. And it asks for masks of ever more cpus until the kernel grants one, so where
+/// the kernel refuses them all it would never return.
+#[cfg(feature = "hwloc")]
+fn hwloc_may_look() -> bool {
+    let tells =
+        || std::fs::read_dir("/sys/devices/system/cpu").is_ok() && crate::pin::tells_masks();
+    !cfg!(target_os = "linux") || tells()
 }
 
 /// What the readers after hwloc find: `/sys` below `root`, or else the number of cpus.

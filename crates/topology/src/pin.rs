@@ -121,6 +121,12 @@ pub(crate) fn affinity_set() -> Option<CpuSet> {
     system::affinity(None)
 }
 
+/// Whether the system answers a thread that asks for its mask, be it that the mask is longer than was asked for.
+#[cfg(feature = "hwloc")]
+pub(crate) fn tells_masks() -> bool {
+    system::tells_masks()
+}
+
 /// A thread of this process that others can pin while it runs. It names the thread, and does not keep it: use it only
 /// while the thread is known to live, for the system gives numbers anew.
 ///
@@ -191,6 +197,12 @@ mod system {
             .ok_or_else(|| refused(cpus, "the mask cannot be read back"))
     }
 
+    #[cfg(feature = "hwloc")]
+    pub(super) fn tells_masks() -> bool {
+        let mask = rustix::thread::sched_getaffinity(None);
+        mask.is_ok() || mask == Err(rustix::io::Errno::INVAL)
+    }
+
     /// The mask by the system call, or, on a machine whose masks are longer than the call's fixed size
     /// (it then fails with EINVAL), as `/proc` tells it.
     pub(super) fn affinity(thread: Option<Number>) -> Option<CpuSet> {
@@ -233,6 +245,11 @@ mod system {
         } else {
             Err(refused(cpus, "this system does not pin threads"))
         }
+    }
+
+    #[cfg(feature = "hwloc")]
+    pub(super) fn tells_masks() -> bool {
+        true
     }
 
     pub(super) fn affinity(_: Option<Number>) -> Option<CpuSet> {

@@ -13,7 +13,8 @@ use crate::sync::{MutexGuard, Step, left_out};
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
     /// which nobody is left go to the group that `rehome` names for them, or the next with workers; they were accepted
-    /// before and stay so, over any bound. At least one worker must be at work.
+    /// before and stay so, over any bound; if there is no memory for them, the process ends rather than lose them. At least
+    /// one worker must be at work.
     ///
     /// False, and nothing has changed, if the hub is closed: its workers may have gone home already, and a task that is
     /// moved to them would wait for ever.
