@@ -15,6 +15,9 @@ use crate::serving::{Service, wait_until};
 
 type Cpus = BTreeSet<u32>;
 
+/// What is checked, and how.
+type Check = (&'static str, fn(&Shape));
+
 struct Shape {
     domains: u32,
     cores: u32,
@@ -52,11 +55,11 @@ impl Shape {
 }
 
 /// What is checked before `/sys` is there, and after.
-const WITHOUT_SYS: [(&str, fn(&Shape)); 1] = [(
+const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [(&str, fn(&Shape)); 8] = [
+const WITH_SYS: [Check; 8] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -101,7 +104,7 @@ pub fn main() {
 }
 
 /// Runs checks, and says how many have failed.
-fn run(checks: &[(&str, fn(&Shape))], shape: &Shape) -> usize {
+fn run(checks: &[Check], shape: &Shape) -> usize {
     let failed = checks.iter().filter(|(what, check)| {
         println!("vm: {what}");
         let failed = catch_unwind(AssertUnwindSafe(|| check(shape))).is_err();
