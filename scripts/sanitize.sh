@@ -20,15 +20,15 @@ if [ ! -e "$runtime" ]; then
 fi
 
 flags="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer"
-threads=2
+harness=(--test-threads 2)
 if [ "$kind" = thread ]; then
   cc -O1 -c tests/sanitizers/thread.c -o "$work/thread.o"
   flags+=" -Clink-arg=$work/thread.o"
   for symbol in __tsan_atomic64_fetch_sub __tsan_atomic_thread_fence syscall; do
     flags+=" -Clink-arg=-Wl,--wrap=$symbol"
   done
-  # The harness hands tests to threads through the standard library's channels.
-  threads=1
+  # The harness hands tests to threads through the standard library's channels, and keeps their output under its locks.
+  harness=(--test-threads 1 --nocapture)
 fi
 export TSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/thread.supp halt_on_error=0 exitcode=66 history_size=4"
 export ASAN_OPTIONS="detect_leaks=1 exitcode=66"
@@ -63,7 +63,7 @@ for file in "${files[@]}"; do
 done
 log=$work/log
 cargo test --locked --target "$host" "${packages[@]}" --no-default-features --features "$features" --lib "${tests[@]}" --no-fail-fast \
-  -- --test-threads "$threads" 2>&1 | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
+  -- "${harness[@]}" 2>&1 | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
 passed=$(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
 reports=$(grep -cE '(ERROR|WARNING): .*Sanitizer' "$log" || true)
 if [ "$reports" != 0 ] || grep -qE '^error|^test result: FAILED' "$log" || [ "$passed" = 0 ]; then
