@@ -391,7 +391,8 @@ fn narrowed_cpuset(shape: &Shape) {
     client.serve(1);
     service.forget();
     client.serve(5);
-    service.assert_at_home(&allowed);
+    // Not all at home: a round is more than these few workers take, and whoever is idle helps.
+    service.assert_within(&allowed);
     // Down to a single cpu, and back.
     set_cpuset(&Cpus::from([1]));
     service.wait_for_workers(1);

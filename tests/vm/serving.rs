@@ -1,12 +1,13 @@
 //! A service inside the machine: tables, a client that never pauses, and where each query really ran.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet::{Executor, TableId};
+use parking_lot::Mutex;
 
 /// Emulation is slow; who waits this long has hung.
 pub const HANG: Duration = Duration::from_secs(120);
@@ -47,7 +48,7 @@ impl Service {
                 let seen = Arc::clone(seen);
                 self.executor.spawn(*table, move || {
                     let cpu = rustix::thread::sched_getcpu() as u32;
-                    seen.lock().unwrap().insert(cpu);
+                    seen.lock().insert(cpu);
                 })
             })
             .collect();
@@ -62,28 +63,38 @@ impl Service {
     /// Forgets where queries ran.
     pub fn forget(&self) {
         for (_, seen) in &self.tables {
-            seen.lock().unwrap().clear();
+            seen.lock().clear();
         }
     }
 
-    /// Every query since [`Service::forget`] ran on a cpu of its table's home that is among `allowed`.
+    /// Every query since [`Service::forget`] ran on a cpu of its table's home that is among `allowed`; returns on how many
+    /// cpus that was.
     pub fn assert_at_home(&self, allowed: &BTreeSet<u32>) -> usize {
         let placement = self.executor.placement();
         let mut cpus_used = 0;
+        self.assert_within(allowed);
         for (table, seen) in &self.tables {
             let home = placement.homes(*table).unwrap().main().domain;
             let domain = &self.executor.topology().domains()[home.0 as usize];
-            let seen = seen.lock().unwrap();
-            assert!(!seen.is_empty(), "{table} was served");
+            let seen = seen.lock();
             cpus_used += seen.len();
             for cpu in seen.iter() {
                 assert!(
-                    domain.cpus().contains(cpu) && allowed.contains(cpu),
+                    domain.cpus().contains(cpu),
                     "{table} of domain {home} ran on cpu {cpu}"
                 );
             }
         }
         cpus_used
+    }
+
+    /// Every query since [`Service::forget`] ran on a cpu among `allowed`, and every table was served.
+    pub fn assert_within(&self, allowed: &BTreeSet<u32>) {
+        for (table, seen) in &self.tables {
+            let seen = seen.lock();
+            assert!(!seen.is_empty(), "{table} was not served");
+            assert!(seen.is_subset(allowed), "{table} ran on {seen:?}");
+        }
     }
 
     /// Nothing was lost: every query that was accepted has been answered.
