@@ -24,7 +24,11 @@ tried_properties() {
   properties=$(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' "$1" | awk '{n += $1} END {print n + 0}')
   echo "$properties tests, $PROPERTY_CASES cases of each property"
 }
-tried_fuzz() { echo "$(sum "$1" runs) runs on $(grep -c '^verify: fuzz' "$1") targets"; }
+# The fuzzer's lines come twice, as they happen and at the end.
+tried_fuzz() {
+  grep '^verify: fuzz' "$1" | sort -u >"$1.targets"
+  echo "$(sum "$1.targets" runs) runs on $(wc -l <"$1.targets") targets"
+}
 tried_soak() { echo "$(sum "$1" tasks) tasks"; }
 tried_tests() { echo "$(sum "$1" tests) tests, no report"; }
 tried_faults() { echo "$(sum "$1" fault) faults"; }
