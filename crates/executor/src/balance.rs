@@ -234,11 +234,11 @@ impl Control {
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
     fn staff(&mut self, shared: &Shared, now: Duration) {
         let orders = self.crew.orders();
-        let workers = self.crew.workers();
-        let with_the_old: Vec<bool> = workers
-            .iter()
+        let with_the_old: Vec<bool> = self
+            .crew
+            .at_work()
             .zip(&orders.at_work)
-            .map(|(worker, &wanted)| worker.at_work || wanted)
+            .map(|(at_work, &wanted)| at_work || wanted)
             .collect();
         if !shared.hub.staff(&with_the_old, |_| 0) {
             return;

@@ -215,7 +215,7 @@ impl Builder {
             Pin::None
         };
         let staffing = Staffing {
-            pin: self.pin,
+            pin,
             reserve: self.reserve,
             max_workers: self.max_workers,
         };

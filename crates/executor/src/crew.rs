@@ -34,6 +34,7 @@ pub struct WorkerInfo {
 /// How workers are to be chosen and tied.
 #[derive(Clone, Debug)]
 pub(crate) struct Staffing {
+    /// `Pin::None` on a machine that is not the running one.
     pub(crate) pin: Pin,
     pub(crate) reserve: usize,
     pub(crate) max_workers: Option<usize>,
@@ -181,6 +182,11 @@ impl Crew {
             .collect()
     }
 
+    /// For each worker whether it is at work.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = bool> + '_ {
+        self.members.iter().map(|member| member.info.at_work)
+    }
+
     /// Looks at what the process may use. True if workers are to be ordered anew.
     pub(crate) fn look(&mut self) -> bool {
         if !self.topology.is_this_machine() {
@@ -231,7 +237,7 @@ impl Crew {
             {
                 for (index, core) in self.assign(planned) {
                     orders.at_work[index] = true;
-                    orders.cpus[index] = cpus_for(self.pin(), planned, core);
+                    orders.cpus[index] = cpus_for(self.staffing.pin, planned, core);
                     at_work += 1;
                 }
             }
@@ -256,7 +262,7 @@ impl Crew {
             .into_iter()
             .filter(|&cpu| may_use(cpu))
             .collect();
-        let floats = self.pin() == Pin::None;
+        let floats = self.staffing.pin == Pin::None;
         if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
             for cpus in orders.cpus.iter_mut().filter(|cpus| cpus.is_empty()) {
                 cpus.clone_from(&refuge);
@@ -271,14 +277,6 @@ impl Crew {
         for (member, (at_work, cpus)) in self.members.iter_mut().zip(cpus) {
             member.info.at_work = at_work;
             member.tie(cpus);
-        }
-    }
-
-    fn pin(&self) -> Pin {
-        if self.topology.is_this_machine() {
-            self.staffing.pin
-        } else {
-            Pin::None
         }
     }
 

@@ -64,6 +64,11 @@ impl<T> Group<T> {
     fn worth_crossing(&self) -> u32 {
         self.worth_crossing.load(Ordering::Acquire)
     }
+
+    /// Whether its queue is long enough for an idle group to help, as far as can be seen without the lock.
+    fn is_worth_crossing(&self) -> bool {
+        self.queued.load(Ordering::Acquire) >= self.worth_crossing()
+    }
 }
 
 impl Rules {

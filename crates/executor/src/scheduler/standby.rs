@@ -50,7 +50,7 @@ impl<T, U> Hub<T, U> {
             self.seats[worker].parker.unpark();
         }
         for (index, group) in self.groups.iter().enumerate() {
-            if group.queued.load(Ordering::Acquire) >= group.worth_crossing() {
+            if group.is_worth_crossing() {
                 self.call_help(index, 1);
             }
         }
@@ -143,11 +143,8 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     fn call_helper_if_needed(&self, group: usize) {
-        let needy = |other: usize| {
-            let other = &self.groups[other];
-            other.queued.load(Ordering::Acquire) >= other.worth_crossing()
-        };
-        if (0..self.groups.len()).any(|other| other != group && needy(other)) {
+        let needy = |other: usize| other != group && self.groups[other].is_worth_crossing();
+        if (0..self.groups.len()).any(needy) {
             self.call_helper(group);
         }
     }

@@ -2,7 +2,7 @@
 
 use chiplet_policy::TableId;
 
-use super::{Group, Hub, Local, Refusal};
+use super::{Hub, Local, Refusal};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
@@ -121,10 +121,8 @@ impl<T, U> Hub<T, U> {
         if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
             return self.call_help(local.group, 1);
         }
-        let long =
-            |group: &Group<T>| group.queued.load(Ordering::Acquire) >= group.worth_crossing();
-        let needy =
-            (0..self.groups.len()).find(|&other| other != local.group && long(&self.groups[other]));
+        let needy = (0..self.groups.len())
+            .find(|&other| other != local.group && self.groups[other].is_worth_crossing());
         if let Some(needy) = needy {
             self.call_help(needy, 1);
         }
