@@ -71,6 +71,29 @@ impl Latencies {
         let _ = self.0.add(&other.0);
     }
 
+    /// The values recorded since `earlier`, an older reading of the same histogram: what a live display shows. Values
+    /// that only `earlier` holds, as after mixing two histograms up, are left out.
+    #[must_use]
+    pub fn since(&self, earlier: &Latencies) -> Latencies {
+        let mut recent = Self(Histogram::new_from(&self.0));
+        recent.0.auto(true);
+        for bucket in self.0.iter_recorded() {
+            let value = bucket.value_iterated_to();
+            let new = bucket
+                .count_at_value()
+                .saturating_sub(earlier.0.count_at(value));
+            let recorded = recent.0.record_n(value, new);
+            debug_assert!(recorded.is_ok(), "it grows by itself");
+        }
+        recent
+    }
+
+    /// How many values are at most `time`, to the histogram's precision: a bucket of a cumulative histogram.
+    pub fn count_at_most(&self, time: Duration) -> u64 {
+        self.0
+            .count_between(0, time.min(LONGEST).as_nanos() as u64)
+    }
+
     /// Values recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -123,6 +146,31 @@ mod tests {
         let mut latencies = CompactLatencies::new();
         latencies.record(Duration::MAX);
         assert!(latencies.expand().max() >= LONGEST);
+    }
+
+    #[test]
+    fn a_later_reading_less_an_earlier_one_is_what_came_between() {
+        let mut histogram = Latencies::new();
+        histogram.record(Duration::from_micros(10));
+        let earlier = histogram.clone();
+        histogram.record(Duration::from_micros(10));
+        histogram.record(Duration::from_secs(2));
+        let recent = histogram.since(&earlier);
+        assert_eq!(recent.count(), 2);
+        assert_eq!(recent.count_at_most(Duration::from_micros(11)), 1);
+        assert_eq!(recent.since(&histogram).count(), 0);
+    }
+
+    #[test]
+    fn cumulative_counts_grow_to_the_whole() {
+        let mut histogram = Latencies::new();
+        assert_eq!(histogram.count_at_most(Duration::MAX), 0);
+        for micros in 1..=100 {
+            histogram.record(Duration::from_micros(micros));
+        }
+        assert_eq!(histogram.count_at_most(Duration::ZERO), 0);
+        assert!((50..=51).contains(&histogram.count_at_most(Duration::from_micros(50))));
+        assert_eq!(histogram.count_at_most(Duration::MAX), 100);
     }
 
     #[test]

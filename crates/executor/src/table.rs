@@ -6,7 +6,10 @@
 //! `merge` combines the answers. `merge(scan(a), scan(b), ..)` must equal `search`, however the lists
 //! were cut.
 
+use std::any::Any;
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::sync;
@@ -25,6 +28,23 @@ pub struct Query {
     ef: Option<usize>,
     nprobe: Option<usize>,
     deadline: Option<Instant>,
+    attachment: Option<Attachment>,
+}
+
+/// What a caller sends along with a query; equal only to itself.
+#[derive(Clone)]
+struct Attachment(Arc<dyn Any + Send + Sync>);
+
+impl PartialEq for Attachment {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
 }
 
 impl Query {
@@ -40,6 +60,7 @@ impl Query {
             ef: None,
             nprobe: None,
             deadline: None,
+            attachment: None,
         }
     }
 
@@ -84,6 +105,30 @@ impl Query {
             Some(at) => self.deadline(at),
             None => self,
         }
+    }
+
+    /// Sends `attachment` along, for a table of your own to read with [`Query::attachment`]: the snapshot it shall
+    /// search, a filter, where to report to. The executor does not look at it, and keeps it until the query has ended; a
+    /// later call replaces an earlier one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use chiplet_executor::Query;
+    ///
+    /// struct OnlyEven;
+    /// let query = Query::new([0.5]).attach(Arc::new(OnlyEven));
+    /// assert!(query.attachment::<OnlyEven>().is_some());
+    /// assert!(query.attachment::<u64>().is_none());
+    /// ```
+    #[must_use]
+    pub fn attach<T: Any + Send + Sync>(mut self, attachment: Arc<T>) -> Self {
+        self.attachment = Some(Attachment(attachment));
+        self
+    }
+
+    /// What was sent along, if it is a `T`.
+    pub fn attachment<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.attachment.as_ref()?.0.downcast_ref()
     }
 
     /// The query vector, `[dim]`.
