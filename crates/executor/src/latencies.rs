@@ -99,6 +99,19 @@ impl Latencies {
         self.0.len()
     }
 
+    /// All values added up, each to the histogram's precision. Never less than at an earlier reading.
+    pub fn sum(&self) -> Duration {
+        let nanos = self
+            .0
+            .iter_recorded()
+            .map(|bucket| {
+                u128::from(self.0.median_equivalent(bucket.value_iterated_to()))
+                    * u128::from(bucket.count_at_value())
+            })
+            .sum();
+        Duration::from_nanos_u128(nanos)
+    }
+
     /// The mean; zero without values.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
@@ -157,6 +170,8 @@ mod tests {
         histogram.record(Duration::from_secs(2));
         let recent = histogram.since(&earlier);
         assert_eq!(recent.count(), 2);
+        let sum = recent.sum().as_secs_f64();
+        assert!((1.98..=2.02).contains(&sum), "{sum}");
         assert_eq!(recent.count_at_most(Duration::from_micros(11)), 1);
         assert_eq!(recent.since(&histogram).count(), 0);
     }

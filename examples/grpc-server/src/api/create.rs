@@ -1,0 +1,335 @@
+//! Creating a collection: which of the API's many settings mean something here, and which are refused.
+//!
+//! An IVF collection is asked for in the collection's metadata, which every client can send:
+//!
+//! | key | value | default |
+//! |---|---|---|
+//! | `chiplet.index` | `hnsw`, `ivf`, `flat` | `hnsw` |
+//! | `chiplet.nlist` | inverted lists | 256 |
+//! | `chiplet.nprobe` | lists that a query visits | 16 |
+//! | `chiplet.code` | Faiss' name of the code: `Flat`, `SQ8`, `PQ16x4fs` | `Flat` |
+
+use std::collections::{BTreeMap, HashMap};
+
+use chiplet::index::HnswConfig;
+use qdrant_client::qdrant::vectors_config::Config;
+use qdrant_client::qdrant::{
+    self, CollectionConfig, CollectionParams, CreateCollection, Datatype, HnswConfigDiff, Memory,
+    OptimizersConfigDiff, ShardingMethod, Value, VectorParams, VectorsConfig,
+};
+use tonic::Status;
+
+use super::refusal::{invalid, quoted, unless_absent, unsupported};
+use crate::collection::schema::{Distance, IndexKind, Settings};
+use crate::config::{IndexSettings, Limits};
+
+/// Metadata keys that begin with this are instructions; others are kept and given back.
+const PREFIX: &str = "chiplet.";
+const DEFAULT_LISTS: usize = 256;
+const DEFAULT_PROBES: usize = 16;
+/// More lists than this take minutes to train.
+const MOST_LISTS: usize = 65_536;
+
+/// The settings of the collection that `message` asks for.
+pub(super) fn settings(
+    message: CreateCollection,
+    limits: &Limits,
+    defaults: &IndexSettings,
+) -> Result<Settings, Status> {
+    #[expect(deprecated, reason = "older clients send it")]
+    let on_disk_payload = message.on_disk_payload;
+    let custom_shards = message.sharding_method == Some(ShardingMethod::Custom as i32);
+    let strict = message.strict_mode_config;
+    unless_absent(&[
+        (message.wal_config.is_some(), "WAL settings"),
+        (
+            message.shard_number.unwrap_or(1) > 1 || custom_shards,
+            "shards",
+        ),
+        (on_disk_payload.unwrap_or(false), "payloads on disk"),
+        (
+            message.replication_factor.unwrap_or(1) > 1
+                || message.write_consistency_factor.unwrap_or(1) > 1,
+            "replicas",
+        ),
+        (message.quantization_config.is_some(), "quantization"),
+        (message.sparse_vectors_config.is_some(), "sparse vectors"),
+        (
+            strict.is_some_and(|strict| strict.enabled.unwrap_or(false)),
+            "strict mode; see the server's limits",
+        ),
+        (
+            message.payload.is_some() || message.id_tracker.is_some(),
+            "storage settings of payloads and ids",
+        ),
+    ])?;
+    let params = match message.vectors_config.and_then(|config| config.config) {
+        Some(Config::Params(params)) => params,
+        Some(Config::ParamsMap(named)) => {
+            let mut map = named.map;
+            match (map.remove(""), map.is_empty()) {
+                (Some(params), true) => params,
+                _ => return Err(unsupported("named vectors")),
+            }
+        }
+        None => return Err(invalid("vectors_config is missing; give size and distance")),
+    };
+    let hnsw = params.hnsw_config.or(message.hnsw_config);
+    let distance = distance(&params)?;
+    let dim = dimension(params, limits)?;
+    let index = index(&message.metadata, hnsw.as_ref())?;
+    let (full_scan_bytes, rebuild_bytes) = thresholds(hnsw, message.optimizers_config, defaults)?;
+    Ok(Settings {
+        dim,
+        distance,
+        index,
+        full_scan_bytes,
+        rebuild_bytes,
+        metadata: message
+            .metadata
+            .into_iter()
+            .map(|(key, value)| (key, value.into()))
+            .collect(),
+        fields: BTreeMap::new(),
+    })
+}
+
+fn distance(params: &VectorParams) -> Result<Distance, Status> {
+    match qdrant::Distance::try_from(params.distance) {
+        Ok(qdrant::Distance::Cosine) => Ok(Distance::Cosine),
+        Ok(qdrant::Distance::Dot) => Ok(Distance::Dot),
+        Ok(qdrant::Distance::Euclid) => Ok(Distance::Euclid),
+        Ok(qdrant::Distance::Manhattan) => Err(unsupported("the Manhattan distance")),
+        _ => Err(invalid("distance is none of Cosine, Dot, Euclid")),
+    }
+}
+
+fn dimension(params: VectorParams, limits: &Limits) -> Result<usize, Status> {
+    #[expect(deprecated, reason = "older clients send it")]
+    let on_disk = params.on_disk;
+    let float = [Datatype::Default as i32, Datatype::Float32 as i32];
+    unless_absent(&[
+        (params.quantization_config.is_some(), "quantization"),
+        (
+            on_disk.unwrap_or(false) || params.memory == Some(Memory::Cold as i32),
+            "vectors on disk",
+        ),
+        (
+            params
+                .datatype
+                .is_some_and(|datatype| !float.contains(&datatype)),
+            "vectors other than of 32-bit floats",
+        ),
+        (params.multivector_config.is_some(), "multi-vectors"),
+    ])?;
+    let most = limits.dimensions;
+    usize::try_from(params.size)
+        .ok()
+        .filter(|dim| (1..=most).contains(dim))
+        .ok_or_else(|| {
+            invalid(format!(
+                "size is {}; it must be 1 to {most} (limits.dimensions)",
+                params.size
+            ))
+        })
+}
+
+fn index(
+    metadata: &HashMap<String, Value>,
+    hnsw: Option<&HnswConfigDiff>,
+) -> Result<IndexKind, Status> {
+    let known = ["index", "nlist", "nprobe", "code"];
+    for key in metadata.keys().filter_map(|key| key.strip_prefix(PREFIX)) {
+        if !known.contains(&key) {
+            return Err(invalid(format!(
+                "metadata {} is no setting; there are {}",
+                quoted(&format!("{PREFIX}{key}")),
+                known.map(|key| format!("{PREFIX}{key}")).join(", ")
+            )));
+        }
+    }
+    let text = |key: &str| metadata.get(&format!("{PREFIX}{key}")).map(Value::as_str);
+    let kind = match text("index") {
+        None => "hnsw",
+        Some(Some(kind)) => kind.as_str(),
+        Some(None) => return Err(invalid("chiplet.index is no text")),
+    };
+    if kind != "ivf"
+        && let Some(key) = known[1..].iter().find(|key| text(key).is_some())
+    {
+        return Err(invalid(format!("{PREFIX}{key} is for chiplet.index = ivf")));
+    }
+    match kind {
+        "hnsw" => graph(hnsw),
+        "flat" => Ok(IndexKind::Flat),
+        "ivf" if cfg!(not(feature = "ivf")) => Err(unsupported(
+            "inverted lists: it was built without the feature `ivf`",
+        )),
+        "ivf" => Ok(IndexKind::Ivf {
+            nlist: number(metadata, "nlist", DEFAULT_LISTS, MOST_LISTS)?,
+            nprobe: number(metadata, "nprobe", DEFAULT_PROBES, MOST_LISTS)?,
+            code: code(text("code"))?,
+        }),
+        other => Err(invalid(format!(
+            "chiplet.index is {}; say hnsw, ivf or flat",
+            quoted(other)
+        ))),
+    }
+}
+
+fn graph(hnsw: Option<&HnswConfigDiff>) -> Result<IndexKind, Status> {
+    let m = hnsw.and_then(|hnsw| hnsw.m);
+    let ef_construct = hnsw.and_then(|hnsw| hnsw.ef_construct);
+    match (m, ef_construct) {
+        // As the API has it: no graph.
+        (Some(0), _) => Ok(IndexKind::Flat),
+        (Some(m), _) if !(2..=255).contains(&m) => Err(invalid(format!(
+            "hnsw_config.m is {m}; it must be 2 to 255, or 0 for exact search"
+        ))),
+        (_, Some(ef)) if !(4..=10_000).contains(&ef) => Err(invalid(format!(
+            "hnsw_config.ef_construct is {ef}; it must be 4 to 10,000"
+        ))),
+        (m, ef_construct) => Ok(IndexKind::Hnsw {
+            // Both are in range, so they fit.
+            m: m.map_or(HnswConfig::DEFAULT_M, |m| m as usize),
+            ef_construct: ef_construct
+                .map_or(HnswConfig::DEFAULT_EF_CONSTRUCTION, |ef| ef as usize),
+        }),
+    }
+}
+
+/// The code of an inverted file's vectors. Only kinds that Faiss can train on any data are let through.
+fn code(text: Option<Option<&String>>) -> Result<String, Status> {
+    let code = match text {
+        None => return Ok("Flat".to_owned()),
+        Some(Some(code)) => code,
+        Some(None) => return Err(invalid("chiplet.code is no text")),
+    };
+    let product = code.strip_prefix("PQ").is_some_and(|rest| {
+        let digits = rest.strip_suffix("x4fs").unwrap_or(rest);
+        digits.len() <= 4 && digits.parse::<u32>().is_ok_and(|parts| parts > 0)
+    });
+    if product || code == "Flat" || code == "SQ8" {
+        Ok(code.clone())
+    } else {
+        Err(invalid(format!(
+            "chiplet.code is {}; say Flat, SQ8, PQ<parts> or PQ<parts>x4fs",
+            quoted(code)
+        )))
+    }
+}
+
+fn number(
+    metadata: &HashMap<String, Value>,
+    key: &str,
+    default: usize,
+    most: usize,
+) -> Result<usize, Status> {
+    let Some(value) = metadata.get(&format!("{PREFIX}{key}")) else {
+        return Ok(default);
+    };
+    let whole = |x: f64| (x.fract() == 0.0).then_some(x as i64);
+    value
+        .as_integer()
+        .or_else(|| value.as_double().and_then(whole))
+        .and_then(|number| usize::try_from(number).ok())
+        .filter(|number| (1..=most).contains(number))
+        .ok_or_else(|| invalid(format!("{PREFIX}{key} is no whole number from 1 to {most}")))
+}
+
+/// From which size on there is an index, and how much must be written for a new one, in bytes.
+fn thresholds(
+    hnsw: Option<HnswConfigDiff>,
+    optimizers: Option<OptimizersConfigDiff>,
+    defaults: &IndexSettings,
+) -> Result<(u64, u64), Status> {
+    if let Some(hnsw) = &hnsw {
+        #[expect(deprecated, reason = "older clients send it")]
+        let on_disk = hnsw.on_disk;
+        unless_absent(&[
+            (
+                hnsw.max_indexing_threads.unwrap_or(0) > 1,
+                "several threads for one graph; see index.builders",
+            ),
+            (
+                on_disk.unwrap_or(false)
+                    || hnsw.inline_storage.unwrap_or(false)
+                    || hnsw.memory == Some(Memory::Cold as i32),
+                "graphs on disk",
+            ),
+            (
+                hnsw.payload_m.unwrap_or(0) > 0,
+                "payload_m (it is for filters)",
+            ),
+        ])?;
+    }
+    let indexing = optimizers.and_then(|optimizers| optimizers.indexing_threshold);
+    if let Some(optimizers) = optimizers {
+        let only_ours = OptimizersConfigDiff {
+            indexing_threshold: indexing,
+            ..OptimizersConfigDiff::default()
+        };
+        unless_absent(&[(
+            optimizers != only_ours,
+            "optimizer settings other than indexing_threshold",
+        )])?;
+    }
+    let bytes = |kib: u64| kib.saturating_mul(1024);
+    let full_scan = hnsw.and_then(|hnsw| hnsw.full_scan_threshold);
+    Ok(match (full_scan, indexing) {
+        // As the API has it: no index.
+        (_, Some(0)) => (u64::MAX, u64::MAX),
+        (Some(full_scan), Some(indexing)) => (bytes(full_scan.max(indexing)), bytes(indexing)),
+        (None, Some(indexing)) => (bytes(indexing), bytes(indexing)),
+        (Some(full_scan), None) => (bytes(full_scan), bytes(defaults.rebuild_kib)),
+        (None, None) => (bytes(defaults.full_scan_kib), bytes(defaults.rebuild_kib)),
+    })
+}
+
+/// The settings as the API shows them.
+pub(super) fn describe(settings: Settings) -> CollectionConfig {
+    let distance = match settings.distance {
+        Distance::Cosine => qdrant::Distance::Cosine,
+        Distance::Dot => qdrant::Distance::Dot,
+        Distance::Euclid => qdrant::Distance::Euclid,
+    };
+    let (m, ef_construct) = match settings.index {
+        IndexKind::Hnsw { m, ef_construct } => (m as u64, ef_construct as u64),
+        IndexKind::Ivf { .. } | IndexKind::Flat => (0, 0),
+    };
+    let kib = |bytes: u64| match bytes {
+        u64::MAX => 0,
+        bytes => bytes / 1024,
+    };
+    CollectionConfig {
+        params: Some(CollectionParams {
+            shard_number: 1,
+            replication_factor: Some(1),
+            write_consistency_factor: Some(1),
+            vectors_config: Some(VectorsConfig {
+                config: Some(Config::Params(VectorParams {
+                    size: settings.dim as u64,
+                    distance: distance.into(),
+                    ..VectorParams::default()
+                })),
+            }),
+            ..CollectionParams::default()
+        }),
+        hnsw_config: Some(HnswConfigDiff {
+            m: Some(m),
+            ef_construct: Some(ef_construct),
+            full_scan_threshold: Some(kib(settings.full_scan_bytes)),
+            ..HnswConfigDiff::default()
+        }),
+        optimizer_config: Some(OptimizersConfigDiff {
+            indexing_threshold: Some(kib(settings.rebuild_bytes)),
+            ..OptimizersConfigDiff::default()
+        }),
+        metadata: settings
+            .metadata
+            .into_iter()
+            .map(|(key, value)| (key, value.into()))
+            .collect(),
+        ..CollectionConfig::default()
+    }
+}

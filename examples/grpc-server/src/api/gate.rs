@@ -1,0 +1,244 @@
+//! What happens to every request before and after its service: the key is checked, deadline and trace context are
+//! read, and the outcome is counted.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Request, Response};
+use ring::hmac;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::Service;
+use tracing::Span;
+
+use super::refusal;
+use crate::admin::metrics::Meters;
+use crate::config::Secret;
+use crate::telemetry;
+
+/// What is known of a request besides its message.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) received: Instant,
+    pub(crate) deadline: Option<Instant>,
+    /// Lists that the client wants an IVF query to visit, from the header `chiplet-nprobe`.
+    pub(crate) nprobe: Option<usize>,
+    pub(crate) span: Span,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            received: Instant::now(),
+            deadline: None,
+            nprobe: None,
+            span: Span::none(),
+        }
+    }
+}
+
+/// The key that clients must bring. Only a keyed hash of it is kept and compared, in constant time: neither the key's
+/// bytes nor its length show in how long a comparison takes.
+pub(crate) struct Keyhole {
+    key: hmac::Key,
+    expected: hmac::Tag,
+}
+
+impl Keyhole {
+    pub(crate) fn new(secret: &Secret) -> Result<Self, ring::error::Unspecified> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())?;
+        let expected = hmac::sign(&key, secret.reveal().as_bytes());
+        Ok(Self { key, expected })
+    }
+
+    fn fits(&self, headers: &HeaderMap) -> bool {
+        let bearer = headers
+            .get(http::header::AUTHORIZATION)
+            .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let brought = headers.get("api-key").map(|value| value.as_bytes());
+        let fits =
+            |brought: &[u8]| hmac::verify(&self.key, brought, self.expected.as_ref()).is_ok();
+        brought.or(bearer).is_some_and(fits)
+    }
+}
+
+/// The gate of one server.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) keyhole: Option<Arc<Keyhole>>,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl<S> tower::Layer<S> for Gate {
+    type Service = Gated<S>;
+
+    fn layer(&self, inner: S) -> Gated<S> {
+        Gated {
+            gate: self.clone(),
+            inner,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Gated<S> {
+    gate: Gate,
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Gated<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let received = Instant::now();
+        let method = telemetry::method(request.uri().path());
+        let meters = Arc::clone(&self.gate.meters);
+        if let Err(status) = self.gate.admit(&mut request, method, received) {
+            meters.answered(method, status.code(), received.elapsed());
+            return Box::pin(async move { Ok(status.into_http()) });
+        }
+        let answer = self.inner.call(request);
+        // If the client hangs up, this future is dropped with the answer's; that is counted too.
+        let mut unanswered = Unanswered(Some((meters, method, received)));
+        Box::pin(async move {
+            let response = answer.await?;
+            let code = response
+                .headers()
+                .get("grpc-status")
+                .map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
+            if let Some((meters, method, received)) = unanswered.0.take() {
+                meters.answered(method, code, received.elapsed());
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Counts a request as cancelled unless it is answered.
+struct Unanswered(Option<(Arc<Meters>, &'static str, Instant)>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some((meters, method, received)) = self.0.take() {
+            meters.answered(method, Code::Cancelled, received.elapsed());
+        }
+    }
+}
+
+impl Gate {
+    fn admit(
+        &self,
+        request: &mut Request<Body>,
+        method: &'static str,
+        received: Instant,
+    ) -> Result<(), Status> {
+        let health = request.uri().path().starts_with("/grpc.health.v1.Health/");
+        // Probes have no keys, and health is no secret.
+        if let Some(keyhole) = &self.keyhole
+            && !health
+            && !keyhole.fits(request.headers())
+        {
+            return Err(Status::unauthenticated(
+                "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
+            ));
+        }
+        let headers = request.headers();
+        let call = Call {
+            received,
+            deadline: timeout(headers)?.and_then(|timeout| received.checked_add(timeout)),
+            nprobe: nprobe(headers)?,
+            span: telemetry::request_span(method, headers),
+        };
+        request.extensions_mut().insert(call);
+        Ok(())
+    }
+}
+
+/// gRPC's `grpc-timeout`: up to eight digits and a unit.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
+    let Some(value) = headers.get("grpc-timeout") else {
+        return Ok(None);
+    };
+    let bad = || refusal::invalid("grpc-timeout is not up to eight digits and one of H M S m u n");
+    let text = value.to_str().map_err(|_| bad())?;
+    let (digits, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .filter(|(digits, _)| (1..=8).contains(&digits.len()))
+        .ok_or_else(bad)?;
+    let number: u32 = digits.parse().map_err(|_| bad())?;
+    let unit = match unit {
+        "H" => Duration::from_secs(3_600),
+        "M" => Duration::from_secs(60),
+        "S" => Duration::from_secs(1),
+        "m" => Duration::from_millis(1),
+        "u" => Duration::from_micros(1),
+        "n" => Duration::from_nanos(1),
+        _ => return Err(bad()),
+    };
+    Ok(Some(unit.saturating_mul(number)))
+}
+
+fn nprobe(headers: &HeaderMap) -> Result<Option<usize>, Status> {
+    let Some(value) = headers.get("chiplet-nprobe") else {
+        return Ok(None);
+    };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    match number {
+        Some(number) if number > 0 => Ok(Some(number)),
+        _ => Err(refusal::invalid(
+            "chiplet-nprobe is no number of lists; send 1 or more",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn only_the_whole_key_fits() {
+        let keyhole = Keyhole::new(&Secret::new("open sesame")).unwrap();
+        assert!(keyhole.fits(&headers("api-key", "open sesame")));
+        assert!(keyhole.fits(&headers("authorization", "Bearer open sesame")));
+        for wrong in ["", "open", "open sesamf", "open sesame "] {
+            assert!(!keyhole.fits(&headers("api-key", wrong)), "{wrong:?}");
+        }
+        assert!(!keyhole.fits(&headers("authorization", "open sesame")));
+        assert!(!keyhole.fits(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn timeouts_are_read_in_every_unit() {
+        let read = |text: &str| timeout(&headers("grpc-timeout", text)).map_err(|s| s.code());
+        assert_eq!(read("250m"), Ok(Some(Duration::from_millis(250))));
+        assert_eq!(read("1H"), Ok(Some(Duration::from_secs(3_600))));
+        assert_eq!(
+            read("99999999n"),
+            Ok(Some(Duration::from_nanos(99_999_999)))
+        );
+        for wrong in ["", "5", "m", "-1m", "123456789m", "1x", "1.5S"] {
+            assert_eq!(read(wrong), Err(Code::InvalidArgument), "{wrong:?}");
+        }
+        assert_eq!(timeout(&HeaderMap::new()).unwrap(), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! The gRPC services: a subset of Qdrant's API, by the types and server traits that the `qdrant-client` crate carries.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
+//! | `collections`, `points`, `health` | the services: one short method for each call |
+//! | `create`, `search`, `write` | what the larger calls do |
+//! | `message` | ids, vectors and payloads from and into messages |
+//! | `refusal` | every way to say no, as a status |
+
+mod collections;
+mod create;
+pub(crate) mod gate;
+mod health;
+mod message;
+mod points;
+pub(crate) mod refusal;
+mod search;
+mod write;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tonic::{Request, Status};
+
+use crate::admin::metrics::Meters;
+use crate::collection::builder::Builder;
+use crate::collection::{Catalog, Collection};
+use crate::config::{IndexSettings, Limits};
+use crate::scheduling::{Pace, Scheduler};
+
+use gate::Call;
+
+/// What the services share.
+pub(crate) struct Api {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) builder: Arc<Builder>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) limits: Limits,
+    pub(crate) index: IndexSettings,
+    pub(crate) pace: Pace,
+}
+
+impl Api {
+    fn find(&self, name: &str) -> Result<Arc<Collection>, Status> {
+        self.catalog.find(name).map_err(refusal::catalog)
+    }
+}
+
+/// The services' handle on what they share.
+#[derive(Clone)]
+pub(crate) struct Service(pub(crate) Arc<Api>);
+
+impl Service {
+    /// Runs what blocks on the disk on a thread that may.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        code: impl FnOnce(&Api) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let api = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || code(&api))
+            .await
+            .map_err(|_| Status::internal("the operation panicked; the server's log says where"))
+    }
+}
+
+/// A request's message and what the gate found out about it.
+fn open<T>(request: Request<T>) -> (Call, T) {
+    let (_, mut extensions, message) = request.into_parts();
+    let call = extensions.remove::<Call>().unwrap_or_default();
+    (call, message)
+}
+
+/// Seconds since a request came in, as every answer reports.
+fn seconds(call: &Call) -> f64 {
+    Instant::now()
+        .saturating_duration_since(call.received)
+        .as_secs_f64()
+}

@@ -1,0 +1,311 @@
+//! The `Points` service.
+
+use qdrant_client::qdrant::points_server::Points;
+use qdrant_client::qdrant::{
+    BatchResult, ClearPayloadPoints, CountPoints, CountResponse, CountResult,
+    CreateFieldIndexCollection, CreateVectorNameRequest, DeleteFieldIndexCollection,
+    DeletePayloadPoints, DeletePointVectors, DeletePoints, DeleteVectorNameRequest,
+    DiscoverBatchPoints, DiscoverBatchResponse, DiscoverPoints, DiscoverResponse, FacetCounts,
+    FacetResponse, GetPoints, GetResponse, PointsOperationResponse, QueryBatchPoints,
+    QueryBatchResponse, QueryGroupsResponse, QueryPointGroups, QueryPoints, QueryResponse,
+    RecommendBatchPoints, RecommendBatchResponse, RecommendGroupsResponse, RecommendPointGroups,
+    RecommendPoints, RecommendResponse, ScrollPoints, ScrollResponse, SearchBatchPoints,
+    SearchBatchResponse, SearchGroupsResponse, SearchMatrixOffsetsResponse,
+    SearchMatrixPairsResponse, SearchMatrixPoints, SearchPointGroups, SearchPoints, SearchResponse,
+    SetPayloadPoints, UpdateBatchPoints, UpdateBatchResponse, UpdatePointVectors, UpdateResult,
+    UpsertPoints,
+};
+use tonic::{Request, Response, Status};
+
+use super::gate::Call;
+use super::message::{Parts, point_id};
+use super::refusal::{invalid, unless_absent, unsupported};
+use super::search::{Wanted, consistency};
+use super::{Service, open, seconds};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn updated(call: &Call, result: UpdateResult) -> Answer<PointsOperationResponse> {
+    Ok(Response::new(PointsOperationResponse {
+        result: Some(result),
+        time: seconds(call),
+        usage: None,
+    }))
+}
+
+#[tonic::async_trait]
+impl Points for Service {
+    async fn upsert(&self, request: Request<UpsertPoints>) -> Answer<PointsOperationResponse> {
+        let (call, message) = open(request);
+        let result = self.0.upsert(&call, message).await?;
+        updated(&call, result)
+    }
+
+    async fn delete(&self, request: Request<DeletePoints>) -> Answer<PointsOperationResponse> {
+        let (call, message) = open(request);
+        let result = self.0.delete_points(&call, message).await?;
+        updated(&call, result)
+    }
+
+    async fn create_field_index(
+        &self,
+        request: Request<CreateFieldIndexCollection>,
+    ) -> Answer<PointsOperationResponse> {
+        let (call, message) = open(request);
+        unless_absent(&[(
+            message.field_index_params.is_some(),
+            "parameters of payload indexes",
+        )])?;
+        let result = self.0.create_field(&call, message).await?;
+        updated(&call, result)
+    }
+
+    async fn delete_field_index(
+        &self,
+        request: Request<DeleteFieldIndexCollection>,
+    ) -> Answer<PointsOperationResponse> {
+        let (call, message) = open(request);
+        let result = self.0.delete_field(&call, message).await?;
+        updated(&call, result)
+    }
+
+    async fn search(&self, request: Request<SearchPoints>) -> Answer<SearchResponse> {
+        let (call, message) = open(request);
+        let result = self.0.search(&call, Wanted::from_search(message)?).await?;
+        Ok(Response::new(SearchResponse {
+            result,
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn search_batch(
+        &self,
+        request: Request<SearchBatchPoints>,
+    ) -> Answer<SearchBatchResponse> {
+        let (call, message) = open(request);
+        consistency(message.read_consistency)?;
+        let mut batch = message
+            .search_points
+            .into_iter()
+            .map(Wanted::from_search)
+            .collect::<Result<Vec<_>, _>>()?;
+        one_collection(&message.collection_name, &mut batch)?;
+        let results = self.0.search_batch(&call, batch, message.timeout).await?;
+        Ok(Response::new(SearchBatchResponse {
+            result: results
+                .into_iter()
+                .map(|result| BatchResult { result })
+                .collect(),
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn query(&self, request: Request<QueryPoints>) -> Answer<QueryResponse> {
+        let (call, message) = open(request);
+        let result = self.0.search(&call, Wanted::from_query(message)?).await?;
+        Ok(Response::new(QueryResponse {
+            result,
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn query_batch(&self, request: Request<QueryBatchPoints>) -> Answer<QueryBatchResponse> {
+        let (call, message) = open(request);
+        consistency(message.read_consistency)?;
+        let mut batch = message
+            .query_points
+            .into_iter()
+            .map(Wanted::from_query)
+            .collect::<Result<Vec<_>, _>>()?;
+        one_collection(&message.collection_name, &mut batch)?;
+        let results = self.0.search_batch(&call, batch, message.timeout).await?;
+        Ok(Response::new(QueryBatchResponse {
+            result: results
+                .into_iter()
+                .map(|result| BatchResult { result })
+                .collect(),
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn count(&self, request: Request<CountPoints>) -> Answer<CountResponse> {
+        let (call, message) = open(request);
+        unless_absent(&[
+            (message.filter.is_some(), "filters"),
+            (message.shard_key_selector.is_some(), "shard keys"),
+        ])?;
+        consistency(message.read_consistency)?;
+        let count = self.0.find(&message.collection_name)?.view().live as u64;
+        Ok(Response::new(CountResponse {
+            result: Some(CountResult { count }),
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn get(&self, request: Request<GetPoints>) -> Answer<GetResponse> {
+        let (call, message) = open(request);
+        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        consistency(message.read_consistency)?;
+        let collection = self.0.find(&message.collection_name)?;
+        let most = self.0.limits.results;
+        if message.ids.len() > most {
+            return Err(invalid(format!(
+                "{} ids; at most {most} (limits.results)",
+                message.ids.len()
+            )));
+        }
+        let parts = Parts::read(message.with_payload, message.with_vectors)?;
+        let ids = message
+            .ids
+            .into_iter()
+            .map(|id| point_id(Some(id)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (view, rows) = collection.find(&ids);
+        let result = rows
+            .into_iter()
+            .map(|row| parts.retrieved(&view.stored(row)))
+            .collect::<Result<_, _>>()?;
+        Ok(Response::new(GetResponse {
+            result,
+            time: seconds(&call),
+            usage: None,
+        }))
+    }
+
+    async fn update_vectors(
+        &self,
+        _: Request<UpdatePointVectors>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("updating vectors; upsert the point"))
+    }
+
+    async fn delete_vectors(
+        &self,
+        _: Request<DeletePointVectors>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("deleting vectors; delete the point"))
+    }
+
+    async fn set_payload(&self, _: Request<SetPayloadPoints>) -> Answer<PointsOperationResponse> {
+        Err(unsupported("changing payloads; upsert the point"))
+    }
+
+    async fn overwrite_payload(
+        &self,
+        _: Request<SetPayloadPoints>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("changing payloads; upsert the point"))
+    }
+
+    async fn delete_payload(
+        &self,
+        _: Request<DeletePayloadPoints>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("changing payloads; upsert the point"))
+    }
+
+    async fn clear_payload(
+        &self,
+        _: Request<ClearPayloadPoints>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("changing payloads; upsert the point"))
+    }
+
+    async fn create_vector_name(
+        &self,
+        _: Request<CreateVectorNameRequest>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("named vectors"))
+    }
+
+    async fn delete_vector_name(
+        &self,
+        _: Request<DeleteVectorNameRequest>,
+    ) -> Answer<PointsOperationResponse> {
+        Err(unsupported("named vectors"))
+    }
+
+    async fn search_groups(&self, _: Request<SearchPointGroups>) -> Answer<SearchGroupsResponse> {
+        Err(unsupported("grouping"))
+    }
+
+    async fn scroll(&self, _: Request<ScrollPoints>) -> Answer<ScrollResponse> {
+        Err(unsupported("scrolling"))
+    }
+
+    async fn recommend(&self, _: Request<RecommendPoints>) -> Answer<RecommendResponse> {
+        Err(unsupported("recommendation queries"))
+    }
+
+    async fn recommend_batch(
+        &self,
+        _: Request<RecommendBatchPoints>,
+    ) -> Answer<RecommendBatchResponse> {
+        Err(unsupported("recommendation queries"))
+    }
+
+    async fn recommend_groups(
+        &self,
+        _: Request<RecommendPointGroups>,
+    ) -> Answer<RecommendGroupsResponse> {
+        Err(unsupported("recommendation queries"))
+    }
+
+    async fn discover(&self, _: Request<DiscoverPoints>) -> Answer<DiscoverResponse> {
+        Err(unsupported("discovery queries"))
+    }
+
+    async fn discover_batch(
+        &self,
+        _: Request<DiscoverBatchPoints>,
+    ) -> Answer<DiscoverBatchResponse> {
+        Err(unsupported("discovery queries"))
+    }
+
+    async fn update_batch(&self, _: Request<UpdateBatchPoints>) -> Answer<UpdateBatchResponse> {
+        Err(unsupported(
+            "batches of different updates; send them one by one",
+        ))
+    }
+
+    async fn query_groups(&self, _: Request<QueryPointGroups>) -> Answer<QueryGroupsResponse> {
+        Err(unsupported("grouping"))
+    }
+
+    async fn facet(&self, _: Request<FacetCounts>) -> Answer<FacetResponse> {
+        Err(unsupported("facets"))
+    }
+
+    async fn search_matrix_pairs(
+        &self,
+        _: Request<SearchMatrixPoints>,
+    ) -> Answer<SearchMatrixPairsResponse> {
+        Err(unsupported("distance matrices"))
+    }
+
+    async fn search_matrix_offsets(
+        &self,
+        _: Request<SearchMatrixPoints>,
+    ) -> Answer<SearchMatrixOffsetsResponse> {
+        Err(unsupported("distance matrices"))
+    }
+}
+
+/// The queries of a batch are of the collection that the batch names; they need not name it again.
+fn one_collection(name: &str, batch: &mut [Wanted]) -> Result<(), Status> {
+    for wanted in batch {
+        if wanted.collection().is_empty() {
+            wanted.set_collection(name);
+        } else if wanted.collection() != name {
+            return Err(invalid(
+                "a query of a batch names another collection than the batch",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Every way to say no, as a gRPC status that says what to do instead.
+
+use std::time::Duration;
+
+use chiplet::{Error, SearchError, SubmitError};
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::collection::catalog::CatalogError;
+use crate::collection::store::StoreError;
+use crate::collection::writer::WriteError;
+use crate::scheduling::Pace;
+
+/// The longest piece of a client's own input that a message repeats.
+const QUOTED_CHARS: usize = 100;
+
+/// `text`, cut to a length that fits in a message.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_CHARS) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Something that the API has and this server does not.
+pub(crate) fn unsupported(what: &str) -> Status {
+    Status::unimplemented(format!("this server does not support {what}"))
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Status {
+    Status::invalid_argument(message)
+}
+
+/// Refuses the first of `found` that is there.
+pub(crate) fn unless_absent(found: &[(bool, &str)]) -> Result<(), Status> {
+    match found.iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+/// Over capacity: come back after `wait`, said in the three ways that clients look for.
+pub(crate) fn overloaded(message: String, wait: Duration) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(wait));
+    let mut status = Status::with_error_details(Code::ResourceExhausted, message, details);
+    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let seconds = millis.div_ceil(1_000).max(1);
+    let metadata = status.metadata_mut();
+    // gRPC's own retry policies read the first; Qdrant's clients the second, in whole seconds.
+    metadata.insert("grpc-retry-pushback-ms", MetadataValue::from(millis));
+    metadata.insert("retry-after", MetadataValue::from(seconds));
+    status
+}
+
+pub(crate) fn catalog(error: CatalogError) -> Status {
+    let message = match &error {
+        CatalogError::Unknown(name) => format!("there is no collection {}", quoted(name)),
+        other => other.to_string(),
+    };
+    match error {
+        CatalogError::Unknown(_) => Status::not_found(message),
+        CatalogError::Exists(_) => Status::already_exists(message),
+        CatalogError::Changing(_) => Status::aborted(message),
+        CatalogError::Loading(_) => Status::unavailable(message),
+        CatalogError::BadName(_) => Status::invalid_argument(message),
+        CatalogError::TooMany(_) => Status::resource_exhausted(message),
+        CatalogError::Damaged { .. } => Status::data_loss(message),
+        CatalogError::Store(error) => store(&error),
+    }
+}
+
+fn store(error: &StoreError) -> Status {
+    match error {
+        StoreError::Damaged { .. } => Status::data_loss(error.to_string()),
+        _ => Status::internal(error.to_string()),
+    }
+}
+
+pub(crate) fn write(error: WriteError, pace: &Pace) -> Status {
+    let message = error.to_string();
+    match error {
+        WriteError::QueueFull { .. } => overloaded(message, pace.retry_after()),
+        WriteError::Memory { .. } => Status::resource_exhausted(message),
+        WriteError::Deleted => Status::not_found(message),
+        WriteError::Store(error) => store(&error),
+    }
+}
+
+/// Why a search ended without an answer.
+pub(crate) fn search(error: Error, pace: &Pace) -> Status {
+    let message = error.to_string();
+    match error {
+        Error::Refused(reason) => match reason {
+            SubmitError::Overloaded { .. }
+            | SubmitError::TableOverloaded { .. }
+            | SubmitError::OutOfMemory => overloaded(message, pace.retry_after()),
+            SubmitError::UnknownTable => Status::not_found("the collection was deleted"),
+            SubmitError::ShuttingDown => shutting_down(),
+            _ => Status::internal(message),
+        },
+        Error::Cancelled => Status::cancelled(message),
+        Error::Expired => deadline(),
+        Error::ShutDown => shutting_down(),
+        Error::Search(SearchError::Backend(_) | SearchError::Untrained) => {
+            Status::internal(message)
+        }
+        Error::Search(_) => Status::invalid_argument(message),
+        _ => Status::internal(message),
+    }
+}
+
+pub(crate) fn deadline() -> Status {
+    Status::deadline_exceeded("the deadline passed before the request was answered")
+}
+
+pub(crate) fn shutting_down() -> Status {
+    Status::unavailable("the server is shutting down; connect to another, or retry")
+}
+
+/// The label under which a refusal for want of capacity is counted.
+pub(crate) fn shed_reason(error: &SubmitError) -> Option<&'static str> {
+    match error {
+        SubmitError::Overloaded { .. } => Some("queue_full"),
+        SubmitError::TableOverloaded { .. } => Some("table_queue_full"),
+        SubmitError::OutOfMemory => Some("no_memory"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overload_says_when_to_come_back_in_every_way() {
+        let status = overloaded("full".into(), Duration::from_millis(30));
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert_eq!(
+            status.metadata().get("grpc-retry-pushback-ms").unwrap(),
+            "30"
+        );
+        assert_eq!(status.metadata().get("retry-after").unwrap(), "1");
+        let retry = status.get_details_retry_info().unwrap();
+        assert_eq!(retry.retry_delay, Some(Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn long_input_is_not_repeated() {
+        let message = catalog(CatalogError::Unknown("ü".repeat(10_000)))
+            .message()
+            .to_owned();
+        assert!(message.len() < 300, "{message}");
+        assert!(message.contains("ü"));
+    }
+}

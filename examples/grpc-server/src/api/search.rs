@@ -1,0 +1,388 @@
+//! Queries: from a message to the executor and back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet::index::{MAX_NORM, normalized};
+use chiplet::{Error, Neighbor, Query};
+use qdrant_client::qdrant::query::Variant;
+use qdrant_client::qdrant::vector_input::Variant as Input;
+use qdrant_client::qdrant::{
+    self, QueryPoints, ReadConsistency, ScoredPoint, SearchParams, SearchPoints, read_consistency,
+};
+use tonic::Status;
+
+use super::Api;
+use super::gate::Call;
+use super::message::{Parts, point_id};
+use super::refusal::{self, invalid, unless_absent, unsupported};
+use crate::collection::Collection;
+use crate::collection::point::PointId;
+use crate::collection::rows::View;
+use crate::collection::schema::{Distance, IndexKind};
+use crate::collection::table::{Ask, Spans};
+
+/// Results when a query does not say how many, as the API has it.
+const DEFAULT_LIMIT: u64 = 10;
+
+/// A query, whichever call it came by.
+pub(crate) struct Wanted {
+    collection: String,
+    near: Near,
+    limit: u64,
+    offset: u64,
+    threshold: Option<f32>,
+    ef: Option<u64>,
+    exact: bool,
+    parts: Parts,
+    timeout: Option<u64>,
+}
+
+/// What the results are to be near to.
+enum Near {
+    Vector(Vec<f32>),
+    /// A stored point, which itself is no result.
+    Point(PointId),
+}
+
+/// A query that has been handed to the scheduler.
+struct Running<F> {
+    answer: F,
+    deadline: Instant,
+    view: Arc<View>,
+    distance: Distance,
+    wanted: Wanted,
+    submitted: Instant,
+}
+
+impl Wanted {
+    pub(crate) fn from_search(message: SearchPoints) -> Result<Self, Status> {
+        unless_absent(&[
+            (message.filter.is_some(), "filters"),
+            (message.sparse_indices.is_some(), "sparse vectors"),
+            (
+                message.vector_name.is_some_and(|name| !name.is_empty()),
+                "named vectors",
+            ),
+            (message.shard_key_selector.is_some(), "shard keys"),
+        ])?;
+        consistency(message.read_consistency)?;
+        let (ef, exact) = parameters(message.params)?;
+        Ok(Self {
+            collection: message.collection_name,
+            near: Near::Vector(message.vector),
+            limit: message.limit,
+            offset: message.offset.unwrap_or(0),
+            threshold: message.score_threshold,
+            ef,
+            exact,
+            parts: Parts::read(message.with_payload, message.with_vectors)?,
+            timeout: message.timeout,
+        })
+    }
+
+    pub(crate) fn from_query(message: QueryPoints) -> Result<Self, Status> {
+        unless_absent(&[
+            (message.filter.is_some(), "filters"),
+            (!message.prefetch.is_empty(), "prefetch"),
+            (
+                message.using.is_some_and(|name| !name.is_empty()),
+                "named vectors",
+            ),
+            (message.shard_key_selector.is_some(), "shard keys"),
+            (
+                message.lookup_from.is_some(),
+                "lookup_from: vectors of another collection",
+            ),
+        ])?;
+        consistency(message.read_consistency)?;
+        let (ef, exact) = parameters(message.params)?;
+        Ok(Self {
+            collection: message.collection_name,
+            near: near(message.query)?,
+            limit: message.limit.unwrap_or(DEFAULT_LIMIT),
+            offset: message.offset.unwrap_or(0),
+            threshold: message.score_threshold,
+            ef,
+            exact,
+            parts: Parts::read(message.with_payload, message.with_vectors)?,
+            timeout: message.timeout,
+        })
+    }
+
+    pub(crate) fn collection(&self) -> &str {
+        &self.collection
+    }
+
+    pub(crate) fn set_collection(&mut self, name: &str) {
+        self.collection = name.to_owned();
+    }
+}
+
+fn near(query: Option<qdrant::Query>) -> Result<Near, Status> {
+    let Some(variant) = query.and_then(|query| query.variant) else {
+        return Err(unsupported("queries without a vector or id (scrolling)"));
+    };
+    let input = match variant {
+        Variant::Nearest(input) => input.variant,
+        Variant::Recommend(_) => return Err(unsupported("recommendation queries")),
+        Variant::Discover(_) => return Err(unsupported("discovery queries")),
+        Variant::Context(_) => return Err(unsupported("context queries")),
+        Variant::OrderBy(_) => return Err(unsupported("ordering by payload")),
+        Variant::Fusion(_) | Variant::Rrf(_) => return Err(unsupported("fusion")),
+        Variant::Sample(_) => return Err(unsupported("sampling")),
+        Variant::Formula(_) => return Err(unsupported("score formulas")),
+        Variant::NearestWithMmr(_) => return Err(unsupported("MMR")),
+        Variant::RelevanceFeedback(_) => return Err(unsupported("relevance feedback")),
+        Variant::Text(_) => return Err(unsupported("text queries")),
+    };
+    match input {
+        Some(Input::Dense(dense)) => Ok(Near::Vector(dense.data)),
+        Some(Input::Id(id)) => point_id(Some(id)).map(Near::Point),
+        Some(Input::Sparse(_)) => Err(unsupported("sparse vectors")),
+        Some(Input::MultiDense(_)) => Err(unsupported("multi-vectors")),
+        Some(Input::Document(_) | Input::Image(_) | Input::Object(_)) => Err(unsupported(
+            "inference (documents, images, objects); send the vector",
+        )),
+        None => Err(invalid("the query holds neither a vector nor an id")),
+    }
+}
+
+/// `hnsw_ef` and `exact`.
+fn parameters(params: Option<SearchParams>) -> Result<(Option<u64>, bool), Status> {
+    let Some(params) = params else {
+        return Ok((None, false));
+    };
+    unless_absent(&[
+        (params.quantization.is_some(), "quantization"),
+        (
+            params.indexed_only.unwrap_or(false),
+            "indexed_only: unindexed points are always searched",
+        ),
+        (params.acorn.is_some(), "ACORN (it is for filters)"),
+        (params.idf.is_some(), "IDF"),
+    ])?;
+    if params.hnsw_ef == Some(0) {
+        return Err(invalid("hnsw_ef is 0; give at least 1, or leave it out"));
+    }
+    Ok((params.hnsw_ef, params.exact.unwrap_or(false)))
+}
+
+/// There is one copy of everything, so every consistency holds that one copy can give.
+pub(crate) fn consistency(read: Option<ReadConsistency>) -> Result<(), Status> {
+    match read.and_then(|read| read.value) {
+        Some(read_consistency::Value::Factor(copies)) if copies > 1 => {
+            Err(unsupported("reading from several replicas"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Api {
+    pub(crate) async fn search(
+        &self,
+        call: &Call,
+        wanted: Wanted,
+    ) -> Result<Vec<ScoredPoint>, Status> {
+        self.submit(call, wanted, None)?.finish(self).await
+    }
+
+    /// Runs all of a batch at once; it fails as a whole.
+    pub(crate) async fn search_batch(
+        &self,
+        call: &Call,
+        batch: Vec<Wanted>,
+        timeout: Option<u64>,
+    ) -> Result<Vec<Vec<ScoredPoint>>, Status> {
+        if batch.len() > self.limits.batch {
+            return Err(invalid(format!(
+                "a batch of {} queries; at most {} (limits.batch)",
+                batch.len(),
+                self.limits.batch
+            )));
+        }
+        let running = batch
+            .into_iter()
+            .map(|wanted| self.submit(call, wanted, timeout))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut answers = Vec::with_capacity(running.len());
+        for running in running {
+            answers.push(running.finish(self).await?);
+        }
+        Ok(answers)
+    }
+
+    fn submit(
+        &self,
+        call: &Call,
+        mut wanted: Wanted,
+        timeout: Option<u64>,
+    ) -> Result<Running<impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<>>, Status>
+    {
+        let collection = self.find(&wanted.collection)?;
+        let (distance, indexed) =
+            collection.with_settings(|settings| (settings.distance, settings.index.clone()));
+        let (view, vector, own) = locate(&collection, &mut wanted.near, distance)?;
+        let results = self.results(&wanted)?;
+        let mut query = Query::new(vector).top(results + usize::from(own));
+        if let Some(ef) = wanted.ef {
+            query = query.ef(self.ef(ef, &indexed)?);
+        }
+        if let Some(nprobe) = call.nprobe {
+            query = query.nprobe(nprobe);
+        }
+        let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
+        let deadline = self.deadline(call, seconds);
+        let ask = Ask {
+            view: Arc::clone(&view),
+            exact: wanted.exact,
+            spans: Spans::under(call.span.clone()),
+        };
+        let query = query.deadline(deadline).attach(Arc::new(ask));
+        Ok(Running {
+            answer: self.scheduler.search(&collection.slot, query),
+            deadline,
+            view,
+            distance,
+            wanted,
+            submitted: Instant::now(),
+        })
+    }
+
+    fn results(&self, wanted: &Wanted) -> Result<usize, Status> {
+        if wanted.limit == 0 {
+            return Err(invalid("limit is 0; ask for at least one result"));
+        }
+        let most = self.limits.results;
+        wanted
+            .limit
+            .checked_add(wanted.offset)
+            .and_then(|sum| usize::try_from(sum).ok())
+            .filter(|&sum| sum <= most)
+            .ok_or_else(|| {
+                invalid(format!(
+                    "limit {} and offset {} make more than {most} results (limits.results)",
+                    wanted.limit, wanted.offset
+                ))
+            })
+    }
+
+    fn ef(&self, ef: u64, index: &IndexKind) -> Result<usize, Status> {
+        if matches!(index, IndexKind::Ivf { .. }) {
+            return Err(invalid(
+                "hnsw_ef is for graphs and this collection has inverted lists; send the header chiplet-nprobe instead",
+            ));
+        }
+        usize::try_from(ef)
+            .ok()
+            .filter(|&ef| ef <= self.limits.hnsw_ef)
+            .ok_or_else(|| {
+                let most = self.limits.hnsw_ef;
+                invalid(format!("hnsw_ef is {ef}; at most {most} (limits.hnsw_ef)"))
+            })
+    }
+
+    /// The earliest of the client's deadline, the message's timeout and the server's own.
+    pub(crate) fn deadline(&self, call: &Call, seconds: Option<u64>) -> Instant {
+        let most = self.limits.query_seconds;
+        let seconds = seconds.map_or(most, |seconds| seconds.min(most));
+        let own = call.received + Duration::from_secs(seconds);
+        call.deadline.map_or(own, |deadline| deadline.min(own))
+    }
+}
+
+/// The view to search and the vector to search it for, and whether that is a stored point's.
+fn locate(
+    collection: &Collection,
+    near: &mut Near,
+    distance: Distance,
+) -> Result<(Arc<View>, Vec<f32>, bool), Status> {
+    match near {
+        Near::Vector(vector) => {
+            let view = collection.view();
+            let vector = prepared(std::mem::take(vector), view.dim, distance)?;
+            Ok((view, vector, false))
+        }
+        Near::Point(id) => {
+            let (view, rows) = collection.find(&[*id]);
+            let row = rows.first().ok_or_else(|| {
+                Status::not_found(format!("there is no point {id} in the collection"))
+            })?;
+            let vector = view.stored(*row).vector.to_vec();
+            Ok((view, vector, true))
+        }
+    }
+}
+
+/// Checks a vector from outside and brings it into the form in which the collection compares.
+pub(crate) fn prepared(
+    vector: Vec<f32>,
+    dim: usize,
+    distance: Distance,
+) -> Result<Vec<f32>, Status> {
+    if vector.len() != dim {
+        return Err(invalid(format!(
+            "a vector of {} components; the collection's have {dim}",
+            vector.len()
+        )));
+    }
+    if let Some(position) = vector.iter().position(|x| !x.is_finite()) {
+        return Err(invalid(format!(
+            "component {position} of a vector is {}; every component must be finite",
+            vector[position]
+        )));
+    }
+    match distance {
+        Distance::Cosine => Ok(normalized(&vector)),
+        Distance::Dot | Distance::Euclid => {
+            let squares = vector.iter().map(|&x| f64::from(x) * f64::from(x));
+            let norm = squares.sum::<f64>().sqrt();
+            if norm > MAX_NORM {
+                return Err(invalid(format!(
+                    "a vector's norm is {norm:e}; over {MAX_NORM:e} its distances overflow, scale it down"
+                )));
+            }
+            Ok(vector)
+        }
+    }
+}
+
+impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
+    async fn finish(self, api: &Api) -> Result<Vec<ScoredPoint>, Status> {
+        let answer = tokio::time::timeout_at(self.deadline.into(), self.answer);
+        let hits = match answer.await {
+            Ok(Ok(hits)) => hits,
+            Ok(Err(error)) => {
+                if let Error::Refused(reason) = &error
+                    && let Some(reason) = refusal::shed_reason(reason)
+                {
+                    api.meters.shed(reason);
+                }
+                return Err(refusal::search(error, &api.pace));
+            }
+            Err(_) => return Err(refusal::deadline()),
+        };
+        api.pace.answered(self.submitted.elapsed());
+        let own = match self.wanted.near {
+            Near::Point(id) => Some(id),
+            Near::Vector(_) => None,
+        };
+        let wanted = &self.wanted;
+        hits.into_iter()
+            .map(|hit| {
+                // Rows are numbered in 32 bits.
+                let point = self.view.stored(hit.id as u32);
+                (point, self.distance.score(hit.distance))
+            })
+            .filter(|(point, _)| own != Some(point.id))
+            .take_while(|(_, score)| {
+                wanted
+                    .threshold
+                    .is_none_or(|threshold| self.distance.passes(*score, threshold))
+            })
+            .skip(wanted.offset as usize)
+            .take(wanted.limit as usize)
+            .map(|(point, score)| wanted.parts.scored(&point, score))
+            .collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! Index builds, in the background: a few threads of the lowest priority, on cpus where they hurt least.
+//!
+//! A build reads one view and takes as long as it takes; writes and searches go on meanwhile. Then the new index takes
+//! the place of the rows it was built over (`Collection::rebase`).
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use chiplet::Table;
+use chiplet::index::{BuildError, HnswConfig, HnswTable};
+use parking_lot::{Condvar, Mutex};
+
+use super::collection::{Collection, Ids};
+use super::rows::{Base, Row, View};
+use super::schema::{IndexKind, Settings};
+use crate::scheduling::background::Background;
+
+pub(crate) struct Builder {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    /// Collections queued or being built.
+    pending: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Queue {
+    collections: VecDeque<Weak<Collection>>,
+    closed: bool,
+}
+
+impl Builder {
+    /// Starts `threads` builders.
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    pub(crate) fn start(threads: usize, background: &Background) -> std::io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            pending: AtomicUsize::new(0),
+        });
+        let threads = (0..threads)
+            .map(|number| {
+                let (shared, background) = (Arc::clone(&shared), background.clone());
+                std::thread::Builder::new()
+                    .name(format!("build-{number}"))
+                    .spawn(move || {
+                        while let Some(collection) = shared.next() {
+                            background.settle();
+                            build(&collection, &shared);
+                        }
+                    })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self {
+            shared,
+            threads: Mutex::new(threads),
+        }))
+    }
+
+    /// Has a collection's index built, unless it waits for that already.
+    pub(crate) fn request(&self, collection: &Arc<Collection>) {
+        self.shared.request(collection);
+    }
+
+    /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
+    pub(crate) fn build_now(&self, collection: &Arc<Collection>) {
+        self.shared.pending.fetch_add(1, Ordering::Relaxed);
+        build(collection, &self.shared);
+    }
+
+    /// Collections that wait for an index or are getting one.
+    pub(crate) fn pending(&self) -> usize {
+        self.shared.pending.load(Ordering::Relaxed)
+    }
+
+    /// Begins no further build. One that runs cannot be interrupted; its thread ends with the process.
+    pub(crate) fn close(&self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            if thread.is_finished() {
+                // A builder contains panics; there is nothing else to be told.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn request(&self, collection: &Arc<Collection>) {
+        if !collection.build.queued.swap(true, Ordering::AcqRel) {
+            self.pending.fetch_add(1, Ordering::Relaxed);
+            let mut queue = self.queue.lock();
+            queue.collections.push_back(Arc::downgrade(collection));
+            drop(queue);
+            self.wake.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<Arc<Collection>> {
+        let mut queue = self.queue.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            match queue.collections.pop_front() {
+                Some(collection) => match collection.upgrade() {
+                    Some(collection) => return Some(collection),
+                    None => {
+                        self.pending.fetch_sub(1, Ordering::Relaxed);
+                    }
+                },
+                None => self.wake.wait(&mut queue),
+            }
+        }
+    }
+}
+
+fn build(collection: &Arc<Collection>, shared: &Shared) {
+    let state = &collection.build;
+    state.running.store(true, Ordering::Relaxed);
+    state.queued.store(false, Ordering::Release);
+    let view = collection.view();
+    let settings = collection.settings();
+    let began = std::time::Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| rebuild(&view, &settings)))
+        .unwrap_or_else(|_| Err("the index library panicked".to_owned()));
+    match result {
+        Ok((kept, base, ids)) if !collection.deleted.load(Ordering::Relaxed) => {
+            let rows = base.rows;
+            let old = collection.rebase(&view, &kept, base, ids);
+            tracing::info!(
+                collection = &*collection.name,
+                rows,
+                seconds = began.elapsed().as_secs_f64(),
+                "index built"
+            );
+            drop(view);
+            bury(old);
+        }
+        Ok(_) => {}
+        Err(problem) => {
+            tracing::error!(
+                collection = &*collection.name,
+                problem,
+                "no index could be built; searches are exact"
+            );
+            *state.problem.lock() = Some(problem);
+        }
+    }
+    state.running.store(false, Ordering::Relaxed);
+    if state.problem.lock().is_none() && collection.wants_build() {
+        shared.request(collection);
+    }
+    shared.pending.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The live rows of `view` without gaps, and an index over them.
+fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), String> {
+    let kept: Vec<Row> = view.live_rows().collect();
+    let mut vectors = Vec::with_capacity(kept.len() * view.dim);
+    let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    for &row in &kept {
+        let stored = view.stored(row);
+        vectors.extend_from_slice(stored.vector);
+        ids.push(stored.id);
+        payloads.push(Arc::clone(stored.payload));
+        versions.push(stored.version);
+    }
+    let vectors = Arc::new(vectors);
+    let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
+    let large = (vectors.len() * size_of::<f32>()) as u64 >= settings.full_scan_bytes;
+    if large {
+        base.index = index(&vectors, view, settings).map_err(|error| error.to_string())?;
+    }
+    let new_ids = ids.into_iter().zip(0..).collect();
+    Ok((kept, base, new_ids))
+}
+
+fn index(
+    vectors: &[f32],
+    view: &View,
+    settings: &Settings,
+) -> Result<Option<Arc<dyn Table>>, BuildError> {
+    Ok(match &settings.index {
+        IndexKind::Flat => None,
+        IndexKind::Hnsw { m, ef_construct } => {
+            let config = HnswConfig::new(view.metric)
+                .m(*m)
+                .ef_construction(*ef_construct);
+            Some(Arc::new(HnswTable::build(vectors, view.dim, &config)?))
+        }
+        #[cfg(feature = "ivf")]
+        IndexKind::Ivf {
+            nlist,
+            code,
+            nprobe,
+        } => {
+            use chiplet::index::{IvfConfig, IvfTable};
+            // Faiss trains on 39 rows a list at least; a small collection gets fewer lists.
+            let rows = vectors.len() / view.dim;
+            let lists = (*nlist).min((rows / 39).max(1));
+            let config = IvfConfig::new(view.metric).nprobe(*nprobe);
+            let factory = format!("IVF{lists},{code}");
+            Some(Arc::new(IvfTable::build(
+                vectors, view.dim, &factory, &config,
+            )?))
+        }
+        #[cfg(not(feature = "ivf"))]
+        IndexKind::Ivf { .. } => {
+            return Err(BuildError::Faiss(
+                "this server was built without the feature `ivf`".into(),
+            ));
+        }
+    })
+}
+
+/// Drops a view when no search holds its index any more, so that it is this thread that spends the time: dropping a
+/// large graph takes as long as hundreds of searches.
+fn bury(view: Arc<View>) {
+    let Some(index) = view.base.index.clone() else {
+        return;
+    };
+    drop(view);
+    // Searches end within their deadlines. If one does not, it will drop the index itself.
+    for _ in 0..1_000 {
+        if Arc::strong_count(&index) == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

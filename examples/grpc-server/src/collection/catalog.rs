@@ -1,0 +1,319 @@
+//! The collections by name. Each has one file; a damaged one keeps its name taken and says why, the rest serve.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use super::builder::Builder;
+use super::collection::{Collection, Content, Ids};
+use super::rows::{Base, View};
+use super::schema::Settings;
+use super::store::{self, Store, StoreError};
+use super::table::CollectionTable;
+use crate::memory::Budget;
+use crate::scheduling::Scheduler;
+
+pub(crate) struct Catalog {
+    folder: PathBuf,
+    entries: RwLock<BTreeMap<Arc<str>, Entry>>,
+    scheduler: Arc<Scheduler>,
+    builder: Arc<Builder>,
+    budget: Arc<Budget>,
+    most: usize,
+}
+
+#[derive(Clone)]
+enum Entry {
+    Serving(Arc<Collection>),
+    /// Why it cannot be served.
+    Damaged(Arc<str>),
+    /// Its file is being made, or removed.
+    Changing,
+    /// Its file has not been read yet.
+    Loading(PathBuf),
+}
+
+/// Why a collection is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CatalogError {
+    #[error("there is no collection {0:?}")]
+    Unknown(String),
+    #[error("collection {0:?} exists already")]
+    Exists(String),
+    #[error("collection {0:?} is being created or deleted; try again")]
+    Changing(String),
+    #[error("collection {0:?} is being loaded; try again")]
+    Loading(String),
+    #[error("collection {name:?} cannot be served: {problem}")]
+    Damaged { name: String, problem: Arc<str> },
+    #[error("a collection's name is {0}")]
+    BadName(&'static str),
+    #[error("the server has {0} collections, as many as limits.collections allows; delete one")]
+    TooMany(usize),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// One line of a listing.
+pub(crate) enum Listed {
+    Serving(Arc<Collection>),
+    Damaged { name: Arc<str>, problem: Arc<str> },
+}
+
+/// Checks a name. Names become file names, labels and log fields, so what is odd in any of these is refused.
+fn check_name(name: &str) -> Result<(), CatalogError> {
+    let bad = if name.is_empty() {
+        "empty; give it at least one character"
+    } else if name.len() > 240 {
+        "longer than 240 bytes"
+    } else if name.chars().any(|c| c.is_control()) {
+        "not to contain control characters"
+    } else if name.contains(['/', '\\', '<', '>', ':', '"', '|', '?', '*']) {
+        "not to contain any of / \\ < > : \" | ? *"
+    } else {
+        return Ok(());
+    };
+    Err(CatalogError::BadName(bad))
+}
+
+/// Progress of loading, for whoever waits.
+#[derive(Default)]
+pub(crate) struct Loading {
+    pub(crate) done: AtomicUsize,
+    pub(crate) total: AtomicUsize,
+}
+
+impl Catalog {
+    pub(crate) fn new(
+        folder: &Path,
+        scheduler: Arc<Scheduler>,
+        builder: Arc<Builder>,
+        budget: Arc<Budget>,
+        most: usize,
+    ) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            entries: RwLock::default(),
+            scheduler,
+            builder,
+            budget,
+            most,
+        }
+    }
+
+    /// Finds out which collections there are. From then on their names are taken; until they are loaded, whoever asks
+    /// for them is told to wait.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn scan(&self) -> std::io::Result<()> {
+        store::remove_drafts(&self.folder)?;
+        let mut entries = self.entries.write();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if let Some(name) = store::name_of(&path) {
+                entries.insert(name.into(), Entry::Loading(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all collections and builds their indexes, on as many threads as there are cpus. A file that cannot be read
+    /// is an entry that says so.
+    pub(crate) fn load(&self, loading: &Loading) {
+        let entries = self.entries.read();
+        let files: Vec<(Arc<str>, PathBuf)> = entries
+            .iter()
+            .filter_map(|(name, entry)| match entry {
+                Entry::Loading(path) => Some((Arc::clone(name), path.clone())),
+                _ => None,
+            })
+            .collect();
+        drop(entries);
+        loading.total.store(files.len(), Ordering::Relaxed);
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(files.len()) {
+                scope.spawn(|| {
+                    while let Some((name, path)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        self.load_one(name, path);
+                        loading.done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+    }
+
+    fn load_one(&self, name: &Arc<str>, path: &Path) {
+        let entry = match read(path) {
+            Ok((store, content)) => {
+                let points = content.view.live;
+                let collection = self.admit(name, store, content);
+                if collection.wants_build() {
+                    self.builder.build_now(&collection);
+                }
+                tracing::info!(collection = &**name, points, "loaded");
+                Entry::Serving(collection)
+            }
+            Err(error) => {
+                tracing::error!(collection = &**name, %error, "not loaded");
+                Entry::Damaged(error.to_string().into())
+            }
+        };
+        self.entries.write().insert(Arc::clone(name), entry);
+    }
+
+    fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
+        let table = CollectionTable {
+            dim: content.settings.dim,
+        };
+        let slot = self.scheduler.add(Arc::clone(name), table);
+        let budget = Arc::clone(&self.budget);
+        Arc::new(Collection::new(
+            Arc::clone(name),
+            slot,
+            store,
+            content,
+            budget,
+        ))
+    }
+
+    /// Creates a collection; blocks until it is on disk.
+    ///
+    /// # Errors
+    /// It exists, its name will not do, there are too many, or the disk refuses.
+    pub(crate) fn create(&self, name: &str, settings: Settings) -> Result<(), CatalogError> {
+        check_name(name)?;
+        let path = store::path_of(&self.folder, name)
+            .ok_or(CatalogError::BadName("too long once it is a file's name"))?;
+        let name: Arc<str> = name.into();
+        {
+            let mut entries = self.entries.write();
+            match entries.get(&name) {
+                Some(Entry::Changing) => return Err(CatalogError::Changing(name.to_string())),
+                Some(_) => return Err(CatalogError::Exists(name.to_string())),
+                None => {}
+            }
+            if entries.len() >= self.most {
+                return Err(CatalogError::TooMany(self.most));
+            }
+            entries.insert(Arc::clone(&name), Entry::Changing);
+        }
+        match Store::create(&path, &settings) {
+            Ok(store) => {
+                let collection = self.admit(&name, store, Content::empty(settings));
+                self.entries
+                    .write()
+                    .insert(name, Entry::Serving(collection));
+                Ok(())
+            }
+            Err(error) => {
+                self.entries.write().remove(&name);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Deletes a collection with its file; false if there is none. Searches under way are answered.
+    ///
+    /// # Errors
+    /// The file cannot be removed; the collection is served no more all the same.
+    pub(crate) fn delete(&self, name: &str) -> Result<bool, CatalogError> {
+        check_name(name)?;
+        let Some(path) = store::path_of(&self.folder, name) else {
+            return Ok(false);
+        };
+        let previous = {
+            let mut entries = self.entries.write();
+            match entries.get_mut(name) {
+                None => return Ok(false),
+                Some(Entry::Changing) => return Err(CatalogError::Changing(name.to_owned())),
+                Some(Entry::Loading(_)) => return Err(CatalogError::Loading(name.to_owned())),
+                Some(entry) => std::mem::replace(entry, Entry::Changing),
+            }
+        };
+        if let Entry::Serving(collection) = &previous {
+            collection.deleted.store(true, Ordering::Relaxed);
+            self.scheduler.remove(&collection.slot);
+        }
+        let removed = store::remove(&path);
+        let mut entries = self.entries.write();
+        match removed {
+            Ok(()) => {
+                entries.remove(name);
+                Ok(true)
+            }
+            Err(source) => {
+                let problem: Arc<str> =
+                    format!("{} could not be removed: {source}", path.display()).into();
+                entries.insert(name.into(), Entry::Damaged(Arc::clone(&problem)));
+                let name = name.to_owned();
+                Err(CatalogError::Damaged { name, problem })
+            }
+        }
+    }
+
+    /// # Errors
+    /// There is none, or it cannot be served.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Collection>, CatalogError> {
+        check_name(name)?;
+        match self.entries.read().get(name) {
+            Some(Entry::Serving(collection)) => Ok(Arc::clone(collection)),
+            Some(Entry::Damaged(problem)) => Err(CatalogError::Damaged {
+                name: name.to_owned(),
+                problem: Arc::clone(problem),
+            }),
+            Some(Entry::Changing) => Err(CatalogError::Changing(name.to_owned())),
+            Some(Entry::Loading(_)) => Err(CatalogError::Loading(name.to_owned())),
+            None => Err(CatalogError::Unknown(name.to_owned())),
+        }
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// All of them, by name.
+    pub(crate) fn list(&self) -> Vec<Listed> {
+        let entries = self.entries.read();
+        let listed = entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Serving(collection) => Some(Listed::Serving(Arc::clone(collection))),
+            Entry::Damaged(problem) => Some(Listed::Damaged {
+                name: Arc::clone(name),
+                problem: Arc::clone(problem),
+            }),
+            Entry::Changing | Entry::Loading(_) => None,
+        });
+        listed.collect()
+    }
+}
+
+/// A collection's file, read whole.
+fn read(path: &Path) -> Result<(Store, Content), StoreError> {
+    let mut vectors = Vec::new();
+    let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    let (store, settings) = Store::open(path, |record| {
+        vectors.extend_from_slice(&record.point.vector);
+        ids.push(record.point.id);
+        payloads.push(record.point.payload);
+        versions.push(record.version);
+    })?;
+    let metric = settings.distance.metric();
+    let base = Base::cut(vectors.into(), settings.dim, &ids, payloads, &versions);
+    let version = versions.iter().copied().max().unwrap_or(0);
+    let content = Content {
+        view: View {
+            live: base.rows,
+            base,
+            ..View::new(settings.dim, metric)
+        },
+        ids: ids.into_iter().zip(0..).collect::<Ids>(),
+        version,
+        settings,
+    };
+    Ok((store, content))
+}

@@ -1,0 +1,281 @@
+//! One collection: what searches see, where each id is, and what state it is in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxBuildHasher;
+
+use super::builder::Builder;
+use super::point::{Point, PointId, stored_bytes};
+use super::rows::{Base, Row, View};
+use super::schema::{IndexKind, Settings};
+use super::store::{Change, Store};
+use super::writer::Queue;
+use crate::memory::Budget;
+use crate::scheduling::Slot;
+
+pub(crate) type Ids = HashMap<PointId, Row, FxBuildHasher>;
+
+/// Dead rows that are never worth a rebuild by themselves.
+const FEW_DEAD: usize = 1_000;
+
+pub(crate) struct Collection {
+    pub(crate) name: Arc<str>,
+    /// Where the scheduler keeps it.
+    pub(crate) slot: Slot,
+    pub(crate) store: Store,
+    pub(crate) writes: Queue,
+    /// Set when it is deleted: writes that wait then fail, a build that runs is thrown away.
+    pub(crate) deleted: AtomicBool,
+    pub(crate) build: BuildState,
+    settings: RwLock<Settings>,
+    /// Taken to write by writers and by the builder, one after the other; whoever has it may replace the view.
+    ids: RwLock<Ids>,
+    view: ArcSwap<View>,
+    /// The number of the last write.
+    version: AtomicU64,
+    held: Held,
+}
+
+/// What the collection takes of the server's memory, given back when it is dropped.
+struct Held {
+    budget: Arc<Budget>,
+    bytes: AtomicU64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.give_back(*self.bytes.get_mut());
+    }
+}
+
+/// Where the building of its index stands.
+#[derive(Default)]
+pub(crate) struct BuildState {
+    /// It waits in the builder's queue.
+    pub(crate) queued: AtomicBool,
+    pub(crate) running: AtomicBool,
+    /// Why the last build failed.
+    pub(crate) problem: Mutex<Option<String>>,
+}
+
+/// What a collection starts from.
+pub(crate) struct Content {
+    pub(crate) settings: Settings,
+    pub(crate) view: View,
+    pub(crate) ids: Ids,
+    pub(crate) version: u64,
+}
+
+impl Content {
+    pub(crate) fn empty(settings: Settings) -> Self {
+        Self {
+            view: View::new(settings.dim, settings.distance.metric()),
+            ids: Ids::default(),
+            version: 0,
+            settings,
+        }
+    }
+}
+
+impl Collection {
+    pub(crate) fn new(
+        name: Arc<str>,
+        slot: Slot,
+        store: Store,
+        content: Content,
+        budget: Arc<Budget>,
+    ) -> Self {
+        let bytes: u64 = content
+            .view
+            .live_rows()
+            .map(|row| stored_bytes(content.view.dim, content.view.stored(row).payload.len()))
+            .sum();
+        budget.take(bytes);
+        Self {
+            name,
+            slot,
+            store,
+            writes: Queue::default(),
+            deleted: AtomicBool::new(false),
+            build: BuildState::default(),
+            settings: RwLock::new(content.settings),
+            ids: RwLock::new(content.ids),
+            view: ArcSwap::from_pointee(content.view),
+            version: AtomicU64::new(content.version),
+            held: Held {
+                budget,
+                bytes: AtomicU64::new(bytes),
+            },
+        }
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings.read().clone()
+    }
+
+    /// Dimension and distance never change, so that requests need no copy of the rest.
+    pub(crate) fn with_settings<T>(&self, look: impl FnOnce(&Settings) -> T) -> T {
+        look(&self.settings.read())
+    }
+
+    /// The rows of `ids` that exist, in their order, with the view they are in.
+    pub(crate) fn find(&self, ids: &[PointId]) -> (Arc<View>, Vec<Row>) {
+        let map = self.ids.read();
+        let rows = ids.iter().filter_map(|id| map.get(id).copied()).collect();
+        (self.view(), rows)
+    }
+
+    /// Counts memory that a write or a build has brought along; the budget has it already.
+    fn hold(&self, more: u64, less: u64) {
+        self.held.bytes.fetch_add(more, Ordering::Relaxed);
+        self.held.bytes.fetch_sub(less, Ordering::Relaxed);
+        self.held.budget.give_back(less);
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.held.budget
+    }
+
+    pub(crate) fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes stored changes visible to searches that begin from now on, all at once.
+    pub(crate) fn apply(&self, changes: Vec<(Change, u64)>) {
+        let mut put_bytes = 0;
+        let mut ids = self.ids.write();
+        let mut edit = self.view.load().edit();
+        for (change, version) in changes {
+            match change {
+                Change::Put(point) => {
+                    put_bytes += point.bytes();
+                    let Point {
+                        id,
+                        vector,
+                        payload,
+                    } = point;
+                    // Row numbers run out at 4 billion rows; the memory limit is met before that.
+                    let row = edit
+                        .push(id, &vector, payload, version)
+                        .expect("memory for fewer than 2^32 rows");
+                    if let Some(old) = ids.insert(id, row) {
+                        edit.kill(old);
+                    }
+                }
+                Change::Delete(id) => {
+                    if let Some(old) = ids.remove(&id) {
+                        edit.kill(old);
+                    }
+                }
+                Change::Field(name, kind) => {
+                    self.settings.write().fields.insert(name, kind);
+                }
+                Change::ForgetField(name) => {
+                    self.settings.write().fields.remove(&name);
+                }
+            }
+        }
+        self.view.store(Arc::new(edit.finish()));
+        drop(ids);
+        self.hold(put_bytes, 0);
+    }
+
+    /// Puts a new base, built over `kept` of the rows of `from`, in the place of what it was built from. What was
+    /// written since stays. Returns what was replaced, for the caller to drop at its leisure.
+    pub(crate) fn rebase(
+        &self,
+        from: &View,
+        kept: &[Row],
+        base: Base,
+        mut new_ids: Ids,
+    ) -> Arc<View> {
+        let index_bytes = base.index.as_ref().map_or(0, |index| index.size_bytes());
+        self.held.budget.take(index_bytes);
+        let fresh = View {
+            live: base.rows,
+            base,
+            ..View::new(from.dim, from.metric)
+        };
+        let mut ids = self.ids.write();
+        let now = self.view();
+        let mut edit = fresh.edit();
+        if now.dead.len() != from.dead.len() {
+            for (row, &old) in kept.iter().enumerate() {
+                if now.dead.contains(old) {
+                    edit.kill(row as Row);
+                    new_ids.remove(&from.stored(old).id);
+                }
+            }
+        }
+        let since = (from.end()..now.end()).filter(|&row| !now.dead.contains(row));
+        for row in since {
+            let stored = now.stored(row);
+            let payload = Arc::clone(stored.payload);
+            let row = edit
+                .push(stored.id, stored.vector, payload, stored.version)
+                .expect("no more rows than before");
+            new_ids.insert(stored.id, row);
+        }
+        let old_ids = std::mem::replace(&mut *ids, new_ids);
+        let old = self.view.swap(Arc::new(edit.finish()));
+        drop(ids);
+        drop(old_ids);
+        let less = forgotten_bytes(&old, &self.view());
+        self.hold(index_bytes, less);
+        old
+    }
+
+    /// Whether enough has changed for a new index, or to forget rows that are dead.
+    pub(crate) fn wants_build(&self) -> bool {
+        let view = self.view();
+        let settings = self.settings.read();
+        let row_bytes = (view.dim * size_of::<f32>()) as u64;
+        let base_bytes = view.base.rows as u64 * row_bytes;
+        let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / 5);
+        let unindexed = match (&settings.index, &view.base.index) {
+            (IndexKind::Flat, _) => false,
+            (_, None) => view.live as u64 * row_bytes >= settings.full_scan_bytes,
+            // A build costs as much as all rows before it, so each has to bring a quarter more.
+            (_, Some(_)) => {
+                view.delta_rows() as u64 * row_bytes >= settings.rebuild_bytes.max(base_bytes / 4)
+            }
+        };
+        view.live > 0 && (unindexed || many_dead)
+    }
+
+    /// Asks for a build if one is due.
+    pub(crate) fn consider_build(self: &Arc<Self>, builder: &Builder) {
+        let failed = self.build.problem.lock().is_some();
+        if !failed && self.wants_build() {
+            builder.request(self);
+        }
+    }
+
+    pub(crate) fn is_building(&self) -> bool {
+        self.build.queued.load(Ordering::Relaxed) || self.build.running.load(Ordering::Relaxed)
+    }
+}
+
+/// Memory of the rows and the index that `old` held and `new` does not.
+fn forgotten_bytes(old: &View, new: &View) -> u64 {
+    let all = |view: &View| -> u64 {
+        (0..view.blocks())
+            .flat_map(|number| &view.block(number).payloads)
+            .map(|payload| stored_bytes(view.dim, payload.len()))
+            .sum()
+    };
+    let index = old
+        .base
+        .index
+        .as_ref()
+        .map_or(0, |index| index.size_bytes());
+    all(old).saturating_sub(all(new)) + index
+}

@@ -1,0 +1,29 @@
+//! Collections: points in memory, the same on disk, and an index over them that is rebuilt as they change.
+//!
+//! | file | what |
+//! |---|---|
+//! | `catalog` | the collections by name: create, find, delete, load at start |
+//! | `collection` | one of them: its view, ids, counts, state |
+//! | `point`, `schema` | what is stored |
+//! | `rows` | the points in memory, as an immutable view |
+//! | `table` | a view as the executor's table |
+//! | `store` | the points on disk |
+//! | `writer` | writes: grouped, stored, then made visible |
+//! | `builder` | indexes, in the background |
+
+pub(crate) mod builder;
+pub(crate) mod catalog;
+#[expect(
+    clippy::module_inception,
+    reason = "one collection, in the folder of all that makes one"
+)]
+pub(crate) mod collection;
+pub(crate) mod point;
+pub(crate) mod rows;
+pub(crate) mod schema;
+pub(crate) mod store;
+pub(crate) mod table;
+pub(crate) mod writer;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use collection::Collection;

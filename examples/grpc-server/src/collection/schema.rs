@@ -1,0 +1,86 @@
+//! What a collection is: its vectors' dimension and distance, and how it is indexed. Kept beside its points.
+
+use std::collections::BTreeMap;
+
+use chiplet::index::Metric;
+use serde::{Deserialize, Serialize};
+
+/// How far apart two vectors are, by the API's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Distance {
+    Cosine,
+    Dot,
+    Euclid,
+}
+
+impl Distance {
+    pub(crate) fn metric(self) -> Metric {
+        match self {
+            Self::Cosine => Metric::Cosine,
+            Self::Dot => Metric::InnerProduct,
+            Self::Euclid => Metric::L2,
+        }
+    }
+
+    /// The API's score for the executor's distance: larger is nearer for cosine and dot, smaller for Euclid.
+    pub(crate) fn score(self, distance: f32) -> f32 {
+        match self {
+            Self::Cosine => 1.0 - distance,
+            Self::Dot => 0.0 - distance,
+            Self::Euclid => distance.max(0.0).sqrt(),
+        }
+    }
+
+    /// Whether a score is at least as near as a threshold.
+    pub(crate) fn passes(self, score: f32, threshold: f32) -> bool {
+        match self {
+            Self::Cosine | Self::Dot => score >= threshold,
+            Self::Euclid => score <= threshold,
+        }
+    }
+}
+
+/// Which index a collection has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(crate) enum IndexKind {
+    /// A graph (hnsw_rs).
+    Hnsw { m: usize, ef_construct: usize },
+    /// Inverted lists (Faiss): lists, the code of a vector, and how many lists a query visits.
+    Ivf {
+        nlist: usize,
+        code: String,
+        nprobe: usize,
+    },
+    /// None: every query is exact.
+    Flat,
+}
+
+impl IndexKind {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Hnsw { .. } => "hnsw",
+            Self::Ivf { .. } => "ivf",
+            Self::Flat => "flat",
+        }
+    }
+}
+
+/// A collection's settings, as they are stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) dim: usize,
+    pub(crate) distance: Distance,
+    pub(crate) index: IndexKind,
+    /// Bytes of vectors below which no index is built.
+    pub(crate) full_scan_bytes: u64,
+    /// Bytes of vectors written since the index was built that call for a new one.
+    pub(crate) rebuild_bytes: u64,
+    /// What the client stored with the collection, as JSON.
+    #[serde(default)]
+    pub(crate) metadata: BTreeMap<String, serde_json::Value>,
+    /// Payload fields that clients declared, with the API's number of their type.
+    #[serde(default)]
+    pub(crate) fields: BTreeMap<String, i32>,
+}

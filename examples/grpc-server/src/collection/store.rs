@@ -1,0 +1,333 @@
+//! A collection on disk: one redb file, so that damage to one leaves the others alone.
+//!
+//! The file's name is the collection's, escaped, so that even a file that cannot be read says whose it was. A commit
+//! is on disk when [`Store::write`] returns (redb's default durability is an fsync). Records carry a checksum of their
+//! own: redb's checksums are of its pages, and only those it reads.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::point::{Payload, Point, PointId};
+use super::schema::Settings;
+
+const POINTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("points");
+const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+const SETTINGS: &str = "settings";
+/// The layout of records; a file of a later one is refused.
+const FORMAT: &str = "format";
+const FORMAT_NOW: u64 = 1;
+
+const EXTENSION: &str = "redb";
+/// File names have at most this many bytes on the file systems in use.
+const LONGEST_FILE_NAME: usize = 255;
+/// The points are all in memory; the store's cache only has to hold the upper pages of its tree.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// Why a file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{path}: {message}")]
+    Open { path: String, message: String },
+    #[error("{path} is damaged: {message}; restore it from a copy, or delete the collection")]
+    Damaged { path: String, message: String },
+    #[error("{path} was written by a later version (format {format}); start that version")]
+    Later { path: String, format: u64 },
+    #[error("the write to {path} failed: {message}")]
+    Write { path: String, message: String },
+}
+
+/// A stored point with the number of the write that stored it.
+pub(crate) struct Record {
+    pub(crate) point: Point,
+    pub(crate) version: u64,
+}
+
+/// One change of a collection.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Put(Point),
+    Delete(PointId),
+    /// Declares a payload field.
+    Field(String, i32),
+    ForgetField(String),
+}
+
+pub(crate) struct Store {
+    database: Database,
+    path: PathBuf,
+}
+
+/// The collection that a file belongs to, if it is one.
+pub(crate) fn name_of(path: &Path) -> Option<String> {
+    (path.extension()? == EXTENSION)
+        .then(|| path.file_stem()?.to_str().and_then(unescape))
+        .flatten()
+}
+
+/// The file of a collection; `None` if its name is too long for one.
+pub(crate) fn path_of(folder: &Path, name: &str) -> Option<PathBuf> {
+    let file = format!("{}.{EXTENSION}", escape(name));
+    (file.len() <= LONGEST_FILE_NAME).then(|| folder.join(file))
+}
+
+/// Bytes other than letters, digits, `-` and `_` as `%xx`.
+fn escape(name: &str) -> String {
+    let mut escaped = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => escaped.push(byte.into()),
+            other => escaped.push_str(&format!("%{other:02x}")),
+        }
+    }
+    escaped
+}
+
+fn unescape(escaped: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = escaped.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            other => other,
+        });
+    }
+    let name = String::from_utf8(bytes).ok()?;
+    (escape(&name) == escaped).then_some(name)
+}
+
+impl Store {
+    /// Makes the file of a new collection. It is whole or not there: a crash on the way leaves a file that the next
+    /// start removes.
+    pub(crate) fn create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
+        let failed = |error: &dyn std::fmt::Display| StoreError::Write {
+            path: path.display().to_string(),
+            message: error.to_string(),
+        };
+        let draft = path.with_extension(DRAFT);
+        let remove_draft = std::fs::remove_file(&draft);
+        if let Err(error) = remove_draft
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(failed(&error));
+        }
+        let store = Self {
+            database: builder().create(&draft).map_err(|error| failed(&error))?,
+            path: path.to_owned(),
+        };
+        let transaction = store.database.begin_write().map_err(|e| failed(&e))?;
+        {
+            transaction.open_table(POINTS).map_err(|e| failed(&e))?;
+            let mut meta = transaction.open_table(META).map_err(|e| failed(&e))?;
+            let format = FORMAT_NOW.to_le_bytes();
+            meta.insert(FORMAT, &format[..]).map_err(|e| failed(&e))?;
+            let settings = encode_settings(settings);
+            meta.insert(SETTINGS, &settings[..])
+                .map_err(|e| failed(&e))?;
+        }
+        transaction.commit().map_err(|e| failed(&e))?;
+        std::fs::rename(&draft, path).map_err(|e| failed(&e))?;
+        sync_folder(path).map_err(|e| failed(&e))?;
+        Ok(store)
+    }
+
+    /// Opens a collection's file and reads all of it, handing each point to `take`.
+    pub(crate) fn open(
+        path: &Path,
+        mut take: impl FnMut(Record),
+    ) -> Result<(Self, Settings), StoreError> {
+        let shown = path.display().to_string();
+        let damaged = |message: String| StoreError::Damaged {
+            path: shown.clone(),
+            message,
+        };
+        let open = || -> Result<_, StoreError> {
+            let database = builder().open(path).map_err(|error| match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => StoreError::Open {
+                    path: shown.clone(),
+                    message: "another server has it open; give each a data_dir of its own".into(),
+                },
+                redb::DatabaseError::Storage(redb::StorageError::Io(error))
+                    if error.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    StoreError::Open {
+                        path: shown.clone(),
+                        message: error.to_string(),
+                    }
+                }
+                other => damaged(other.to_string()),
+            })?;
+            let settings = read_all(&database, &mut take).map_err(|problem| match problem {
+                Problem::Damaged(message) => damaged(message),
+                Problem::Later(format) => StoreError::Later {
+                    path: shown.clone(),
+                    format,
+                },
+            })?;
+            Ok((database, settings))
+        };
+        // A library that meets bytes it could never have written may panic; that too is damage to one file.
+        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open))
+            .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
+        let (database, settings) = opened?;
+        let path = path.to_owned();
+        Ok((Self { database, path }, settings))
+    }
+
+    /// Stores `changes`, all or none, and returns when they are on disk. `settings` are stored too if any change is to them.
+    pub(crate) fn write<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a Change, u64)>,
+        settings: Option<&Settings>,
+    ) -> Result<(), StoreError> {
+        let failed = |error: &dyn std::fmt::Display| StoreError::Write {
+            path: self.path.display().to_string(),
+            message: error.to_string(),
+        };
+        let transaction = self.database.begin_write().map_err(|e| failed(&e))?;
+        {
+            let mut points = transaction.open_table(POINTS).map_err(|e| failed(&e))?;
+            let mut record = Vec::new();
+            for (change, version) in changes {
+                match change {
+                    Change::Put(point) => {
+                        let key = point.id.to_key();
+                        encode(point, version, &mut record);
+                        points
+                            .insert(&key[..], &record[..])
+                            .map_err(|e| failed(&e))?;
+                    }
+                    Change::Delete(id) => {
+                        points.remove(&id.to_key()[..]).map_err(|e| failed(&e))?;
+                    }
+                    Change::Field(..) | Change::ForgetField(_) => {}
+                }
+            }
+            if let Some(settings) = settings {
+                let mut meta = transaction.open_table(META).map_err(|e| failed(&e))?;
+                meta.insert(SETTINGS, &encode_settings(settings)[..])
+                    .map_err(|e| failed(&e))?;
+            }
+        }
+        transaction.commit().map_err(|e| failed(&e))
+    }
+}
+
+/// Deletes a collection's file, whatever it holds.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)?;
+    sync_folder(path)
+}
+
+/// Removes what creations that never finished left behind.
+pub(crate) fn remove_drafts(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == DRAFT) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+const DRAFT: &str = "new";
+
+/// Makes a created or removed name durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => std::fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+fn encode_settings(settings: &Settings) -> Vec<u8> {
+    // Settings hold strings and numbers only; nothing of them cannot be written as JSON.
+    serde_json::to_vec(settings).expect("settings are JSON")
+}
+
+enum Problem {
+    Damaged(String),
+    Later(u64),
+}
+
+impl<E: std::error::Error> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settings, Problem> {
+    let transaction = database.begin_read()?;
+    let meta = transaction.open_table(META)?;
+    let format = meta
+        .get(FORMAT)?
+        .and_then(|value| Some(u64::from_le_bytes(value.value().try_into().ok()?)))
+        .ok_or_else(|| Problem::Damaged("it names no format".into()))?;
+    if format > FORMAT_NOW {
+        return Err(Problem::Later(format));
+    }
+    let settings = meta
+        .get(SETTINGS)?
+        .ok_or_else(|| Problem::Damaged("it has no settings".into()))?;
+    let settings: Settings = serde_json::from_slice(settings.value())?;
+    for entry in transaction.open_table(POINTS)?.iter()? {
+        let (key, value) = entry?;
+        let bad = |what: &str| Problem::Damaged(format!("a point {what}"));
+        let id = PointId::from_key(key.value()).ok_or_else(|| bad("has no valid id"))?;
+        let record = decode(id, value.value(), settings.dim)
+            .ok_or_else(|| bad(&format!("({id}) is not what was written")))?;
+        take(record);
+    }
+    Ok(settings)
+}
+
+/// Checksum, version, vector, payload; little-endian. The checksum covers the id too, so that no record passes for
+/// another's.
+fn encode(point: &Point, version: u64, record: &mut Vec<u8>) {
+    record.clear();
+    record.extend_from_slice(&[0; 8]);
+    record.extend_from_slice(&version.to_le_bytes());
+    for x in &point.vector {
+        record.extend_from_slice(&x.to_le_bytes());
+    }
+    record.extend_from_slice(&point.payload);
+    let sum = checksum(point.id, &record[8..]);
+    record[..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn decode(id: PointId, record: &[u8], dim: usize) -> Option<Record> {
+    let (sum, rest) = record.split_at_checked(8)?;
+    if checksum(id, rest).to_le_bytes() != sum {
+        return None;
+    }
+    let (version, rest) = rest.split_at_checked(8)?;
+    let (vector, payload) = rest.split_at_checked(dim.checked_mul(size_of::<f32>())?)?;
+    let (components, _) = vector.as_chunks();
+    Some(Record {
+        point: Point {
+            id,
+            vector: components.iter().map(|x| f32::from_le_bytes(*x)).collect(),
+            payload: Payload::from(payload),
+        },
+        version: u64::from_le_bytes(version.try_into().ok()?),
+    })
+}
+
+fn checksum(id: PointId, bytes: &[u8]) -> u64 {
+    let key = id.to_key();
+    xxh3_64_with_seed(bytes, xxh3_64_with_seed(&key, 0))
+}
+
+#[cfg(test)]
+mod tests;

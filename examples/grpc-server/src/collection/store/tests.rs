@@ -1,0 +1,138 @@
+use super::*;
+use crate::collection::schema::{Distance, IndexKind};
+
+fn settings() -> Settings {
+    Settings {
+        dim: 3,
+        distance: Distance::Dot,
+        index: IndexKind::Flat,
+        full_scan_bytes: 1,
+        rebuild_bytes: 2,
+        metadata: Default::default(),
+        fields: Default::default(),
+    }
+}
+
+fn point(id: u64) -> Point {
+    Point {
+        id: PointId::Number(id),
+        vector: vec![id as f32, 1.0, -1.0],
+        payload: Payload::from(format!("payload {id}").as_bytes()),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Record>, StoreError> {
+    let mut records = Vec::new();
+    Store::open(path, |record| records.push(record)).map(|_| records)
+}
+
+fn filled(folder: &Path, points: u64) -> PathBuf {
+    let path = path_of(folder, "a").unwrap();
+    let store = Store::create(&path, &settings()).unwrap();
+    let puts: Vec<Change> = (0..points).map(|id| Change::Put(point(id))).collect();
+    store.write(puts.iter().map(|put| (put, 7)), None).unwrap();
+    path
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 100);
+    {
+        let (store, found) = Store::open(&path, |_| ()).unwrap();
+        assert_eq!(found, settings());
+        let changes = [Change::Delete(PointId::Number(5)), Change::Put(point(200))];
+        store
+            .write(changes.iter().map(|change| (change, 9)), None)
+            .unwrap();
+    }
+    let records = read(&path).unwrap();
+    assert_eq!(records.len(), 100);
+    let last = records.last().unwrap();
+    assert_eq!((last.point.id, last.version), (PointId::Number(200), 9));
+    assert_eq!(last.point.vector, [200.0, 1.0, -1.0]);
+    assert_eq!(&*last.point.payload, b"payload 200");
+}
+
+#[test]
+fn a_file_is_opened_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 1);
+    let _open = Store::open(&path, |_| ()).unwrap();
+    let second = Store::open(&path, |_| ()).err().unwrap().to_string();
+    assert!(second.contains("data_dir"), "{second}");
+}
+
+#[test]
+fn every_name_has_a_file_of_its_own_and_back() {
+    for name in [
+        "a",
+        "Grüße",
+        "a.b",
+        "..",
+        "%61",
+        "a%2fb",
+        "with space",
+        "-_",
+    ] {
+        let path = path_of(Path::new("data"), name).unwrap();
+        assert_eq!(path.parent(), Some(Path::new("data")));
+        assert_eq!(name_of(&path).as_deref(), Some(name));
+    }
+    assert_eq!(path_of(Path::new("data"), &"x".repeat(251)), None);
+    assert_eq!(name_of(Path::new("data/%4.redb")), None);
+    assert_eq!(
+        name_of(Path::new("data/%61.redb")),
+        None,
+        "no second file for a name"
+    );
+    assert_eq!(name_of(Path::new("data/notes.txt")), None);
+}
+
+/// Whatever is wrong with a file, opening it says so or gives exactly what was written: no panic, no other answer.
+#[test]
+fn damage_is_reported_wherever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 300);
+    let whole = std::fs::read(&path).unwrap();
+    let mut reported = 0;
+    let mut seed = 1_u64;
+    for round in 0..200 {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mut bytes = whole.clone();
+        let at = (seed >> 16) as usize % bytes.len();
+        match round % 3 {
+            0 => bytes[at] ^= 1 << (seed >> 60 & 7),
+            1 => bytes.truncate(at),
+            _ => {
+                let end = bytes.len().min(at + 512);
+                bytes[at..end].fill(0xa5);
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        match read(&path) {
+            Ok(records) => {
+                assert_eq!(
+                    records.len(),
+                    300,
+                    "round {round}: damage at {at} lost points in silence"
+                );
+            }
+            Err(error) => {
+                reported += 1;
+                assert!(error.to_string().contains("a.redb"), "{error}");
+            }
+        }
+    }
+    assert!(reported > 60, "only {reported} of 200 were noticed");
+}
+
+#[test]
+fn a_creation_that_never_finished_is_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.new"), b"half").unwrap();
+    remove_drafts(folder.path()).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,197 @@
+//! Writes: queued per collection, stored in groups, then made visible, then acknowledged, in that order.
+//!
+//! A commit waits for the disk, so all writes that came meanwhile share the next one. At most one thread per collection
+//! writes: the first write to an idle queue starts it, and it ends when the queue is empty. The queue is bounded by the
+//! bytes it holds.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::builder::Builder;
+use super::collection::Collection;
+use super::store::{Change, StoreError};
+
+/// Bytes stored in one transaction, so that one giant group does not keep those behind it waiting.
+const GROUP_BYTES: u64 = 16 << 20;
+
+/// Why a write did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error("{waiting} bytes of writes wait already, {limit} may; retry when they are stored")]
+    QueueFull { waiting: u64, limit: u64 },
+    #[error(
+        "points and indexes would take more than the memory limit of {limit} bytes; delete points, or raise limits.memory_bytes"
+    )]
+    Memory { limit: u64 },
+    #[error("the collection was deleted")]
+    Deleted,
+    #[error("{0}")]
+    Store(Arc<StoreError>),
+}
+
+/// The number of the write, once it is on disk and visible.
+pub(crate) type Written = oneshot::Receiver<Result<u64, WriteError>>;
+
+#[derive(Default)]
+pub(crate) struct Queue(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    groups: Vec<Group>,
+    bytes: u64,
+    /// Whether a thread is at it.
+    served: bool,
+}
+
+struct Group {
+    changes: Vec<Change>,
+    bytes: u64,
+    done: oneshot::Sender<Result<u64, WriteError>>,
+}
+
+impl Queue {
+    /// Writes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().groups.len()
+    }
+}
+
+/// Memory that a change takes while it waits and, if it is a point, afterwards.
+fn bytes(change: &Change) -> u64 {
+    match change {
+        Change::Put(point) => point.bytes(),
+        Change::Delete(_) => 32,
+        Change::Field(name, _) | Change::ForgetField(name) => 64 + name.len() as u64,
+    }
+}
+
+impl Collection {
+    /// Queues a write, on a thread of `runtime` if none is at it. All of `changes` happen or none.
+    ///
+    /// # Errors
+    /// Over a bound: nothing is queued then.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        changes: Vec<Change>,
+        queue_bytes: u64,
+        builder: &Arc<Builder>,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<Written, WriteError> {
+        if self.deleted.load(Ordering::Relaxed) {
+            return Err(WriteError::Deleted);
+        }
+        let weight: u64 = changes.iter().map(bytes).sum();
+        let kept = put_bytes(&changes);
+        if !self.budget().try_take(kept) {
+            let limit = self.budget().limit();
+            return Err(WriteError::Memory { limit });
+        }
+        let (done, written) = oneshot::channel();
+        let mut waiting = self.writes.0.lock();
+        // One write that is larger than the bound by itself may pass alone.
+        if waiting.bytes > 0 && waiting.bytes + weight > queue_bytes {
+            self.budget().give_back(kept);
+            return Err(WriteError::QueueFull {
+                waiting: waiting.bytes,
+                limit: queue_bytes,
+            });
+        }
+        waiting.bytes += weight;
+        waiting.groups.push(Group {
+            changes,
+            bytes: weight,
+            done,
+        });
+        if !std::mem::replace(&mut waiting.served, true) {
+            let (collection, builder) = (Arc::clone(self), Arc::clone(builder));
+            runtime.spawn_blocking(move || collection.serve_writes(&builder));
+        }
+        Ok(written)
+    }
+
+    fn serve_writes(self: Arc<Self>, builder: &Builder) {
+        while let Some(groups) = self.next_groups() {
+            self.store_groups(groups);
+            self.consider_build(builder);
+        }
+    }
+
+    fn next_groups(&self) -> Option<Vec<Group>> {
+        let mut waiting = self.writes.0.lock();
+        let mut taken = 0;
+        let mut count = 0;
+        for group in &waiting.groups {
+            if count > 0 && taken + group.bytes > GROUP_BYTES {
+                break;
+            }
+            taken += group.bytes;
+            count += 1;
+        }
+        if count == 0 {
+            waiting.served = false;
+            return None;
+        }
+        waiting.bytes -= taken;
+        Some(waiting.groups.drain(..count).collect())
+    }
+
+    fn store_groups(&self, groups: Vec<Group>) {
+        let mut changes = Vec::new();
+        let mut waiters = Vec::new();
+        for group in groups {
+            let version = self.next_version();
+            changes.extend(group.changes.into_iter().map(|change| (change, version)));
+            waiters.push((version, group.done));
+        }
+        let stored = self.store_changes(&changes);
+        match &stored {
+            Ok(()) => self.apply(changes),
+            Err(error) => {
+                self.budget()
+                    .give_back(changes.iter().map(|(change, _)| put_bytes([change])).sum());
+                tracing::error!(collection = &*self.name, %error, "a write failed");
+            }
+        }
+        for (version, done) in waiters {
+            // Whoever did not want to wait is gone.
+            let _ = done.send(stored.clone().map(|()| version));
+        }
+    }
+
+    fn store_changes(&self, changes: &[(Change, u64)]) -> Result<(), WriteError> {
+        if self.deleted.load(Ordering::Relaxed) {
+            return Err(WriteError::Deleted);
+        }
+        let mut settings = None;
+        for (change, _) in changes {
+            match change {
+                Change::Field(name, kind) => {
+                    let settings = settings.get_or_insert_with(|| self.settings());
+                    settings.fields.insert(name.clone(), *kind);
+                }
+                Change::ForgetField(name) => {
+                    let settings = settings.get_or_insert_with(|| self.settings());
+                    settings.fields.remove(name);
+                }
+                Change::Put(_) | Change::Delete(_) => {}
+            }
+        }
+        let changes = changes.iter().map(|(change, version)| (change, *version));
+        self.store
+            .write(changes, settings.as_ref())
+            .map_err(|error| WriteError::Store(Arc::new(error)))
+    }
+}
+
+fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
+    changes
+        .into_iter()
+        .map(|change| match change {
+            Change::Put(point) => point.bytes(),
+            _ => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,483 @@
+//! Settings: built-in defaults, then a TOML file, then `CHIPLET_*` environment variables; the later wins.
+//!
+//! A key of a section has two underscores in its variable: `limits.dimensions` is `CHIPLET_LIMITS__DIMENSIONS`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use chiplet::{LevelChoice, Pin};
+use serde::{Deserialize, Serialize};
+
+/// The server's settings. `Settings::default()` serves on the loopback interface, from `./chiplet-data`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Where gRPC is served.
+    pub grpc_addr: SocketAddr,
+    /// Where health, metrics and the admin page are served: to whoever can reach it, without a key.
+    pub admin_addr: SocketAddr,
+    /// The folder of the collections' files; made if it is not there.
+    pub data_dir: PathBuf,
+    /// What is logged, in `tracing`'s filter syntax: `warn`, `info`, `chiplet_grpc_server::query=debug`.
+    pub log: String,
+    /// Seconds that running requests have after SIGTERM.
+    pub drain_seconds: u64,
+    /// Seconds between "not ready" and "no new connections" after SIGTERM, for load balancers to notice.
+    pub drain_notice_seconds: u64,
+    /// Where spans are sent (OTLP over gRPC), if the server was built with the feature `otel`: `http://127.0.0.1:4317`.
+    pub otlp_endpoint: Option<String>,
+    /// Who may come.
+    pub auth: AuthSettings,
+    /// Encryption.
+    pub tls: TlsSettings,
+    /// Bounds.
+    pub limits: Limits,
+    /// Who runs the searches, and where.
+    pub scheduler: SchedulerSettings,
+    /// When indexes are built.
+    pub index: IndexSettings,
+}
+
+/// Who may come.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct AuthSettings {
+    /// The key that every request has to bring, as `api-key` or `authorization: Bearer`. None: anyone may come.
+    pub api_key: Option<Secret>,
+}
+
+/// Encryption. Without a certificate the server speaks plain text.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct TlsSettings {
+    /// The server's certificate chain, a PEM file.
+    pub cert: Option<PathBuf>,
+    /// Its private key, a PEM file.
+    pub key: Option<PathBuf>,
+    /// The authorities whose certificates clients must show (mutual TLS), a PEM file. None: clients show none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Bounds. What goes beyond one is refused with a message that names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a request.
+    pub message_bytes: usize,
+    /// Components of a vector.
+    pub dimensions: usize,
+    /// `limit + offset` of a query, and ids of a `Get`.
+    pub results: usize,
+    /// `hnsw_ef` of a query.
+    pub hnsw_ef: usize,
+    /// Queries of a batch.
+    pub batch: usize,
+    /// Points of an upsert.
+    pub upsert_points: usize,
+    /// Collections.
+    pub collections: usize,
+    /// Bytes of writes that may wait for the disk, per collection.
+    pub write_queue_bytes: u64,
+    /// Bytes of all points and indexes. 0: half of the memory that the process may use.
+    pub memory_bytes: u64,
+    /// Connections at a time; further ones are closed at once.
+    pub connections: usize,
+    /// Requests at a time on one connection.
+    pub concurrent_streams: u32,
+    /// Seconds that a query without a deadline of its own has.
+    pub query_seconds: u64,
+}
+
+/// Who runs the searches, and where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct SchedulerSettings {
+    /// `chiplet`, or `rayon` for comparison: one pool for all, without bounds.
+    pub kind: SchedulerKind,
+    /// Workers. 0: one for each core that is not left free.
+    pub workers: usize,
+    /// Cores left to the network's threads and to index builds. Unset: an eighth, and none below four cores.
+    pub reserve_cores: Option<usize>,
+    /// Which cache makes a domain: `auto`, `l2`, `l3`.
+    pub level: String,
+    /// What a worker is tied to: `domain`, `core`, `none`.
+    pub pin: String,
+    /// Queries that may wait, for each worker of a domain; a collection may have half of them.
+    pub queue_per_worker: usize,
+    /// The network's threads. 0: one for each core left free, at least two.
+    pub network_threads: usize,
+}
+
+/// Who runs the searches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulerKind {
+    /// chiplet's executor.
+    #[default]
+    Chiplet,
+    /// A plain rayon pool, as a baseline.
+    Rayon,
+}
+
+/// When indexes are built. A collection may say otherwise when it is created.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct IndexSettings {
+    /// Threads that build.
+    pub builders: usize,
+    /// KiB of vectors below which a collection has no index: exact search is as fast.
+    pub full_scan_kib: u64,
+    /// KiB of vectors written since an index was built that call for a new one, if they are a quarter of it too.
+    pub rebuild_kib: u64,
+}
+
+/// A text that is never shown.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret of this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+const HIDDEN: &str = "(set, not shown)";
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(HIDDEN)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            grpc_addr: SocketAddr::from(([127, 0, 0, 1], 6334)),
+            admin_addr: SocketAddr::from(([127, 0, 0, 1], 6335)),
+            data_dir: PathBuf::from("chiplet-data"),
+            log: "info".into(),
+            drain_seconds: 10,
+            drain_notice_seconds: 0,
+            otlp_endpoint: None,
+            auth: AuthSettings::default(),
+            tls: TlsSettings::default(),
+            limits: Limits::default(),
+            scheduler: SchedulerSettings::default(),
+            index: IndexSettings::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 32 << 20,
+            dimensions: 8_192,
+            results: 10_000,
+            hnsw_ef: 10_000,
+            batch: 256,
+            upsert_points: 100_000,
+            collections: 10_000,
+            write_queue_bytes: 256 << 20,
+            memory_bytes: 0,
+            connections: 20_000,
+            concurrent_streams: 256,
+            query_seconds: 60,
+        }
+    }
+}
+
+impl Default for SchedulerSettings {
+    fn default() -> Self {
+        Self {
+            kind: SchedulerKind::Chiplet,
+            workers: 0,
+            reserve_cores: None,
+            level: "auto".into(),
+            pin: "domain".into(),
+            queue_per_worker: 32,
+            network_threads: 0,
+        }
+    }
+}
+
+impl Default for IndexSettings {
+    fn default() -> Self {
+        Self {
+            builders: 1,
+            full_scan_kib: 1_024,
+            rebuild_kib: 1_024,
+        }
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file or a variable cannot be read as settings.
+    #[error("{0}; `chiplet-grpc-server --print-config` shows every setting with its default")]
+    Invalid(String),
+    /// A value is out of its range.
+    #[error("{key} is {value}; {want}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What it is.
+        value: String,
+        /// What it should be.
+        want: &'static str,
+    },
+}
+
+const PREFIX: &str = "CHIPLET_";
+
+/// Variables of other parts of the project, which are no settings.
+const FOREIGN: [&str; 2] = ["CHIPLET_SCREENSHOTS", "CHIPLET_SOAK_SECONDS"];
+
+impl Settings {
+    /// Reads the settings from a file, if there is one, and from `variables`, the environment. Returns with them the
+    /// variables that look like settings and are none.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do.
+    pub fn load(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(Self, Vec<String>), ConfigError> {
+        let invalid = |error: config::ConfigError| ConfigError::Invalid(error.to_string());
+        let known = known_variables();
+        let (ours, others): (Vec<_>, Vec<_>) = variables
+            .into_iter()
+            .filter(|(name, _)| name.starts_with(PREFIX) && !FOREIGN.contains(&name.as_str()))
+            .partition(|(name, _)| known.contains(name));
+        let mut builder = config::Config::builder();
+        if let Some(file) = file {
+            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let environment = config::Environment::with_prefix("CHIPLET")
+            .prefix_separator("_")
+            .separator("__")
+            .source(Some(ours.into_iter().collect()));
+        let settings: Self = builder
+            .add_source(environment)
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .map_err(invalid)?;
+        settings.check()?;
+        let others = others.into_iter().map(|(name, _)| name).collect();
+        Ok((settings, others))
+    }
+
+    /// The settings as the TOML file that would give them; secrets are not shown.
+    pub fn to_toml(&self) -> String {
+        // All of it is strings, numbers and tables.
+        toml::to_string(self).expect("settings are TOML")
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        for (key, value) in [
+            ("limits.message_bytes", limits.message_bytes),
+            ("limits.dimensions", limits.dimensions),
+            ("limits.results", limits.results),
+            ("limits.hnsw_ef", limits.hnsw_ef),
+            ("limits.batch", limits.batch),
+            ("limits.upsert_points", limits.upsert_points),
+            ("limits.connections", limits.connections),
+            (
+                "limits.concurrent_streams",
+                limits.concurrent_streams as usize,
+            ),
+            ("limits.query_seconds", limits.query_seconds as usize),
+            (
+                "scheduler.queue_per_worker",
+                self.scheduler.queue_per_worker,
+            ),
+            ("index.builders", self.index.builders),
+        ] {
+            if value == 0 {
+                return Err(ConfigError::Value {
+                    key,
+                    value: "0".into(),
+                    want: "it must be at least 1",
+                });
+            }
+        }
+        if self.scheduler.level.parse::<LevelChoice>().is_err() {
+            return Err(ConfigError::Value {
+                key: "scheduler.level",
+                value: self.scheduler.level.clone(),
+                want: "say auto, l2 or l3",
+            });
+        }
+        if self.scheduler.pin.parse::<Pin>().is_err() {
+            return Err(ConfigError::Value {
+                key: "scheduler.pin",
+                value: self.scheduler.pin.clone(),
+                want: "say domain, core or none",
+            });
+        }
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            return Err(ConfigError::Value {
+                key: "tls",
+                value: "half given".into(),
+                want: "give both cert and key, or neither",
+            });
+        }
+        if self.tls.client_ca.is_some() && self.tls.cert.is_none() {
+            return Err(ConfigError::Value {
+                key: "tls.client_ca",
+                value: "given".into(),
+                want: "it needs tls.cert and tls.key too",
+            });
+        }
+        if self
+            .auth
+            .api_key
+            .as_ref()
+            .is_some_and(|key| key.reveal().is_empty())
+        {
+            return Err(ConfigError::Value {
+                key: "auth.api_key",
+                value: "empty".into(),
+                want: "give a key, or leave it out to let anyone in",
+            });
+        }
+        Ok(())
+    }
+}
+
+impl SchedulerSettings {
+    pub(crate) fn level(&self) -> LevelChoice {
+        // Checked when loaded; settings made in code fall back to the default.
+        self.level.parse().unwrap_or(LevelChoice::Auto)
+    }
+
+    pub(crate) fn pin(&self) -> Pin {
+        self.pin.parse().unwrap_or_default()
+    }
+}
+
+/// The variable of every setting.
+fn known_variables() -> BTreeSet<String> {
+    let mut all = Settings::default();
+    // Settings that are unset by default would not be listed otherwise.
+    all.otlp_endpoint = Some(String::new());
+    all.auth.api_key = Some(Secret::new(""));
+    all.tls.cert = Some(PathBuf::new());
+    all.tls.key = Some(PathBuf::new());
+    all.tls.client_ca = Some(PathBuf::new());
+    all.scheduler.reserve_cores = Some(0);
+    let mut known = BTreeSet::new();
+    let table = toml::Table::try_from(&all).expect("settings are TOML");
+    collect(&table, PREFIX, &mut known);
+    known
+}
+
+fn collect(table: &toml::Table, prefix: &str, known: &mut BTreeSet<String>) {
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.to_uppercase());
+        match value {
+            toml::Value::Table(section) => collect(section, &format!("{name}__"), known),
+            _ => {
+                known.insert(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, variables: &[(&str, &str)]) -> Result<(Settings, Vec<String>), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.toml");
+        std::fs::write(&path, file).unwrap();
+        let variables = variables
+            .iter()
+            .map(|(k, v)| (k.to_string(), v.to_string()));
+        Settings::load(Some(&path), variables).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_given_gives_the_defaults() {
+        let (settings, ignored) = Settings::load(None, []).unwrap();
+        assert_eq!(settings.to_toml(), Settings::default().to_toml());
+        assert!(ignored.is_empty());
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
+        let (settings, ignored) = load(
+            "grpc_addr = '0.0.0.0:1'\n[limits]\nbatch = 5\ndimensions = 7",
+            &[
+                ("CHIPLET_LIMITS__BATCH", "6"),
+                ("CHIPLET_SCHEDULER__KIND", "rayon"),
+                ("CHIPLET_SCHEDULER__RESERVE_CORES", "1"),
+                ("CHIPLET_LIMIT__BATCH", "9"),
+                ("PATH", "/bin"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(settings.grpc_addr, SocketAddr::from(([0, 0, 0, 0], 1)));
+        assert_eq!((settings.limits.batch, settings.limits.dimensions), (6, 7));
+        assert_eq!(settings.scheduler.kind, SchedulerKind::Rayon);
+        assert_eq!(settings.scheduler.reserve_cores, Some(1));
+        assert_eq!(ignored, ["CHIPLET_LIMIT__BATCH"]);
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_back() {
+        let printed = Settings::default().to_toml();
+        assert_eq!(load(&printed, &[]).unwrap().0.to_toml(), printed);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (file, named) in [
+            ("grpc_adr = '0.0.0.0:1'", "grpc_adr"),
+            ("grpc_addr = 'nowhere'", "grpc_addr"),
+            ("[limits]\nbatch = 0", "limits.batch"),
+            ("[scheduler]\nlevel = 'l9'", "scheduler.level"),
+            ("[scheduler]\nkind = 'tokio'", "kind"),
+            ("[scheduler]\npin = 'all'", "scheduler.pin"),
+            ("[tls]\ncert = 'a.pem'", "cert and key"),
+            ("[tls]\nclient_ca = 'a.pem'", "tls.client_ca"),
+            ("[auth]\napi_key = ''", "auth.api_key"),
+            ("= 3", "server.toml"),
+        ] {
+            let error = load(file, &[]).err().unwrap_or_default();
+            assert!(error.contains(named), "{file}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let (settings, _) = load("", &[("CHIPLET_AUTH__API_KEY", "hunter2")]).unwrap();
+        assert_eq!(settings.auth.api_key.as_ref().unwrap().reveal(), "hunter2");
+        assert!(!settings.to_toml().contains("hunter2"));
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,72 @@
+//! The command line of the example server.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use chiplet_grpc_server::config::Settings;
+use chiplet_grpc_server::server::Server;
+use chiplet_grpc_server::telemetry::Telemetry;
+use clap::Parser;
+
+/// A vector-search server on chiplet, compatible with a subset of the Qdrant gRPC API.
+///
+/// Settings come from built-in defaults, then the file of --config, then CHIPLET_* variables; the later wins. A key of a
+/// section has two underscores in its variable: limits.dimensions is CHIPLET_LIMITS__DIMENSIONS.
+#[derive(Parser)]
+#[command(name = "chiplet-grpc-server", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// A TOML file with settings; --print-config shows what may be in it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print the settings in force as a TOML file, secrets hidden, and exit.
+    #[arg(long)]
+    print_config: bool,
+
+    /// Make the collections `words` and `words-ivf` from 30,000 word vectors, unless they are there. DIR is the
+    /// repository's folder `datasets`.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "datasets")]
+    sample: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  chiplet-grpc-server --sample              serve the sample data on 127.0.0.1:6334, the admin page on :6335
+  chiplet-grpc-server --print-config        every setting
+  CHIPLET_GRPC_ADDR=0.0.0.0:6334 CHIPLET_AUTH__API_KEY=... chiplet-grpc-server --config server.toml
+
+SIGTERM or Ctrl-C: not ready, then running requests are finished (drain_seconds), then exit 0.";
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("chiplet-grpc-server: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let (settings, ignored) = Settings::load(arguments.config.as_deref(), std::env::vars())?;
+    if arguments.print_config {
+        print!("{}", settings.to_toml());
+        return Ok(());
+    }
+    let _telemetry = Telemetry::start(&settings)?;
+    for variable in ignored {
+        tracing::warn!("{variable} is no setting and is ignored; see --print-config");
+    }
+    tracing::info!("settings:\n{}", settings.to_toml());
+    let server = Server::start(&settings)?;
+    let (grpc, admin) = (server.grpc_addr(), server.admin_addr());
+    tracing::info!("gRPC on {grpc}, admin page on http://{admin}/");
+    if let Some(datasets) = &arguments.sample {
+        server.wait_until_ready();
+        server
+            .load_sample(datasets)
+            .context("--sample (give the repository's folder `datasets`)")?;
+    }
+    server.run_until_signal()
+}

@@ -1,0 +1,200 @@
+//! The gRPC port's connections: bounded in number, and each has to say something soon.
+//!
+//! HTTP/2 keep-alive finds clients that have gone away once the connection stands; until its first bytes have come
+//! there is only this.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Sleep, sleep};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::admin::metrics::Meters;
+
+/// How long a new connection may stay silent.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Connections that the kernel queues while the server is busy accepting others.
+const BACKLOG: u32 = 4_096;
+
+/// How long accepting pauses when the process has no file descriptors left.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart need not wait for the old connections' time to run out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts connections until the receiver is dropped, at most `most` open at a time.
+pub(crate) fn accept(
+    listener: TcpListener,
+    most: usize,
+    meters: Arc<Meters>,
+) -> mpsc::Receiver<io::Result<Connection>> {
+    let (sender, receiver) = mpsc::channel(16);
+    let free = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = sender.closed() => return,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // A connection that broke before it was accepted, or no descriptors left: neither is the end.
+                    tracing::debug!(%error, "a connection was not accepted");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = Arc::clone(&free).try_acquire_owned() else {
+                meters.shed("connections");
+                continue;
+            };
+            // Answers are small and awaited.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+            }
+            let connection = Connection::new(stream, permit, Arc::clone(&meters));
+            if sender.send(Ok(connection)).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// An accepted connection, counted until it is dropped.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// Until the first bytes have come.
+    silence: Option<Pin<Box<Sleep>>>,
+    meters: Arc<Meters>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, permit: OwnedSemaphorePermit, meters: Arc<Meters>) -> Self {
+        meters.connections.fetch_add(1, Ordering::Relaxed);
+        Self {
+            stream,
+            silence: Some(Box::pin(sleep(SILENCE))),
+            meters,
+            _permit: permit,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.meters.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(silence) = &mut self.silence
+            && silence.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        self.silence = None;
+        Poll::Ready(result)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+/// The admin port's connections, as axum takes them.
+pub(crate) struct Visitors {
+    connections: mpsc::Receiver<io::Result<Connection>>,
+    address: SocketAddr,
+}
+
+impl Visitors {
+    pub(crate) fn new(
+        connections: mpsc::Receiver<io::Result<Connection>>,
+        address: SocketAddr,
+    ) -> Self {
+        Self {
+            connections,
+            address,
+        }
+    }
+}
+
+impl axum::serve::Listener for Visitors {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            match self.connections.recv().await {
+                Some(Ok(connection)) => return (connection, self.address),
+                Some(Err(_)) => {}
+                // Nobody accepts any more: the server is stopping.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+}

@@ -1,0 +1,94 @@
+//! Sample data: 30,000 GloVe word vectors (PDDL), as a graph and as inverted lists.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Context;
+use chiplet::index::{HnswConfig, normalized};
+use chiplet_workload::dataset::VectorSet;
+use prost::Message;
+use qdrant_client::qdrant::{PointStruct, Value};
+
+use crate::collection::catalog::CatalogError;
+use crate::collection::point::{Payload, Point, PointId};
+use crate::collection::schema::{Distance, IndexKind, Settings};
+use crate::collection::store::Change;
+use crate::server::Server;
+
+/// Points stored in one write.
+const BATCH: usize = 5_000;
+
+impl Server {
+    /// Makes the collections `words` (HNSW) and `words-ivf` (IVF, if built in) from the repository's `datasets` folder,
+    /// unless they are there. The payload of each point is its word and the word's rank by frequency.
+    ///
+    /// # Errors
+    /// The data cannot be read, or not be stored.
+    pub fn load_sample(&self, datasets: &Path) -> anyhow::Result<()> {
+        let words = VectorSet::glove_sample(datasets)
+            .with_context(|| format!("the sample data in {}", datasets.display()))?;
+        let graph = IndexKind::Hnsw {
+            m: HnswConfig::DEFAULT_M,
+            ef_construct: HnswConfig::DEFAULT_EF_CONSTRUCTION,
+        };
+        self.load_words("words", &words, graph)?;
+        if cfg!(feature = "ivf") {
+            let lists = IndexKind::Ivf {
+                nlist: 256,
+                code: "Flat".into(),
+                nprobe: 16,
+            };
+            self.load_words("words-ivf", &words, lists)?;
+        }
+        Ok(())
+    }
+
+    fn load_words(&self, name: &str, words: &VectorSet, index: IndexKind) -> anyhow::Result<()> {
+        let api = self.api();
+        let settings = Settings {
+            dim: words.dim(),
+            distance: Distance::Cosine,
+            index,
+            full_scan_bytes: api.index.full_scan_kib * 1024,
+            rebuild_bytes: api.index.rebuild_kib * 1024,
+            metadata: Default::default(),
+            fields: Default::default(),
+        };
+        match api.catalog.create(name, settings) {
+            Err(CatalogError::Exists(_)) => return Ok(()),
+            created => created?,
+        }
+        let collection = api.catalog.find(name)?;
+        let numbers: Vec<usize> = (0..words.len()).collect();
+        for batch in numbers.chunks(BATCH) {
+            let changes = batch
+                .iter()
+                .map(|&number| Change::Put(point(words, number)))
+                .collect();
+            let written =
+                collection.write(changes, u64::MAX, &api.builder, self.runtime().handle())?;
+            self.runtime().block_on(written)??;
+        }
+        tracing::info!(collection = name, points = words.len(), "sample loaded");
+        Ok(())
+    }
+}
+
+fn point(words: &VectorSet, number: usize) -> Point {
+    let payload = HashMap::from([
+        (
+            "word".to_owned(),
+            Value::from(words.label(number).unwrap_or_default()),
+        ),
+        ("rank".to_owned(), Value::from(number as i64)),
+    ]);
+    let message = PointStruct {
+        payload,
+        ..PointStruct::default()
+    };
+    Point {
+        id: PointId::Number(number as u64),
+        vector: normalized(words.row(number)),
+        payload: Payload::from(message.encode_to_vec()),
+    }
+}

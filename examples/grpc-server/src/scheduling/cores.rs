@@ -1,0 +1,52 @@
+//! Which cores search, and which are left to the network's threads.
+
+use chiplet::topology::pin::pin_current_thread;
+use chiplet::{Executor, Topology, TopologyError};
+
+use crate::config::SchedulerSettings;
+
+/// Cores for each one that is left to the network, unless told: receiving and answering a request costs about an
+/// eighth of a search of a few hundred microseconds (the server's benchmark prints both).
+const CORES_PER_RESERVED: usize = 8;
+
+/// Below this no core can be spared.
+const FEWEST_TO_RESERVE: usize = 4;
+
+pub(crate) fn detect(settings: &SchedulerSettings) -> Result<Topology, TopologyError> {
+    Topology::detect(settings.level())
+}
+
+/// Cores to leave free.
+pub(crate) fn reserve(settings: &SchedulerSettings, cores: usize) -> usize {
+    settings.reserve_cores.unwrap_or({
+        if cores < FEWEST_TO_RESERVE {
+            0
+        } else {
+            cores.div_ceil(CORES_PER_RESERVED)
+        }
+    })
+}
+
+/// The cpus that no worker is tied to. Empty if there are none, or if workers float.
+pub(crate) fn left_free(executor: &Executor) -> Vec<u32> {
+    let workers = executor.workers();
+    if workers.iter().any(|worker| worker.asked.is_empty()) {
+        return Vec::new();
+    }
+    let domains = executor.topology().domains();
+    domains
+        .iter()
+        .flat_map(|domain| domain.cpus())
+        .filter(|cpu| !workers.iter().any(|worker| worker.granted.contains(cpu)))
+        .collect()
+}
+
+/// Ties the calling thread to `cpus`, if there are any. A refusal is logged and otherwise without consequence.
+pub(crate) fn settle(cpus: &[u32]) {
+    if cpus.is_empty() {
+        return;
+    }
+    if let Err(error) = pin_current_thread(cpus) {
+        tracing::warn!(%error, "a thread floats that should keep off the searching cores");
+    }
+}

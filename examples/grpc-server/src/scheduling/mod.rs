@@ -1,0 +1,192 @@
+//! Who runs the searches: chiplet's executor, or for comparison a plain rayon pool beside tokio.
+
+pub(crate) mod background;
+pub(crate) mod cores;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use chiplet::{
+    BuildError, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, Table, TableId, Work,
+};
+use tokio::sync::oneshot;
+
+use crate::collection::table::CollectionTable;
+use crate::config::{SchedulerKind, SchedulerSettings};
+
+pub(crate) enum Scheduler {
+    Chiplet {
+        executor: Box<Executor>,
+        /// Queries that may wait in each domain.
+        queue_limit: usize,
+    },
+    /// What a service without chiplet often does: one pool for all, unbounded, no deadline, no cancellation.
+    Rayon(rayon::ThreadPool),
+}
+
+/// A collection's place in the scheduler.
+#[derive(Clone)]
+pub(crate) enum Slot {
+    Table(TableId),
+    Pool(Arc<CollectionTable>),
+}
+
+/// Why there is no scheduler.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SchedulerError {
+    #[error(transparent)]
+    Machine(#[from] chiplet::TopologyError),
+    #[error(transparent)]
+    Executor(#[from] BuildError),
+    #[error("the pool could not be started: {0}")]
+    Pool(#[from] rayon::ThreadPoolBuildError),
+}
+
+impl Scheduler {
+    pub(crate) fn start(
+        settings: &SchedulerSettings,
+        on_remap: impl Fn(&chiplet::RemapEvent) + Send + Sync + 'static,
+    ) -> Result<Self, SchedulerError> {
+        match settings.kind {
+            SchedulerKind::Chiplet => {
+                let topology = cores::detect(settings)?;
+                let reserve = cores::reserve(settings, topology.core_count());
+                let mut builder = Executor::builder()
+                    .reserve_cores(reserve)
+                    .pin(settings.pin())
+                    .name("search")
+                    .on_remap(on_remap);
+                let mut workers = (topology.core_count() - reserve).min(topology.worker_limit());
+                if settings.workers > 0 {
+                    workers = workers.min(settings.workers);
+                    builder = builder.max_workers(settings.workers);
+                }
+                let domains = topology.domains().len().max(1);
+                let share = workers.div_ceil(domains).max(1);
+                let limit = settings.queue_per_worker.saturating_mul(share);
+                let executor = builder
+                    .queue_limit(limit)
+                    .table_queue_limit((limit / 2).max(1))
+                    .topology(topology)
+                    .build()?;
+                Ok(Self::Chiplet {
+                    executor: Box::new(executor),
+                    queue_limit: limit,
+                })
+            }
+            SchedulerKind::Rayon => Ok(Self::Rayon(
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(settings.workers)
+                    .thread_name(|number| format!("pool-{number}"))
+                    .build()?,
+            )),
+        }
+    }
+
+    pub(crate) fn executor(&self) -> Option<&Executor> {
+        match self {
+            Self::Chiplet { executor, .. } => Some(executor),
+            Self::Rayon(_) => None,
+        }
+    }
+
+    /// Queries that may wait in each domain; 0 if there is no bound.
+    pub(crate) fn queue_limit(&self) -> usize {
+        match self {
+            Self::Chiplet { queue_limit, .. } => *queue_limit,
+            Self::Rayon(_) => 0,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Chiplet { .. } => "chiplet",
+            Self::Rayon(_) => "rayon",
+        }
+    }
+
+    pub(crate) fn add(&self, name: Arc<str>, table: CollectionTable) -> Slot {
+        match self {
+            Self::Chiplet { executor, .. } => Slot::Table(executor.add_table(name, table)),
+            Self::Rayon(_) => Slot::Pool(Arc::new(table)),
+        }
+    }
+
+    pub(crate) fn remove(&self, slot: &Slot) {
+        if let (Self::Chiplet { executor, .. }, Slot::Table(table)) = (self, slot) {
+            executor.remove_table(*table);
+        }
+    }
+
+    /// Begins a search and returns at once; the future ends with its answer. Dropping it cancels what has not started.
+    pub(crate) fn search(
+        &self,
+        slot: &Slot,
+        query: Query,
+    ) -> impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<> {
+        let begun = match (self, slot) {
+            (Self::Chiplet { executor, .. }, Slot::Table(table)) => {
+                Begun::Ticket(executor.search(*table, query))
+            }
+            (Self::Rayon(pool), Slot::Pool(table)) => {
+                let table = Arc::clone(table);
+                let (answer, answered) = oneshot::channel();
+                pool.spawn(move || {
+                    let search =
+                        std::panic::AssertUnwindSafe(|| table.search(&query, &mut Work::default()));
+                    let result = match std::panic::catch_unwind(search) {
+                        Ok(result) => result.map_err(Error::from),
+                        Err(_) => Err(Error::Panicked("the search panicked".into())),
+                    };
+                    // Whoever asked may have hung up.
+                    let _ = answer.send(result);
+                });
+                Begun::Pool(answered)
+            }
+            _ => unreachable!("a slot belongs to the scheduler that made it"),
+        };
+        async move {
+            match begun {
+                Begun::Ticket(ticket) => ticket.await,
+                Begun::Pool(answered) => answered.await.unwrap_or(Err(Error::ShutDown)),
+            }
+        }
+    }
+
+    /// Runs what is queued, for at most `patience`.
+    pub(crate) fn drain(&self, patience: Duration) -> Option<ShutdownReport> {
+        self.executor()
+            .map(|executor| executor.shutdown(Shutdown::Drain(patience)))
+    }
+}
+
+enum Begun {
+    Ticket(chiplet::Ticket<Vec<Neighbor>>),
+    Pool(oneshot::Receiver<Result<Vec<Neighbor>, Error>>),
+}
+
+/// How long answers take at present, from which a refused client is told when to come back: when queues are full,
+/// that is about how long they take to empty.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Microseconds, a moving average.
+    micros: AtomicU64,
+}
+
+impl Pace {
+    const LEAST: Duration = Duration::from_millis(10);
+    const MOST: Duration = Duration::from_secs(5);
+
+    pub(crate) fn answered(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        // A lost update among several threads moves an average by a thirty-second of one answer.
+        let average = self.micros.load(Ordering::Relaxed);
+        let next = average - average / 32 + took / 32;
+        self.micros.store(next, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retry_after(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::Relaxed)).clamp(Self::LEAST, Self::MOST)
+    }
+}

@@ -1,0 +1,473 @@
+//! Starting, being ready, and stopping.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use qdrant_client::qdrant::collections_server::CollectionsServer;
+use qdrant_client::qdrant::points_server::PointsServer;
+use qdrant_client::qdrant::qdrant_server::QdrantServer;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::admin::metrics::{Meters, Remaps};
+use crate::admin::{self, Admin};
+use crate::api::gate::{Gate, Keyhole};
+use crate::api::{Api, Service};
+use crate::collection::Catalog;
+use crate::collection::builder::Builder;
+use crate::collection::catalog::Loading;
+use crate::config::{Settings, TlsSettings};
+use crate::memory::{self, Budget};
+use crate::net;
+use crate::scheduling::background::Background;
+use crate::scheduling::{Pace, Scheduler, cores};
+
+/// The API's description, for reflection.
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
+
+/// Headers of a request; keys and trace contexts are far smaller.
+const HEADER_BYTES: u32 = 16 << 10;
+
+/// How often a silent connection is asked whether it is still there, and how long it has to say so.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
+
+/// Connections to the admin port at a time.
+const ADMIN_CONNECTIONS: usize = 256;
+
+/// Threads for what blocks: commits, snapshots.
+const BLOCKING_THREADS: usize = 64;
+
+/// Whether the server takes traffic, and if not, why.
+pub(crate) struct Readiness {
+    started: Instant,
+    loading: Loading,
+    loaded: AtomicBool,
+    draining: AtomicBool,
+}
+
+impl Readiness {
+    fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            loading: Loading::default(),
+            loaded: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// What it still needs; `None` if it is ready.
+    pub(crate) fn missing(&self) -> Option<String> {
+        if self.is_draining() {
+            Some("draining: the server is about to stop".to_owned())
+        } else if self.loaded.load(Ordering::Acquire) {
+            None
+        } else {
+            let done = self.loading.done.load(Ordering::Relaxed);
+            let total = self.loading.total.load(Ordering::Relaxed);
+            Some(format!("loading: {done} of {total} collections"))
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// A running server.
+pub struct Server {
+    runtime: Runtime,
+    api: Arc<Api>,
+    readiness: Arc<Readiness>,
+    health: HealthReporter,
+    grpc_addr: SocketAddr,
+    admin_addr: SocketAddr,
+    /// Turned to true, it ends the services.
+    stop: watch::Sender<bool>,
+    /// Turned to true when all collections are loaded.
+    loaded: watch::Receiver<bool>,
+    services: Vec<JoinHandle<anyhow::Result<()>>>,
+    drain: Duration,
+    notice: Duration,
+    /// Keeps other servers out of the data folder.
+    _lock: File,
+}
+
+impl Server {
+    /// Binds the ports and starts everything. Collections are loaded meanwhile; see [`Server::wait_until_ready`].
+    ///
+    /// # Errors
+    /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
+    pub fn start(settings: &Settings) -> anyhow::Result<Self> {
+        let folder = &settings.data_dir;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
+        let lock = lock(folder)?;
+        let remaps = Arc::new(Remaps::default());
+        let scheduler = {
+            let remaps = Arc::clone(&remaps);
+            Arc::new(Scheduler::start(&settings.scheduler, move |event| {
+                remaps.push(event);
+            })?)
+        };
+        let background = Background::new(&scheduler);
+        quiet_rayon(&background);
+        let runtime = runtime(settings, &background)?;
+        let builder = Builder::start(settings.index.builders, &background)
+            .context("the threads that build indexes could not be started")?;
+        let limit = match settings.limits.memory_bytes {
+            0 => memory::available() / 2,
+            bytes => bytes,
+        };
+        let catalog = Arc::new(Catalog::new(
+            folder,
+            Arc::clone(&scheduler),
+            Arc::clone(&builder),
+            Arc::new(Budget::new(limit)),
+            settings.limits.collections,
+        ));
+        catalog
+            .scan()
+            .with_context(|| format!("data_dir {} cannot be read", folder.display()))?;
+        let api = Arc::new(Api {
+            catalog,
+            scheduler,
+            builder,
+            meters: Arc::new(Meters::new()),
+            limits: settings.limits.clone(),
+            index: settings.index.clone(),
+            pace: Pace::default(),
+        });
+        let readiness = Arc::new(Readiness::new());
+        let (stop, stopped) = watch::channel(false);
+        let (health, loaded, services, grpc_addr, admin_addr) = runtime.block_on(async {
+            let grpc = bind(settings.grpc_addr, "grpc_addr")?;
+            let admin = bind(settings.admin_addr, "admin_addr")?;
+            let (grpc_addr, admin_addr) = (grpc.local_addr()?, admin.local_addr()?);
+            let (health, serving) = tonic_health::server::health_reporter();
+            report(&health, ServingStatus::NotServing).await;
+            let loaded = load(&api, &readiness, &health);
+            let router = router(settings, &api, serving)?;
+            let connections =
+                net::accept(grpc, settings.limits.connections, Arc::clone(&api.meters));
+            let mut until = stopped.clone();
+            let grpc = tokio::spawn(async move {
+                let stopped = async move {
+                    // An error means that the server is gone.
+                    let _ = until.wait_for(|stop| *stop).await;
+                };
+                router
+                    .serve_with_incoming_shutdown(ReceiverStream::new(connections), stopped)
+                    .await
+                    .context("the gRPC service ended")
+            });
+            let page = Arc::new(Admin::new(
+                Arc::clone(&api),
+                remaps,
+                Arc::clone(&readiness),
+                grpc_addr,
+            ));
+            let visitors = net::accept(admin, ADMIN_CONNECTIONS, Arc::new(Meters::new()));
+            let admin = tokio::spawn(async move {
+                axum::serve(
+                    net::Visitors::new(visitors, admin_addr),
+                    admin::routes(page),
+                )
+                .await
+                .context("the admin port ended")
+            });
+            anyhow::Ok((health, loaded, vec![grpc, admin], grpc_addr, admin_addr))
+        })?;
+        Ok(Self {
+            runtime,
+            api,
+            readiness,
+            health,
+            grpc_addr,
+            admin_addr,
+            stop,
+            loaded,
+            services,
+            drain: Duration::from_secs(settings.drain_seconds),
+            notice: Duration::from_secs(settings.drain_notice_seconds),
+            _lock: lock,
+        })
+    }
+
+    /// Where gRPC is served; the port is the real one if 0 was asked for.
+    pub fn grpc_addr(&self) -> SocketAddr {
+        self.grpc_addr
+    }
+
+    /// Where the admin page is served.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin_addr
+    }
+
+    /// Waits until all collections are loaded and indexed.
+    pub fn wait_until_ready(&self) {
+        let mut loaded = self.loaded.clone();
+        // An error means that loading has died; then it is never ready, and says so.
+        let _ = self
+            .runtime
+            .block_on(async move { loaded.wait_for(|loaded| *loaded).await.map(|_| ()) });
+    }
+
+    /// Runs until SIGTERM or Ctrl-C, then drains; a second signal ends the process at once.
+    ///
+    /// # Errors
+    /// The signals cannot be watched.
+    pub fn run_until_signal(self) -> anyhow::Result<()> {
+        let signal = self.runtime.block_on(async {
+            let mut signals = Signals::watch()?;
+            let first = signals.next().await;
+            tokio::spawn(async move {
+                signals.next().await;
+                eprintln!("second signal: ending at once");
+                std::process::exit(130);
+            });
+            anyhow::Ok(first)
+        })?;
+        tracing::info!(signal, "draining");
+        self.shutdown();
+        Ok(())
+    }
+
+    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings.
+    pub fn shutdown(self) {
+        self.readiness.draining.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + self.notice + self.drain;
+        self.runtime.block_on(async {
+            report(&self.health, ServingStatus::NotServing).await;
+            tokio::time::sleep(self.notice).await;
+            self.stop.send_replace(true);
+            let mut services = self.services.into_iter();
+            if let Some(grpc) = services.next()
+                && tokio::time::timeout_at(deadline.into(), grpc)
+                    .await
+                    .is_err()
+            {
+                tracing::warn!("requests were still running when the time to drain was up");
+            }
+            // The admin port answers to the end.
+            services.for_each(|admin| admin.abort());
+        });
+        self.api.builder.close();
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Some(report) = self.api.scheduler.drain(left)
+            && report.abandoned > 0
+        {
+            tracing::warn!(abandoned = report.abandoned, "queries were abandoned");
+        }
+        // Acknowledged writes that nobody waited for are stored.
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.runtime
+            .shutdown_timeout(left.max(Duration::from_secs(1)));
+        tracing::info!("stopped");
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+fn bind(address: SocketAddr, key: &str) -> anyhow::Result<tokio::net::TcpListener> {
+    net::listen(address).with_context(|| {
+        format!("{key} {address} cannot be listened on; is another server running there?")
+    })
+}
+
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("{}", path.display()))?;
+    file.try_lock().map_err(|error| {
+        let folder = folder.display();
+        anyhow::anyhow!(
+            "data_dir {folder} is in use by another server ({error}); give each its own"
+        )
+    })?;
+    Ok(file)
+}
+
+/// hnsw_rs drops graphs on rayon's global pool, which would be a thread for each cpu at full priority. One is enough.
+fn quiet_rayon(background: &Background) {
+    let background = background.clone();
+    let built = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .thread_name(|_| "drop".to_owned())
+        .start_handler(move |_| background.settle())
+        .build_global();
+    if let Err(error) = built {
+        tracing::debug!(%error, "rayon's global pool is there already");
+    }
+}
+
+/// tokio on the cores that are left free, if there are any.
+fn runtime(settings: &Settings, background: &Background) -> anyhow::Result<Runtime> {
+    let free: Vec<u32> = background.left_free().to_vec();
+    let threads = match settings.scheduler.network_threads {
+        0 => free.len().max(2),
+        threads => threads,
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("network")
+        .on_thread_start(move || cores::settle(&free))
+        .enable_all()
+        .build()
+        .context("the network's threads could not be started")
+}
+
+/// Loads the collections on a thread of its own, then says that the server is ready.
+fn load(
+    api: &Arc<Api>,
+    readiness: &Arc<Readiness>,
+    health: &HealthReporter,
+) -> watch::Receiver<bool> {
+    let (done, loaded) = watch::channel(false);
+    let (api, readiness, health) = (Arc::clone(api), Arc::clone(readiness), health.clone());
+    tokio::spawn(async move {
+        let reading = Arc::clone(&readiness);
+        let read = tokio::task::spawn_blocking(move || api.catalog.load(&reading.loading));
+        if read.await.is_err() {
+            tracing::error!("loading panicked; the server will not be ready");
+            return;
+        }
+        readiness.loaded.store(true, Ordering::Release);
+        if !readiness.is_draining() {
+            report(&health, ServingStatus::Serving).await;
+        }
+        tracing::info!(seconds = readiness.uptime().as_secs_f64(), "ready");
+        done.send_replace(true);
+    });
+    loaded
+}
+
+async fn report(health: &HealthReporter, status: ServingStatus) {
+    for service in ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"] {
+        health.set_service_status(service, status).await;
+    }
+}
+
+type Router =
+    tonic::transport::server::Router<tower::layer::util::Stack<Gate, tower::layer::util::Identity>>;
+
+fn router(
+    settings: &Settings,
+    api: &Arc<Api>,
+    health: tonic_health::pb::health_server::HealthServer<
+        impl tonic_health::pb::health_server::Health,
+    >,
+) -> anyhow::Result<Router> {
+    let keyhole = match &settings.auth.api_key {
+        Some(key) => {
+            let keyhole = Keyhole::new(key);
+            Some(Arc::new(keyhole.map_err(|_| {
+                anyhow::anyhow!("the system gave no random bytes for checking keys")
+            })?))
+        }
+        None => None,
+    };
+    let gate = Gate {
+        keyhole,
+        meters: Arc::clone(&api.meters),
+    };
+    let limits = &settings.limits;
+    let mut server = tonic::transport::Server::builder()
+        .max_concurrent_streams(limits.concurrent_streams)
+        .http2_max_header_list_size(HEADER_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER));
+    if let Some(tls) = tls(&settings.tls)? {
+        server = server.tls_config(tls).context("tls")?;
+    }
+    let service = Service(Arc::clone(api));
+    let largest = limits.message_bytes;
+    let describe = || {
+        let mut builder = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        // The description has services that are not served here.
+        for served in [
+            "qdrant.Qdrant",
+            "qdrant.Collections",
+            "qdrant.Points",
+            "grpc.health.v1.Health",
+        ] {
+            builder = builder.with_service_name(served);
+        }
+        builder
+    };
+    Ok(server
+        .layer(gate)
+        .add_service(QdrantServer::new(service.clone()))
+        .add_service(CollectionsServer::new(service.clone()).max_decoding_message_size(largest))
+        .add_service(PointsServer::new(service).max_decoding_message_size(largest))
+        .add_service(health)
+        .add_service(describe().build_v1()?)
+        .add_service(describe().build_v1alpha()?))
+}
+
+fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
+    let read = |key: &str, path: &Path| {
+        std::fs::read(path).with_context(|| format!("{key} {} cannot be read", path.display()))
+    };
+    let (Some(cert), Some(key)) = (&settings.cert, &settings.key) else {
+        return Ok(None);
+    };
+    let identity = Identity::from_pem(read("tls.cert", cert)?, read("tls.key", key)?);
+    let mut config = ServerTlsConfig::new().identity(identity);
+    if let Some(authority) = &settings.client_ca {
+        let authority = read("tls.client_ca", authority)?;
+        config = config.client_ca_root(Certificate::from_pem(authority));
+    }
+    Ok(Some(config))
+}
+
+/// The signals that end a server.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn watch() -> anyhow::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+                .context("SIGTERM cannot be watched")?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = tokio::signal::ctrl_c().await;
+            "Ctrl-C"
+        }
+    }
+}
