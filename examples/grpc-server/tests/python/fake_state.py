@@ -134,7 +134,7 @@ def after_remap():
 
 def many_domains(domains=12, tables=200):
     listed = [
-        table(number, {(number * 7) % domains: 1.0}, 900 / (number + 3) + (number % 7) * 4)
+        table(number, {(number * 7 + number // 12 * 5) % domains: 1.0}, 900 / (number + 3) + (number % 7) * 4)
         for number in range(tables)
     ]
     listed[0]["homes"] = [{"domain": 0, "weight": 0.5}, {"domain": 5, "weight": 0.3}, {"domain": 6, "weight": 0.2}]

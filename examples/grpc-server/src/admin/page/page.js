@@ -11,8 +11,7 @@ const LOST_AFTER_MS = 2500;
 const HIGHLIGHT_MS = 6000;
 // A table below this share of the scale would be a hairline; such tables are gathered in one block.
 const COLD_SHARE = 0.015;
-const LINE_PX = 14;
-const NARROW_PX = 170;
+const LINE_PX = 13;
 
 const byId = (id) => document.getElementById(id);
 const main = document.querySelector("main");
@@ -62,16 +61,19 @@ function showOrSay(state) {
   try {
     show(state);
   } catch (problem) {
-    document.body.dataset.lost = "";
-    showStatus("lost", "Answer not understood", "The server answers, but this page cannot draw it. The figures below may be old.");
+    showStale("Answer not understood", "The server answers, but this page cannot draw it. The figures below may be old.");
     throw problem;
   }
 }
 
 function showLost(problem) {
-  document.body.dataset.lost = "";
   const figures = main.hidden ? "" : "The figures below are the last ones received. ";
-  showStatus("lost", `Not reachable since ${clock(silentSince)}`, `${problem} ${figures}Asking again every second.`.trim());
+  showStale(`Not reachable since ${clock(silentSince)}`, `${problem} ${figures}Asking again every second.`.trim());
+}
+
+function showStale(word, detail) {
+  document.body.dataset.lost = "";
+  showStatus("lost", word, detail);
 }
 
 // ---- Writing numbers -------------------------------------------------------------------------------------
@@ -98,19 +100,17 @@ function scaled(n, base, units) {
 }
 
 function duration(seconds) {
-  const parts = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const first = parts.findIndex(([, length]) => seconds >= length);
-  if (first < 0) return "0 s";
-  return parts.slice(first, first + 2).map(([unit, length], at) => {
-    const rest = at === 0 ? seconds : seconds % parts[first][1];
-    return `${Math.floor(rest / length)} ${unit}`;
-  }).join(" ");
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  const scales = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+  const [long, big, short, small] = scales.find(([length]) => seconds >= length);
+  return `${Math.floor(seconds / long)} ${big} ${Math.floor((seconds % long) / short)} ${small}`;
 }
 
 function clock(ms) {
   const at = new Date(ms);
   const time = at.toLocaleTimeString("en-GB");
-  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString("en-GB")} ${time}`;
+  if (at.toDateString() === new Date().toDateString()) return time;
+  return `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
 }
 
 // ---- Changing the document -------------------------------------------------------------------------------
@@ -175,6 +175,8 @@ function showStatus(kind, word, detail) {
   document.title = `${word} · ${document.querySelector("h1").textContent}`;
 }
 
+let shedBefore = Infinity;
+
 function showTotals(totals, placement) {
   const { own, domain, remote } = totals.steals;
   const taken = own + domain + remote;
@@ -185,7 +187,7 @@ function showTotals(totals, placement) {
     done: `${count(totals.done)} done`,
     queued: count(totals.queued),
     running: `${count(totals.running)} running`,
-    shed: count(totals.shed),
+    shed: count(totals.shed) + (totals.shed > shedBefore ? ", growing" : ""),
     unanswered: `${count(totals.expired)} expired, ${count(totals.cancelled)} cancelled, ${count(totals.panicked)} panicked`,
     own: of(own),
     same: of(domain),
@@ -193,6 +195,7 @@ function showTotals(totals, placement) {
     version: `v${placement.version}`,
     "remap-count": plural(placement.remaps, "remap"),
   });
+  shedBefore = totals.shed;
   for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
     tiles.querySelector(`.split .${level}`).style.flexGrow = taken ? part / taken : 0;
   }
@@ -219,22 +222,27 @@ function showDomains(state) {
   scale = scaleFor(Math.max(0, ...columns.map((column) => column.traffic)), scale);
 
   const section = byId("domains");
-  byId("empty").hidden = state.tables.length > 0;
+  byId("empty").hidden = state.tables.length > 0 || !state.server.ready;
   fill(section, { grpc: state.server.grpc_addr, scale: legend(columns.length) });
   document.querySelector(".machine").classList.toggle("many", columns.length > 6);
   const list = section.querySelector(".columns");
   list.style.setProperty("--count", columns.length);
+  list.classList.toggle("idle", state.tables.length === 0);
   keyed(list, columns, (column) => column.domain.id, "domain", (node, column) => {
     fillFigures(node, column.domain);
-    fillPlot(node, column, columns.length > 1 ? mean : 0);
   });
+  // Only now is it known how wide a column came out, and how much text fits on a block.
+  const width = list.firstElementChild?.clientWidth ?? 0;
+  list.classList.toggle("narrow", width <= 170);
+  list.classList.toggle("medium", width > 170 && width <= 250);
+  columns.forEach((column, at) => fillPlot(list.children[at], column, columns.length > 1 ? mean : 0, width <= 170));
 }
 
 function legend(columns) {
   if (scale.top === 0) return "";
   const mean = columns > 1 ? " Dashes: the mean of the domains." : "";
-  return `Height: memory traffic of a table, on one scale for all columns; ${traffic(scale.step)} from line to line.${mean}`
-    + ` Cold tables have less than ${traffic(scale.top * COLD_SHARE)} each.`;
+  return `Height of a block: memory traffic of the table, on one scale for all columns; ${traffic(scale.step)} from line to line.${mean}`
+    + ` Cold: under ${traffic(scale.top * COLD_SHARE)}.`;
 }
 
 // What a domain carries: each of its tables with the part of the traffic that this home takes.
@@ -253,12 +261,12 @@ function columnOf(domain, tables) {
   return { domain, parts, traffic: parts.reduce((sum, { traffic }) => sum + traffic, 0) };
 }
 
-// A round scale of at most five lines; kept while it still fits, so that heights do not jump with every answer.
+// A round scale of at most eight lines; kept while it still fits, so that heights do not jump with every answer.
 function scaleFor(highest, before) {
   if (highest <= 0) return { top: 0, step: 0 };
   if (highest <= before.top && highest > before.top * 0.6) return before;
-  const magnitude = 10 ** Math.floor(Math.log10(highest / 5));
-  const step = [1, 2, 2.5, 5, 10].map((n) => n * magnitude).find((n) => n * 5 >= highest);
+  const magnitude = 10 ** Math.floor(Math.log10(highest / 8));
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * magnitude).find((n) => n * 8 >= highest);
   return { top: Math.ceil(highest / step) * step, step };
 }
 
@@ -280,7 +288,8 @@ function fillFigures(node, domain) {
   const full = domain.queue_limit > 0 ? domain.queued / domain.queue_limit : 0;
   fill(node, {
     title: `Domain ${domain.id}`,
-    about: `cpus ${domain.cpus}, ${memory(domain.cache_bytes)}`,
+    cpus: `cpus ${domain.cpus}`,
+    cache: `${memory(domain.cache_bytes)} L3`,
     queue: `${count(domain.queued)} of ${count(domain.queue_limit)}${full >= 0.8 ? ", nearly full" : ""}`,
     workers: `${domain.busy_workers} of ${domain.workers}, ${Math.round(domain.busy_share * 100)} %`,
     rate: rate(domain.done_per_second),
@@ -300,7 +309,7 @@ function fillBar(bar, part) {
   bar.classList.toggle("full", part >= 0.8);
 }
 
-function fillPlot(node, column, mean) {
+function fillPlot(node, column, mean, narrow) {
   const percent = (bytes) => (scale.top ? (bytes / scale.top) * 100 : 0);
   const cold = column.parts.filter((part) => part.traffic <= scale.top * COLD_SHARE);
   const coldTraffic = cold.reduce((sum, part) => sum + part.traffic, 0);
@@ -308,13 +317,12 @@ function fillPlot(node, column, mean) {
   const isNew = ({ table }) => newUntil.has(`${table.id}/${column.domain.id}`);
 
   const plot = node.querySelector(".plot");
-  const narrow = plot.clientWidth <= NARROW_PX;
   plot.style.setProperty("--line", `${percent(scale.step)}%`);
   const dashes = plot.querySelector(".mean");
   dashes.hidden = mean <= 0;
   dashes.style.bottom = `${percent(mean)}%`;
   plot.querySelector(".total").style.bottom = `${percent(column.traffic)}%`;
-  fill(plot, { traffic: traffic(column.traffic), balance: mean > 0 ? againstMean(column.traffic / mean) : "" });
+  fill(plot, { traffic: traffic(column.traffic), balance: mean > 0 ? againstMean(column.traffic / mean, narrow) : "" });
 
   const blocks = warm.map((part) => ({ ...part, key: part.table.id, isNew: isNew(part) }));
   if (coldTraffic > 0) blocks.push({ key: "cold", traffic: coldTraffic });
@@ -329,8 +337,10 @@ function fillPlot(node, column, mean) {
   text(tray, cold.length ? plural(cold.length, "cold table") + amount : "");
 }
 
-function againstMean(ratio) {
+function againstMean(ratio, narrow) {
   const percent = Math.round((ratio - 1) * 100);
+  if (!narrow && percent === 0) return "at the mean";
+  if (!narrow) return `${Math.abs(percent)} % ${percent < 0 ? "below" : "above"} the mean`;
   return `${percent < 0 ? "−" : percent > 0 ? "+" : "±"}${Math.abs(percent)} %`;
 }
 
@@ -350,8 +360,7 @@ function fillBlock(li, block, height, narrow) {
   li.classList.toggle("new", block.isNew);
   li.classList.toggle("building", table.status === "yellow");
   // Only whole lines: half a line of text is worse than none, and the list of tables below has everything.
-  const lines = Math.floor((height - 2) / LINE_PX);
-  li.classList.toggle("narrow", narrow);
+  const lines = Math.floor((height - 1) / LINE_PX);
   li.querySelector(".name").classList.toggle("unseen", lines < 1);
   li.querySelector(".note").hidden = !note || lines < (narrow ? 2 : 1);
   li.querySelector(".traffic").hidden = lines < (narrow ? (note ? 3 : 2) : 1);
@@ -391,19 +400,20 @@ let latest = null;
 const sorting = { by: "traffic", descending: true };
 const STATUS = { green: "serving", yellow: "building", red: "damaged" };
 
-const SORT_BY = {
-  name: (table) => table.name,
-  status: (table) => ["red", "yellow", "green"].indexOf(table.status),
-  index: (table) => table.index,
-  homes: (table) => table.homes[0]?.domain ?? null,
-  points: (table) => table.points,
-  traffic: (table) => table.traffic_bytes_per_second,
-  rate: (table) => table.done_per_second,
-  queued: (table) => table.queued,
-  shed: (table) => table.shed,
-  wait99: (table) => table.wait_p99_us,
-  service50: (table) => table.service_p50_us,
-  service99: (table) => table.service_p99_us,
+// Of each column what it is sorted by, and how that is written.
+const COLUMNS = {
+  name: [(table) => table.name, String],
+  status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => STATUS[table.status] ?? table.status],
+  index: [(table) => table.index, String],
+  homes: [(table) => table.homes[0]?.domain, (_, table) => homesOf(table)],
+  points: [(table) => table.points, count],
+  traffic: [(table) => table.traffic_bytes_per_second, traffic],
+  rate: [(table) => table.done_per_second, rate],
+  queued: [(table) => table.queued, count],
+  shed: [(table) => table.shed, count],
+  wait99: [(table) => table.wait_p99_us, micros],
+  service50: [(table) => table.service_p50_us, micros],
+  service99: [(table) => table.service_p99_us, micros],
 };
 
 function showTables({ tables, tables_not_shown: others }) {
@@ -420,31 +430,22 @@ function showTables({ tables, tables_not_shown: others }) {
 
 // What was not measured comes last either way; equals keep the order of their ids.
 function compare(one, other) {
-  const [a, b] = [one, other].map((table) => SORT_BY[sorting.by](table) ?? null);
+  const [a, b] = [one, other].map((table) => COLUMNS[sorting.by][0](table) ?? null);
   if (a === null || b === null) return (a === null) - (b === null) || one.id - other.id;
   const order = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
   return (sorting.descending ? -order : order) || one.id - other.id;
 }
 
-function fillRow(row, table) {
+function homesOf(table) {
   const weights = table.homes.reduce((sum, home) => sum + home.weight, 0);
   const weight = (home) => (table.homes.length > 1 ? ` (${Math.round((home.weight / weights) * 100)} %)` : "");
+  return table.homes.map((home) => `${home.domain}${weight(home)}`).join(", ") || NOTHING;
+}
+
+function fillRow(row, table) {
   row.dataset.status = table.status;
-  fill(row, {
-    name: table.name,
-    problem: table.status === "red" ? table.problem || "" : "",
-    status: STATUS[table.status] ?? table.status,
-    index: table.index,
-    homes: table.homes.map((home) => `${home.domain}${weight(home)}`).join(", ") || NOTHING,
-    points: count(table.points),
-    traffic: traffic(table.traffic_bytes_per_second),
-    rate: rate(table.done_per_second),
-    queued: count(table.queued),
-    shed: count(table.shed),
-    wait99: micros(table.wait_p99_us),
-    service50: micros(table.service_p50_us),
-    service99: micros(table.service_p99_us),
-  });
+  fill(row, { problem: table.status === "red" ? table.problem || "" : "" });
+  for (const [slot, [value, write]] of Object.entries(COLUMNS)) fill(row, { [slot]: write(value(table), table) });
 }
 
 function onSort(event) {
