@@ -12,7 +12,7 @@ use qdrant_client::qdrant::collections_server::CollectionsServer;
 use qdrant_client::qdrant::points_server::PointsServer;
 use qdrant_client::qdrant::qdrant_server::QdrantServer;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
@@ -160,7 +160,7 @@ impl Server {
             let (grpc_addr, admin_addr) = (grpc.local_addr()?, admin.local_addr()?);
             let (health, serving) = tonic_health::server::health_reporter();
             report(&health, ServingStatus::NotServing).await;
-            let loaded = load(&api, &readiness, &health);
+            let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, serving)?;
             let connections =
                 net::accept(grpc, settings.limits.connections, Arc::clone(&api.meters));
@@ -342,12 +342,21 @@ fn load(
     api: &Arc<Api>,
     readiness: &Arc<Readiness>,
     health: &HealthReporter,
-) -> watch::Receiver<bool> {
+) -> anyhow::Result<watch::Receiver<bool>> {
     let (done, loaded) = watch::channel(false);
-    let (api, readiness, health) = (Arc::clone(api), Arc::clone(readiness), health.clone());
+    let (finished, read) = oneshot::channel();
+    let (catalog, reading) = (Arc::clone(&api.catalog), Arc::clone(readiness));
+    // Not one of tokio's threads: those are waited for when the server stops, and a build cannot be interrupted.
+    std::thread::Builder::new()
+        .name("load".to_owned())
+        .spawn(move || {
+            catalog.load(&reading.loading);
+            // The receiver is gone only if the server is.
+            let _ = finished.send(());
+        })
+        .context("the thread that loads collections could not be started")?;
+    let (readiness, health) = (Arc::clone(readiness), health.clone());
     tokio::spawn(async move {
-        let reading = Arc::clone(&readiness);
-        let read = tokio::task::spawn_blocking(move || api.catalog.load(&reading.loading));
         if read.await.is_err() {
             tracing::error!("loading panicked; the server will not be ready");
             return;
@@ -359,7 +368,7 @@ fn load(
         tracing::info!(seconds = readiness.uptime().as_secs_f64(), "ready");
         done.send_replace(true);
     });
-    loaded
+    Ok(loaded)
 }
 
 async fn report(health: &HealthReporter, status: ServingStatus) {

@@ -298,13 +298,13 @@ fn fill(
                 Slot::Table(id) => Some((id, entry)),
                 Slot::Pool(_) => None,
             },
-            Listed::Damaged { .. } => None,
+            Listed::Damaged { .. } | Listed::Loading { .. } => None,
         })
         .collect();
-    let damaged = listed
+    let absent = listed
         .iter()
-        .filter(|listed| matches!(listed, Listed::Damaged { .. }));
-    state.tables = damaged.map(|listed| table(listed, None, None)).collect();
+        .filter(|listed| !matches!(listed, Listed::Serving(_)));
+    state.tables = absent.map(|listed| table(listed, None, None)).collect();
     let (shown, others) = busiest(&snapshot.tables);
     state.tables_not_shown = others.len();
     let shown = shown.into_iter().filter_map(|snapshot| {
@@ -362,6 +362,7 @@ fn table(listed: &Listed, now: Option<&TableSnapshot>, window: Option<&Window>) 
             let problem = Some(problem.to_string());
             (name.to_string(), "none", 0, "red", problem)
         }
+        Listed::Loading { name } => (name.to_string(), "none", 0, "yellow", None),
     };
     Table {
         id: now.map(|now| now.id.slot),

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use super::refusal::{self, unsupported};
 use super::{Service, create, open, seconds};
 use crate::collection::Collection;
-use crate::collection::catalog::{CatalogError, Listed};
+use crate::collection::catalog::CatalogError;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -77,10 +77,7 @@ impl Collections for Service {
             .list()
             .into_iter()
             .map(|listed| CollectionDescription {
-                name: match listed {
-                    Listed::Serving(collection) => collection.name.to_string(),
-                    Listed::Damaged { name, .. } => name.to_string(),
-                },
+                name: listed.name().to_owned(),
             })
             .collect();
         Ok(Response::new(ListCollectionsResponse {
@@ -95,7 +92,7 @@ impl Collections for Service {
     ) -> Answer<CollectionExistsResponse> {
         let (call, message) = open(request);
         let exists = match self.0.catalog.find(&message.collection_name) {
-            Ok(_) | Err(CatalogError::Damaged { .. }) => true,
+            Ok(_) | Err(CatalogError::Damaged { .. } | CatalogError::Loading(_)) => true,
             Err(CatalogError::Unknown(_)) => false,
             Err(error) => return Err(refusal::catalog(error)),
         };

@@ -15,7 +15,7 @@ use chiplet::index::HnswConfig;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
     self, CollectionConfig, CollectionParams, CreateCollection, Datatype, HnswConfigDiff, Memory,
-    OptimizersConfigDiff, ShardingMethod, Value, VectorParams, VectorsConfig,
+    OptimizersConfigDiff, ShardingMethod, Value, VectorParams, VectorsConfig, WalConfigDiff,
 };
 use tonic::Status;
 
@@ -323,7 +323,16 @@ pub(super) fn describe(settings: Settings) -> CollectionConfig {
         }),
         optimizer_config: Some(OptimizersConfigDiff {
             indexing_threshold: Some(kib(settings.rebuild_bytes)),
+            // Clients insist on these two: one index, and every commit is flushed.
+            default_segment_number: Some(1),
+            flush_interval_sec: Some(0),
             ..OptimizersConfigDiff::default()
+        }),
+        // And on these: there is no write-ahead log beside the store.
+        wal_config: Some(WalConfigDiff {
+            wal_capacity_mb: Some(0),
+            wal_segments_ahead: Some(0),
+            ..WalConfigDiff::default()
         }),
         metadata: settings
             .metadata

@@ -61,6 +61,16 @@ pub(crate) enum CatalogError {
 pub(crate) enum Listed {
     Serving(Arc<Collection>),
     Damaged { name: Arc<str>, problem: Arc<str> },
+    Loading { name: Arc<str> },
+}
+
+impl Listed {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Serving(collection) => &collection.name,
+            Self::Damaged { name, .. } | Self::Loading { name } => name,
+        }
+    }
 }
 
 /// Checks a name. Names become file names, labels and log fields, so what is odd in any of these is refused.
@@ -148,23 +158,25 @@ impl Catalog {
         });
     }
 
+    /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
     fn load_one(&self, name: &Arc<str>, path: &Path) {
-        let entry = match read(path) {
-            Ok((store, content)) => {
-                let points = content.view.live;
-                let collection = self.admit(name, store, content);
-                if collection.wants_build() {
-                    self.builder.build_now(&collection);
-                }
-                tracing::info!(collection = &**name, points, "loaded");
-                Entry::Serving(collection)
-            }
+        let (store, content) = match read(path) {
+            Ok(read) => read,
             Err(error) => {
                 tracing::error!(collection = &**name, %error, "not loaded");
-                Entry::Damaged(error.to_string().into())
+                let damaged = Entry::Damaged(error.to_string().into());
+                self.entries.write().insert(Arc::clone(name), damaged);
+                return;
             }
         };
-        self.entries.write().insert(Arc::clone(name), entry);
+        let points = content.view.live;
+        let collection = self.admit(name, store, content);
+        let serving = Entry::Serving(Arc::clone(&collection));
+        self.entries.write().insert(Arc::clone(name), serving);
+        tracing::info!(collection = &**name, points, "loaded");
+        if collection.wants_build() {
+            self.builder.build_now(&collection);
+        }
     }
 
     fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
@@ -286,7 +298,10 @@ impl Catalog {
                 name: Arc::clone(name),
                 problem: Arc::clone(problem),
             }),
-            Entry::Changing | Entry::Loading(_) => None,
+            Entry::Loading(_) => Some(Listed::Loading {
+                name: Arc::clone(name),
+            }),
+            Entry::Changing => None,
         });
         listed.collect()
     }
