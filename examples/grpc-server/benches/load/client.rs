@@ -1,0 +1,320 @@
+//! A client that sends at fixed times and never waits for one answer before the next query.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use chiplet_workload::dataset::VectorSet;
+use chiplet_workload::latency::{LatencyHandle, LatencyRecorder, LatencySummary};
+use chiplet_workload::load::{self, Load};
+use chiplet_workload::traffic::{Arrivals, Group, Traffic};
+use qdrant_client::qdrant::collections_client::CollectionsClient;
+use qdrant_client::qdrant::points_client::PointsClient;
+use qdrant_client::qdrant::vectors_config::Config;
+use qdrant_client::qdrant::{
+    CreateCollection, Distance, GetCollectionInfoRequest, PointId, PointStruct, Query, QueryPoints,
+    SearchParams, UpsertPoints, VectorParams, VectorsConfig,
+};
+use tokio::runtime::Runtime;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request};
+
+use super::process::Process;
+
+/// Connections to the server, taken in turn.
+const CHANNELS: usize = 8;
+
+/// An answer that takes longer is worth nothing; the server is told so.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Points of one upsert.
+const BATCH: usize = 2_000;
+
+pub(crate) struct Client {
+    runtime: Runtime,
+    points: Vec<PointsClient<Channel>>,
+    collections: CollectionsClient<Channel>,
+}
+
+/// What became of a run's queries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) sent: u64,
+    /// Answered within [`PATIENCE`].
+    pub(crate) good: u64,
+    pub(crate) shed: u64,
+    /// Not answered in time.
+    pub(crate) late: u64,
+    pub(crate) seconds: f64,
+    /// Of good answers, from the intended time, in microseconds.
+    pub(crate) latency: LatencySummary,
+    /// How far behind its times the client sent, in microseconds.
+    pub(crate) lag_p99: f64,
+}
+
+impl Outcome {
+    pub(crate) fn goodput(&self) -> f64 {
+        self.good as f64 / self.seconds
+    }
+}
+
+/// Counts of one run.
+struct Counts {
+    good: AtomicU64,
+    shed: AtomicU64,
+    late: AtomicU64,
+    failed: AtomicU64,
+    recorder: LatencyRecorder,
+    latency: LatencyHandle,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let recorder = LatencyRecorder::new();
+        Self {
+            good: AtomicU64::new(0),
+            shed: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            latency: recorder.handle(),
+            recorder,
+        }
+    }
+}
+
+/// Queries to a few collections.
+#[derive(Clone)]
+pub(crate) struct Stream<'a> {
+    pub(crate) collections: &'a [String],
+    pub(crate) rate: f64,
+    pub(crate) ef: u64,
+    pub(crate) seed: u64,
+}
+
+impl Client {
+    pub(crate) fn connect(process: &Process) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let endpoint = Endpoint::from_shared(format!("http://{}", process.grpc))?;
+        let channels = runtime.block_on(async {
+            let mut channels = Vec::new();
+            for _ in 0..CHANNELS {
+                channels.push(endpoint.connect().await?);
+            }
+            anyhow::Ok(channels)
+        })?;
+        let collections = CollectionsClient::new(channels[0].clone());
+        let points = channels.into_iter().map(PointsClient::new).collect();
+        Ok(Self {
+            runtime,
+            points,
+            collections,
+        })
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Makes a collection of some of the words; returns when it is stored.
+    pub(crate) fn fill(&self, name: &str, words: &VectorSet, rows: usize) -> anyhow::Result<()> {
+        let create = CreateCollection {
+            collection_name: name.to_owned(),
+            vectors_config: Some(VectorsConfig {
+                config: Some(Config::Params(VectorParams {
+                    size: words.dim() as u64,
+                    distance: Distance::Cosine.into(),
+                    ..VectorParams::default()
+                })),
+            }),
+            ..CreateCollection::default()
+        };
+        self.runtime.block_on(async {
+            self.collections.clone().create(create).await?;
+            for first in (0..rows).step_by(BATCH) {
+                let points = (first..rows.min(first + BATCH)).map(|row| PointStruct {
+                    id: Some(PointId::from(row as u64)),
+                    vectors: Some(words.row(row % words.len()).to_vec().into()),
+                    ..PointStruct::default()
+                });
+                let upsert = UpsertPoints {
+                    collection_name: name.to_owned(),
+                    wait: Some(true),
+                    points: points.collect(),
+                    ..UpsertPoints::default()
+                };
+                self.points[0].clone().upsert(upsert).await?;
+            }
+            anyhow::Ok(())
+        })
+    }
+
+    /// Waits until a collection's index is built.
+    pub(crate) fn wait_for_index(&self, name: &str) -> anyhow::Result<()> {
+        let give_up = Instant::now() + Duration::from_secs(300);
+        while Instant::now() < give_up {
+            let ask = GetCollectionInfoRequest {
+                collection_name: name.to_owned(),
+            };
+            let info = self.runtime.block_on(self.collections.clone().get(ask))?;
+            let info = info.into_inner().result.context("there is no answer")?;
+            // 1 is green.
+            if info.status == 1 && info.indexed_vectors_count > Some(0) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("{name} had no index within five minutes")
+    }
+
+    fn query(
+        stream: &Stream<'_>,
+        words: &VectorSet,
+        table: usize,
+        query: usize,
+    ) -> Request<QueryPoints> {
+        let mut request = Request::new(QueryPoints {
+            collection_name: stream.collections[table].clone(),
+            query: Some(Query::new_nearest(words.row(query % words.len()).to_vec())),
+            limit: Some(10),
+            params: Some(SearchParams {
+                hnsw_ef: Some(stream.ef),
+                ..SearchParams::default()
+            }),
+            ..QueryPoints::default()
+        });
+        request.set_timeout(PATIENCE);
+        request
+    }
+
+    /// Sends several streams side by side, each at its rate, and waits for what is still under way.
+    pub(crate) fn open_loop(
+        &self,
+        words: &VectorSet,
+        streams: &[Stream<'_>],
+        lasting: Duration,
+    ) -> anyhow::Result<Vec<Outcome>> {
+        std::thread::scope(|scope| {
+            let running: Vec<_> = streams
+                .iter()
+                .map(|stream| scope.spawn(|| self.send(words, stream, lasting)))
+                .collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().expect("a sender does not panic"))
+                .collect()
+        })
+    }
+
+    fn send(
+        &self,
+        words: &VectorSet,
+        stream: &Stream<'_>,
+        lasting: Duration,
+    ) -> anyhow::Result<Outcome> {
+        let traffic = Traffic::new(stream.seed, Arrivals::Poisson { rate: stream.rate })
+            .group(Group::new(0..stream.collections.len(), 2_000));
+        let counts = Arc::new(Counts::default());
+        let mut under_way = tokio::task::JoinSet::new();
+        let mut turn = 0;
+        let report = load::run(traffic.stream()?, &Load::lasting(lasting), |due| {
+            turn += 1;
+            let mut client = self.points[turn % CHANNELS].clone();
+            let request = Self::query(stream, words, due.arrival.table, due.arrival.query);
+            let counts = Arc::clone(&counts);
+            let ask = async move {
+                let answer = client.query(request).await.map(|_| ());
+                counts.record(answer, due.intended);
+            };
+            under_way.spawn_on(ask, self.runtime.handle());
+            while under_way.try_join_next().is_some() {}
+        });
+        self.runtime
+            .block_on(async { while under_way.join_next().await.is_some() {} });
+        counts.outcome(report.sent, report.elapsed, report.lag.p99)
+    }
+
+    /// Sends the next query when one is answered, `clients` at a time: what the server can do.
+    pub(crate) fn closed_loop(
+        &self,
+        words: &VectorSet,
+        stream: &Stream<'_>,
+        clients: usize,
+        lasting: Duration,
+    ) -> anyhow::Result<Outcome> {
+        let counts = Arc::new(Counts::default());
+        let sent = Arc::new(AtomicU64::new(0));
+        let begun = Instant::now();
+        self.runtime.block_on(async {
+            let mut asking = tokio::task::JoinSet::new();
+            for number in 0..clients {
+                let (counts, sent) = (Arc::clone(&counts), Arc::clone(&sent));
+                let mut client = self.points[number % CHANNELS].clone();
+                let requests: Vec<_> = (0..64)
+                    .map(|query| {
+                        let query = number * 64 + query;
+                        Self::query(stream, words, query % stream.collections.len(), query * 7)
+                    })
+                    .collect();
+                asking.spawn(async move {
+                    for request in requests.iter().cycle() {
+                        if begun.elapsed() >= lasting {
+                            return;
+                        }
+                        let mut again = Request::new(request.get_ref().clone());
+                        again.set_timeout(PATIENCE);
+                        sent.fetch_add(1, Ordering::Relaxed);
+                        let asked = Instant::now();
+                        let answer = client.query(again).await.map(|_| ());
+                        counts.record(answer, asked);
+                    }
+                });
+            }
+            while asking.join_next().await.is_some() {}
+        });
+        counts.outcome(sent.load(Ordering::Relaxed), begun.elapsed(), 0.0)
+    }
+}
+
+impl Counts {
+    fn record(&self, answer: Result<(), tonic::Status>, since: Instant) {
+        let took = since.elapsed();
+        let count = match answer {
+            Ok(()) if took <= PATIENCE => {
+                self.latency.record(took);
+                &self.good
+            }
+            Ok(()) => &self.late,
+            Err(status) => match status.code() {
+                Code::ResourceExhausted => &self.shed,
+                Code::DeadlineExceeded | Code::Cancelled => &self.late,
+                _ => {
+                    if self.failed.load(Ordering::Relaxed) == 0 {
+                        eprintln!("a query failed: {status}");
+                    }
+                    &self.failed
+                }
+            },
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn outcome(&self, sent: u64, elapsed: Duration, lag_p99: f64) -> anyhow::Result<Outcome> {
+        let failed = self.failed.load(Ordering::Relaxed);
+        if failed > 0 {
+            bail!("{failed} of {sent} queries failed");
+        }
+        Ok(Outcome {
+            sent,
+            good: self.good.load(Ordering::Relaxed),
+            shed: self.shed.load(Ordering::Relaxed),
+            late: self.late.load(Ordering::Relaxed),
+            seconds: elapsed.as_secs_f64(),
+            latency: self.recorder.summary(),
+            lag_p99,
+        })
+    }
+}

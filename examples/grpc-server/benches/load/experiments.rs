@@ -1,0 +1,292 @@
+//! The experiments. Every figure is a median over rounds, with the least and the most beside it where they matter.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::Plan;
+use super::client::{Client, Outcome, PATIENCE, Stream};
+use super::process::Process;
+
+/// Words in a collection.
+const ROWS: usize = 30_000;
+/// Queries under way when looking for what the server can do: enough to keep it busy, fewer than its queue holds.
+const CLIENTS: usize = 16;
+
+/// Quiet collections beside the noisy one, and how many words each has.
+const QUIET: usize = 4;
+const QUIET_ROWS: usize = 10_000;
+/// What they ask for together, as a share of what the server can do.
+const QUIET_SHARE: f64 = 0.2;
+
+/// How long the idle server is watched.
+const IDLE: Duration = Duration::from_secs(20);
+
+const SCHEDULERS: [&str; 2] = ["chiplet", "rayon"];
+
+fn start(plan: &Plan, kind: &str) -> anyhow::Result<(Process, Client)> {
+    let process = Process::start(&[
+        ("SCHEDULER__KIND", kind.to_owned()),
+        ("SCHEDULER__RESERVE_CORES", plan.reserve.to_string()),
+        ("LOG", "info".to_owned()),
+    ])?;
+    let client = Client::connect(&process).context("the server does not answer")?;
+    Ok((process, client))
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{prefix}-{number}"))
+        .collect()
+}
+
+/// Median, least and most.
+fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let last = values.len() - 1;
+    (values[values.len() / 2], values[0], values[last])
+}
+
+fn shown(values: Vec<f64>, digits: usize) -> String {
+    let (median, least, most) = spread(values);
+    format!("{median:.digits$} ({least:.digits$}-{most:.digits$})")
+}
+
+fn each(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+    outcomes.iter().map(value).collect()
+}
+
+pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
+    println!("## Sustained, then twice the capacity\n");
+    println!(
+        "One collection of {ROWS} words; every query is worth nothing after {} ms. Capacity: {CLIENTS} clients that wait\n\
+         for each answer.\n",
+        PATIENCE.as_millis()
+    );
+    let loads = [("0.8 x capacity", 0.8), ("2 x capacity", 2.0)];
+    // By scheduler: capacity, then each load.
+    let mut peaks = vec![Vec::new(); SCHEDULERS.len()];
+    let mut outcomes = vec![vec![Vec::new(); loads.len()]; SCHEDULERS.len()];
+    let words = names("words", 1);
+    let servers = SCHEDULERS
+        .iter()
+        .map(|kind| {
+            let (process, client) = start(plan, kind)?;
+            client.fill(&words[0], &plan.words, ROWS)?;
+            client.wait_for_index(&words[0])?;
+            Ok((process, client))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for round in 0..plan.rounds {
+        for (scheduler, (_, client)) in servers.iter().enumerate() {
+            let mut stream = Stream {
+                collections: &words,
+                rate: 1.0,
+                ef: plan.ef,
+                seed: u64::from(round),
+            };
+            let peak = client.closed_loop(&plan.words, &stream, CLIENTS, plan.lasting)?;
+            let capacity = peak.goodput();
+            peaks[scheduler].push(peak);
+            for (load, (_, times)) in loads.iter().enumerate() {
+                stream.rate = capacity * times;
+                let outcome =
+                    client.open_loop(&plan.words, std::slice::from_ref(&stream), plan.lasting)?;
+                outcomes[scheduler][load].extend(outcome);
+            }
+        }
+    }
+    println!(
+        "| scheduler | load | sent/s | goodput/s | of its peak | shed | late | p50 ms | p99 ms | sent late by, p99 ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for (scheduler, name) in SCHEDULERS.iter().enumerate() {
+        let peak = &peaks[scheduler];
+        println!(
+            "| {name} | capacity | | {} | 1 | | | {} | {} | |",
+            shown(each(peak, Outcome::goodput), 0),
+            shown(each(peak, |o| o.latency.p50 / 1e3), 1),
+            shown(each(peak, |o| o.latency.p99 / 1e3), 1)
+        );
+        for (load, (label, _)) in loads.iter().enumerate() {
+            let runs = &outcomes[scheduler][load];
+            let ratios = runs
+                .iter()
+                .zip(peak)
+                .map(|(run, peak)| run.goodput() / peak.goodput());
+            let share = |count: fn(&Outcome) -> u64| {
+                let shares = each(runs, |o| 100.0 * count(o) as f64 / o.sent as f64);
+                format!("{:.0} %", spread(shares).0)
+            };
+            println!(
+                "| {name} | {label} | {:.0} | {} | {} | {} | {} | {} | {} | {:.1} |",
+                spread(each(runs, |o| o.sent as f64 / o.seconds)).0,
+                shown(each(runs, Outcome::goodput), 0),
+                shown(ratios.collect(), 2),
+                share(|o| o.shed),
+                share(|o| o.late),
+                shown(each(runs, |o| o.latency.p50 / 1e3), 1),
+                shown(each(runs, |o| o.latency.p99 / 1e3), 1),
+                spread(each(runs, |o| o.lag_p99 / 1e3)).0,
+            );
+        }
+    }
+    println!();
+    Ok(())
+}
+
+pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
+    println!("## One noisy collection\n");
+    println!(
+        "{QUIET} collections of {QUIET_ROWS} words, asked for {:.0} % of the capacity together; beside them one of {ROWS} words that is\n\
+         asked for twice the capacity.\n",
+        QUIET_SHARE * 100.0
+    );
+    let quiet = names("quiet", QUIET);
+    let noise = names("noisy", 1);
+    let servers = SCHEDULERS
+        .iter()
+        .map(|kind| {
+            let (process, client) = start(plan, kind)?;
+            for (name, rows) in quiet
+                .iter()
+                .map(|name| (name, QUIET_ROWS))
+                .chain([(&noise[0], ROWS)])
+            {
+                client.fill(name, &plan.words, rows)?;
+                client.wait_for_index(name)?;
+            }
+            Ok((process, client))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    // By scheduler: the quiet ones alone, the quiet ones beside the noisy one, and the noisy one.
+    let mut outcomes = vec![vec![Vec::new(); 3]; SCHEDULERS.len()];
+    for round in 0..plan.rounds {
+        for (scheduler, (_, client)) in servers.iter().enumerate() {
+            let stream = |collections, rate, seed| Stream {
+                collections,
+                rate,
+                ef: plan.ef,
+                seed: u64::from(round) * 10 + seed,
+            };
+            let capacity = |collections| {
+                let probe = stream(collections, 1.0, 0);
+                let peak = client.closed_loop(&plan.words, &probe, CLIENTS, plan.lasting / 2)?;
+                anyhow::Ok(peak.goodput())
+            };
+            let calm = stream(&quiet[..], capacity(&quiet)? * QUIET_SHARE, 1);
+            let loud = stream(&noise[..], capacity(&noise)? * 2.0, 2);
+            let alone = client.open_loop(&plan.words, &[calm.clone()], plan.lasting)?;
+            let together = client.open_loop(&plan.words, &[calm, loud], plan.lasting)?;
+            for (slot, outcome) in alone.into_iter().chain(together).enumerate() {
+                outcomes[scheduler][slot].push(outcome);
+            }
+        }
+    }
+    println!(
+        "| scheduler | quiet alone p50, p99 ms | beside the noise p50, p99 ms | p99 ratio | quiet answered | noisy goodput/s | noisy shed or late |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (scheduler, name) in SCHEDULERS.iter().enumerate() {
+        let [alone, beside, noisy] = &outcomes[scheduler][..] else {
+            continue;
+        };
+        let pair = |runs: &[Outcome]| {
+            format!(
+                "{}, {}",
+                shown(each(runs, |o| o.latency.p50 / 1e3), 2),
+                shown(each(runs, |o| o.latency.p99 / 1e3), 2)
+            )
+        };
+        let ratios = alone
+            .iter()
+            .zip(beside)
+            .map(|(alone, beside)| beside.latency.p99 / alone.latency.p99);
+        let refused = each(noisy, |o| 100.0 * (o.shed + o.late) as f64 / o.sent as f64);
+        println!(
+            "| {name} | {} | {} | {} | {:.1} % | {} | {:.0} % |",
+            pair(alone),
+            pair(beside),
+            shown(ratios.collect(), 2),
+            spread(each(beside, |o| 100.0 * o.good as f64 / o.sent as f64)).0,
+            shown(each(noisy, Outcome::goodput), 0),
+            spread(refused).0,
+        );
+    }
+    println!();
+    Ok(())
+}
+
+pub(super) fn loading(plan: &Plan) -> anyhow::Result<()> {
+    println!("## While another collection is loaded and indexed\n");
+    let words = names("words", 1);
+    println!(
+        "| scheduler | p50, p99 ms before | p50, p99 ms while it loads | p99 ratio | answered while it loads |"
+    );
+    println!("|---|---|---|---|---|");
+    for kind in SCHEDULERS {
+        let (_process, client) = start(plan, kind)?;
+        client.fill(&words[0], &plan.words, ROWS)?;
+        client.wait_for_index(&words[0])?;
+        let (mut before, mut during) = (Vec::new(), Vec::new());
+        for round in 0..plan.rounds {
+            let mut stream = Stream {
+                collections: &words,
+                rate: 1.0,
+                ef: plan.ef,
+                seed: u64::from(round),
+            };
+            let peak = client.closed_loop(&plan.words, &stream, CLIENTS, plan.lasting / 2)?;
+            stream.rate = peak.goodput() * QUIET_SHARE;
+            let streams = std::slice::from_ref(&stream);
+            before.extend(client.open_loop(&plan.words, streams, plan.lasting)?);
+            let name = format!("loaded-{round}");
+            std::thread::scope(|scope| {
+                let loading = scope.spawn(|| client.fill(&name, &plan.words, 2 * ROWS));
+                during.extend(client.open_loop(&plan.words, streams, plan.lasting)?);
+                loading.join().expect("a loader does not panic")?;
+                anyhow::Ok(())
+            })?;
+            client.wait_for_index(&name)?;
+        }
+        let pair = |runs: &[Outcome]| {
+            format!(
+                "{}, {}",
+                shown(each(runs, |o| o.latency.p50 / 1e3), 2),
+                shown(each(runs, |o| o.latency.p99 / 1e3), 2)
+            )
+        };
+        let ratios = before
+            .iter()
+            .zip(&during)
+            .map(|(before, during)| during.latency.p99 / before.latency.p99);
+        println!(
+            "| {kind} | {} | {} | {} | {:.1} % |",
+            pair(&before),
+            pair(&during),
+            shown(ratios.collect(), 2),
+            spread(each(&during, |o| 100.0 * o.good as f64 / o.sent as f64)).0
+        );
+    }
+    println!();
+    Ok(())
+}
+
+pub(super) fn idle(plan: &Plan) -> anyhow::Result<()> {
+    println!("## Idle\n");
+    let (process, client) = start(plan, SCHEDULERS[0])?;
+    let name = names("words", 1);
+    client.fill(&name[0], &plan.words, ROWS)?;
+    client.wait_for_index(&name[0])?;
+    let before = process.cpu_time()?;
+    std::thread::sleep(IDLE);
+    let used = process.cpu_time()? - before;
+    println!(
+        "{} ms of processor time in {} s: {:.3} % of a core, with one collection and {} open connections\n",
+        used.as_millis(),
+        IDLE.as_secs(),
+        100.0 * used.as_secs_f64() / IDLE.as_secs_f64(),
+        client.connections()
+    );
+    Ok(())
+}
