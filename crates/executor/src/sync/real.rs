@@ -45,18 +45,18 @@ pub(crate) mod deque {
     pub(crate) use crossbeam_deque::{Steal, Stealer, Worker};
 }
 
-/// Rounds of [`pause`] that are worth trying before sleeping: some 10 us in all, which is what putting a thread
+/// Rounds of [`pause`] that are worth trying before sleeping: some 5-10 us in all, which is what putting a thread
 /// to sleep and waking it costs.
 pub(crate) const PAUSES: u32 = 32;
 
-/// Passes a moment, in round `round` of waiting: first a little of this core's time, then this core's turn.
+/// Passes a moment, in round `round` of waiting.
+///
+/// It never yields the core. A thread that yields gives up its claim to the core until every other (Linux 6.18)
+/// thread there has had as much: with other work on the core, a worker that yields some times while it lingers comes back
+/// tens of milliseconds later, and the task that was left to it waits for that.
 pub(crate) fn pause(round: u32) {
-    if round < 4 {
-        for _ in 0..1 << round {
-            std::hint::spin_loop();
-        }
-    } else {
-        std::thread::yield_now();
+    for _ in 0..1 << round.min(3) {
+        std::hint::spin_loop();
     }
 }
 

@@ -1,0 +1,298 @@
+//! Whatever comes in: a clear status, nothing lost, nothing leaked.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use common::{Running, line, refusal};
+use qdrant_client::qdrant::{
+    CountPointsBuilder, CreateCollectionBuilder, Distance, PointStruct, QueryPointsBuilder,
+    SearchParamsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
+};
+use tonic::Code;
+
+/// Nothing that was refused has changed anything, and the server still serves.
+fn unharmed(running: &Running) {
+    running.run(async {
+        let count = running.client.count(CountPointsBuilder::new("line")).await;
+        assert_eq!(count.unwrap().result.unwrap().count, 10);
+        let query = QueryPointsBuilder::new("line").query(line(4, 3)).limit(1);
+        assert_eq!(running.client.query(query).await.unwrap().result.len(), 1);
+    });
+}
+
+#[test]
+fn bad_queries_are_refused_by_what_is_wrong() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let query = |name: &str, vector: Vec<f32>| QueryPointsBuilder::new(name).query(vector);
+    let nan = vec![0.0, f32::NAN, 0.0, 0.0];
+    let huge = vec![f32::MAX; 4];
+    let params = SearchParamsBuilder::default;
+    let cases = [
+        (query("line", vec![1.0; 3]), Code::InvalidArgument, "4"),
+        (query("line", vec![]), Code::InvalidArgument, "4"),
+        (query("line", nan), Code::InvalidArgument, "NaN"),
+        (query("line", huge), Code::InvalidArgument, "norm"),
+        (
+            query("line", line(4, 0)).limit(0),
+            Code::InvalidArgument,
+            "limit",
+        ),
+        (
+            query("line", line(4, 0)).limit(u64::MAX),
+            Code::InvalidArgument,
+            "limits.results",
+        ),
+        (
+            query("line", line(4, 0)).limit(10).offset(u64::MAX),
+            Code::InvalidArgument,
+            "limits.results",
+        ),
+        (
+            query("line", line(4, 0)).params(params().hnsw_ef(1 << 40)),
+            Code::InvalidArgument,
+            "limits.hnsw_ef",
+        ),
+        (query("none", line(4, 0)), Code::NotFound, "none"),
+        (query("a/b", line(4, 0)), Code::InvalidArgument, "name"),
+        (
+            query(&"x".repeat(10_000), line(4, 0)),
+            Code::InvalidArgument,
+            "240 bytes",
+        ),
+        (
+            query("line", line(4, 0)).using("other"),
+            Code::Unimplemented,
+            "named vectors",
+        ),
+    ];
+    for (query, code, named) in cases {
+        let (got, message) = refusal(running.run(running.client.query(query)));
+        assert_eq!(got, code, "{message}");
+        assert!(
+            message.contains(named),
+            "{message:?} does not name {named:?}"
+        );
+        assert!(message.len() < 1_000);
+    }
+    unharmed(&running);
+}
+
+#[test]
+fn bad_collections_are_refused() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let create = |name: &str, size: u64, distance: Distance| {
+        CreateCollectionBuilder::new(name).vectors_config(VectorParamsBuilder::new(size, distance))
+    };
+    let long = "ü".repeat(125);
+    let escaped = "%".repeat(100);
+    let cases = [
+        (
+            create("line", 4, Distance::Dot),
+            Code::AlreadyExists,
+            "exists",
+        ),
+        (create("", 4, Distance::Dot), Code::InvalidArgument, "empty"),
+        (
+            create("../up", 4, Distance::Dot),
+            Code::InvalidArgument,
+            "/",
+        ),
+        (
+            create("a\nb", 4, Distance::Dot),
+            Code::InvalidArgument,
+            "control",
+        ),
+        (
+            create(&long, 4, Distance::Dot),
+            Code::InvalidArgument,
+            "240 bytes",
+        ),
+        (
+            create(&escaped, 4, Distance::Dot),
+            Code::InvalidArgument,
+            "too long",
+        ),
+        (create("a", 0, Distance::Dot), Code::InvalidArgument, "size"),
+        (
+            create("a", 1 << 40, Distance::Dot),
+            Code::InvalidArgument,
+            "limits.dimensions",
+        ),
+        (
+            create("a", 4, Distance::Manhattan),
+            Code::Unimplemented,
+            "Manhattan",
+        ),
+        (
+            create("a", 4, Distance::UnknownDistance),
+            Code::InvalidArgument,
+            "distance",
+        ),
+        (
+            create("a", 4, Distance::Dot).shard_number(3),
+            Code::Unimplemented,
+            "shards",
+        ),
+        (
+            CreateCollectionBuilder::new("a"),
+            Code::InvalidArgument,
+            "vectors_config",
+        ),
+    ];
+    for (create, code, named) in cases {
+        let (got, message) = refusal(running.run(running.client.create_collection(create)));
+        assert_eq!(got, code, "{message}");
+        assert!(
+            message.contains(named),
+            "{message:?} does not name {named:?}"
+        );
+    }
+    assert_eq!(
+        running
+            .run(running.client.list_collections())
+            .unwrap()
+            .collections
+            .len(),
+        1
+    );
+    unharmed(&running);
+}
+
+#[test]
+fn an_upsert_with_one_bad_point_stores_nothing() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let empty = qdrant_client::Payload::new;
+    for bad in [
+        PointStruct::new(99, vec![1.0; 5], empty()),
+        PointStruct::new(99, vec![f32::INFINITY; 4], empty()),
+        PointStruct::new("no uuid", line(4, 1), empty()),
+        PointStruct {
+            id: None,
+            ..PointStruct::new(1, line(4, 1), empty())
+        },
+        PointStruct {
+            vectors: None,
+            ..PointStruct::new(99, line(4, 1), empty())
+        },
+    ] {
+        let points = vec![PointStruct::new(98, line(4, 98), empty()), bad];
+        let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+        let (code, message) = refusal(running.run(running.client.upsert_points(upsert)));
+        assert_eq!(code, Code::InvalidArgument, "{message}");
+        unharmed(&running);
+    }
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused() {
+    let running = Running::with(|settings| settings.limits.message_bytes = 10_000);
+    running.fill("line", 4, 10);
+    let query = QueryPointsBuilder::new("line").query(vec![0.5; 10_000]);
+    let (code, message) = refusal(running.run(running.client.query(query)));
+    assert_eq!(code, Code::OutOfRange, "{message}");
+    unharmed(&running);
+}
+
+#[test]
+fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
+    let running = Running::with(|settings| settings.limits.memory_bytes = 100_000);
+    running.fill("line", 4, 10);
+    let points = |from: u64| -> Vec<PointStruct> {
+        (from..from + 1_000)
+            .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
+            .collect()
+    };
+    let upsert = UpsertPointsBuilder::new("line", points(1_000)).wait(true);
+    let (code, message) = refusal(running.run(running.client.upsert_points(upsert)));
+    assert_eq!(code, Code::ResourceExhausted);
+    assert!(message.contains("limits.memory_bytes"), "{message}");
+    unharmed(&running);
+    assert!(running.metric("chiplet_server_shed_total", &["memory_limit"]) >= 1.0);
+}
+
+#[test]
+fn garbage_on_the_port_ends_its_own_connection_only() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let mut noise = vec![0_u8; 4_096];
+    for round in 0..50_u8 {
+        for (index, byte) in noise.iter_mut().enumerate() {
+            *byte = (index as u8).wrapping_mul(round.wrapping_mul(37) | 1) ^ round;
+        }
+        let mut stream = TcpStream::connect(running.grpc()).unwrap();
+        if round % 2 == 0 {
+            stream
+                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                .unwrap();
+        }
+        // The server may have hung up already.
+        let _ = stream.write_all(&noise);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    unharmed(&running);
+}
+
+/// Ten thousand connections that say nothing: others are served, memory stays in bounds, and all are let go.
+#[test]
+fn ten_thousand_connections_harm_nobody() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let wanted = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, wanted).unwrap();
+    // Both ends of every connection are in this process.
+    let most = limit.maximum.map_or(10_000, |files| {
+        (files.saturating_sub(1_000) / 2).min(10_000)
+    });
+    let before = running.metric("process_resident_memory_bytes", &[]);
+    let connections: Vec<TcpStream> = (0..most)
+        .map(|_| TcpStream::connect(running.grpc()).unwrap())
+        .collect();
+    unharmed(&running);
+    let held = running.metric("process_resident_memory_bytes", &[]) - before;
+    assert!(
+        held < 16_384.0 * most as f64,
+        "{held} bytes for {most} connections"
+    );
+    drop(connections);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while running.metric("chiplet_server_connections", &[]) > 10.0 {
+        assert!(Instant::now() < give_up, "connections are let go");
+    }
+    unharmed(&running);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_at_once() {
+    let running = Running::with(|settings| settings.limits.connections = 20);
+    let connections: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(running.grpc()).unwrap())
+        .collect();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while running.metric("chiplet_server_shed_total", &["connections"]) < 20.0 {
+        assert!(
+            Instant::now() < give_up,
+            "those beyond the limit are refused"
+        );
+    }
+    let closed = connections.iter().filter(|connection| {
+        let mut connection: &TcpStream = connection;
+        connection.set_nonblocking(true).unwrap();
+        match connection.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    });
+    assert_eq!(closed.count(), 20);
+}
