@@ -131,7 +131,7 @@ fn a_client_that_hangs_up_frees_the_queue() {
             .unwrap();
     });
     let cancelled = running.metric("chiplet_domain_queries_total", &["end=\"cancelled\""]);
-    assert!(cancelled > 100.0, "{cancelled} of about 199");
+    assert!(cancelled > 0.0, "none of about 199 was taken out of the queue");
 }
 
 #[test]
