@@ -22,7 +22,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo test verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -35,7 +35,11 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 	cargo build --release --locked -p chiplet-cli
 	cargo run --release --locked --features hnsw,faiss --example demo
 
+serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
+	cargo run --release --locked -p grpc-server -- --sample
+
 test: setup fmt lint portable unit loom shuttle doc package ## Everything that must pass before a change lands.
+	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-grpc-server scripts/clients.sh
 	@echo "make test: all passed"
 
 fmt: ## Check the formatting.
@@ -52,6 +56,12 @@ unit: setup ## All tests and doc tests; builds the examples.
 	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
+
+clients: setup ## The example gRPC server, driven by the stock Python client and its page by a browser.
+	@scripts/clients.sh
+
+server-bench: setup ## Load on the example gRPC server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
+	cargo bench --locked -p grpc-server --bench load
 
 vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
@@ -88,7 +98,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude grpc-server --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -381,14 +381,23 @@ impl SchedulerSettings {
 
 /// The variable of every setting.
 fn known_variables() -> BTreeSet<String> {
-    let mut all = Settings::default();
     // Settings that are unset by default would not be listed otherwise.
-    all.otlp_endpoint = Some(String::new());
-    all.auth.api_key = Some(Secret::new(""));
-    all.tls.cert = Some(PathBuf::new());
-    all.tls.key = Some(PathBuf::new());
-    all.tls.client_ca = Some(PathBuf::new());
-    all.scheduler.reserve_cores = Some(0);
+    let all = Settings {
+        otlp_endpoint: Some(String::new()),
+        auth: AuthSettings {
+            api_key: Some(Secret::new("")),
+        },
+        tls: TlsSettings {
+            cert: Some(PathBuf::new()),
+            key: Some(PathBuf::new()),
+            client_ca: Some(PathBuf::new()),
+        },
+        scheduler: SchedulerSettings {
+            reserve_cores: Some(0),
+            ..SchedulerSettings::default()
+        },
+        ..Settings::default()
+    };
     let mut known = BTreeSet::new();
     let table = toml::Table::try_from(&all).expect("settings are TOML");
     collect(&table, PREFIX, &mut known);

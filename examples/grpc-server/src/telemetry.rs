@@ -100,7 +100,7 @@ fn trace_id(context: &str) -> Option<&str> {
 #[derive(Default)]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
-    provider: Option<opentelemetry_sdk::trace::SdkTracerProvider>,
+    export: Option<otel::Export>,
 }
 
 impl Telemetry {
@@ -120,15 +120,12 @@ impl Telemetry {
         let registry = tracing_subscriber::registry().with(logs);
         #[cfg(feature = "otel")]
         {
-            let (layer, provider) = match &settings.otlp_endpoint {
-                Some(endpoint) => {
-                    let (layer, provider) = otel::export(endpoint)?;
-                    (Some(layer), Some(provider))
-                }
-                None => (None, None),
-            };
-            registry.with(layer).try_init()?;
-            Ok(Self { provider })
+            let export = settings.otlp_endpoint.as_deref().map(otel::Export::start);
+            let export = export.transpose()?;
+            registry
+                .with(export.as_ref().map(otel::Export::layer))
+                .try_init()?;
+            Ok(Self { export })
         }
         #[cfg(not(feature = "otel"))]
         {
@@ -146,10 +143,8 @@ impl Telemetry {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         #[cfg(feature = "otel")]
-        if let Some(provider) = self.provider.take()
-            && let Err(error) = provider.shutdown()
-        {
-            tracing::warn!(%error, "the last spans may not have been exported");
+        if let Some(export) = self.export.take() {
+            export.finish();
         }
     }
 }
@@ -163,12 +158,15 @@ mod otel {
     use opentelemetry_sdk::Resource;
     use opentelemetry_sdk::propagation::TraceContextPropagator;
     use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+    use tokio::runtime::Runtime;
     use tracing::Span;
     use tracing::level_filters::LevelFilter;
     use tracing_opentelemetry::OpenTelemetrySpanExt;
     use tracing_subscriber::Layer;
     use tracing_subscriber::filter::Targets;
     use tracing_subscriber::registry::LookupSpan;
+
+    const SERVICE: &str = "chiplet-grpc-server";
 
     struct Headers<'a>(&'a HeaderMap);
 
@@ -189,30 +187,51 @@ mod otel {
         }
     }
 
-    /// A layer that exports requests' spans. What the client sampled is sampled; of the rest, everything.
-    pub(super) fn export<S>(
-        endpoint: &str,
-    ) -> anyhow::Result<(impl Layer<S> + use<S>, SdkTracerProvider)>
-    where
-        S: tracing::Subscriber + for<'span> LookupSpan<'span>,
-    {
-        let exporter = opentelemetry_otlp::SpanExporter::builder()
-            .with_tonic()
-            .with_endpoint(endpoint)
-            .build()?;
-        let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
-            .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
-            .with_resource(
-                Resource::builder()
-                    .with_service_name("chiplet-grpc-server")
-                    .build(),
-            )
-            .build();
-        let layer = tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer("chiplet-grpc-server"))
-            .with_filter(Targets::new().with_target(super::QUERY, LevelFilter::DEBUG));
-        Ok((layer, provider))
+    /// The exporter, with a thread of its own for its connection.
+    pub(super) struct Export {
+        provider: SdkTracerProvider,
+        runtime: Runtime,
+    }
+
+    impl Export {
+        pub(super) fn start(endpoint: &str) -> anyhow::Result<Self> {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("spans")
+                .enable_all()
+                .build()?;
+            let inside = runtime.enter();
+            let exporter = opentelemetry_otlp::SpanExporter::builder()
+                .with_tonic()
+                .with_endpoint(endpoint)
+                .build()?;
+            drop(inside);
+            // What the client sampled is sampled; of the rest, everything.
+            let provider = SdkTracerProvider::builder()
+                .with_batch_exporter(exporter)
+                .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
+                .with_resource(Resource::builder().with_service_name(SERVICE).build())
+                .build();
+            Ok(Self { provider, runtime })
+        }
+
+        /// A layer that exports requests' spans, and no others.
+        pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+        where
+            S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+        {
+            tracing_opentelemetry::layer()
+                .with_tracer(self.provider.tracer(SERVICE))
+                .with_filter(Targets::new().with_target(super::QUERY, LevelFilter::DEBUG))
+        }
+
+        /// Sends what is left.
+        pub(super) fn finish(self) {
+            if let Err(error) = self.provider.shutdown() {
+                tracing::warn!(%error, "the last spans may not have been exported");
+            }
+            self.runtime.shutdown_background();
+        }
     }
 }
 

@@ -176,7 +176,7 @@ pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
             };
             let calm = stream(&quiet[..], capacity(&quiet)? * QUIET_SHARE, 1);
             let loud = stream(&noise[..], capacity(&noise)? * 2.0, 2);
-            let alone = client.open_loop(&plan.words, &[calm.clone()], plan.lasting)?;
+            let alone = client.open_loop(&plan.words, std::slice::from_ref(&calm), plan.lasting)?;
             let together = client.open_loop(&plan.words, &[calm, loud], plan.lasting)?;
             for (slot, outcome) in alone.into_iter().chain(together).enumerate() {
                 outcomes[scheduler][slot].push(outcome);

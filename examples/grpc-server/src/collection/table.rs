@@ -9,9 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+use parking_lot::Mutex;
 use tracing::Span;
 
 use super::rows::View;
+use crate::telemetry::QUERY;
 
 /// Probes with this bit are blocks to be scanned; the others are the index's own.
 const BLOCK: u64 = 1 << 63;
@@ -30,27 +32,32 @@ pub(crate) struct Ask {
 /// A query's spans. `request` is the parent; `queue` ends when a worker takes the query up.
 pub(crate) struct Spans {
     request: Span,
-    queue: parking_lot::Mutex<Option<Span>>,
+    queue: Mutex<Option<Span>>,
+}
+
+/// A span of a step of a query.
+macro_rules! step {
+    ($request:expr, $name:literal) => {
+        tracing::debug_span!(target: QUERY, parent: $request, $name)
+    };
 }
 
 impl Spans {
     pub(crate) fn under(request: Span) -> Self {
-        let queue = (!request.is_disabled())
-            .then(|| tracing::debug_span!(target: "chiplet_grpc_server::query", parent: &request, "queue"));
+        let queue = (!request.is_disabled()).then(|| step!(&request, "queue"));
         Self {
             request,
-            queue: parking_lot::Mutex::new(queue),
+            queue: Mutex::new(queue),
         }
     }
 
-    /// Runs a step of a query in a span of its own.
-    fn step<T>(&self, name: &'static str, code: impl FnOnce() -> T) -> T {
+    /// Runs a step of the query in a span of its own; nothing but that if nobody listens.
+    fn step<T>(&self, span: impl FnOnce(&Span) -> Span, code: impl FnOnce() -> T) -> T {
         if self.request.is_disabled() {
             return code();
         }
         drop(self.queue.lock().take());
-        let span = tracing::debug_span!(target: "chiplet_grpc_server::query", parent: &self.request, "step", otel.name = name, step = name);
-        span.in_scope(code)
+        span(&self.request).in_scope(code)
     }
 }
 
@@ -189,21 +196,24 @@ impl SplitTable for CollectionTable {
     fn coarse(&self, query: &Query, work: &mut Work) -> Result<Vec<Probe>, SearchError> {
         query.check(self.dim)?;
         let ask = Self::ask(query)?;
-        ask.spans.step("coarse", || {
-            let mut probes = match ask.index() {
-                None => Vec::new(),
-                Some(index) => match index.as_split() {
-                    Some(split) => split.coarse(query, work)?,
-                    None => vec![Probe {
-                        list: WHOLE,
-                        distance: 0.0,
-                        cost_bytes: graph_cost(query, self.dim),
-                    }],
-                },
-            };
-            probes.extend(ask.block_probes());
-            Ok(probes)
-        })
+        ask.spans.step(
+            |request| step!(request, "coarse"),
+            || {
+                let mut probes = match ask.index() {
+                    None => Vec::new(),
+                    Some(index) => match index.as_split() {
+                        Some(split) => split.coarse(query, work)?,
+                        None => vec![Probe {
+                            list: WHOLE,
+                            distance: 0.0,
+                            cost_bytes: graph_cost(query, self.dim),
+                        }],
+                    },
+                };
+                probes.extend(ask.block_probes());
+                Ok(probes)
+            },
+        )
     }
 
     /// Eight, the widest that an index here asks for (fast-scan codes); a block more or less in a unit does not matter.
@@ -219,38 +229,44 @@ impl SplitTable for CollectionTable {
         work: &mut Work,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let ask = Self::ask(query)?;
-        ask.spans.step("scan", || {
-            let indexed = probes.partition_point(|probe| probe.list & BLOCK == 0);
-            let mut parts = Vec::new();
-            if unit.start < indexed
-                && let Some(index) = ask.index()
-            {
-                let lists = unit.start..unit.end.min(indexed);
-                parts.push(ask.live(query, |query| match index.as_split() {
-                    Some(split) => split.scan(query, &probes[..indexed], lists.clone(), work),
-                    None => index.search(query, work),
-                })?);
-                // The index numbers its rows from 0 without the gaps between blocks; the base has none.
-            }
-            let blocks = unit.start.max(indexed)..unit.end;
-            if !blocks.is_empty() {
-                let mut nearest = Nearest {
-                    k: query.k(),
-                    heap: BinaryHeap::new(),
-                };
-                for probe in &probes[blocks] {
-                    let number = (probe.list & !BLOCK) as usize;
-                    ask.scan_block(query, number, &mut nearest, work);
+        ask.spans.step(
+            |request| step!(request, "scan"),
+            || {
+                let indexed = probes.partition_point(|probe| probe.list & BLOCK == 0);
+                let mut parts = Vec::new();
+                if unit.start < indexed
+                    && let Some(index) = ask.index()
+                {
+                    let lists = unit.start..unit.end.min(indexed);
+                    parts.push(ask.live(query, |query| match index.as_split() {
+                        Some(split) => split.scan(query, &probes[..indexed], lists.clone(), work),
+                        None => index.search(query, work),
+                    })?);
+                    // The index numbers its rows from 0 without the gaps between blocks; the base has none.
                 }
-                parts.push(nearest.heap.into_vec());
-            }
-            Ok(merge_nearest(query.k(), parts))
-        })
+                let blocks = unit.start.max(indexed)..unit.end;
+                if !blocks.is_empty() {
+                    let mut nearest = Nearest {
+                        k: query.k(),
+                        heap: BinaryHeap::new(),
+                    };
+                    for probe in &probes[blocks] {
+                        let number = (probe.list & !BLOCK) as usize;
+                        ask.scan_block(query, number, &mut nearest, work);
+                    }
+                    parts.push(nearest.heap.into_vec());
+                }
+                Ok(merge_nearest(query.k(), parts))
+            },
+        )
     }
 
     fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
         match Self::ask(query) {
-            Ok(ask) => ask.spans.step("merge", || merge_nearest(query.k(), parts)),
+            Ok(ask) => ask.spans.step(
+                |request| step!(request, "merge"),
+                || merge_nearest(query.k(), parts),
+            ),
             Err(_) => merge_nearest(query.k(), parts),
         }
     }

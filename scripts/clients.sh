@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Drives the example gRPC server with the stock Python client and its admin page with a browser.
+# The server is the one that CHIPLET_GRPC_SERVER names; without that it is built. Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tests=examples/grpc-server/tests/python
+environment=target/clients
+
+if command -v apt-get >/dev/null; then
+  scripts/setup.sh chromium fonts-dejavu-core python3-venv
+else
+  scripts/setup.sh python3
+fi
+if [ -z "${CHIPLET_GRPC_SERVER:-}" ]; then
+  cargo build --locked -p grpc-server
+  CHIPLET_GRPC_SERVER=$PWD/target/debug/chiplet-grpc-server
+fi
+export CHIPLET_GRPC_SERVER
+export PYTHONDONTWRITEBYTECODE=1
+
+# Made anew whenever the list of packages changes.
+wanted=$(sha256sum <"$tests/requirements.txt")
+if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
+  rm -rf "$environment"
+  python3 -m venv "$environment"
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$tests/requirements.txt"
+  printf '%s' "$wanted" >"$environment/made-of"
+fi
+exec "$environment/bin/python" -m pytest -p no:cacheprovider --quiet --durations=5 "$@" "$tests"
