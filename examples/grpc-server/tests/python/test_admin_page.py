@@ -1,15 +1,10 @@
-"""The admin page in a real browser, with made-up answers of the server.
+"""The admin page in a real browser, with made-up answers of the server."""
 
-Needs Chromium (Debian: `apt-get install chromium fonts-dejavu-core`) and `pip install -r requirements.txt`.
-`CHIPLET_SCREENSHOTS` names a folder for pictures of what was tested."""
-
-import os
 import re
-from pathlib import Path
 
 import fake_state
 import pytest
-from page_checks import DESKTOP, PHONE, check_page, chromium, columns, faint_texts, misplaced_texts, opened
+from page_checks import DESKTOP, PHONE, check_page, columns, faint_texts, misplaced_texts, opened
 from page_checks import overlapping_texts, sideways_scroll
 from page_server import PageServer
 from playwright.sync_api import expect
@@ -18,24 +13,11 @@ from playwright.sync_api import expect
 EXPECTED_WHILE_AWAY = "Failed to load resource"
 
 
-@pytest.fixture(scope="session")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def page_server():
     server = PageServer(fake_state.two_domains())
     yield server
     server.stop()
-
-
-@pytest.fixture
-def screenshot(tmp_path):
-    folder = Path(os.environ.get("CHIPLET_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return lambda page, name, whole=True: page.screenshot(path=folder / f"{name}.png", full_page=whole)
 
 
 def column(page, domain):
