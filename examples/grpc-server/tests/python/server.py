@@ -108,7 +108,7 @@ class Server:
             return refused.code, refused.read().decode()
 
     def client(self, **options):
-        """A new client with a connection of its own, closed when the server ends.
+        """A new client with a connection of its own, closed at the end of the block that the server runs in.
 
         What a client sends by REST goes to the admin port, which has no such path, and to nobody else's server."""
         settings = {"prefer_grpc": True, "https": False, "timeout": 60, "check_compatibility": False,
@@ -129,17 +129,16 @@ class Server:
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the server still ran {STOP_SECONDS} s after SIGTERM") from None
-        self._close()
+        self._reader.join(STOP_SECONDS)
         assert code == 0, f"the server ended with {code} after SIGTERM"
 
     def kill(self):
         """SIGKILL: no chance to finish anything."""
         self._process.kill()
         self._process.wait(STOP_SECONDS)
-        self._close()
-
-    def _close(self):
         self._reader.join(STOP_SECONDS)
+
+    def close_clients(self):
         for client in self._clients:
             client.close()
         self._clients.clear()
@@ -166,6 +165,7 @@ def running(data_dir, **settings):
     finally:
         if server.running:
             server.kill()
+        server.close_clients()
 
 
 def eventually(check, within=60, every=0.02):
