@@ -123,7 +123,14 @@ class Server:
 
     def stop(self):
         """SIGTERM, as an orchestrator would; the server has to end by itself, and in good order."""
+        self.terminate()
+        self.wait()
+
+    def terminate(self):
         self._process.send_signal(signal.SIGTERM)
+
+    def wait(self):
+        """Until the server has ended after SIGTERM."""
         try:
             code = self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -149,7 +149,7 @@ function show(state) {
   main.hidden = false;
   showServer(state);
   showTotals(state.totals, state.placement);
-  showDamaged(state.tables.filter((table) => table.status === "red"));
+  showDamaged(state.tables.filter((table) => table.status === "red" && !isServed(table)));
   showDomains(state);
   showRemaps(state.remaps);
   latest = state;
@@ -204,7 +204,7 @@ function showTotals(totals, placement) {
 function showDamaged(tables) {
   byId("damaged").hidden = tables.length === 0;
   text(byId("damaged-title"), `${plural(tables.length, "damaged table")}, not served`);
-  keyed(byId("damaged").querySelector("ul"), tables, (table) => table.id, "problem", (node, table) => {
+  keyed(byId("damaged").querySelector("ul"), tables, (table) => table.name, "problem", (node, table) => {
     fill(node, { name: table.name, problem: table.problem || "The server gave no reason." });
   });
 }
@@ -398,12 +398,21 @@ function fillRemap(node, remap) {
 
 let latest = null;
 const sorting = { by: "traffic", descending: true };
-const STATUS = { green: "serving", yellow: "building", red: "damaged" };
+
+// What could not be read, or is not read yet, has no index of any kind; what is served may have a build that failed.
+const isServed = (table) => table.index !== "none";
+
+function statusOf(table) {
+  const words = isServed(table)
+    ? { green: "serving", yellow: "building", red: "no index" }
+    : { yellow: "loading", red: "damaged" };
+  return words[table.status] ?? table.status;
+}
 
 // Of each column what it is sorted by, and how that is written.
 const COLUMNS = {
   name: [(table) => table.name, String],
-  status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => STATUS[table.status] ?? table.status],
+  status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => statusOf(table)],
   index: [(table) => table.index, String],
   homes: [(table) => table.homes[0]?.domain, (_, table) => homesOf(table)],
   points: [(table) => table.points, count],
@@ -420,7 +429,7 @@ function showTables({ tables, tables_not_shown: others }) {
   const section = byId("tables");
   section.hidden = tables.length === 0;
   fill(section, { count: others ? `The busiest ${count(tables.length)} of ${count(tables.length + others)}.` : `${plural(tables.length, "table")}.` });
-  keyed(section.querySelector("tbody"), [...tables].sort(compare), (table) => table.id, "row", fillRow);
+  keyed(section.querySelector("tbody"), [...tables].sort(compare), (table) => table.name, "row", fillRow);
   for (const button of section.querySelectorAll("[data-sort]")) {
     const header = button.parentElement;
     if (button.dataset.sort !== sorting.by) header.removeAttribute("aria-sort");
