@@ -110,8 +110,12 @@ def test_the_page_shows_the_running_server(browser, busy, screenshot, viewport, 
             expect(shown.locator('[data-slot="service50"]')).to_have_text(re.compile(r"[1-9].* (µs|ms)"), timeout=15_000)
             expect(page.locator(".domain").filter(has_text=row).locator(".block .name", has_text=row)).not_to_have_count(0)
         expect(page.locator('.tiles [data-slot="rate"]')).to_have_text(re.compile(r"[1-9]"), timeout=15_000)
+        expect(page.locator(".health")).to_contain_text(re.compile(r"over [\d.]+ s"))
         expect(page.locator("#damaged")).to_be_hidden()
         expect(page.locator("#empty")).to_be_hidden()
+        # However few domains there are, their columns take the room there is.
+        room = page.locator(".columns").evaluate("(list) => list.clientWidth - list.lastElementChild.getBoundingClientRect().right + list.getBoundingClientRect().left")
+        assert room < 20
         screenshot(page, f"live-{viewport['width']}-{scheme}")
         check_page(page)
 

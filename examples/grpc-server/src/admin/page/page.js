@@ -161,7 +161,8 @@ function showServer({ server, window_seconds }) {
   fill(header, {
     name: server.name,
     about: `${server.version} · up ${duration(server.uptime_seconds)} · gRPC at ${server.grpc_addr} · ${server.machine} · scheduler ${server.scheduler}`,
-    "as-of": `As of ${clock(Date.now())}; rates and times over ${rate(window_seconds)} s`,
+    // The first answer has nothing to compare with.
+    "as-of": `As of ${clock(Date.now())}; rates and times ${window_seconds > 0 ? `over ${rate(window_seconds)} s` : "from the next answer on"}`,
   });
   if (server.draining) showStatus("draining", "Draining", "Finishes the queries it has and takes no new ones.");
   else if (!server.ready) showStatus("unready", "Not ready", server.not_ready_because);
@@ -197,7 +198,9 @@ function showTotals(totals, placement) {
   });
   shedBefore = totals.shed;
   for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
-    tiles.querySelector(`.split .${level}`).style.flexGrow = taken ? part / taken : 0;
+    const piece = tiles.querySelector(`.split .${level}`);
+    piece.hidden = part === 0;
+    piece.style.flexGrow = taken ? part / taken : 0;
   }
 }
 
