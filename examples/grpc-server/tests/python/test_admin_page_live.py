@@ -178,6 +178,7 @@ def test_a_collection_whose_index_cannot_be_built_is_served_and_says_why(browser
             expect(page.locator('tbody [data-slot="status"]')).to_have_text("no index")
             expect(page.locator('tbody [data-slot="problem"]')).not_to_be_empty()
             expect(page.locator("#damaged")).to_be_hidden()
+            expect(page.locator("#domains")).to_contain_text("No traffic now", timeout=15_000)
             screenshot(page, "live-no-index")
             check_page(page)
 

@@ -226,7 +226,7 @@ function showDomains(state) {
 
   const section = byId("domains");
   byId("empty").hidden = state.tables.length > 0 || !state.server.ready;
-  fill(section, { grpc: state.server.grpc_addr, scale: legend(columns.length) });
+  fill(section, { grpc: state.server.grpc_addr, scale: legend(columns.length, state.tables.length) });
   document.querySelector(".machine").classList.toggle("many", columns.length > 6);
   const list = section.querySelector(".columns");
   list.style.setProperty("--count", columns.length);
@@ -241,8 +241,8 @@ function showDomains(state) {
   columns.forEach((column, at) => fillPlot(list.children[at], column, columns.length > 1 ? mean : 0, width <= 170));
 }
 
-function legend(columns) {
-  if (scale.top === 0) return "";
+function legend(columns, tables) {
+  if (scale.top === 0) return tables ? "No traffic now. Tables appear as blocks when they are searched." : "";
   const mean = columns > 1 ? " Dashes: the mean of the domains." : "";
   return `Height of a block: memory traffic of the table, on one scale for all columns; ${traffic(scale.step)} from line to line.${mean}`
     + ` Cold: under ${traffic(scale.top * COLD_SHARE)}.`;
