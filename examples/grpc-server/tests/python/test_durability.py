@@ -39,8 +39,8 @@ def generations(client, collection, ids):
     return found
 
 
-def write_until_killed(server, ledgers, draw):
-    """Writers at work, then a kill after a random number of acknowledgements, in the middle of what comes next."""
+def write_until_ended(server, end, ledgers, draw):
+    """Writers at work; after a random number of acknowledgements `end` ends the server, in the middle of what follows."""
     acknowledgements = Acknowledgements()
     writers = [Writer(server.client(), collection, ledger, acknowledgements, draw.random())
                for collection, ledger in ledgers]
@@ -48,6 +48,7 @@ def write_until_killed(server, ledgers, draw):
         writer.start()
     try:
         acknowledgements.wait_for(draw.randint(1, MOST_CALLS), within=60)
+        end()
     finally:
         server.kill()
         for writer in writers:
@@ -94,7 +95,7 @@ def test_acknowledged_writes_survive_kills(tmp_path):
             happened += settle(client, ledgers)
             compare(client, ledgers, nothing if kill % COMPARE_ALL_EVERY == 0 else before)
             before = [dict(ledger.known) for _, ledger in ledgers]
-            write_until_killed(server, ledgers, draw)
+            write_until_ended(server, server.kill, ledgers, draw)
     with running(tmp_path) as server:
         client = server.client()
         happened += settle(client, ledgers)
@@ -107,6 +108,24 @@ def test_acknowledged_writes_survive_kills(tmp_path):
             assert (nearest.id, nearest.score, nearest.payload) == (id, 0, payload)
     print(f"{KILLS} kills; of the calls that were never answered {happened} had happened;"
           f" {sum(len(ledger.known) for _, ledger in ledgers)} points written")
+
+
+def test_a_server_that_is_asked_to_stop_in_the_middle_of_writes_loses_none(tmp_path):
+    draw = random.Random(SEED)
+    ledgers = [("flat", Ledger(number, WRITERS)) for number in range(WRITERS)]
+    nothing = [{} for _ in ledgers]
+    for round in range(5):
+        with running(tmp_path) as server:
+            client = server.client()
+            if round == 0:
+                for name, settings in KEPT.items():
+                    create(client, name, **settings)
+            settle(client, ledgers)
+            compare(client, ledgers, nothing)
+            write_until_ended(server, server.stop, ledgers, draw)
+    with running(tmp_path) as server:
+        settle(server.client(), ledgers)
+        compare(server.client(), ledgers, nothing)
 
 
 def test_the_comparison_notices_what_it_looks_for(tmp_path):

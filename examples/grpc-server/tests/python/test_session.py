@@ -256,6 +256,59 @@ def test_payload_fields_are_declared_and_forgotten(client, name):
     assert set(client.get_collection(name).payload_schema) == set(kinds) - {"color"}
 
 
+def described(client, name):
+    info = client.get_collection(name)
+    return info.config, info.payload_schema, info.points_count
+
+
+def test_everything_is_still_there_after_a_restart_and_after_changes_and_another(tmp_path):
+    vectors = np.random.default_rng(9).normal(size=(600, 4)).astype(np.float32)
+    indexed = models.OptimizersConfigDiff(indexing_threshold=4)
+    expected = {}
+
+    def look(client, name):
+        stored = client.retrieve(name, list(range(700)), with_vectors=True)
+        hits = client.query_points(name, [0.3, 0.1, -0.2, 0.5], limit=50, search_params=models.SearchParams(exact=True)).points
+        return described(client, name), stored, hits
+
+    with running(tmp_path) as server:
+        client = server.client()
+        for index, settings in INDEXES.items():
+            create(client, index, distance=models.Distance.COSINE, optimizers_config=indexed, **settings)
+            client.upload_collection(index, vectors, [{"i": i, **EVERY_JSON_TYPE} for i in range(600)], list(range(600)), wait=True)
+            client.create_payload_index(index, "i", models.PayloadSchemaType.INTEGER)
+            client.delete(index, [3, 4])
+            expected[index] = look(client, index)
+    with running(tmp_path) as server:
+        client = server.client()
+        assert {index: look(client, index) for index in INDEXES} == expected
+        for index in INDEXES:
+            versions = [point.version for point in expected[index][2]]
+            changed = client.upsert(index, points(20, first=590, tag="second"))
+            assert changed.operation_id > max(versions), "numbers of operations go on"
+            client.delete(index, [0, 1, 599])
+            client.delete_payload_index(index, "i")
+            expected[index] = look(client, index)
+            assert expected[index][0][2] == 600 - 2 + 10 - 3
+        client.delete_collection("ivf")
+    del expected["ivf"]
+    with running(tmp_path) as server:
+        client = server.client()
+        assert {index: look(client, index) for index in expected} == expected
+        assert not client.collection_exists("ivf")
+
+
+def test_what_was_only_acknowledged_is_stored_before_a_server_ends(tmp_path):
+    with running(tmp_path) as server:
+        client = server.client()
+        create(client, "hasty")
+        for first in range(0, 3_000, 100):
+            assert client.upsert("hasty", points(100, first=first), wait=False).status == models.UpdateStatus.ACKNOWLEDGED
+        server.stop()
+    with running(tmp_path) as server:
+        assert server.client().count("hasty").count == 3_000
+
+
 def test_only_who_brings_the_key_gets_in(tmp_path):
     with running(tmp_path, auth__api_key="open sesame") as server:
         with pytest.warns(UserWarning, match="insecure"):
