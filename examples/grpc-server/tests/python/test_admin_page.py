@@ -1,15 +1,10 @@
-"""The admin page in a real browser, with made-up answers of the server.
+"""The admin page in a real browser, with made-up answers of the server."""
 
-Needs Chromium (Debian: `apt-get install chromium fonts-dejavu-core`) and `pip install -r requirements.txt`.
-`CHIPLET_SCREENSHOTS` names a folder for pictures of what was tested."""
-
-import os
 import re
-from pathlib import Path
 
 import fake_state
 import pytest
-from page_checks import DESKTOP, PHONE, check_page, chromium, columns, faint_texts, misplaced_texts, opened
+from page_checks import DESKTOP, PHONE, check_page, columns, faint_texts, misplaced_texts, opened
 from page_checks import overlapping_texts, sideways_scroll
 from page_server import PageServer
 from playwright.sync_api import expect
@@ -18,24 +13,11 @@ from playwright.sync_api import expect
 EXPECTED_WHILE_AWAY = "Failed to load resource"
 
 
-@pytest.fixture(scope="session")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def page_server():
     server = PageServer(fake_state.two_domains())
     yield server
     server.stop()
-
-
-@pytest.fixture
-def screenshot(tmp_path):
-    folder = Path(os.environ.get("CHIPLET_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return lambda page, name, whole=True: page.screenshot(path=folder / f"{name}.png", full_page=whole)
 
 
 def column(page, domain):
@@ -130,8 +112,22 @@ def test_a_damaged_table_says_what_is_wrong(browser, page_server):
         expect(page.locator("#damaged")).to_contain_text("1 damaged table")
         expect(page.locator("#damaged")).to_contain_text(problem)
         expect(page.locator('tr[data-status="red"]')).to_contain_text(problem)
+        page_server.state["tables"].append(fake_state.damaged(40))
+        expect(page.locator("#damaged bdi")).to_have_text([fake_state.name(6), fake_state.name(40)])
         page_server.state["tables"].pop(6)
+        expect(page.locator("#damaged bdi")).to_have_text([fake_state.name(40)])
+        expect(page.locator("tbody tr")).to_have_count(len(page_server.state["tables"]))
+        page_server.state["tables"].pop()
         expect(page.locator("#damaged")).to_be_hidden()
+
+
+def test_a_table_whose_index_failed_is_served_and_says_why(browser, page_server):
+    with opened(browser, page_server.url) as page:
+        page_server.state["tables"][0] |= {"status": "red", "problem": "the index library panicked"}
+        row = page.locator("tbody tr").filter(has_text="the index library panicked")
+        expect(row.locator('[data-slot="status"]')).to_have_text("no index")
+        expect(page.locator("#damaged-title")).to_have_text("1 damaged table, not served")
+        check_page(page)
 
 
 def test_a_remap_appears_and_the_block_moves(browser, page_server, screenshot):
@@ -247,7 +243,7 @@ def test_a_server_without_tables_says_how_to_add_one(browser, page_server, scree
 def test_tables_are_sorted_by_their_headers_from_the_keyboard(browser, page_server):
     with opened(browser, page_server.url) as page:
         names = page.locator("tbody bdi")
-        by_traffic = sorted(page_server.state["tables"], key=lambda table: (-table["traffic_bytes_per_second"], table["id"]))
+        by_traffic = sorted(page_server.state["tables"], key=lambda table: (-table["traffic_bytes_per_second"], table["id"] or 0))
         expect(names).to_have_text([table["name"] for table in by_traffic])
         expect(page.locator('th[aria-sort="descending"]')).to_have_text("Traffic")
 

@@ -149,7 +149,7 @@ function show(state) {
   main.hidden = false;
   showServer(state);
   showTotals(state.totals, state.placement);
-  showDamaged(state.tables.filter((table) => table.status === "red"));
+  showDamaged(state.tables.filter((table) => table.status === "red" && !isServed(table)));
   showDomains(state);
   showRemaps(state.remaps);
   latest = state;
@@ -161,7 +161,8 @@ function showServer({ server, window_seconds }) {
   fill(header, {
     name: server.name,
     about: `${server.version} · up ${duration(server.uptime_seconds)} · gRPC at ${server.grpc_addr} · ${server.machine} · scheduler ${server.scheduler}`,
-    "as-of": `As of ${clock(Date.now())}; rates and times over ${rate(window_seconds)} s`,
+    // The first answer has nothing to compare with.
+    "as-of": `As of ${clock(Date.now())}; rates and times ${window_seconds > 0 ? `over ${rate(window_seconds)} s` : "from the next answer on"}`,
   });
   if (server.draining) showStatus("draining", "Draining", "Finishes the queries it has and takes no new ones.");
   else if (!server.ready) showStatus("unready", "Not ready", server.not_ready_because);
@@ -197,14 +198,16 @@ function showTotals(totals, placement) {
   });
   shedBefore = totals.shed;
   for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
-    tiles.querySelector(`.split .${level}`).style.flexGrow = taken ? part / taken : 0;
+    const piece = tiles.querySelector(`.split .${level}`);
+    piece.hidden = part === 0;
+    piece.style.flexGrow = taken ? part / taken : 0;
   }
 }
 
 function showDamaged(tables) {
   byId("damaged").hidden = tables.length === 0;
   text(byId("damaged-title"), `${plural(tables.length, "damaged table")}, not served`);
-  keyed(byId("damaged").querySelector("ul"), tables, (table) => table.id, "problem", (node, table) => {
+  keyed(byId("damaged").querySelector("ul"), tables, (table) => table.name, "problem", (node, table) => {
     fill(node, { name: table.name, problem: table.problem || "The server gave no reason." });
   });
 }
@@ -223,7 +226,7 @@ function showDomains(state) {
 
   const section = byId("domains");
   byId("empty").hidden = state.tables.length > 0 || !state.server.ready;
-  fill(section, { grpc: state.server.grpc_addr, scale: legend(columns.length) });
+  fill(section, { grpc: state.server.grpc_addr, scale: legend(columns.length, state.tables.length) });
   document.querySelector(".machine").classList.toggle("many", columns.length > 6);
   const list = section.querySelector(".columns");
   list.style.setProperty("--count", columns.length);
@@ -238,8 +241,8 @@ function showDomains(state) {
   columns.forEach((column, at) => fillPlot(list.children[at], column, columns.length > 1 ? mean : 0, width <= 170));
 }
 
-function legend(columns) {
-  if (scale.top === 0) return "";
+function legend(columns, tables) {
+  if (scale.top === 0) return tables ? "No traffic now. Tables appear as blocks when they are searched." : "";
   const mean = columns > 1 ? " Dashes: the mean of the domains." : "";
   return `Height of a block: memory traffic of the table, on one scale for all columns; ${traffic(scale.step)} from line to line.${mean}`
     + ` Cold: under ${traffic(scale.top * COLD_SHARE)}.`;
@@ -398,12 +401,21 @@ function fillRemap(node, remap) {
 
 let latest = null;
 const sorting = { by: "traffic", descending: true };
-const STATUS = { green: "serving", yellow: "building", red: "damaged" };
+
+// What could not be read, or is not read yet, has no index of any kind; what is served may have a build that failed.
+const isServed = (table) => table.index !== "none";
+
+function statusOf(table) {
+  const words = isServed(table)
+    ? { green: "serving", yellow: "building", red: "no index" }
+    : { yellow: "loading", red: "damaged" };
+  return words[table.status] ?? table.status;
+}
 
 // Of each column what it is sorted by, and how that is written.
 const COLUMNS = {
   name: [(table) => table.name, String],
-  status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => STATUS[table.status] ?? table.status],
+  status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => statusOf(table)],
   index: [(table) => table.index, String],
   homes: [(table) => table.homes[0]?.domain, (_, table) => homesOf(table)],
   points: [(table) => table.points, count],
@@ -420,7 +432,7 @@ function showTables({ tables, tables_not_shown: others }) {
   const section = byId("tables");
   section.hidden = tables.length === 0;
   fill(section, { count: others ? `The busiest ${count(tables.length)} of ${count(tables.length + others)}.` : `${plural(tables.length, "table")}.` });
-  keyed(section.querySelector("tbody"), [...tables].sort(compare), (table) => table.id, "row", fillRow);
+  keyed(section.querySelector("tbody"), [...tables].sort(compare), (table) => table.name, "row", fillRow);
   for (const button of section.querySelectorAll("[data-sort]")) {
     const header = button.parentElement;
     if (button.dataset.sort !== sorting.by) header.removeAttribute("aria-sort");
