@@ -257,7 +257,7 @@ impl Page<'_> {
                         (bound, here)
                     })
                     .collect();
-                buckets.push((f64::MAX, latencies.count() - below));
+                buckets.push((f64::INFINITY, latencies.count() - below));
                 let sum = latencies.sum().as_secs_f64();
                 metric.encode_family(&labels)?.encode_histogram::<Labels>(
                     sum,

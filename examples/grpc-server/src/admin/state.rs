@@ -192,12 +192,12 @@ pub(crate) fn now(admin: &Admin) -> State {
             scheduler: api.scheduler.name(),
             machine: executor.map_or_else(String::new, |executor| {
                 let topology = executor.topology();
-                format!(
-                    "{} domains, {} cores, {} cpus",
-                    topology.domains().len(),
-                    topology.core_count(),
-                    topology.cpu_count()
-                )
+                [
+                    counted(topology.domains().len(), "domain"),
+                    counted(topology.core_count(), "core"),
+                    counted(topology.cpu_count(), "cpu"),
+                ]
+                .join(", ")
             }),
         },
         window_seconds: window.as_ref().map_or(0.0, |window| window.seconds),
@@ -217,6 +217,11 @@ pub(crate) fn now(admin: &Admin) -> State {
         }
     }
     state
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// The time since an earlier reading.
@@ -392,7 +397,7 @@ fn table(listed: &Listed, now: Option<&TableSnapshot>, window: Option<&Window>) 
 
 /// The API's colours.
 fn status(collection: &Collection) -> (&'static str, Option<String>) {
-    match collection.build.problem.lock().clone() {
+    match collection.build.problem() {
         Some(problem) => ("red", Some(problem)),
         None if collection.is_building() => ("yellow", None),
         None => ("green", None),

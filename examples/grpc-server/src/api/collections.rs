@@ -163,7 +163,7 @@ impl Collections for Service {
 fn describe(collection: &Collection) -> CollectionInfo {
     let view = collection.view();
     let settings = collection.settings();
-    let problem = collection.build.problem.lock().clone();
+    let problem = collection.build.problem();
     let status = match &problem {
         Some(_) => CollectionStatus::Red,
         None if collection.is_building() => CollectionStatus::Yellow,

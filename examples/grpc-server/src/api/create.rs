@@ -77,7 +77,7 @@ pub(super) fn settings(
     let hnsw = params.hnsw_config.or(message.hnsw_config);
     let distance = distance(&params)?;
     let dim = dimension(params, limits)?;
-    let index = index(&message.metadata, hnsw.as_ref())?;
+    let index = index(&message.metadata, hnsw.as_ref(), dim)?;
     let (full_scan_bytes, rebuild_bytes) = thresholds(hnsw, message.optimizers_config, defaults)?;
     Ok(Settings {
         dim,
@@ -137,6 +137,7 @@ fn dimension(params: VectorParams, limits: &Limits) -> Result<usize, Status> {
 fn index(
     metadata: &HashMap<String, Value>,
     hnsw: Option<&HnswConfigDiff>,
+    dim: usize,
 ) -> Result<IndexKind, Status> {
     let known = ["index", "nlist", "nprobe", "code"];
     for key in metadata.keys().filter_map(|key| key.strip_prefix(PREFIX)) {
@@ -168,7 +169,7 @@ fn index(
         "ivf" => Ok(IndexKind::Ivf {
             nlist: number(metadata, "nlist", DEFAULT_LISTS, MOST_LISTS)?,
             nprobe: number(metadata, "nprobe", DEFAULT_PROBES, MOST_LISTS)?,
-            code: code(text("code"))?,
+            code: code(text("code"), dim)?,
         }),
         other => Err(invalid(format!(
             "chiplet.index is {}; say hnsw, ivf or flat",
@@ -199,23 +200,25 @@ fn graph(hnsw: Option<&HnswConfigDiff>) -> Result<IndexKind, Status> {
 }
 
 /// The code of an inverted file's vectors. Only kinds that Faiss can train on any data are let through.
-fn code(text: Option<Option<&String>>) -> Result<String, Status> {
+fn code(text: Option<Option<&String>>, dim: usize) -> Result<String, Status> {
     let code = match text {
         None => return Ok("Flat".to_owned()),
         Some(Some(code)) => code,
         Some(None) => return Err(invalid("chiplet.code is no text")),
     };
-    let product = code.strip_prefix("PQ").is_some_and(|rest| {
-        let digits = rest.strip_suffix("x4fs").unwrap_or(rest);
-        digits.len() <= 4 && digits.parse::<u32>().is_ok_and(|parts| parts > 0)
-    });
-    if product || code == "Flat" || code == "SQ8" {
-        Ok(code.clone())
-    } else {
-        Err(invalid(format!(
+    let digits = code
+        .strip_prefix("PQ")
+        .map(|rest| rest.strip_suffix("x4fs").unwrap_or(rest));
+    match digits.map(str::parse::<usize>) {
+        None if code == "Flat" || code == "SQ8" => Ok(code.clone()),
+        Some(Ok(parts)) if parts > 0 && dim.is_multiple_of(parts) => Ok(code.clone()),
+        Some(Ok(parts)) => Err(invalid(format!(
+            "chiplet.code has {parts} parts, which do not divide the {dim} components of a vector evenly"
+        ))),
+        _ => Err(invalid(format!(
             "chiplet.code is {}; say Flat, SQ8, PQ<parts> or PQ<parts>x4fs",
             quoted(code)
-        )))
+        ))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Queries: from a message to the executor and back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ use crate::collection::table::{Ask, Spans};
 
 /// Results when a query does not say how many, as the API has it.
 const DEFAULT_LIMIT: u64 = 10;
+
+/// Queries of one batch under way for each worker: enough to keep it busy while answers travel.
+const BATCH_PER_WORKER: usize = 2;
 
 /// A query, whichever call it came by.
 pub(crate) struct Wanted {
@@ -187,7 +191,7 @@ impl Api {
         self.submit(call, wanted, None)?.finish(self).await
     }
 
-    /// Runs all of a batch at once; it fails as a whole.
+    /// Runs a batch; it fails as a whole.
     pub(crate) async fn search_batch(
         &self,
         call: &Call,
@@ -201,15 +205,22 @@ impl Api {
                 self.limits.batch
             )));
         }
-        let running = batch
-            .into_iter()
-            .map(|wanted| self.submit(call, wanted, timeout))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut answers = Vec::with_capacity(running.len());
-        for running in running {
-            answers.push(running.finish(self).await?);
+        // A few at a time, so that a batch does not fill the queue that it shares with others.
+        let most = self.scheduler.workers() * BATCH_PER_WORKER;
+        let mut waiting = batch.into_iter();
+        let mut running = VecDeque::new();
+        let mut answers = Vec::with_capacity(waiting.len());
+        loop {
+            while running.len() < most
+                && let Some(wanted) = waiting.next()
+            {
+                running.push_back(self.submit(call, wanted, timeout)?);
+            }
+            match running.pop_front() {
+                Some(first) => answers.push(first.finish(self).await?),
+                None => return Ok(answers),
+            }
         }
-        Ok(answers)
     }
 
     fn submit(

@@ -145,6 +145,7 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
                 seconds = began.elapsed().as_secs_f64(),
                 "index built"
             );
+            state.succeeded();
             drop(view);
             bury(old);
         }
@@ -155,11 +156,11 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
                 problem,
                 "no index could be built; searches are exact"
             );
-            *state.problem.lock() = Some(problem);
+            state.failed(problem, view.live);
         }
     }
     state.running.store(false, Ordering::Relaxed);
-    if state.problem.lock().is_none() && collection.wants_build() {
+    if collection.wants_build() {
         shared.request(collection);
     }
     shared.pending.fetch_sub(1, Ordering::Relaxed);
@@ -180,11 +181,22 @@ fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), St
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
     let large = (vectors.len() * size_of::<f32>()) as u64 >= settings.full_scan_bytes;
-    if large {
-        base.index = index(&vectors, view, settings).map_err(|error| error.to_string())?;
+    if large && kept.len() >= settings.index.fewest_points() {
+        base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
     }
     let new_ids = ids.into_iter().zip(0..).collect();
     Ok((kept, base, new_ids))
+}
+
+/// An error without the place in Faiss' sources that it names, which means nothing to a client.
+fn explained(error: &BuildError) -> String {
+    match error {
+        BuildError::Faiss(text) => {
+            let (_, reason) = text.rsplit_once("failed: ").unwrap_or(("", text));
+            format!("Faiss: {reason}")
+        }
+        other => other.to_string(),
+    }
 }
 
 fn index(

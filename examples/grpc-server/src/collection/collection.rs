@@ -59,7 +59,36 @@ pub(crate) struct BuildState {
     pub(crate) queued: AtomicBool,
     pub(crate) running: AtomicBool,
     /// Why the last build failed.
-    pub(crate) problem: Mutex<Option<String>>,
+    failure: Mutex<Option<Failure>>,
+}
+
+/// A build that failed, and how many points there were.
+struct Failure {
+    problem: String,
+    live: usize,
+}
+
+impl BuildState {
+    pub(crate) fn failed(&self, problem: String, live: usize) {
+        *self.failure.lock() = Some(Failure { problem, live });
+    }
+
+    pub(crate) fn succeeded(&self) {
+        *self.failure.lock() = None;
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
+        let failure = self.failure.lock();
+        failure.as_ref().map(|failure| failure.problem.clone())
+    }
+
+    /// Whether to try again with `live` points: what failed may go well with a quarter more of them, or fewer.
+    fn may_try(&self, live: usize) -> bool {
+        let failure = self.failure.lock();
+        failure
+            .as_ref()
+            .is_none_or(|failure| live.abs_diff(failure.live) > failure.live / 4)
+    }
 }
 
 /// What a collection starts from.
@@ -242,19 +271,21 @@ impl Collection {
         let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / 5);
         let unindexed = match (&settings.index, &view.base.index) {
             (IndexKind::Flat, _) => false,
-            (_, None) => view.live as u64 * row_bytes >= settings.full_scan_bytes,
+            (kind, None) => {
+                view.live >= kind.fewest_points()
+                    && view.live as u64 * row_bytes >= settings.full_scan_bytes
+            }
             // A build costs as much as all rows before it, so each has to bring a quarter more.
             (_, Some(_)) => {
                 view.delta_rows() as u64 * row_bytes >= settings.rebuild_bytes.max(base_bytes / 4)
             }
         };
-        view.live > 0 && (unindexed || many_dead)
+        view.live > 0 && (unindexed || many_dead) && self.build.may_try(view.live)
     }
 
     /// Asks for a build if one is due.
     pub(crate) fn consider_build(self: &Arc<Self>, builder: &Builder) {
-        let failed = self.build.problem.lock().is_some();
-        if !failed && self.wants_build() {
+        if self.wants_build() {
             builder.request(self);
         }
     }
@@ -278,4 +309,21 @@ fn forgotten_bytes(old: &View, new: &View) -> u64 {
         .as_ref()
         .map_or(0, |index| index.size_bytes());
     all(old).saturating_sub(all(new)) + index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_build_is_tried_again_when_a_quarter_has_changed() {
+        let state = BuildState::default();
+        assert!(state.may_try(100));
+        state.failed("no luck".into(), 100);
+        assert_eq!(state.problem().as_deref(), Some("no luck"));
+        assert!(!state.may_try(100) && !state.may_try(125) && !state.may_try(75));
+        assert!(state.may_try(126) && state.may_try(74));
+        state.succeeded();
+        assert!(state.may_try(100) && state.problem().is_none());
+    }
 }

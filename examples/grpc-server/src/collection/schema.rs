@@ -58,6 +58,15 @@ pub(crate) enum IndexKind {
 }
 
 impl IndexKind {
+    /// Points without which the index cannot be trained: Faiss wants as many as a code has values.
+    pub(crate) fn fewest_points(&self) -> usize {
+        match self {
+            Self::Ivf { code, .. } if code.ends_with("x4fs") => 16,
+            Self::Ivf { code, .. } if code.starts_with("PQ") => 256,
+            _ => 1,
+        }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Hnsw { .. } => "hnsw",

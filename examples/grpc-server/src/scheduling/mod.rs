@@ -20,6 +20,7 @@ pub(crate) enum Scheduler {
         executor: Box<Executor>,
         /// Queries that may wait in each domain.
         queue_limit: usize,
+        workers: usize,
     },
     /// What a service without chiplet often does: one pool for all, unbounded, no deadline, no cancellation.
     Rayon(rayon::ThreadPool),
@@ -71,6 +72,7 @@ impl Scheduler {
                     .topology(topology)
                     .build()?;
                 Ok(Self::Chiplet {
+                    workers: executor.workers().len(),
                     executor: Box::new(executor),
                     queue_limit: limit,
                 })
@@ -96,6 +98,14 @@ impl Scheduler {
         match self {
             Self::Chiplet { queue_limit, .. } => *queue_limit,
             Self::Rayon(_) => 0,
+        }
+    }
+
+    /// Threads that search.
+    pub(crate) fn workers(&self) -> usize {
+        match self {
+            Self::Chiplet { workers, .. } => *workers,
+            Self::Rayon(pool) => pool.current_num_threads(),
         }
     }
 

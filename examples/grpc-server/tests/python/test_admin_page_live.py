@@ -165,24 +165,6 @@ def test_every_damaged_collection_is_named_with_its_file(browser, tmp_path, scre
         expect(page.locator("tbody bdi")).to_have_text(["worse", "good"])
 
 
-def test_a_collection_whose_index_cannot_be_built_is_served_and_says_why(browser, tmp_path, screenshot):
-    with running(tmp_path) as server:
-        client = server.client()
-        # Sixteen components cannot be cut into seven parts; the index library says so when it builds.
-        fill(client, "uncut", 500, metadata={"chiplet.index": "ivf", "chiplet.nlist": 4, "chiplet.code": "PQ7"},
-             optimizers_config=models.OptimizersConfigDiff(indexing_threshold=4))
-        eventually(lambda: client.get_collection("uncut").status == models.CollectionStatus.RED)
-        assert client.get_collection("uncut").optimizer_status.error
-        assert len(client.query_points("uncut", [1.0] * DIM).points) == 10
-        with opened(browser, server.admin_url) as page:
-            expect(page.locator('tbody [data-slot="status"]')).to_have_text("no index")
-            expect(page.locator('tbody [data-slot="problem"]')).not_to_be_empty()
-            expect(page.locator("#damaged")).to_be_hidden()
-            expect(page.locator("#domains")).to_contain_text("No traffic now", timeout=15_000)
-            screenshot(page, "live-no-index")
-            check_page(page)
-
-
 def test_a_draining_server_says_so(browser, tmp_path):
     with running(tmp_path, drain_notice_seconds=5) as server, opened(browser, server.admin_url) as page:
         expect(page.locator("#status")).to_contain_text("Ready")

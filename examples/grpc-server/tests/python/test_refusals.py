@@ -222,6 +222,7 @@ INVALID = {
     "too many lists": (make(metadata={"chiplet.index": "ivf", "chiplet.nlist": 10**12}), "chiplet.nlist"),
     "lists in words": (make(metadata={"chiplet.index": "ivf", "chiplet.nprobe": "many"}), "chiplet.nprobe"),
     "an unknown code": (make(metadata={"chiplet.index": "ivf", "chiplet.code": "OPQ4"}), "chiplet.code"),
+    "a code of uneven parts": (make(metadata={"chiplet.index": "ivf", "chiplet.code": "PQ7"}), "evenly"),
     "graph of one link": (make(hnsw_config=models.HnswConfigDiff(m=1)), "hnsw_config.m"),
 }
 

@@ -199,7 +199,6 @@ def test_a_batch_answers_each_query_in_its_place(client, small):
     assert client.query_batch_points(small, []) == []
 
 
-@pytest.mark.xfail(strict=True, reason="all queries of a batch are queued at once, and a table's share of the queue is smaller")
 def test_an_idle_server_answers_the_largest_batch_that_its_limits_allow(tmp_path):
     with running(tmp_path, scheduler__workers=1) as server:
         client = server.client()
