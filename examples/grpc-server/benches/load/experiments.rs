@@ -25,11 +25,14 @@ const IDLE: Duration = Duration::from_secs(20);
 const SCHEDULERS: [&str; 2] = ["chiplet", "rayon"];
 
 fn start(plan: &Plan, kind: &str) -> anyhow::Result<(Process, Client)> {
-    let process = Process::start(&[
-        ("SCHEDULER__KIND", kind.to_owned()),
-        ("SCHEDULER__RESERVE_CORES", plan.reserve.to_string()),
-        ("LOG", "info".to_owned()),
-    ])?;
+    let reserve = plan.reserve.to_string();
+    let mut settings = vec![
+        ("SCHEDULER__KIND", kind),
+        ("SCHEDULER__RESERVE_CORES", reserve.as_str()),
+    ];
+    let further = plan.settings.iter();
+    settings.extend(further.map(|(name, value)| (name.as_str(), value.as_str())));
+    let process = Process::start(&settings)?;
     let client = Client::connect(&process).context("the server does not answer")?;
     Ok((process, client))
 }

@@ -34,6 +34,10 @@ struct Arguments {
     #[arg(long, default_value_t = 0)]
     reserve: usize,
 
+    /// Another setting of the server, as `SCHEDULER__PATIENCE_MICROS=0`; may be given several times.
+    #[arg(long = "set", value_parser = setting)]
+    settings: Vec<(String, String)>,
+
     /// The repository's folder `datasets`.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../datasets"))]
     datasets: PathBuf,
@@ -41,6 +45,12 @@ struct Arguments {
     /// cargo bench passes this.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "say NAME=VALUE".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +71,7 @@ pub(crate) struct Plan {
     pub(crate) lasting: Duration,
     pub(crate) ef: u64,
     pub(crate) reserve: usize,
+    pub(crate) settings: Vec<(String, String)>,
     pub(crate) words: chiplet_workload::dataset::VectorSet,
 }
 
@@ -72,6 +83,7 @@ fn main() -> anyhow::Result<()> {
         lasting: Duration::from_secs(arguments.seconds),
         ef: arguments.ef,
         reserve: arguments.reserve,
+        settings: arguments.settings.clone(),
         words,
     };
     let chosen = |experiment| {

@@ -17,7 +17,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a server with these settings, given as environment variables without their prefix.
-    pub(crate) fn start(settings: &[(&str, String)]) -> anyhow::Result<Self> {
+    pub(crate) fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_chiplet-grpc-server"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHIPLET_")) {
