@@ -90,8 +90,7 @@ impl Latencies {
 
     /// How many values are at most `time`, to the histogram's precision: a bucket of a cumulative histogram.
     pub fn count_at_most(&self, time: Duration) -> u64 {
-        self.0
-            .count_between(0, time.min(LONGEST).as_nanos() as u64)
+        self.0.count_between(0, time.min(LONGEST).as_nanos() as u64)
     }
 
     /// Values recorded.
