@@ -88,6 +88,10 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,
+    /// Seconds after which a client is asked to connect anew, so that those that never read are let go.
+    pub connection_seconds: u64,
+    /// Requests at a time, over all connections, until their answers have been taken.
+    pub requests: usize,
     /// Requests at a time on one connection.
     pub concurrent_streams: u32,
     /// Seconds that a query without a deadline of its own has.
@@ -203,6 +207,8 @@ impl Default for Limits {
             write_queue_bytes: 256 << 20,
             memory_bytes: 0,
             connections: 20_000,
+            connection_seconds: 900,
+            requests: 4_096,
             concurrent_streams: 256,
             query_seconds: 60,
         }
@@ -308,6 +314,11 @@ impl Settings {
             ("limits.batch", limits.batch),
             ("limits.upsert_points", limits.upsert_points),
             ("limits.connections", limits.connections),
+            (
+                "limits.connection_seconds",
+                limits.connection_seconds as usize,
+            ),
+            ("limits.requests", limits.requests),
             (
                 "limits.concurrent_streams",
                 limits.concurrent_streams as usize,

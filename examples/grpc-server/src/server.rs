@@ -12,7 +12,7 @@ use qdrant_client::qdrant::collections_server::CollectionsServer;
 use qdrant_client::qdrant::points_server::PointsServer;
 use qdrant_client::qdrant::qdrant_server::QdrantServer;
 use tokio::runtime::Runtime;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
@@ -30,7 +30,7 @@ use crate::config::{Settings, TlsSettings};
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
-use crate::scheduling::{Pace, Scheduler, cores};
+use crate::scheduling::{Scheduler, cores};
 
 /// The API's description, for reflection.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
@@ -41,6 +41,9 @@ const HEADER_BYTES: u32 = 16 << 10;
 /// How often a silent connection is asked whether it is still there, and how long it has to say so.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
+
+/// How long requests may go on that are under way when their connection has become too old.
+const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS: usize = 256;
@@ -150,7 +153,7 @@ impl Server {
             meters: Arc::new(Meters::new()),
             limits: settings.limits.clone(),
             index: settings.index.clone(),
-            pace: Pace::default(),
+            pace: Arc::default(),
         });
         let readiness = Arc::new(Readiness::new());
         let (stop, stopped) = watch::channel(false);
@@ -396,16 +399,20 @@ fn router(
         }
         None => None,
     };
+    let limits = &settings.limits;
     let gate = Gate {
         keyhole,
         meters: Arc::clone(&api.meters),
+        places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
+        pace: Arc::clone(&api.pace),
     };
-    let limits = &settings.limits;
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER));
+        .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
+        .max_connection_age(Duration::from_secs(limits.connection_seconds))
+        .max_connection_age_grace(CONNECTION_GRACE);
     if let Some(tls) = tls(&settings.tls)? {
         server = server.tls_config(tls).context("tls")?;
     }

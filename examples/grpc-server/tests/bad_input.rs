@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::{Running, line, refusal};
+use prost::Message;
 use qdrant_client::qdrant::{
     CountPointsBuilder, CreateCollectionBuilder, Distance, PointStruct, QueryPointsBuilder,
     SearchParamsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
@@ -236,6 +237,60 @@ fn garbage_on_the_port_ends_its_own_connection_only() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
         let _ = stream.read_to_end(&mut Vec::new());
+    }
+    unharmed(&running);
+}
+
+/// Clients that ask and do not read the answers take no more than their share of places, and free them when they go.
+#[test]
+fn slow_readers_hold_their_places_and_no_more() {
+    const PLACES: usize = 4;
+    let running = Running::with(|settings| settings.limits.requests = PLACES);
+    running.fill("line", 4, 10);
+    let large = qdrant_client::Payload::from([("text", "x".repeat(1 << 20).into())]);
+    let upsert = UpsertPointsBuilder::new("line", vec![PointStruct::new(3, line(4, 3), large)]);
+    running
+        .run(running.client.upsert_points(upsert.wait(true)))
+        .unwrap();
+
+    let ask = QueryPointsBuilder::new("line")
+        .query(line(4, 3))
+        .limit(1)
+        .with_payload(true)
+        .build();
+    let mut message = vec![0];
+    message.extend_from_slice(&(ask.encoded_len() as u32).to_be_bytes());
+    ask.encode(&mut message).unwrap();
+    let grpc = running.grpc();
+    let unread = running.run(async {
+        let stream = tokio::net::TcpStream::connect(grpc).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut unread = Vec::new();
+        for _ in 0..PLACES {
+            let request = http::Request::post(format!("http://{grpc}/qdrant.Points/Query"))
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+                .body(())
+                .unwrap();
+            let (answer, mut send) = client.send_request(request, false).unwrap();
+            send.send_data(message.clone().into(), true).unwrap();
+            // Its head has come, so it holds a place; its body is never read.
+            unread.push(answer.await.unwrap());
+        }
+        (unread, connection)
+    });
+    let query = || QueryPointsBuilder::new("line").query(line(4, 3)).limit(1);
+    let (code, message) = refusal(running.run(running.client.query(query())));
+    assert_eq!(code, Code::ResourceExhausted);
+    assert!(message.contains("limits.requests"), "{message}");
+    assert!(running.metric("chiplet_server_shed_total", &["requests"]) >= 1.0);
+
+    unread.1.abort();
+    drop(unread);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while running.run(running.client.query(query())).is_err() {
+        assert!(Instant::now() < give_up, "places are free again");
     }
     unharmed(&running);
 }

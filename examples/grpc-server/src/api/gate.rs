@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, Response};
 use ring::hmac;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::Span;
 
+use super::outgoing::Outgoing;
 use super::refusal;
 use crate::admin::metrics::Meters;
 use crate::config::Secret;
+use crate::scheduling::Pace;
 use crate::telemetry;
 
 /// What is known of a request besides its message.
@@ -71,6 +74,9 @@ impl Keyhole {
 pub(crate) struct Gate {
     pub(crate) keyhole: Option<Arc<Keyhole>>,
     pub(crate) meters: Arc<Meters>,
+    /// A place for each request that may be under way.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) pace: Arc<Pace>,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -107,10 +113,13 @@ where
         let received = Instant::now();
         let method = telemetry::method(request.uri().path());
         let meters = Arc::clone(&self.gate.meters);
-        if let Err(status) = self.gate.admit(&mut request, method, received) {
-            meters.answered(method, status.code(), received.elapsed());
-            return Box::pin(async move { Ok(status.into_http()) });
-        }
+        let place = match self.gate.admit(&mut request, method, received) {
+            Ok(place) => place,
+            Err(status) => {
+                meters.answered(method, status.code(), received.elapsed());
+                return Box::pin(async move { Ok(status.into_http()) });
+            }
+        };
         let answer = self.inner.call(request);
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
         let mut unanswered = Unanswered(Some((meters, method, received)));
@@ -123,7 +132,10 @@ where
             if let Some((meters, method, received)) = unanswered.0.take() {
                 meters.answered(method, code, received.elapsed());
             }
-            Ok(response)
+            Ok(match place {
+                Some(place) => response.map(|body| Outgoing::wrap(body, place)),
+                None => response,
+            })
         })
     }
 }
@@ -145,7 +157,7 @@ impl Gate {
         request: &mut Request<Body>,
         method: &'static str,
         received: Instant,
-    ) -> Result<(), Status> {
+    ) -> Result<Option<OwnedSemaphorePermit>, Status> {
         let health = request.uri().path().starts_with("/grpc.health.v1.Health/");
         // Probes have no keys, and health is no secret.
         if let Some(keyhole) = &self.keyhole
@@ -156,6 +168,7 @@ impl Gate {
                 "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
             ));
         }
+        let place = self.place(request.uri().path())?;
         let headers = request.headers();
         let call = Call {
             received,
@@ -164,7 +177,23 @@ impl Gate {
             span: telemetry::request_span(method, headers),
         };
         request.extensions_mut().insert(call);
-        Ok(())
+        Ok(place)
+    }
+
+    /// A place for a request of the API. Health and reflection have streams that stay open, and need none.
+    fn place(&self, path: &str) -> Result<Option<OwnedSemaphorePermit>, Status> {
+        if !path.starts_with("/qdrant.") {
+            return Ok(None);
+        }
+        match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Ok(Some(place)),
+            Err(_) => {
+                self.meters.shed("requests");
+                let message =
+                    "as many requests are under way as limits.requests allows; retry later";
+                Err(refusal::overloaded(message.into(), self.pace.retry_after()))
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
+//! | `outgoing` | answers that the client has not taken yet |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
 //! | `create`, `search`, `write` | what the larger calls do |
 //! | `message` | ids, vectors and payloads from and into messages |
@@ -13,6 +14,7 @@ mod create;
 pub(crate) mod gate;
 mod health;
 mod message;
+mod outgoing;
 mod points;
 pub(crate) mod refusal;
 mod search;
@@ -39,7 +41,7 @@ pub(crate) struct Api {
     pub(crate) meters: Arc<Meters>,
     pub(crate) limits: Limits,
     pub(crate) index: IndexSettings,
-    pub(crate) pace: Pace,
+    pub(crate) pace: Arc<Pace>,
 }
 
 impl Api {

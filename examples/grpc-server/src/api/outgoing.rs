@@ -1,0 +1,63 @@
+//! Answers on their way out: each holds its place among the requests under way until the client has taken it.
+//!
+//! HTTP/2 lets a client take nothing for as long as it likes, and an answer takes memory until then. Answers are handed over in
+//! slices, the next one when the client has room for it, so that a request counts as under way (`limits.requests`) until
+//! its answer is nearly gone. Clients that never read are let go when their connection is as old as it may be.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::sync::OwnedSemaphorePermit;
+use tonic::Status;
+use tonic::body::Body;
+
+/// As much as is handed over at once: HTTP/2's initial window.
+const SLICE: usize = 65_535;
+
+pub(crate) struct Outgoing {
+    body: Body,
+    /// What has been taken from the body and not yet been handed over.
+    rest: Bytes,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Outgoing {
+    pub(crate) fn wrap(body: Body, place: OwnedSemaphorePermit) -> Body {
+        Body::new(Self {
+            body,
+            rest: Bytes::new(),
+            _place: place,
+        })
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Status;
+
+    /// Called when the client has room for more.
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        if this.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(data) => this.rest = data,
+                Err(other) => return Poll::Ready(Some(Ok(other))),
+            }
+        }
+        let slice = this.rest.split_to(this.rest.len().min(SLICE));
+        Poll::Ready(Some(Ok(Frame::data(slice))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+}
