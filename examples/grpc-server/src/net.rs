@@ -1,7 +1,7 @@
-//! The gRPC port's connections: bounded in number, and each has to say something soon.
+//! The ports' connections: bounded in number and in age, and each has to say something soon.
 //!
-//! HTTP/2 keep-alive finds clients that have gone away once the connection stands; until its first bytes have come
-//! there is only this.
+//! Once a connection stands, HTTP/2's keep-alive finds clients that have gone away and asks old ones to connect anew.
+//! What never gets that far, a silent connection or half a TLS handshake, is ended here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::admin::metrics::Meters;
@@ -39,10 +39,11 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections until the receiver is dropped, at most `most` open at a time.
+/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`.
 pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
+    age: Duration,
     meters: Arc<Meters>,
 ) -> mpsc::Receiver<io::Result<Connection>> {
     let (sender, receiver) = mpsc::channel(16);
@@ -70,7 +71,7 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection keeps Nagle's algorithm");
             }
-            let connection = Connection::new(stream, permit, Arc::clone(&meters));
+            let connection = Connection::new(stream, age, permit, Arc::clone(&meters));
             if sender.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -82,18 +83,26 @@ pub(crate) fn accept(
 /// An accepted connection, counted until it is dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Until the first bytes have come.
-    silence: Option<Pin<Box<Sleep>>>,
+    /// Its end: soon until the first bytes have come, then of old age.
+    end: Pin<Box<Sleep>>,
+    /// How old it may get, until it has said something.
+    age: Option<Duration>,
     meters: Arc<Meters>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, permit: OwnedSemaphorePermit, meters: Arc<Meters>) -> Self {
+    fn new(
+        stream: TcpStream,
+        age: Duration,
+        permit: OwnedSemaphorePermit,
+        meters: Arc<Meters>,
+    ) -> Self {
         meters.connections.fetch_add(1, Ordering::Relaxed);
         Self {
             stream,
-            silence: Some(Box::pin(sleep(SILENCE))),
+            end: Box::pin(sleep(SILENCE)),
+            age: Some(age),
             meters,
             _permit: permit,
         }
@@ -112,13 +121,13 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Some(silence) = &mut self.silence
-            && silence.as_mut().poll(context).is_ready()
-        {
+        if self.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        self.silence = None;
+        if let Some(age) = self.age.take() {
+            self.end.as_mut().reset(Instant::now() + age);
+        }
         Poll::Ready(result)
     }
 }

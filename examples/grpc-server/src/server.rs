@@ -47,6 +47,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS: usize = 256;
+/// How old one may get: a page may stay open for a day.
+const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
 
 /// Threads for what blocks: commits, snapshots.
 const BLOCKING_THREADS: usize = 64;
@@ -165,8 +167,12 @@ impl Server {
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, serving)?;
-            let connections =
-                net::accept(grpc, settings.limits.connections, Arc::clone(&api.meters));
+            let connections = net::accept(
+                grpc,
+                settings.limits.connections,
+                Duration::from_secs(settings.limits.connection_seconds) + 2 * CONNECTION_GRACE,
+                Arc::clone(&api.meters),
+            );
             let mut until = stopped.clone();
             let grpc = tokio::spawn(async move {
                 let stopped = async move {
@@ -184,7 +190,12 @@ impl Server {
                 Arc::clone(&readiness),
                 grpc_addr,
             ));
-            let visitors = net::accept(admin, ADMIN_CONNECTIONS, Arc::new(Meters::new()));
+            let visitors = net::accept(
+                admin,
+                ADMIN_CONNECTIONS,
+                ADMIN_CONNECTION_AGE,
+                Arc::new(Meters::new()),
+            );
             let admin = tokio::spawn(async move {
                 axum::serve(
                     net::Visitors::new(visitors, admin_addr),
@@ -266,6 +277,10 @@ impl Server {
             {
                 tracing::warn!("requests were still running when the time to drain was up");
             }
+            // Acknowledged writes that nobody waited for are stored.
+            while !self.api.catalog.is_stored() && Instant::now() < deadline {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             // The admin port answers to the end.
             services.for_each(|admin| admin.abort());
         });
@@ -276,7 +291,6 @@ impl Server {
         {
             tracing::warn!(abandoned = report.abandoned, "queries were abandoned");
         }
-        // Acknowledged writes that nobody waited for are stored.
         let left = deadline.saturating_duration_since(Instant::now());
         self.runtime
             .shutdown_timeout(left.max(Duration::from_secs(1)));

@@ -218,3 +218,37 @@ fn an_index_is_built_and_searches_go_on_meanwhile() {
         assert_eq!(left, (3_990..4_000).collect::<Vec<_>>());
     });
 }
+
+#[test]
+fn what_is_deleted_gives_its_memory_back() {
+    let running = Running::start();
+    running.fill("line", 16, 5_000);
+    let used = || running.metric("chiplet_server_memory_used_bytes", &[]);
+    let full = used();
+    assert!(full > 5_000.0 * 64.0, "{full}");
+    let doomed = PointsIdsList {
+        ids: (0..5_000_u64).map(Into::into).collect(),
+    };
+    let delete = DeletePointsBuilder::new("line").points(doomed).wait(true);
+    running.run(running.client.delete_points(delete)).unwrap();
+    // In the background, once nothing is left to search.
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while used() > 0.0 {
+        assert!(
+            std::time::Instant::now() < give_up,
+            "{} of {full} bytes are left",
+            used()
+        );
+    }
+    running.fill("other", 16, 100);
+    assert!(used() > 0.0);
+    running
+        .run(running.client.delete_collection("other"))
+        .unwrap();
+    while used() > 0.0 {
+        assert!(
+            std::time::Instant::now() < give_up,
+            "a collection takes its memory along"
+        );
+    }
+}

@@ -240,6 +240,11 @@ impl Api {
             query = query.ef(self.ef(ef, &indexed)?);
         }
         if let Some(nprobe) = call.nprobe {
+            if !matches!(indexed, IndexKind::Ivf { .. }) {
+                return Err(invalid(
+                    "chiplet-nprobe is for inverted lists, and this collection has none; leave it out",
+                ));
+            }
             query = query.nprobe(nprobe);
         }
         let seconds = [wanted.timeout, timeout].into_iter().flatten().min();

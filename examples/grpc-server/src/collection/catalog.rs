@@ -180,9 +180,7 @@ impl Catalog {
     }
 
     fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
-        let table = CollectionTable {
-            dim: content.settings.dim,
-        };
+        let table = CollectionTable::new(&content.settings);
         let slot = self.scheduler.add(Arc::clone(name), table);
         let budget = Arc::clone(&self.budget);
         Arc::new(Collection::new(
@@ -283,6 +281,14 @@ impl Catalog {
             Some(Entry::Loading(_)) => Err(CatalogError::Loading(name.to_owned())),
             None => Err(CatalogError::Unknown(name.to_owned())),
         }
+    }
+
+    /// Whether no write waits in any collection.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.entries.read().values().all(|entry| match entry {
+            Entry::Serving(collection) => collection.writes.is_idle(),
+            _ => true,
+        })
     }
 
     pub(crate) fn budget(&self) -> &Budget {

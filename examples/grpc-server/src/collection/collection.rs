@@ -254,11 +254,11 @@ impl Collection {
             new_ids.insert(stored.id, row);
         }
         let old_ids = std::mem::replace(&mut *ids, new_ids);
-        let old = self.view.swap(Arc::new(edit.finish()));
+        let new = Arc::new(edit.finish());
+        let old = self.view.swap(Arc::clone(&new));
         drop(ids);
         drop(old_ids);
-        let less = forgotten_bytes(&old, &self.view());
-        self.hold(index_bytes, less);
+        self.hold(index_bytes, forgotten_bytes(&old, &new));
         old
     }
 
@@ -280,7 +280,7 @@ impl Collection {
                 view.delta_rows() as u64 * row_bytes >= settings.rebuild_bytes.max(base_bytes / 4)
             }
         };
-        view.live > 0 && (unindexed || many_dead) && self.build.may_try(view.live)
+        (unindexed || many_dead) && self.build.may_try(view.live)
     }
 
     /// Asks for a build if one is due.

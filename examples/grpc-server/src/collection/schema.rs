@@ -67,6 +67,14 @@ impl IndexKind {
         }
     }
 
+    /// Inverted lists that are always scanned together, as chiplet's `IvfTable` has it for fast-scan codes.
+    pub(crate) fn grain(&self) -> usize {
+        match self {
+            Self::Ivf { code, .. } if code.ends_with("x4fs") => 8,
+            _ => 1,
+        }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Hnsw { .. } => "hnsw",

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tracing::Span;
 
 use super::rows::View;
+use super::schema::Settings;
 use crate::telemetry::QUERY;
 
 /// Probes with this bit are blocks to be scanned; the others are the index's own.
@@ -63,10 +64,18 @@ impl Spans {
 
 /// The executor's table of a collection. Its rows are in the queries' views.
 pub(crate) struct CollectionTable {
-    pub(crate) dim: usize,
+    dim: usize,
+    grain: usize,
 }
 
 impl CollectionTable {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            dim: settings.dim,
+            grain: settings.index.grain(),
+        }
+    }
+
     fn ask(query: &Query) -> Result<&Ask, SearchError> {
         query.attachment().ok_or_else(|| {
             SearchError::Backend("the query carries no view of its collection".into())
@@ -216,9 +225,8 @@ impl SplitTable for CollectionTable {
         )
     }
 
-    /// Eight, the widest that an index here asks for (fast-scan codes); a block more or less in a unit does not matter.
     fn grain(&self) -> usize {
-        8
+        self.grain
     }
 
     fn scan(

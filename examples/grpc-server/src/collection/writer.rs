@@ -57,6 +57,12 @@ impl Queue {
     pub(crate) fn len(&self) -> usize {
         self.0.lock().groups.len()
     }
+
+    /// Whether everything that was queued is stored, or has failed.
+    pub(crate) fn is_idle(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.groups.is_empty() && !waiting.served
+    }
 }
 
 /// Memory that a change takes while it waits and, if it is a point, afterwards.
