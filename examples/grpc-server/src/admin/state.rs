@@ -115,6 +115,8 @@ struct Domain {
     id: u32,
     cpus: String,
     cache_bytes: u64,
+    /// Which cache makes a domain.
+    cache_level: String,
     workers: usize,
     busy_workers: usize,
     /// Share of the workers' time in the window.
@@ -331,6 +333,9 @@ fn domain_state(admin: &Admin, now: &DomainSnapshot, window: Option<&Window>) ->
         id: now.id.0,
         cpus: model.map_or_else(String::new, |domain| cpu_ranges(&domain.cpus())),
         cache_bytes: model.map_or(0, |domain| domain.cache_bytes),
+        cache_level: scheduler.executor().map_or_else(String::new, |executor| {
+            executor.topology().level().to_string()
+        }),
         workers: now.workers,
         busy_workers: now.busy_workers,
         busy_share: earlier.map_or(0.0, |(window, then)| {

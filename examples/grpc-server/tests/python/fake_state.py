@@ -53,6 +53,7 @@ def domain(number, workers=8, **other):
         "id": number,
         "cpus": f"{number * workers}-{(number + 1) * workers - 1}",
         "cache_bytes": 32 << 20,
+        "cache_level": "L3",
         "workers": workers,
         "busy_workers": busy,
         "busy_share": round(busy / workers * 0.9 + 0.03, 3),

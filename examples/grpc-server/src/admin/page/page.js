@@ -292,7 +292,7 @@ function fillFigures(node, domain) {
   fill(node, {
     title: `Domain ${domain.id}`,
     cpus: `cpus ${domain.cpus}`,
-    cache: `${memory(domain.cache_bytes)} L3`,
+    cache: `${memory(domain.cache_bytes)} ${domain.cache_level}`,
     queue: `${count(domain.queued)} of ${count(domain.queue_limit)}${full >= 0.8 ? ", nearly full" : ""}`,
     workers: `${domain.busy_workers} of ${domain.workers}, ${Math.round(domain.busy_share * 100)} %`,
     rate: rate(domain.done_per_second),
