@@ -79,9 +79,12 @@ impl Latencies {
         recent.0.auto(true);
         for bucket in self.0.iter_recorded() {
             let value = bucket.value_iterated_to();
-            let new = bucket
-                .count_at_value()
-                .saturating_sub(earlier.0.count_at(value));
+            // Beyond its range a histogram answers for its last bucket.
+            let before = match value > earlier.0.max() {
+                true => 0,
+                false => earlier.0.count_at(value),
+            };
+            let new = bucket.count_at_value().saturating_sub(before);
             let recorded = recent.0.record_n(value, new);
             debug_assert!(recorded.is_ok(), "it grows by itself");
         }
@@ -173,6 +176,11 @@ mod tests {
         assert!((1.98..=2.02).contains(&sum), "{sum}");
         assert_eq!(recent.count_at_most(Duration::from_micros(11)), 1);
         assert_eq!(recent.since(&histogram).count(), 0);
+        // A new tail beyond all that was there before.
+        let mut longer = histogram.clone();
+        longer.record(Duration::from_secs(100));
+        longer.record(Duration::from_secs(200));
+        assert_eq!(longer.since(&histogram).count(), 2);
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub struct Limits {
     pub dimensions: usize,
     /// `limit + offset` of a query, and ids of a `Get`.
     pub results: usize,
+    /// Bytes of an answer, about: payloads and vectors of what is found.
+    pub answer_bytes: usize,
     /// `hnsw_ef` of a query.
     pub hnsw_ef: usize,
     /// Queries of a batch.
@@ -200,6 +202,7 @@ impl Default for Limits {
             message_bytes: 32 << 20,
             dimensions: 8_192,
             results: 10_000,
+            answer_bytes: 64 << 20,
             hnsw_ef: 10_000,
             batch: 256,
             upsert_points: 100_000,
@@ -259,6 +262,9 @@ pub enum ConfigError {
     },
 }
 
+/// Longer spans need not fit in a clock.
+const YEAR: u64 = 31_536_000;
+
 const PREFIX: &str = "CHIPLET_";
 
 /// Variables of other parts of the project, which are no settings.
@@ -310,6 +316,7 @@ impl Settings {
             ("limits.message_bytes", limits.message_bytes),
             ("limits.dimensions", limits.dimensions),
             ("limits.results", limits.results),
+            ("limits.answer_bytes", limits.answer_bytes),
             ("limits.hnsw_ef", limits.hnsw_ef),
             ("limits.batch", limits.batch),
             ("limits.upsert_points", limits.upsert_points),
@@ -335,6 +342,20 @@ impl Settings {
                     key,
                     value: "0".into(),
                     want: "it must be at least 1",
+                });
+            }
+        }
+        for (key, seconds) in [
+            ("limits.query_seconds", limits.query_seconds),
+            ("limits.connection_seconds", limits.connection_seconds),
+            ("drain_seconds", self.drain_seconds),
+            ("drain_notice_seconds", self.drain_notice_seconds),
+        ] {
+            if seconds > YEAR {
+                return Err(ConfigError::Value {
+                    key,
+                    value: seconds.to_string(),
+                    want: "it must be at most a year, 31536000",
                 });
             }
         }
@@ -489,6 +510,7 @@ mod tests {
             ("[tls]\ncert = 'a.pem'", "cert and key"),
             ("[tls]\nclient_ca = 'a.pem'", "tls.client_ca"),
             ("[auth]\napi_key = ''", "auth.api_key"),
+            ("drain_seconds = 9000000000", "drain_seconds"),
             ("= 3", "server.toml"),
         ] {
             let error = load(file, &[]).err().unwrap_or_default();

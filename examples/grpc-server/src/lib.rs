@@ -9,6 +9,8 @@
 //! | `api` | the gRPC services |
 //! | `collection` | points in memory and on disk, and their indexes |
 //! | `scheduling` | who runs the searches: chiplet's executor, or a plain pool to compare it with |
+//! | `memory` | how much points and indexes may take |
+//! | `sample` | the word vectors of `--sample` |
 //! | `admin` | health, metrics, a page for people |
 //! | `telemetry` | logs and spans |
 //!

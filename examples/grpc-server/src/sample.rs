@@ -55,10 +55,14 @@ impl Server {
             fields: Default::default(),
         };
         match api.catalog.create(name, settings) {
-            Err(CatalogError::Exists(_)) => return Ok(()),
+            Err(CatalogError::Exists(_)) => {}
             created => created?,
         }
         let collection = api.catalog.find(name)?;
+        // An earlier start may have been stopped half-way.
+        if collection.view().live >= words.len() {
+            return Ok(());
+        }
         let numbers: Vec<usize> = (0..words.len()).collect();
         for batch in numbers.chunks(BATCH) {
             let changes = batch

@@ -45,6 +45,12 @@ const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// How long requests may go on that are under way when their connection has become too old.
 const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 
+/// What health is told of.
+const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
+
+/// What is left for acknowledged writes to be stored when requests took all the time.
+const LEAST_FOR_WRITES: Duration = Duration::from_secs(5);
+
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS: usize = 256;
 /// How old one may get: a page may stay open for a day.
@@ -269,6 +275,11 @@ impl Server {
             report(&self.health, ServingStatus::NotServing).await;
             tokio::time::sleep(self.notice).await;
             self.stop.send_replace(true);
+            // Whoever watches would keep a connection open to the end.
+            let mut health = self.health.clone();
+            for service in HEALTH {
+                health.clear_service_status(service).await;
+            }
             let mut services = self.services.into_iter();
             if let Some(grpc) = services.next()
                 && tokio::time::timeout_at(deadline.into(), grpc)
@@ -278,7 +289,8 @@ impl Server {
                 tracing::warn!("requests were still running when the time to drain was up");
             }
             // Acknowledged writes that nobody waited for are stored.
-            while !self.api.catalog.is_stored() && Instant::now() < deadline {
+            let stored_by = deadline.max(Instant::now() + LEAST_FOR_WRITES);
+            while !self.api.catalog.is_stored() && Instant::now() < stored_by {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // The admin port answers to the end.
@@ -389,7 +401,7 @@ fn load(
 }
 
 async fn report(health: &HealthReporter, status: ServingStatus) {
-    for service in ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"] {
+    for service in HEALTH {
         health.set_service_status(service, status).await;
     }
 }
@@ -419,6 +431,7 @@ fn router(
         meters: Arc::clone(&api.meters),
         places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
         pace: Arc::clone(&api.pace),
+        longest: Duration::from_secs(limits.query_seconds),
     };
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)

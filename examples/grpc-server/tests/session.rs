@@ -252,3 +252,86 @@ fn what_is_deleted_gives_its_memory_back() {
         );
     }
 }
+
+/// Writes go on while indexes are built, by two threads: in the end everything is as a plain map says, before and after a
+/// restart.
+#[test]
+fn builds_lose_and_revive_nothing() {
+    const DIM: usize = 4;
+    let often = |settings: &mut chiplet_grpc_server::config::Settings| {
+        settings.index.full_scan_kib = 1;
+        settings.index.rebuild_kib = 1;
+        settings.index.builders = 2;
+    };
+    let mut running = Running::with(often);
+    running.fill("line", DIM, 0);
+    let mut model = HashMap::new();
+    let mut seed = 7_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    running.run(async {
+        for round in 0..300_u64 {
+            let first = random(400);
+            if round % 3 == 2 {
+                let ids: Vec<u64> = (first..first + 30).collect();
+                ids.iter().for_each(|id| {
+                    model.remove(id);
+                });
+                let ids = ids.into_iter().map(Into::into).collect();
+                let delete = DeletePointsBuilder::new("line").points(PointsIdsList { ids });
+                running
+                    .client
+                    .delete_points(delete.wait(true))
+                    .await
+                    .unwrap();
+            } else {
+                let points: Vec<PointStruct> = (first..first + 50)
+                    .map(|id| {
+                        model.insert(id, round);
+                        PointStruct::new(id, line(DIM, id), [("round", (round as i64).into())])
+                    })
+                    .collect();
+                let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+                running.client.upsert_points(upsert).await.unwrap();
+            }
+        }
+    });
+    let check = |running: &Running| {
+        running.run(async {
+            let near = QueryPointsBuilder::new("line")
+                .query(line(DIM, 0))
+                .limit(1_000);
+            let exact = near
+                .with_payload(true)
+                .params(SearchParamsBuilder::default().exact(true));
+            let found = running.client.query(exact).await.unwrap().result;
+            let rounds: HashMap<u64, u64> = ids(&found)
+                .into_iter()
+                .zip(&found)
+                .map(|(id, point)| (id, point.payload["round"].as_integer().unwrap() as u64))
+                .collect();
+            assert_eq!(rounds, model);
+            let all = (0..500_u64).map(Into::into).collect::<Vec<_>>();
+            let got = running
+                .client
+                .get_points(GetPointsBuilder::new("line", all))
+                .await
+                .unwrap();
+            assert_eq!(got.result.len(), model.len());
+        });
+    };
+    check(&running);
+    while running.metric("chiplet_server_builds_pending", &[]) > 0.0 {}
+    check(&running);
+    let mut settings = common::settings(&running.data);
+    often(&mut settings);
+    running.server.take().unwrap().shutdown();
+    let server = chiplet_grpc_server::server::Server::start(&settings).unwrap();
+    server.wait_until_ready();
+    let config = qdrant_client::Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
+    running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+    running.server = Some(server);
+    check(&running);
+}

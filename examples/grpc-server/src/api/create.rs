@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use chiplet::index::HnswConfig;
+use prost::Message;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
     self, CollectionConfig, CollectionParams, CreateCollection, Datatype, HnswConfigDiff, Memory,
@@ -27,6 +28,8 @@ use crate::config::{IndexSettings, Limits};
 const PREFIX: &str = "chiplet.";
 const DEFAULT_LISTS: usize = 256;
 const DEFAULT_PROBES: usize = 16;
+/// Bytes of metadata that are kept with a collection.
+const MOST_METADATA: usize = 64 << 10;
 /// More lists than this take minutes to train.
 const MOST_LISTS: usize = 65_536;
 
@@ -63,6 +66,16 @@ pub(super) fn settings(
             "storage settings of payloads and ids",
         ),
     ])?;
+    let metadata_bytes: usize = message
+        .metadata
+        .iter()
+        .map(|(key, value)| key.len() + value.encoded_len())
+        .sum();
+    if metadata_bytes > MOST_METADATA {
+        return Err(invalid(format!(
+            "{metadata_bytes} bytes of metadata; at most {MOST_METADATA}"
+        )));
+    }
     let params = match message.vectors_config.and_then(|config| config.config) {
         Some(Config::Params(params)) => params,
         Some(Config::ParamsMap(named)) => {
@@ -74,7 +87,7 @@ pub(super) fn settings(
         }
         None => return Err(invalid("vectors_config is missing; give size and distance")),
     };
-    let hnsw = params.hnsw_config.or(message.hnsw_config);
+    let hnsw = merged(message.hnsw_config, params.hnsw_config);
     let distance = distance(&params)?;
     let dim = dimension(params, limits)?;
     let index = index(&message.metadata, hnsw.as_ref(), dim)?;
@@ -91,6 +104,24 @@ pub(super) fn settings(
             .map(|(key, value)| (key, value.into()))
             .collect(),
         fields: BTreeMap::new(),
+    })
+}
+
+/// The collection's graph settings, each overridden by the vector's own.
+fn merged(common: Option<HnswConfigDiff>, own: Option<HnswConfigDiff>) -> Option<HnswConfigDiff> {
+    let (Some(common), Some(own)) = (common, own) else {
+        return own.or(common);
+    };
+    #[expect(deprecated, reason = "older clients send `on_disk`")]
+    Some(HnswConfigDiff {
+        m: own.m.or(common.m),
+        ef_construct: own.ef_construct.or(common.ef_construct),
+        full_scan_threshold: own.full_scan_threshold.or(common.full_scan_threshold),
+        max_indexing_threads: own.max_indexing_threads.or(common.max_indexing_threads),
+        on_disk: own.on_disk.or(common.on_disk),
+        payload_m: own.payload_m.or(common.payload_m),
+        inline_storage: own.inline_storage.or(common.inline_storage),
+        memory: own.memory.or(common.memory),
     })
 }
 
@@ -159,6 +190,14 @@ fn index(
         && let Some(key) = known[1..].iter().find(|key| text(key).is_some())
     {
         return Err(invalid(format!("{PREFIX}{key} is for chiplet.index = ivf")));
+    }
+    let graph_settings =
+        hnsw.is_some_and(|hnsw| hnsw.m.is_some_and(|m| m > 0) || hnsw.ef_construct.is_some());
+    if kind != "hnsw" && graph_settings {
+        return Err(invalid(format!(
+            "hnsw_config is for graphs, and chiplet.index is {}",
+            quoted(kind)
+        )));
     }
     match kind {
         "hnsw" => graph(hnsw),

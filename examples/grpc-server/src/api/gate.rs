@@ -23,6 +23,12 @@ use crate::config::Secret;
 use crate::scheduling::Pace;
 use crate::telemetry;
 
+/// How much longer than its deadline a request may take before it is given up from outside.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Longer than any connection lives.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// What is known of a request besides its message.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -77,6 +83,8 @@ pub(crate) struct Gate {
     /// A place for each request that may be under way.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) pace: Arc<Pace>,
+    /// The longest that a request may take.
+    pub(crate) longest: Duration,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -120,11 +128,20 @@ where
                 return Box::pin(async move { Ok(status.into_http()) });
             }
         };
+        let give_up = match place {
+            Some(_) => received + self.gate.longest + MARGIN,
+            // Streams that stay open.
+            None => received + FOR_EVER,
+        };
         let answer = self.inner.call(request);
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
         let mut unanswered = Unanswered(Some((meters, method, received)));
         Box::pin(async move {
-            let response = answer.await?;
+            // The handlers keep to their deadlines; a message that does not arrive never reaches one.
+            let response = match tokio::time::timeout_at(give_up.into(), answer).await {
+                Ok(response) => response?,
+                Err(_) => refusal::deadline().into_http(),
+            };
             let code = response
                 .headers()
                 .get("grpc-status")

@@ -16,6 +16,7 @@ use tonic::Status;
 use super::refusal::{invalid, quoted, unless_absent, unsupported};
 use crate::collection::point::{Payload, PointId};
 use crate::collection::rows::Stored;
+use crate::config::Limits;
 
 pub(crate) fn point_id(id: Option<qdrant::PointId>) -> Result<PointId, Status> {
     match id.and_then(|id| id.point_id_options) {
@@ -93,6 +94,32 @@ fn payload_message(kept: &Payload) -> Result<HashMap<String, Value>, Status> {
         .map_err(|error| Status::data_loss(format!("a payload cannot be decoded: {error}")))
 }
 
+/// A point's id, score and version in an answer, about.
+const POINT_BYTES: usize = 64;
+
+/// Bytes that an answer may still take. Taken before a payload is decoded or a vector copied.
+pub(crate) struct Room {
+    left: usize,
+    all: usize,
+}
+
+impl Room {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let all = limits.answer_bytes;
+        Self { left: all, all }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Status> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            invalid(format!(
+                "the answer is over {} bytes (limits.answer_bytes); ask for fewer points, or without payload or vectors",
+                self.all
+            ))
+        })?;
+        Ok(())
+    }
+}
+
 /// What of a point is to be returned.
 pub(crate) struct Parts {
     payload: PayloadPart,
@@ -154,7 +181,26 @@ impl Parts {
         })
     }
 
-    pub(crate) fn scored(&self, point: &Stored<'_>, score: f32) -> Result<ScoredPoint, Status> {
+    fn take(&self, point: &Stored<'_>, room: &mut Room) -> Result<(), Status> {
+        let payload = match self.payload {
+            PayloadPart::None => 0,
+            _ => point.payload.len(),
+        };
+        let vector = if self.vector {
+            size_of_val(point.vector)
+        } else {
+            0
+        };
+        room.take(POINT_BYTES + payload + vector)
+    }
+
+    pub(crate) fn scored(
+        &self,
+        point: &Stored<'_>,
+        score: f32,
+        room: &mut Room,
+    ) -> Result<ScoredPoint, Status> {
+        self.take(point, room)?;
         Ok(ScoredPoint {
             id: Some(id_message(point.id)),
             payload: self.payload(point.payload)?,
@@ -165,7 +211,12 @@ impl Parts {
         })
     }
 
-    pub(crate) fn retrieved(&self, point: &Stored<'_>) -> Result<RetrievedPoint, Status> {
+    pub(crate) fn retrieved(
+        &self,
+        point: &Stored<'_>,
+        room: &mut Room,
+    ) -> Result<RetrievedPoint, Status> {
+        self.take(point, room)?;
         Ok(RetrievedPoint {
             id: Some(id_message(point.id)),
             payload: self.payload(point.payload)?,

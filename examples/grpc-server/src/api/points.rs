@@ -1,5 +1,7 @@
 //! The `Points` service.
 
+use std::collections::HashSet;
+
 use qdrant_client::qdrant::points_server::Points;
 use qdrant_client::qdrant::{
     BatchResult, ClearPayloadPoints, CountPoints, CountResponse, CountResult,
@@ -18,7 +20,7 @@ use qdrant_client::qdrant::{
 use tonic::{Request, Response, Status};
 
 use super::gate::Call;
-use super::message::{Parts, point_id};
+use super::message::{Parts, Room, point_id};
 use super::refusal::{invalid, unless_absent, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
@@ -160,15 +162,19 @@ impl Points for Service {
             )));
         }
         let parts = Parts::read(message.with_payload, message.with_vectors)?;
-        let ids = message
+        let mut ids = message
             .ids
             .into_iter()
             .map(|id| point_id(Some(id)))
             .collect::<Result<Vec<_>, _>>()?;
+        // A point that is asked for twice is returned once, as the API has it.
+        let mut asked = HashSet::new();
+        ids.retain(|id| asked.insert(*id));
         let (view, rows) = collection.find(&ids);
+        let mut room = Room::new(&self.0.limits);
         let result = rows
             .into_iter()
-            .map(|row| parts.retrieved(&view.stored(row)))
+            .map(|row| parts.retrieved(&view.stored(row), &mut room))
             .collect::<Result<_, _>>()?;
         Ok(Response::new(GetResponse {
             result,

@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::Api;
 use super::gate::Call;
-use super::message::{Parts, point_id};
+use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
 use crate::collection::point::PointId;
@@ -25,9 +25,6 @@ use crate::collection::table::{Ask, Spans};
 
 /// Results when a query does not say how many, as the API has it.
 const DEFAULT_LIMIT: u64 = 10;
-
-/// Queries of one batch under way for each worker: enough to keep it busy while answers travel.
-const BATCH_PER_WORKER: usize = 2;
 
 /// A query, whichever call it came by.
 pub(crate) struct Wanted {
@@ -188,7 +185,10 @@ impl Api {
         call: &Call,
         wanted: Wanted,
     ) -> Result<Vec<ScoredPoint>, Status> {
-        self.submit(call, wanted, None)?.finish(self).await
+        let mut room = Room::new(&self.limits);
+        self.submit(call, wanted, None)?
+            .finish(self, &mut room)
+            .await
     }
 
     /// Runs a batch; it fails as a whole.
@@ -206,10 +206,11 @@ impl Api {
             )));
         }
         // A few at a time, so that a batch does not fill the queue that it shares with others.
-        let most = self.scheduler.workers() * BATCH_PER_WORKER;
+        let most = self.scheduler.batch_window();
         let mut waiting = batch.into_iter();
         let mut running = VecDeque::new();
         let mut answers = Vec::with_capacity(waiting.len());
+        let mut room = Room::new(&self.limits);
         loop {
             while running.len() < most
                 && let Some(wanted) = waiting.next()
@@ -217,7 +218,7 @@ impl Api {
                 running.push_back(self.submit(call, wanted, timeout)?);
             }
             match running.pop_front() {
-                Some(first) => answers.push(first.finish(self).await?),
+                Some(first) => answers.push(first.finish(self, &mut room).await?),
                 None => return Ok(answers),
             }
         }
@@ -364,7 +365,7 @@ pub(crate) fn prepared(
 }
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
-    async fn finish(self, api: &Api) -> Result<Vec<ScoredPoint>, Status> {
+    async fn finish(self, api: &Api, room: &mut Room) -> Result<Vec<ScoredPoint>, Status> {
         let answer = tokio::time::timeout_at(self.deadline.into(), self.answer);
         let hits = match answer.await {
             Ok(Ok(hits)) => hits,
@@ -398,7 +399,7 @@ impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
             })
             .skip(wanted.offset as usize)
             .take(wanted.limit as usize)
-            .map(|(point, score)| wanted.parts.scored(&point, score))
+            .map(|(point, score)| wanted.parts.scored(&point, score, room))
             .collect()
     }
 }

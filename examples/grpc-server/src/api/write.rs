@@ -19,6 +19,9 @@ use crate::collection::point::Point;
 use crate::collection::store::Change;
 use crate::collection::writer::WriteError;
 
+/// Payload fields that a collection may have declared.
+const MOST_FIELDS: usize = 1_000;
+
 impl Api {
     pub(crate) async fn upsert(
         &self,
@@ -67,6 +70,13 @@ impl Api {
             Some(PointsSelectorOneOf::Filter(_)) => return Err(refusal::unsupported("filters")),
             None => return Err(invalid("no points are selected; name their ids")),
         };
+        let most = self.limits.upsert_points;
+        if ids.len() > most {
+            return Err(invalid(format!(
+                "{} ids in one deletion; at most {most} (limits.upsert_points)",
+                ids.len()
+            )));
+        }
         let changes = ids
             .into_iter()
             .map(|id| point_id(Some(id)).map(Change::Delete))
@@ -86,6 +96,12 @@ impl Api {
         let kind = message.field_type.unwrap_or(FieldType::Keyword as i32);
         if FieldType::try_from(kind).is_err() {
             return Err(invalid(format!("{kind} is no type of a payload field")));
+        }
+        let declared = collection.with_settings(|settings| settings.fields.len());
+        if declared >= MOST_FIELDS {
+            return Err(invalid(format!(
+                "{declared} payload fields are declared; that is enough"
+            )));
         }
         let wait = message.wait.unwrap_or(false);
         let changes = vec![Change::Field(name, kind)];

@@ -72,9 +72,19 @@ impl Builder {
         self.shared.request(collection);
     }
 
+    /// Takes a build that nobody else is at, for [`Builder::build_claimed`].
+    pub(crate) fn claim(&self, collection: &Collection) -> bool {
+        let _queue = self.shared.queue.lock();
+        let free = !collection.build.is_taken();
+        if free {
+            collection.build.running.store(true, Ordering::Relaxed);
+            self.shared.pending.fetch_add(1, Ordering::Relaxed);
+        }
+        free
+    }
+
     /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
-    pub(crate) fn build_now(&self, collection: &Arc<Collection>) {
-        self.shared.pending.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn build_claimed(&self, collection: &Arc<Collection>) {
         build(collection, &self.shared);
     }
 
@@ -97,14 +107,18 @@ impl Builder {
 }
 
 impl Shared {
+    /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write that comes
+    /// while one runs is seen either here or by that thread when it is done.
     fn request(&self, collection: &Arc<Collection>) {
-        if !collection.build.queued.swap(true, Ordering::AcqRel) {
-            self.pending.fetch_add(1, Ordering::Relaxed);
-            let mut queue = self.queue.lock();
-            queue.collections.push_back(Arc::downgrade(collection));
-            drop(queue);
-            self.wake.notify_one();
+        let mut queue = self.queue.lock();
+        if collection.build.is_taken() {
+            return;
         }
+        collection.build.queued.store(true, Ordering::Relaxed);
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        queue.collections.push_back(Arc::downgrade(collection));
+        drop(queue);
+        self.wake.notify_one();
     }
 
     fn next(&self) -> Option<Arc<Collection>> {
@@ -115,7 +129,11 @@ impl Shared {
             }
             match queue.collections.pop_front() {
                 Some(collection) => match collection.upgrade() {
-                    Some(collection) => return Some(collection),
+                    Some(collection) => {
+                        collection.build.running.store(true, Ordering::Relaxed);
+                        collection.build.queued.store(false, Ordering::Relaxed);
+                        return Some(collection);
+                    }
                     None => {
                         self.pending.fetch_sub(1, Ordering::Relaxed);
                     }
@@ -128,8 +146,6 @@ impl Shared {
 
 fn build(collection: &Arc<Collection>, shared: &Shared) {
     let state = &collection.build;
-    state.running.store(true, Ordering::Relaxed);
-    state.queued.store(false, Ordering::Release);
     let view = collection.view();
     let settings = collection.settings();
     let began = std::time::Instant::now();
@@ -159,7 +175,10 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
             state.failed(problem, view.live);
         }
     }
-    state.running.store(false, Ordering::Relaxed);
+    {
+        let _queue = shared.queue.lock();
+        state.running.store(false, Ordering::Relaxed);
+    }
     if collection.wants_build() {
         shared.request(collection);
     }
@@ -183,6 +202,10 @@ fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), St
     let large = (vectors.len() * size_of::<f32>()) as u64 >= settings.full_scan_bytes;
     if large && kept.len() >= settings.index.fewest_points() {
         base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
+        base.index_bytes = base
+            .index
+            .as_deref()
+            .map_or(0, |index| index_bytes(index, &settings.index));
     }
     let new_ids = ids.into_iter().zip(0..).collect();
     Ok((kept, base, new_ids))
@@ -196,6 +219,18 @@ fn explained(error: &BuildError) -> String {
             format!("Faiss: {reason}")
         }
         other => other.to_string(),
+    }
+}
+
+/// What an index over `rows` rows takes. hnsw_rs allocates each link by itself, 48 bytes and a pointer, and some 500 bytes for
+/// each point besides its vector; a point of the ground layer has up to twice M links.
+fn index_bytes(index: &dyn Table, kind: &IndexKind) -> u64 {
+    match kind {
+        IndexKind::Hnsw { m, .. } => {
+            let point = index.dim() * size_of::<f32>() + 500 + 56 * 2 * m;
+            (index.len() * point) as u64
+        }
+        IndexKind::Ivf { .. } | IndexKind::Flat => index.size_bytes(),
     }
 }
 
@@ -237,16 +272,12 @@ fn index(
     })
 }
 
-/// Drops a view when no search holds its index any more, so that it is this thread that spends the time: dropping a
-/// large graph takes as long as hundreds of searches.
-fn bury(view: Arc<View>) {
-    let Some(index) = view.base.index.clone() else {
-        return;
-    };
-    drop(view);
-    // Searches end within their deadlines. If one does not, it will drop the index itself.
+/// Drops a view when no search holds it any more, so that it is this thread that spends the time: dropping a large graph
+/// takes as long as hundreds of searches.
+pub(crate) fn bury(view: Arc<View>) {
+    // Searches end within their deadlines. If one does not, it will drop the view itself.
     for _ in 0..1_000 {
-        if Arc::strong_count(&index) == 1 {
+        if Arc::strong_count(&view) == 1 {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::builder::Builder;
+use super::builder::{self, Builder};
 use super::collection::{Collection, Content, Ids};
 use super::rows::{Base, View};
 use super::schema::Settings;
@@ -171,11 +171,12 @@ impl Catalog {
         };
         let points = content.view.live;
         let collection = self.admit(name, store, content);
+        let claimed = collection.wants_build() && self.builder.claim(&collection);
         let serving = Entry::Serving(Arc::clone(&collection));
         self.entries.write().insert(Arc::clone(name), serving);
         tracing::info!(collection = &**name, points, "loaded");
-        if collection.wants_build() {
-            self.builder.build_now(&collection);
+        if claimed {
+            self.builder.build_claimed(&collection);
         }
     }
 
@@ -251,6 +252,9 @@ impl Catalog {
             self.scheduler.remove(&collection.slot);
         }
         let removed = store::remove(&path);
+        if let Entry::Serving(collection) = previous {
+            drop_in_background(collection);
+        }
         let mut entries = self.entries.write();
         match removed {
             Ok(()) => {
@@ -310,6 +314,17 @@ impl Catalog {
             Entry::Changing => None,
         });
         listed.collect()
+    }
+}
+
+/// Lets go of a deleted collection on a thread of its own, once no search holds its points.
+fn drop_in_background(collection: Arc<Collection>) {
+    let view = collection.view();
+    drop(collection);
+    let thread = std::thread::Builder::new().name("bury".to_owned());
+    // Without a thread, this one spends the time.
+    if let Err(error) = thread.spawn(move || builder::bury(view)) {
+        tracing::debug!(%error, "a deleted collection is dropped at once");
     }
 }
 

@@ -69,6 +69,11 @@ struct Failure {
 }
 
 impl BuildState {
+    /// Whether it waits in the builder's queue or runs. Changes under the lock of that queue.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) || self.running.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn failed(&self, problem: String, live: usize) {
         *self.failure.lock() = Some(Failure { problem, live });
     }
@@ -226,7 +231,7 @@ impl Collection {
         base: Base,
         mut new_ids: Ids,
     ) -> Arc<View> {
-        let index_bytes = base.index.as_ref().map_or(0, |index| index.size_bytes());
+        let index_bytes = base.index_bytes;
         self.held.budget.take(index_bytes);
         let fresh = View {
             live: base.rows,
@@ -291,7 +296,7 @@ impl Collection {
     }
 
     pub(crate) fn is_building(&self) -> bool {
-        self.build.queued.load(Ordering::Relaxed) || self.build.running.load(Ordering::Relaxed)
+        self.build.is_taken()
     }
 }
 
@@ -303,12 +308,7 @@ fn forgotten_bytes(old: &View, new: &View) -> u64 {
             .map(|payload| stored_bytes(view.dim, payload.len()))
             .sum()
     };
-    let index = old
-        .base
-        .index
-        .as_ref()
-        .map_or(0, |index| index.size_bytes());
-    all(old).saturating_sub(all(new)) + index
+    all(old).saturating_sub(all(new)) + old.base.index_bytes
 }
 
 #[cfg(test)]

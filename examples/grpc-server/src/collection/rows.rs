@@ -99,6 +99,8 @@ pub(crate) struct Base {
     pub(crate) rows: usize,
     /// `None` if it was too small to be worth an index: it is then scanned as the delta is.
     pub(crate) index: Option<Arc<dyn Table>>,
+    /// Memory of the index.
+    pub(crate) index_bytes: u64,
 }
 
 impl Base {
@@ -107,6 +109,7 @@ impl Base {
             blocks: Arc::new([]),
             rows: 0,
             index: None,
+            index_bytes: 0,
         }
     }
 
@@ -138,6 +141,7 @@ impl Base {
             blocks,
             rows,
             index: None,
+            index_bytes: 0,
         }
     }
 }

@@ -32,11 +32,11 @@ impl Distance {
         }
     }
 
-    /// Whether a score is at least as near as a threshold.
+    /// Whether a score is nearer than a threshold; one that is just as near is not, as the API has it.
     pub(crate) fn passes(self, score: f32, threshold: f32) -> bool {
         match self {
-            Self::Cosine | Self::Dot => score >= threshold,
-            Self::Euclid => score <= threshold,
+            Self::Cosine | Self::Dot => score > threshold,
+            Self::Euclid => score < threshold,
         }
     }
 }

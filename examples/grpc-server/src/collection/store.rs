@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -56,7 +57,8 @@ pub(crate) enum Change {
 }
 
 pub(crate) struct Store {
-    database: Database,
+    /// Closed after a write that failed: redb takes no further ones until it is opened anew.
+    database: Mutex<Option<Database>>,
     path: PathBuf,
 }
 
@@ -116,11 +118,8 @@ impl Store {
         {
             return Err(failed(&error));
         }
-        let store = Self {
-            database: builder().create(&draft).map_err(|error| failed(&error))?,
-            path: path.to_owned(),
-        };
-        let transaction = store.database.begin_write().map_err(|e| failed(&e))?;
+        let database = builder().create(&draft).map_err(|error| failed(&error))?;
+        let transaction = database.begin_write().map_err(|e| failed(&e))?;
         {
             transaction.open_table(POINTS).map_err(|e| failed(&e))?;
             let mut meta = transaction.open_table(META).map_err(|e| failed(&e))?;
@@ -133,7 +132,10 @@ impl Store {
         transaction.commit().map_err(|e| failed(&e))?;
         std::fs::rename(&draft, path).map_err(|e| failed(&e))?;
         sync_folder(path).map_err(|e| failed(&e))?;
-        Ok(store)
+        Ok(Self {
+            database: Mutex::new(Some(database)),
+            path: path.to_owned(),
+        })
     }
 
     /// Opens a collection's file and reads all of it, handing each point to `take`.
@@ -175,52 +177,74 @@ impl Store {
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open))
             .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
         let (database, settings) = opened?;
-        let path = path.to_owned();
-        Ok((Self { database, path }, settings))
+        let store = Self {
+            database: Mutex::new(Some(database)),
+            path: path.to_owned(),
+        };
+        Ok((store, settings))
     }
 
-    /// Stores `changes`, all or none, and returns when they are on disk. `settings` are stored too if any change is to them.
+    /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a failure it may
+    /// be tried again: the file is opened anew.
     pub(crate) fn write<'a>(
         &self,
         changes: impl Iterator<Item = (&'a Change, u64)>,
         settings: Option<&Settings>,
     ) -> Result<(), StoreError> {
-        let failed = |error: &dyn std::fmt::Display| StoreError::Write {
+        let failed = |error: redb::Error| StoreError::Write {
             path: self.path.display().to_string(),
             message: error.to_string(),
         };
-        let transaction = self.database.begin_write().map_err(|e| failed(&e))?;
-        {
-            let mut points = transaction.open_table(POINTS).map_err(|e| failed(&e))?;
-            let mut record = Vec::new();
-            for (change, version) in changes {
-                match change {
-                    Change::Put(point) => {
-                        let key = point.id.to_key();
-                        encode(point, version, &mut record);
-                        points
-                            .insert(&key[..], &record[..])
-                            .map_err(|e| failed(&e))?;
-                    }
-                    Change::Delete(id) => {
-                        points.remove(&id.to_key()[..]).map_err(|e| failed(&e))?;
-                    }
-                    Change::Field(..) | Change::ForgetField(_) => {}
+        let mut open = self.database.lock();
+        let database = match open.take() {
+            Some(database) => database,
+            None => builder()
+                .open(&self.path)
+                .map_err(|error| failed(error.into()))?,
+        };
+        commit(&database, changes, settings).map_err(failed)?;
+        *open = Some(database);
+        Ok(())
+    }
+}
+
+fn commit<'a>(
+    database: &Database,
+    changes: impl Iterator<Item = (&'a Change, u64)>,
+    settings: Option<&Settings>,
+) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut points = transaction.open_table(POINTS)?;
+        let mut record = Vec::new();
+        for (change, version) in changes {
+            match change {
+                Change::Put(point) => {
+                    encode(point, version, &mut record);
+                    points.insert(&point.id.to_key()[..], &record[..])?;
                 }
-            }
-            if let Some(settings) = settings {
-                let mut meta = transaction.open_table(META).map_err(|e| failed(&e))?;
-                meta.insert(SETTINGS, &encode_settings(settings)[..])
-                    .map_err(|e| failed(&e))?;
+                Change::Delete(id) => {
+                    points.remove(&id.to_key()[..])?;
+                }
+                Change::Field(..) | Change::ForgetField(_) => {}
             }
         }
-        transaction.commit().map_err(|e| failed(&e))
+        if let Some(settings) = settings {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(SETTINGS, &encode_settings(settings)[..])?;
+        }
     }
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Deletes a collection's file, whatever it holds.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    std::fs::remove_file(path)?;
+    match std::fs::remove_file(path) {
+        // Somebody has removed it by hand.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
     sync_folder(path)
 }
 

@@ -4,6 +4,7 @@
 //! writes: the first write to an idle queue starts it, and it ends when the queue is empty. The queue is bounded by the
 //! bytes it holds.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,10 @@ pub(crate) enum WriteError {
     Memory { limit: u64 },
     #[error("the collection was deleted")]
     Deleted,
+    #[error(
+        "an earlier write of this collection panicked, the server's log says where; restart the server to write again"
+    )]
+    Broken,
     #[error("{0}")]
     Store(Arc<StoreError>),
 }
@@ -44,6 +49,8 @@ struct Waiting {
     bytes: u64,
     /// Whether a thread is at it.
     served: bool,
+    /// Whether a write has panicked: what is in memory may not be what is on disk.
+    broken: bool,
 }
 
 struct Group {
@@ -92,11 +99,19 @@ impl Collection {
         let weight: u64 = changes.iter().map(bytes).sum();
         let kept = put_bytes(&changes);
         if !self.budget().try_take(kept) {
+            // A build forgets what is overwritten or deleted.
+            if self.view().dead.len() > 0 {
+                builder.request(self);
+            }
             let limit = self.budget().limit();
             return Err(WriteError::Memory { limit });
         }
         let (done, written) = oneshot::channel();
         let mut waiting = self.writes.0.lock();
+        if waiting.broken {
+            self.budget().give_back(kept);
+            return Err(WriteError::Broken);
+        }
         // One write that is larger than the bound by itself may pass alone.
         if waiting.bytes > 0 && waiting.bytes + weight > queue_bytes {
             self.budget().give_back(kept);
@@ -113,16 +128,32 @@ impl Collection {
         });
         if !std::mem::replace(&mut waiting.served, true) {
             let (collection, builder) = (Arc::clone(self), Arc::clone(builder));
-            runtime.spawn_blocking(move || collection.serve_writes(&builder));
+            runtime.spawn_blocking(move || collection.serve_writes(builder));
         }
         Ok(written)
     }
 
-    fn serve_writes(self: Arc<Self>, builder: &Builder) {
-        while let Some(groups) = self.next_groups() {
-            self.store_groups(groups);
-            self.consider_build(builder);
+    /// Stores one round of groups and leaves the next to a later turn, so that busy collections do not keep others from the
+    /// threads.
+    fn serve_writes(self: Arc<Self>, builder: Arc<Builder>) {
+        let Some(groups) = self.next_groups() else {
+            return;
+        };
+        let store = AssertUnwindSafe(|| self.store_groups(groups));
+        if catch_unwind(store).is_err() {
+            tracing::error!(
+                collection = &*self.name,
+                "a write panicked; no more are taken"
+            );
+            let mut waiting = self.writes.0.lock();
+            waiting.broken = true;
+            waiting.served = false;
+            // Whoever waits for one of these is told by the sender's end.
+            waiting.groups.clear();
+            return;
         }
+        self.consider_build(&builder);
+        tokio::runtime::Handle::current().spawn_blocking(move || self.serve_writes(builder));
     }
 
     fn next_groups(&self) -> Option<Vec<Group>> {

@@ -59,7 +59,10 @@ impl Scheduler {
                     .patience(Duration::from_micros(settings.patience_micros))
                     .name("search")
                     .on_remap(on_remap);
-                let mut workers = (topology.core_count() - reserve).min(topology.worker_limit());
+                let mut workers = topology
+                    .core_count()
+                    .saturating_sub(reserve)
+                    .min(topology.worker_limit());
                 if settings.workers > 0 {
                     workers = workers.min(settings.workers);
                     builder = builder.max_workers(settings.workers);
@@ -69,7 +72,7 @@ impl Scheduler {
                 let limit = settings.queue_per_worker.saturating_mul(share);
                 let executor = builder
                     .queue_limit(limit)
-                    .table_queue_limit((limit / 2).max(1))
+                    .table_queue_limit(table_limit(limit))
                     .topology(topology)
                     .build()?;
                 Ok(Self::Chiplet {
@@ -102,11 +105,16 @@ impl Scheduler {
         }
     }
 
-    /// Threads that search.
-    pub(crate) fn workers(&self) -> usize {
+    /// Queries of one batch that may be under way: enough to keep every worker busy while answers travel, but not more than
+    /// half of what a table may have waiting.
+    pub(crate) fn batch_window(&self) -> usize {
         match self {
-            Self::Chiplet { workers, .. } => *workers,
-            Self::Rayon(pool) => pool.current_num_threads(),
+            Self::Chiplet {
+                workers,
+                queue_limit,
+                ..
+            } => (2 * workers).min(table_limit(*queue_limit) / 2).max(1),
+            Self::Rayon(pool) => 2 * pool.current_num_threads(),
         }
     }
 
@@ -170,6 +178,11 @@ impl Scheduler {
         self.executor()
             .map(|executor| executor.shutdown(Shutdown::Drain(patience)))
     }
+}
+
+/// A collection's share of a domain's queue.
+fn table_limit(queue_limit: usize) -> usize {
+    (queue_limit / 2).max(1)
 }
 
 enum Begun {

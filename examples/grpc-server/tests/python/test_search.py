@@ -157,13 +157,13 @@ def test_limit_and_offset_cut_a_page_out_of_the_results(client, small):
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_a_threshold_keeps_what_is_at_least_as_near(client, name, distance):
+def test_a_threshold_keeps_what_is_nearer(client, name, distance):
     vectors = clustered(500, 8, seed=7)
     fill(client, name, vectors, distance)
     query = vectors[3]
     expected = scores(vectors, query, distance)
     threshold = float(np.sort(expected)[250]) + 1e-3
-    keeps = expected <= threshold if distance == models.Distance.EUCLID else expected >= threshold
+    keeps = expected < threshold if distance == models.Distance.EUCLID else expected > threshold
     hits = found(client, name, query.tolist(), limit=500, score_threshold=threshold, search_params=EXACT)
     assert set(ids(hits)) == set(np.flatnonzero(keeps).tolist())
 
@@ -216,9 +216,9 @@ def test_the_older_search_calls_answer_too(client, small):
     one = client.grpc_points.Search(search(5.0, params=api.SearchParams(exact=True)), timeout=30)
     assert (one.result[0].id.num, one.result[0].score, one.result[0].payload["i"].integer_value) == (5, 0, 5)
     assert one.time > 0
-    paged = client.grpc_points.Search(search(0.0, offset=7, score_threshold=8), timeout=30)
+    paged = client.grpc_points.Search(search(0.0, offset=7, score_threshold=9), timeout=30)
     assert [hit.id.num for hit in paged.result] == [7, 8]
-    paged = client.grpc_points.Search(search(0.0, offset=7, score_threshold=7), timeout=30)
+    paged = client.grpc_points.Search(search(0.0, offset=7, score_threshold=8), timeout=30)
     assert [hit.id.num for hit in paged.result] == [7]
     batch = api.SearchBatchPoints(collection_name=small, search_points=[search(float(x)) for x in [9, 3, 27]])
     answers = client.grpc_points.SearchBatch(batch, timeout=30).result
