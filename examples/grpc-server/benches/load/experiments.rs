@@ -81,7 +81,7 @@ pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     for round in 0..plan.rounds {
-        for (scheduler, (_, client)) in servers.iter().enumerate() {
+        for (scheduler, (process, client)) in servers.iter().enumerate() {
             let mut stream = Stream {
                 collections: &words,
                 rate: 1.0,
@@ -89,6 +89,7 @@ pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
                 seed: u64::from(round),
             };
             let peak = client.closed_loop(&plan.words, &stream, CLIENTS, plan.lasting)?;
+            process.settle()?;
             let capacity = peak.goodput();
             peaks[scheduler].push(peak);
             for (load, (_, times)) in loads.iter().enumerate() {
@@ -96,6 +97,7 @@ pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
                 let outcome =
                     client.open_loop(&plan.words, std::slice::from_ref(&stream), plan.lasting)?;
                 outcomes[scheduler][load].extend(outcome);
+                process.settle()?;
             }
         }
     }
@@ -165,7 +167,7 @@ pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
     // By scheduler: the quiet ones alone, the quiet ones beside the noisy one, and the noisy one.
     let mut outcomes = vec![vec![Vec::new(); 3]; SCHEDULERS.len()];
     for round in 0..plan.rounds {
-        for (scheduler, (_, client)) in servers.iter().enumerate() {
+        for (scheduler, (process, client)) in servers.iter().enumerate() {
             let stream = |collections, rate, seed| Stream {
                 collections,
                 rate,
@@ -175,12 +177,14 @@ pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
             let capacity = |collections| {
                 let probe = stream(collections, 1.0, 0);
                 let peak = client.closed_loop(&plan.words, &probe, CLIENTS, plan.lasting / 2)?;
+                process.settle()?;
                 anyhow::Ok(peak.goodput())
             };
             let calm = stream(&quiet[..], capacity(&quiet)? * QUIET_SHARE, 1);
             let loud = stream(&noise[..], capacity(&noise)? * 2.0, 2);
             let alone = client.open_loop(&plan.words, std::slice::from_ref(&calm), plan.lasting)?;
             let together = client.open_loop(&plan.words, &[calm, loud], plan.lasting)?;
+            process.settle()?;
             for (slot, outcome) in alone.into_iter().chain(together).enumerate() {
                 outcomes[scheduler][slot].push(outcome);
             }

@@ -4,9 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+
+/// How long a server may work on what it was asked before.
+const LONGEST_BACKLOG: Duration = Duration::from_secs(120);
+/// How long its processor time is watched; a twentieth of that is idle.
+const LOOK: Duration = Duration::from_millis(400);
 
 pub(crate) struct Process {
     child: Child,
@@ -52,6 +57,20 @@ impl Process {
             log: Some(log),
             _data: data,
         })
+    }
+
+    /// Waits until nothing is left of earlier load: a pool without bounds goes on long after its clients have given up, and
+    /// would take its share of the next measurement.
+    pub(crate) fn settle(&self) -> anyhow::Result<()> {
+        let give_up = Instant::now() + LONGEST_BACKLOG;
+        while Instant::now() < give_up {
+            let before = self.cpu_time()?;
+            std::thread::sleep(LOOK);
+            if self.cpu_time()? - before < LOOK / 20 {
+                return Ok(());
+            }
+        }
+        bail!("the server was still busy {LONGEST_BACKLOG:?} after its load had ended")
     }
 
     /// Processor time used so far (Linux).
