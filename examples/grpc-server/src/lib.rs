@@ -22,8 +22,9 @@
 //!
 //! let server = Server::start(&Settings::default())?;
 //! println!("gRPC on {}, admin page on {}", server.grpc_addr(), server.admin_addr());
-//! server.run_until_signal()
-//! # ; Ok::<(), anyhow::Error>(())
+//! // until somebody wants it to stop
+//! server.shutdown();
+//! # Ok::<(), anyhow::Error>(())
 //! ```
 
 mod admin;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use anyhow::Context;
 use chiplet_grpc_server::config::Settings;
@@ -55,6 +56,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let _telemetry = Telemetry::start(&settings)?;
+    // Before anything else, so that no signal ends the process without draining.
+    let end = watch_signals()?;
     for variable in ignored {
         tracing::warn!("{variable} is no setting and is ignored; see --print-config");
     }
@@ -68,5 +71,23 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .load_sample(datasets)
             .context("--sample (give the repository's folder `datasets`)")?;
     }
-    server.run_until_signal()
+    // An error means that nothing can send a signal any more, which is an end too.
+    let _ = end.recv();
+    tracing::info!("draining");
+    server.shutdown();
+    Ok(())
+}
+
+/// Where SIGTERM, SIGHUP and Ctrl-C are reported; a second one ends the process at once.
+fn watch_signals() -> anyhow::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel();
+    let mut seen = false;
+    ctrlc::set_handler(move || {
+        if std::mem::replace(&mut seen, true) || sender.send(()).is_err() {
+            eprintln!("second signal: ending at once");
+            std::process::exit(130);
+        }
+    })
+    .context("signals cannot be watched")?;
+    Ok(receiver)
 }

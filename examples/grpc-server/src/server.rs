@@ -247,26 +247,6 @@ impl Server {
             .block_on(async move { loaded.wait_for(|loaded| *loaded).await.map(|_| ()) });
     }
 
-    /// Runs until SIGTERM or Ctrl-C, then drains; a second signal ends the process at once.
-    ///
-    /// # Errors
-    /// The signals cannot be watched.
-    pub fn run_until_signal(self) -> anyhow::Result<()> {
-        let signal = self.runtime.block_on(async {
-            let mut signals = Signals::watch()?;
-            let first = signals.next().await;
-            tokio::spawn(async move {
-                signals.next().await;
-                eprintln!("second signal: ending at once");
-                std::process::exit(130);
-            });
-            anyhow::Ok(first)
-        })?;
-        tracing::info!(signal, "draining");
-        self.shutdown();
-        Ok(())
-    }
-
     /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings.
     pub fn shutdown(self) {
         self.readiness.draining.store(true, Ordering::Relaxed);
@@ -484,33 +464,4 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
         config = config.client_ca_root(Certificate::from_pem(authority));
     }
     Ok(Some(config))
-}
-
-/// The signals that end a server.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn watch() -> anyhow::Result<Self> {
-        Ok(Self {
-            #[cfg(unix)]
-            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-                .context("SIGTERM cannot be watched")?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = tokio::signal::ctrl_c().await;
-            "Ctrl-C"
-        }
-    }
 }

@@ -81,7 +81,8 @@ pub(crate) fn write(error: WriteError, pace: &Pace) -> Status {
     let message = error.to_string();
     match error {
         WriteError::QueueFull { .. } => overloaded(message, pace.retry_after()),
-        WriteError::Memory { .. } => overloaded(message, pace.retry_after()),
+        // No hint: clients that follow hints would retry until somebody deletes points.
+        WriteError::Memory { .. } => Status::resource_exhausted(message),
         WriteError::Broken => Status::failed_precondition(message),
         WriteError::Deleted => Status::not_found(message),
         WriteError::Store(error) => store(&error),

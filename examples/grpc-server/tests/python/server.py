@@ -12,9 +12,11 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 # Bounds for what takes milliseconds on an idle machine; they only end tests that would hang.
 START_SECONDS = 60
@@ -184,3 +186,17 @@ def eventually(check, within=60, every=0.02):
             return answer
         assert time.monotonic() < deadline, f"not so within {within} s; the last answer was {answer!r}"
         time.sleep(every)
+
+
+def flood(client, name, vector, at_once=64):
+    """Asks so much at once that a queue of one overflows; returns the refusals."""
+
+    def ask(_):
+        try:
+            client.query_points(name, vector, search_params=models.SearchParams(exact=True))
+            return None
+        except ResourceExhaustedResponse as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return [refusal for refusal in pool.map(ask, range(8 * at_once)) if refusal]

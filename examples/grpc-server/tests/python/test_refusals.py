@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc as api
 from qdrant_client import models
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from server import running
+from server import flood, running
 
 Code = grpc.StatusCode
 VECTOR = [1.0, 2.0, 3.0, 4.0]
@@ -318,9 +317,10 @@ def test_an_overload_says_when_to_come_back(tmp_path):
     with running(tmp_path, scheduler__workers=1, scheduler__queue_per_worker=1) as server:
         client = server.client()
         client.create_collection("busy", PARAMS)
-        client.upsert("busy", [models.PointStruct(id=1, vector=VECTOR)])
-        with pytest.raises(ResourceExhaustedResponse) as overload:
-            client.query_batch_points("busy", [models.QueryRequest(query=VECTOR)] * 256)
-        assert overload.value.retry_after_s >= 1
-        assert "overloaded" in overload.value.message
-        assert client.query_points("busy", VECTOR).points[0].id == 1, "and then it is answered"
+        vectors = np.ones((10_000, len(VECTOR)), np.float32)
+        client.upload_collection("busy", vectors, ids=list(range(10_000)), batch_size=5_000, wait=True)
+        refusals = flood(client, "busy", VECTOR)
+        assert refusals, "64 at once do not fit in a queue of one"
+        assert all(refusal.retry_after_s >= 1 and "overloaded" in refusal.message for refusal in refusals)
+        assert client.query_points("busy", VECTOR).points, "and then it is answered"
+
