@@ -59,6 +59,21 @@ fn each(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> Vec<f64> {
     outcomes.iter().map(value).collect()
 }
 
+fn percentiles(runs: &[Outcome]) -> String {
+    format!(
+        "{}, {}",
+        shown(each(runs, |o| o.latency.p50 / 1e3), 2),
+        shown(each(runs, |o| o.latency.p99 / 1e3), 2)
+    )
+}
+
+/// Round by round.
+fn p99_ratio(before: &[Outcome], after: &[Outcome]) -> String {
+    let rounds = before.iter().zip(after);
+    let ratios = rounds.map(|(before, after)| after.latency.p99 / before.latency.p99);
+    shown(ratios.collect(), 2)
+}
+
 pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
     println!("## Sustained, then twice the capacity\n");
     println!(
@@ -198,23 +213,12 @@ pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
         let [alone, beside, noisy] = &outcomes[scheduler][..] else {
             continue;
         };
-        let pair = |runs: &[Outcome]| {
-            format!(
-                "{}, {}",
-                shown(each(runs, |o| o.latency.p50 / 1e3), 2),
-                shown(each(runs, |o| o.latency.p99 / 1e3), 2)
-            )
-        };
-        let ratios = alone
-            .iter()
-            .zip(beside)
-            .map(|(alone, beside)| beside.latency.p99 / alone.latency.p99);
         let refused = each(noisy, |o| 100.0 * (o.shed + o.late) as f64 / o.sent as f64);
         println!(
             "| {name} | {} | {} | {} | {:.1} % | {} | {:.0} % |",
-            pair(alone),
-            pair(beside),
-            shown(ratios.collect(), 2),
+            percentiles(alone),
+            percentiles(beside),
+            p99_ratio(alone, beside),
             spread(each(beside, |o| 100.0 * o.good as f64 / o.sent as f64)).0,
             shown(each(noisy, Outcome::goodput), 0),
             spread(refused).0,
@@ -256,22 +260,11 @@ pub(super) fn loading(plan: &Plan) -> anyhow::Result<()> {
             })?;
             client.wait_for_index(&name)?;
         }
-        let pair = |runs: &[Outcome]| {
-            format!(
-                "{}, {}",
-                shown(each(runs, |o| o.latency.p50 / 1e3), 2),
-                shown(each(runs, |o| o.latency.p99 / 1e3), 2)
-            )
-        };
-        let ratios = before
-            .iter()
-            .zip(&during)
-            .map(|(before, during)| during.latency.p99 / before.latency.p99);
         println!(
             "| {kind} | {} | {} | {} | {:.1} % |",
-            pair(&before),
-            pair(&during),
-            shown(ratios.collect(), 2),
+            percentiles(&before),
+            percentiles(&during),
+            p99_ratio(&before, &during),
             spread(each(&during, |o| 100.0 * o.good as f64 / o.sent as f64)).0
         );
     }

@@ -404,7 +404,7 @@ fn table(listed: &Listed, now: Option<&TableSnapshot>, window: Option<&Window>) 
 fn status(collection: &Collection) -> (&'static str, Option<String>) {
     match collection.build.problem() {
         Some(problem) => ("red", Some(problem)),
-        None if collection.is_building() => ("yellow", None),
+        None if collection.build.is_taken() => ("yellow", None),
         None => ("green", None),
     }
 }

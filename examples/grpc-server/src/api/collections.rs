@@ -166,7 +166,7 @@ fn describe(collection: &Collection) -> CollectionInfo {
     let problem = collection.build.problem();
     let status = match &problem {
         Some(_) => CollectionStatus::Red,
-        None if collection.is_building() => CollectionStatus::Yellow,
+        None if collection.build.is_taken() => CollectionStatus::Yellow,
         None => CollectionStatus::Green,
     };
     let indexed = match &view.base.index {

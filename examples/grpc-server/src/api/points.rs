@@ -87,18 +87,14 @@ impl Points for Service {
     ) -> Answer<SearchBatchResponse> {
         let (call, message) = open(request);
         consistency(message.read_consistency)?;
-        let mut batch = message
-            .search_points
-            .into_iter()
-            .map(Wanted::from_search)
-            .collect::<Result<Vec<_>, _>>()?;
-        one_collection(&message.collection_name, &mut batch)?;
-        let results = self.0.search_batch(&call, batch, message.timeout).await?;
+        let batch = batch(
+            &message.collection_name,
+            message.search_points,
+            Wanted::from_search,
+        )?;
+        let result = self.batch(&call, batch, message.timeout).await?;
         Ok(Response::new(SearchBatchResponse {
-            result: results
-                .into_iter()
-                .map(|result| BatchResult { result })
-                .collect(),
+            result,
             time: seconds(&call),
             usage: None,
         }))
@@ -117,18 +113,14 @@ impl Points for Service {
     async fn query_batch(&self, request: Request<QueryBatchPoints>) -> Answer<QueryBatchResponse> {
         let (call, message) = open(request);
         consistency(message.read_consistency)?;
-        let mut batch = message
-            .query_points
-            .into_iter()
-            .map(Wanted::from_query)
-            .collect::<Result<Vec<_>, _>>()?;
-        one_collection(&message.collection_name, &mut batch)?;
-        let results = self.0.search_batch(&call, batch, message.timeout).await?;
+        let batch = batch(
+            &message.collection_name,
+            message.query_points,
+            Wanted::from_query,
+        )?;
+        let result = self.batch(&call, batch, message.timeout).await?;
         Ok(Response::new(QueryBatchResponse {
-            result: results
-                .into_iter()
-                .map(|result| BatchResult { result })
-                .collect(),
+            result,
             time: seconds(&call),
             usage: None,
         }))
@@ -303,8 +295,13 @@ impl Points for Service {
 }
 
 /// The queries of a batch are of the collection that the batch names; they need not name it again.
-fn one_collection(name: &str, batch: &mut [Wanted]) -> Result<(), Status> {
-    for wanted in batch {
+fn batch<T>(
+    name: &str,
+    messages: Vec<T>,
+    read: fn(T) -> Result<Wanted, Status>,
+) -> Result<Vec<Wanted>, Status> {
+    let one = |message| {
+        let mut wanted = read(message)?;
         if wanted.collection().is_empty() {
             wanted.set_collection(name);
         } else if wanted.collection() != name {
@@ -312,6 +309,22 @@ fn one_collection(name: &str, batch: &mut [Wanted]) -> Result<(), Status> {
                 "a query of a batch names another collection than the batch",
             ));
         }
+        Ok(wanted)
+    };
+    messages.into_iter().map(one).collect()
+}
+
+impl Service {
+    async fn batch(
+        &self,
+        call: &Call,
+        batch: Vec<Wanted>,
+        timeout: Option<u64>,
+    ) -> Result<Vec<BatchResult>, Status> {
+        let results = self.0.search_batch(call, batch, timeout).await?;
+        Ok(results
+            .into_iter()
+            .map(|result| BatchResult { result })
+            .collect())
     }
-    Ok(())
 }

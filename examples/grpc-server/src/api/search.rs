@@ -20,7 +20,7 @@ use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
 use crate::collection::point::PointId;
 use crate::collection::rows::View;
-use crate::collection::schema::{Distance, IndexKind};
+use crate::collection::schema::Distance;
 use crate::collection::table::{Ask, Spans};
 
 /// Results when a query does not say how many, as the API has it.
@@ -232,16 +232,16 @@ impl Api {
     ) -> Result<Running<impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<>>, Status>
     {
         let collection = self.find(&wanted.collection)?;
-        let (distance, indexed) =
-            collection.with_settings(|settings| (settings.distance, settings.index.clone()));
+        let (distance, has_lists) =
+            collection.with_settings(|settings| (settings.distance, settings.index.has_lists()));
         let (view, vector, own) = locate(&collection, &mut wanted.near, distance)?;
         let results = self.results(&wanted)?;
         let mut query = Query::new(vector).top(results + usize::from(own));
         if let Some(ef) = wanted.ef {
-            query = query.ef(self.ef(ef, &indexed)?);
+            query = query.ef(self.ef(ef, has_lists)?);
         }
         if let Some(nprobe) = call.nprobe {
-            if !matches!(indexed, IndexKind::Ivf { .. }) {
+            if !has_lists {
                 return Err(invalid(
                     "chiplet-nprobe is for inverted lists, and this collection has none; leave it out",
                 ));
@@ -284,8 +284,8 @@ impl Api {
             })
     }
 
-    fn ef(&self, ef: u64, index: &IndexKind) -> Result<usize, Status> {
-        if matches!(index, IndexKind::Ivf { .. }) {
+    fn ef(&self, ef: u64, has_lists: bool) -> Result<usize, Status> {
+        if has_lists {
             return Err(invalid(
                 "hnsw_ef is for graphs and this collection has inverted lists; send the header chiplet-nprobe instead",
             ));

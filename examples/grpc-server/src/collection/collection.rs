@@ -294,10 +294,6 @@ impl Collection {
             builder.request(self);
         }
     }
-
-    pub(crate) fn is_building(&self) -> bool {
-        self.build.is_taken()
-    }
 }
 
 /// Memory of the rows and the index that `old` held and `new` does not.

@@ -75,6 +75,11 @@ impl IndexKind {
         }
     }
 
+    /// Whether its queries visit inverted lists.
+    pub(crate) fn has_lists(&self) -> bool {
+        matches!(self, Self::Ivf { .. })
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Hnsw { .. } => "hnsw",
