@@ -171,4 +171,5 @@ pub use hnsw::{HnswConfig, HnswTable};
 #[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};
 pub use metric::{MAX_NORM, Metric, normalized};
+pub use nearest::Nearest;
 pub use progress::{Progress, Stage};

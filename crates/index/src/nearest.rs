@@ -4,22 +4,36 @@ use std::collections::BinaryHeap;
 
 use chiplet_executor::Neighbor;
 
-/// Keeps the `k` smallest neighbours offered, by distance, then id.
-pub(crate) struct Nearest {
+/// Keeps the `k` smallest neighbours offered, by distance, then id: for a table of your own that scans rows.
+///
+/// ```
+/// use chiplet_executor::Neighbor;
+/// use chiplet_index::Nearest;
+///
+/// let mut nearest = Nearest::new(2);
+/// for (id, distance) in [(0, 3.0), (1, 1.0), (2, 2.0)] {
+///     nearest.offer(Neighbor { id, distance });
+/// }
+/// let ids: Vec<u64> = nearest.into_sorted().iter().map(|hit| hit.id).collect();
+/// assert_eq!(ids, [1, 2]);
+/// ```
+pub struct Nearest {
     k: usize,
     /// The kept ones, worst on top.
     heap: BinaryHeap<Neighbor>,
 }
 
 impl Nearest {
-    pub(crate) fn new(k: usize) -> Self {
+    /// Keeps none yet; has room for `k`.
+    pub fn new(k: usize) -> Self {
         Self {
             k,
             heap: BinaryHeap::with_capacity(k + 1),
         }
     }
 
-    pub(crate) fn offer(&mut self, candidate: Neighbor) {
+    /// Keeps `candidate` if it is among the `k` smallest so far.
+    pub fn offer(&mut self, candidate: Neighbor) {
         if self.heap.len() < self.k {
             self.heap.push(candidate);
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -29,7 +43,8 @@ impl Nearest {
         }
     }
 
-    pub(crate) fn into_sorted(self) -> Vec<Neighbor> {
+    /// What was kept, ascending.
+    pub fn into_sorted(self) -> Vec<Neighbor> {
         self.heap.into_sorted_vec()
     }
 }

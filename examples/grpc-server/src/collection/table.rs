@@ -4,15 +4,15 @@
 //! whole view where the query is exact or there is no index, are scanned. All of them are probes of one query, so
 //! that the executor can hand them to several cores of the collection's home: an IVF query's lists, then the blocks.
 
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use chiplet::index::Nearest;
 use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
 use parking_lot::Mutex;
 use tracing::Span;
 
-use super::rows::View;
+use super::rows::{View, block_rows};
 use super::schema::Settings;
 use crate::telemetry::QUERY;
 
@@ -157,25 +157,6 @@ impl Ask {
     }
 }
 
-/// The `k` nearest offered.
-struct Nearest {
-    k: usize,
-    /// The farthest on top.
-    heap: BinaryHeap<Neighbor>,
-}
-
-impl Nearest {
-    fn offer(&mut self, hit: Neighbor) {
-        if self.heap.len() < self.k {
-            self.heap.push(hit);
-        } else if let Some(mut farthest) = self.heap.peek_mut()
-            && hit < *farthest
-        {
-            *farthest = hit;
-        }
-    }
-}
-
 impl Table for CollectionTable {
     fn dim(&self) -> usize {
         self.dim
@@ -254,15 +235,13 @@ impl SplitTable for CollectionTable {
                 }
                 let blocks = unit.start.max(indexed)..unit.end;
                 if !blocks.is_empty() {
-                    let mut nearest = Nearest {
-                        k: query.k(),
-                        heap: BinaryHeap::new(),
-                    };
+                    let rows = probes[blocks.clone()].len() * block_rows(self.dim);
+                    let mut nearest = Nearest::new(query.k().min(rows));
                     for probe in &probes[blocks] {
                         let number = (probe.list & !BLOCK) as usize;
                         ask.scan_block(query, number, &mut nearest, work);
                     }
-                    parts.push(nearest.heap.into_vec());
+                    parts.push(nearest.into_sorted());
                 }
                 Ok(merge_nearest(query.k(), parts))
             },
