@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::{Running, line};
 use qdrant_client::qdrant::points_client::PointsClient;
 use qdrant_client::qdrant::{Query, QueryPoints, SearchParams};
+use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
@@ -39,96 +40,116 @@ async fn connect(running: &Running) -> PointsClient<Channel> {
     PointsClient::new(Endpoint::from_shared(url).unwrap().connect().await.unwrap())
 }
 
+type Answers = JoinSet<Result<usize, Status>>;
+
+/// `count` searches, all under way at the same time; each gives how many points it found.
+fn asking(client: &PointsClient<Channel>, count: u64, patience: Option<Duration>) -> Answers {
+    let mut asking = JoinSet::new();
+    for number in 0..count {
+        let mut client = client.clone();
+        asking.spawn(async move {
+            let mut request = Request::new(exact(line(DIM, number)));
+            if let Some(patience) = patience {
+                request.set_timeout(patience);
+            }
+            let answer = client.query(request).await?;
+            Ok(answer.into_inner().result.len())
+        });
+    }
+    asking
+}
+
+async fn ask_at_once(
+    running: &Running,
+    count: u64,
+    patience: Option<Duration>,
+) -> Vec<Result<usize, Status>> {
+    let client = connect(running).await;
+    asking(&client, count, patience).join_all().await
+}
+
+fn ended(running: &Running, end: &str) -> f64 {
+    let end = format!("end=\"{end}\"");
+    running.metric("chiplet_domain_queries_total", &[&end])
+}
+
+fn wait_for_empty_queue(running: &Running) {
+    // A minute, so that a queue that never empties fails instead of hanging.
+    for _ in 0..12_000 {
+        if running.metric("chiplet_domain_queue_depth", &[]) == 0.0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("searches are still queued");
+}
+
+/// Whether queries pile up depends on who gets the machine's cores: requests that trickle in beside other work are
+/// searched as they come. What needs a queue is tried again until there was one.
+fn in_some_round(otherwise: &str, mut round: impl FnMut() -> bool) {
+    let seen = (0..50).any(|_| round());
+    assert!(seen, "in none of 50 rounds: {otherwise}");
+}
+
 #[test]
 fn over_capacity_is_refused_at_once_with_a_hint_and_the_rest_is_answered() {
     let running = slow(4);
-    let answers: Vec<Result<usize, Status>> = running.run(async {
-        let client = connect(&running).await;
-        let mut asking = tokio::task::JoinSet::new();
-        for number in 0..60 {
-            let mut client = client.clone();
-            asking.spawn(async move {
-                let answer = client.query(exact(line(DIM, number))).await;
-                answer.map(|answer| answer.into_inner().result.len())
-            });
+    let mut refused = 0;
+    in_some_round("60 searches at once, 5 places: all were answered", || {
+        let answers = running.run(ask_at_once(&running, 60, None));
+        let answered = answers.iter().filter_map(|answer| answer.as_ref().ok());
+        assert!(answered.clone().count() > 0);
+        assert!(answered.into_iter().all(|found| *found == 10));
+        for status in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert!(status.metadata().contains_key("retry-after"));
+            assert!(status.metadata().contains_key("grpc-retry-pushback-ms"));
+            assert!(!status.details().is_empty(), "RetryInfo");
+            refused += 1;
         }
-        asking.join_all().await
+        let shed = running.metric("chiplet_server_shed_total", &["queue_full"]);
+        assert_eq!(shed, f64::from(refused));
+        refused > 0
     });
-    let (answered, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert!(!answered.is_empty() && !refused.is_empty());
-    assert!(
-        answered
-            .iter()
-            .all(|answer| answer.as_ref().ok() == Some(&10))
-    );
-    for status in refused.iter().filter_map(|answer| answer.as_ref().err()) {
-        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-        assert!(status.metadata().contains_key("retry-after"));
-        assert!(status.metadata().contains_key("grpc-retry-pushback-ms"));
-        assert!(!status.details().is_empty(), "RetryInfo");
-    }
-    let shed = running.metric("chiplet_server_shed_total", &["queue_full"]);
-    assert_eq!(shed, refused.len() as f64);
 }
 
 #[test]
 fn a_deadline_that_has_passed_ends_the_query_unsearched() {
     let running = slow(1_000);
-    let ended =
-        |end: &str| running.metric("chiplet_domain_queries_total", &[&format!("end=\"{end}\"")]);
-    // On a busy machine all queries of a round may be late before they reach a queue.
-    for _ in 0..50 {
-        let answers = running.run(async {
-            let client = connect(&running).await;
-            let mut asking = tokio::task::JoinSet::new();
-            for number in 0..200 {
-                let mut client = client.clone();
-                asking.spawn(async move {
-                    let mut request = Request::new(exact(line(DIM, number)));
-                    request.set_timeout(Duration::from_millis(30));
-                    let answer = client.query(request).await;
-                    answer.map(|_| ()).map_err(|status| status.code())
-                });
+    let patience = Some(Duration::from_millis(30));
+    in_some_round(
+        "200 searches of milliseconds in 30 ms: all searched",
+        || {
+            let answers = running.run(ask_at_once(&running, 200, patience));
+            for status in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+                let code = status.code();
+                assert!(
+                    [Code::DeadlineExceeded, Code::Cancelled].contains(&code),
+                    "{status}"
+                );
             }
-            asking.join_all().await
-        });
-        let allowed = [Err(Code::DeadlineExceeded), Err(Code::Cancelled), Ok(())];
-        let other = answers.iter().find(|answer| !allowed.contains(answer));
-        assert_eq!(other, None);
-        while running.metric("chiplet_domain_queue_depth", &[]) > 0.0 {}
-        if ended("expired") + ended("cancelled") > 0.0 {
-            return;
-        }
-    }
-    panic!("10,000 searches of milliseconds, 30 ms and one worker: all were searched");
+            wait_for_empty_queue(&running);
+            ended(&running, "expired") + ended(&running, "cancelled") > 0.0
+        },
+    );
 }
 
 #[test]
 fn a_client_that_hangs_up_frees_the_queue() {
     let running = slow(1_000);
-    running.run(async {
-        let client = connect(&running).await;
-        let mut asking = tokio::task::JoinSet::new();
-        for number in 0..200 {
-            let mut client = client.clone();
-            asking.spawn(async move { client.query(exact(line(DIM, number))).await.is_ok() });
-        }
-        assert_eq!(asking.join_next().await.unwrap().ok(), Some(true));
-        asking.abort_all();
+    in_some_round("none of about 199 was taken out of the queue", || {
+        running.run(async {
+            let client = connect(&running).await;
+            let mut asking = asking(&client, 200, None);
+            assert!(asking.join_next().await.unwrap().unwrap().is_ok());
+            asking.abort_all();
+        });
+        wait_for_empty_queue(&running);
+        ended(&running, "cancelled") > 0.0
     });
-    // One more query behind them is answered once they are gone; all of them must have ended by then.
-    running.run(async {
-        connect(&running)
-            .await
-            .query(exact(line(DIM, 1)))
-            .await
-            .unwrap();
-    });
-    let cancelled = running.metric("chiplet_domain_queries_total", &["end=\"cancelled\""]);
-    assert!(
-        cancelled > 0.0,
-        "none of about 199 was taken out of the queue"
-    );
+    // Nobody else hung up, and the server goes on.
+    let one_more = running.run(ask_at_once(&running, 1, None));
+    assert!(one_more.iter().all(Result::is_ok));
 }
 
 #[test]
