@@ -8,6 +8,7 @@
 
 mod inbox;
 mod ladder;
+mod lanes;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
 mod sleep;
@@ -120,6 +121,7 @@ impl<U> Local<U> {
     /// Says that it is `now`: when a task has ended.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.now = now;
+        self.run.tell(now);
     }
 }
 

@@ -131,6 +131,100 @@ fn a_worker_returns_to_the_table_it_ran_last_and_others_count_as_siblings() {
     assert_eq!((first.task, first.from_sibling), (2, true));
 }
 
+/// One worker, a clock of its own, and an inbox whose runs end as soon as another table waits.
+struct Bench {
+    inbox: Inbox<u32>,
+    run: Run,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            inbox: Inbox::new(Discipline {
+                patience: Duration::from_millis(1),
+                ..discipline(16)
+            }),
+            run: Run::default(),
+            now: Instant::now(),
+        }
+    }
+
+    /// Runs the next task, which takes this long; gives its number.
+    fn run(&mut self, lasting: Duration) -> u32 {
+        let taken = self.inbox.take(0, &mut self.run, self.now).unwrap();
+        self.now += lasting;
+        self.run.tell(self.now);
+        taken.task
+    }
+}
+
+const QUERY: Duration = Duration::from_millis(2);
+
+#[test]
+fn a_table_that_asks_for_little_waits_for_none_that_asks_for_much() {
+    let mut bench = Bench::new();
+    let (noisy, quiet) = (table(0), [table(1), table(2)]);
+    for task in 0..40 {
+        bench.inbox.push(noisy, task).unwrap();
+    }
+    assert_eq!((0..20).map(|_| bench.run(QUERY)).sum::<u32>(), 190);
+    // Two of one table and one of another, behind 20 of the noisy one: they need not take turns with it.
+    for (table, task) in [(quiet[0], 100), (quiet[0], 101), (quiet[1], 200)] {
+        bench.inbox.push(table, task).unwrap();
+    }
+    let order: Vec<u32> = (0..4).map(|_| bench.run(QUERY)).collect();
+    assert_eq!(order, [100, 200, 101, 20]);
+    // Long ago it was noisy; now it asks for as little as the others, and takes turns with them.
+    assert!(bench.inbox.extract(|_| true).len() == 19);
+    for task in 1_000..1_400 {
+        bench.inbox.push(table(3), task).unwrap_or_default();
+        bench.run(QUERY);
+    }
+    for task in [1, 2] {
+        bench.inbox.push(noisy, task).unwrap();
+        bench.inbox.push(quiet[0], 100 + task).unwrap();
+    }
+    let order: Vec<u32> = (0..4).map(|_| bench.run(QUERY)).collect();
+    assert_eq!(order, [1, 101, 2, 102]);
+}
+
+#[test]
+fn tables_that_are_asked_alike_take_turns_whichever_was_served_a_little_less() {
+    let mut bench = Bench::new();
+    let tasks = || (0..3).flat_map(|round| (0..4).map(move |slot| (slot, 10 * slot + round)));
+    for (slot, task) in tasks() {
+        bench.inbox.push(table(slot), task).unwrap();
+    }
+    // Table 3 is twice as quick to search as table 0.
+    let lasting = |task: u32| QUERY - QUERY * (task / 10) / 6;
+    let order: Vec<u32> = tasks()
+        .map(|(_, task)| (task, bench.run(lasting(task))).1)
+        .collect();
+    assert_eq!(order, tasks().map(|(_, task)| task).collect::<Vec<u32>>());
+}
+
+#[test]
+fn a_noisy_table_is_not_passed_over_for_ever() {
+    let mut bench = Bench::new();
+    for task in 0..40 {
+        bench.inbox.push(table(0), task).unwrap();
+    }
+    for _ in 0..30 {
+        bench.run(QUERY);
+    }
+    let mut before = 0;
+    loop {
+        bench.inbox.push(table(1), 100).unwrap();
+        if bench.run(QUERY / 2) == 30 {
+            break;
+        }
+        before += 1;
+        assert!(before <= 8, "passed over {before} times");
+    }
+    assert!(before > 1, "the table that asks for little goes first");
+}
+
 #[test]
 fn bounds_are_exact_and_a_refused_task_comes_back() {
     let mut inbox = Inbox::new(Discipline {
