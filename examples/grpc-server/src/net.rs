@@ -1,7 +1,7 @@
-//! The ports' connections: bounded in number and in age, and each has to say something soon.
+//! The ports' connections: bounded in number and in age, and each has to become one soon.
 //!
 //! Once a connection stands, HTTP/2's keep-alive finds clients that have gone away and asks old ones to connect anew.
-//! What never gets that far, a silent connection or half a TLS handshake, is ended here.
+//! What never gets that far, a silent connection or half a handshake, is ended here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,8 +19,8 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::admin::metrics::Meters;
 
-/// How long a new connection may stay silent.
-const SILENCE: Duration = Duration::from_secs(10);
+/// How long a new connection may take until it stands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Connections that the kernel queues while the server is busy accepting others.
 const BACKLOG: u32 = 4_096;
@@ -39,11 +39,21 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// What a peer has to do for its connection to stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// Say something, as with HTTP/1.
+    Word,
+    /// Say something, be answered, and go on: so begin TLS and HTTP/2, whose settings each side acknowledges.
+    Handshake,
+}
+
 /// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`.
 pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
     age: Duration,
+    greeting: Greeting,
     meters: Arc<Meters>,
 ) -> mpsc::Receiver<io::Result<Connection>> {
     let (sender, receiver) = mpsc::channel(16);
@@ -71,7 +81,7 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection keeps Nagle's algorithm");
             }
-            let connection = Connection::new(stream, age, permit, Arc::clone(&meters));
+            let connection = Connection::new(stream, age, greeting, permit, Arc::clone(&meters));
             if sender.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -83,28 +93,58 @@ pub(crate) fn accept(
 /// An accepted connection, counted until it is dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Its end: soon until the first bytes have come, then of old age.
+    /// Its end: soon until it stands, then of old age.
     end: Pin<Box<Sleep>>,
-    /// How old it may get, until it has said something.
-    age: Option<Duration>,
+    age: Duration,
+    stage: Stage,
     meters: Arc<Meters>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// How far a connection has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Silent(Greeting),
+    /// The peer has said something.
+    Spoke,
+    /// It has been answered.
+    Answered,
+    Stands,
 }
 
 impl Connection {
     fn new(
         stream: TcpStream,
         age: Duration,
+        greeting: Greeting,
         permit: OwnedSemaphorePermit,
         meters: Arc<Meters>,
     ) -> Self {
         meters.connections.fetch_add(1, Ordering::Relaxed);
         Self {
             stream,
-            end: Box::pin(sleep(SILENCE)),
-            age: Some(age),
+            end: Box::pin(sleep(HANDSHAKE)),
+            age,
+            stage: Stage::Silent(greeting),
             meters,
             _permit: permit,
+        }
+    }
+
+    fn heard(&mut self) {
+        self.stage = match self.stage {
+            Stage::Silent(Greeting::Handshake) => Stage::Spoke,
+            Stage::Silent(Greeting::Word) | Stage::Answered => {
+                self.end.as_mut().reset(Instant::now() + self.age);
+                Stage::Stands
+            }
+            stage @ (Stage::Spoke | Stage::Stands) => stage,
+        };
+    }
+
+    fn said(&mut self) {
+        if self.stage == Stage::Spoke {
+            self.stage = Stage::Answered;
         }
     }
 }
@@ -124,9 +164,10 @@ impl AsyncRead for Connection {
         if self.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        let before = buffer.filled().len();
         let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        if let Some(age) = self.age.take() {
-            self.end.as_mut().reset(Instant::now() + age);
+        if buffer.filled().len() > before {
+            self.heard();
         }
         Poll::Ready(result)
     }
@@ -138,6 +179,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.said();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -154,6 +196,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.said();
         Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
     }
 

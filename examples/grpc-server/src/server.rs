@@ -177,6 +177,7 @@ impl Server {
                 grpc,
                 settings.limits.connections,
                 Duration::from_secs(settings.limits.connection_seconds) + 2 * CONNECTION_GRACE,
+                net::Greeting::Handshake,
                 Arc::clone(&api.meters),
             );
             let mut until = stopped.clone();
@@ -200,6 +201,7 @@ impl Server {
                 admin,
                 ADMIN_CONNECTIONS,
                 ADMIN_CONNECTION_AGE,
+                net::Greeting::Word,
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {

@@ -241,6 +241,52 @@ fn garbage_on_the_port_ends_its_own_connection_only() {
     unharmed(&running);
 }
 
+/// Peers that stop before their connection stands: with nothing said, in HTTP/2's first line, and after it without ever
+/// acknowledging the server's settings. And the same before and within a TLS handshake.
+#[test]
+fn half_open_connections_are_ended() {
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let client_hello = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03";
+    let plain = Running::start();
+    let folder = tempfile::tempdir().unwrap();
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (
+        folder.path().join("cert.pem"),
+        folder.path().join("key.pem"),
+    );
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let encrypted = Running::with(|settings| {
+        settings.tls.cert = Some(certificate);
+        settings.tls.key = Some(key);
+    });
+    let silent: Vec<TcpStream> = [
+        (&plain, &b""[..]),
+        (&plain, &preface[..10]),
+        (&plain, &preface[..]),
+        (&encrypted, &b""[..]),
+        (&encrypted, &client_hello[..]),
+    ]
+    .into_iter()
+    .map(|(running, said)| {
+        let mut stream = TcpStream::connect(running.grpc()).unwrap();
+        stream.write_all(said).unwrap();
+        stream
+    })
+    .collect();
+    for mut stream in silent {
+        // Ends in an error if it does not end by itself.
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        if let Err(error) = stream.read_to_end(&mut Vec::new()) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+    }
+    plain.fill("line", 4, 10);
+    unharmed(&plain);
+}
+
 /// Clients that ask and do not read the answers take no more than their share of places, and free them when they go.
 #[test]
 fn slow_readers_hold_their_places_and_no_more() {
