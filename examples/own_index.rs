@@ -38,9 +38,7 @@ impl Table for Buckets {
 
     // A whole search is all its units in one go, so split and unsplit answers are the same by construction.
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        let probes = self.coarse(query, work)?;
-        let all = self.scan(query, &probes, 0..probes.len(), work)?;
-        Ok(self.merge(query, vec![all]))
+        self.search_whole(query, work)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {

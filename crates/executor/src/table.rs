@@ -297,6 +297,16 @@ pub trait SplitTable: Table {
     fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
         merge_nearest(query.k(), parts)
     }
+
+    /// The whole query on the calling thread, as one unit: a [`Table::search`] that answers as a split query does.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn search_whole(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, work)?;
+        let part = self.scan(query, &probes, 0..probes.len(), work)?;
+        Ok(self.merge(query, vec![part]))
+    }
 }
 
 /// The `k` nearest of several answers, ascending, ties broken by id.

@@ -93,8 +93,7 @@
 //!     fn size_bytes(&self) -> u64 { self.len() as u64 * 16 }
 //!
 //!     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-//!         let probes = self.coarse(query, work)?;
-//!         self.scan(query, &probes, 0..probes.len(), work)
+//!         self.search_whole(query, work)
 //!     }
 //!
 //!     // Leave this out, and the rest below, if queries run whole.

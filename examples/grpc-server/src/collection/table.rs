@@ -172,9 +172,7 @@ impl Table for CollectionTable {
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        let probes = self.coarse(query, work)?;
-        let part = self.scan(query, &probes, 0..probes.len(), work)?;
-        Ok(self.merge(query, vec![part]))
+        self.search_whole(query, work)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
