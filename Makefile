@@ -62,6 +62,7 @@ clients: setup ## The example gRPC server, driven by the stock Python client and
 
 server-bench: setup ## Load on the example gRPC server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
 	cargo bench --locked -p grpc-server --bench load
+	cargo bench --locked -p grpc-server --bench load -- noisy --reserve 1
 
 vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
