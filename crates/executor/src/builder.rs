@@ -116,7 +116,8 @@ impl Builder {
         self
     }
 
-    /// How long another table's task may wait while a core runs task after task of one table. Default: 1 ms.
+    /// How long another table's task may wait while a core runs task after task of one table. Default: 1 ms. Zero
+    /// ends every run as soon as another table waits, `Duration::MAX` none.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

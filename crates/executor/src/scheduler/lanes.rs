@@ -308,7 +308,8 @@ impl<T> Lanes<T> {
             })
         };
         let least = waiting().map(|(_, _, lane)| lane.served(self.epoch)).min();
-        let most = (least.unwrap_or_default() + self.patience).saturating_mul(MUCH);
+        let most = least.unwrap_or_default().saturating_add(self.patience);
+        let most = most.saturating_mul(MUCH);
         let mut other = None;
         let mut last = 0;
         for (index, table, lane) in waiting() {

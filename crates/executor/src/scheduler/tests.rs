@@ -20,7 +20,7 @@ const fn table(slot: u32) -> TableId {
 fn discipline(run_length: u32) -> Discipline {
     Discipline {
         run_length,
-        patience: Duration::from_secs(1_000),
+        patience: Duration::MAX,
         limit: 100,
         table_limit: 100,
     }
@@ -140,11 +140,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(Inbox::new(Discipline {
+            patience: Duration::from_millis(1),
+            ..discipline(16)
+        }))
+    }
+
+    fn with(inbox: Inbox<u32>) -> Self {
         Self {
-            inbox: Inbox::new(Discipline {
-                patience: Duration::from_millis(1),
-                ..discipline(16)
-            }),
+            inbox,
             run: Run::default(),
             now: Instant::now(),
         }
@@ -202,6 +206,14 @@ fn tables_that_are_asked_alike_take_turns_whichever_was_served_a_little_less() {
         .map(|(_, task)| (task, bench.run(lasting(task))).1)
         .collect();
     assert_eq!(order, tasks().map(|(_, task)| task).collect::<Vec<u32>>());
+}
+
+#[test]
+fn with_endless_patience_only_the_length_of_a_run_ends_it() {
+    let tasks = (0..4).flat_map(|task| [(0, task), (1, 10 + task)]);
+    let mut bench = Bench::with(inbox(2, &tasks.collect::<Vec<_>>()));
+    let order: Vec<u32> = (0..8).map(|_| bench.run(QUERY)).collect();
+    assert_eq!(order, [0, 1, 10, 11, 2, 3, 12, 13]);
 }
 
 #[test]
