@@ -117,7 +117,8 @@ impl Builder {
     }
 
     /// How long another table's task may wait while a core runs task after task of one table. Default: 1 ms. Zero
-    /// ends every run as soon as another table waits, `Duration::MAX` none.
+    /// ends every run as soon as another table waits, `Duration::MAX` none, and then no table that was served less goes
+    /// out of turn either.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

@@ -2,8 +2,8 @@
 //!
 //! Every queued task waits in the lane of its table ([`Lanes`]). A worker that has just run a table goes on with it
 //! for up to `run_length` tasks, because its private cache holds that table now; the run ends early once it has kept
-//! another table waiting for `patience`. Then another lane has its turn. With `run_length == 1`
-//! there is one lane for all: a plain FIFO queue.
+//! another table waiting for `patience`. Then another lane has its turn. With `run_length == 1` there is one lane for all:
+//! a plain FIFO queue.
 //!
 //! The inbox is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is.
 //!
@@ -223,6 +223,10 @@ impl<T> Inbox<T> {
 
     /// The next task for `worker` of this group. `now` may be a little old: it only ends runs.
     pub(crate) fn take(&mut self, worker: usize, run: &mut Run, now: Instant) -> Option<Taken<T>> {
+        // What most looks after a task find. The run keeps what it has to charge.
+        if self.queued == 0 {
+            return None;
+        }
         if self.is_fifo() {
             return self.take_fifo();
         }
