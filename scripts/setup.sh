@@ -79,5 +79,13 @@ check_elsewhere() {
   fail "install these and OpenBLAS with headers (Fedora: openblas-devel, Arch and Homebrew: openblas), then run this again"
 }
 
+# What a full disk does to a build does not look like it: a linker that dies of a bus error.
+check_disk() {
+  local free
+  free=$(df -Pk . | awk 'NR == 2 {print int($4 / 1024 / 1024)}')
+  [ "$free" -ge 5 ] || say "warning: $free GiB are free on this disk, and 'make test' fills 4 GiB of target/"
+}
+
 check_rust
+check_disk
 if command -v apt-get >/dev/null; then setup_debian "$@"; else check_elsewhere "$@"; fi
