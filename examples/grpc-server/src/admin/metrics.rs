@@ -161,6 +161,7 @@ struct Readings {
     connections: u64,
     collections: u64,
     building: u64,
+    writes_failed: u64,
     memory_used: u64,
     memory_limit: u64,
 }
@@ -185,6 +186,7 @@ impl Readings {
                 .load(std::sync::atomic::Ordering::Relaxed),
             collections: api.catalog.list().len() as u64,
             building: api.builder.pending() as u64,
+            writes_failed: api.catalog.failed_writes(),
             memory_used: api.catalog.budget().used(),
             memory_limit: api.catalog.budget().limit(),
         }
@@ -297,6 +299,12 @@ impl Collector for Readings {
             "Collections whose index is being built or waits for that",
             None,
             self.building as f64,
+        )?;
+        page.counter(
+            "chiplet_server_writes_failed",
+            "Writes that were taken and could not be stored, whether or not a client waited",
+            None,
+            self.writes_failed as f64,
         )?;
         page.gauge(
             "chiplet_server_memory_used",

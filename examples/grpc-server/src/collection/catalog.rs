@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -22,6 +22,7 @@ pub(crate) struct Catalog {
     scheduler: Arc<Scheduler>,
     builder: Arc<Builder>,
     budget: Arc<Budget>,
+    failed_writes: Arc<AtomicU64>,
     most: usize,
 }
 
@@ -110,6 +111,7 @@ impl Catalog {
             scheduler,
             builder,
             budget,
+            failed_writes: Arc::default(),
             most,
         }
     }
@@ -183,13 +185,13 @@ impl Catalog {
     fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
         let table = CollectionTable::new(&content.settings);
         let slot = self.scheduler.add(Arc::clone(name), table);
-        let budget = Arc::clone(&self.budget);
         Arc::new(Collection::new(
             Arc::clone(name),
             slot,
             store,
             content,
-            budget,
+            Arc::clone(&self.budget),
+            Arc::clone(&self.failed_writes),
         ))
     }
 
@@ -297,6 +299,11 @@ impl Catalog {
 
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// Writes that were taken and could not be stored, of all collections there ever were.
+    pub(crate) fn failed_writes(&self) -> u64 {
+        self.failed_writes.load(Ordering::Relaxed)
     }
 
     /// All of them, by name.

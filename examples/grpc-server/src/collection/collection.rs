@@ -37,6 +37,8 @@ pub(crate) struct Collection {
     view: ArcSwap<View>,
     /// The number of the last write.
     version: AtomicU64,
+    /// Writes that were taken and not stored, of all collections: clients that do not wait never hear of them.
+    pub(crate) failed_writes: Arc<AtomicU64>,
     held: Held,
 }
 
@@ -122,6 +124,7 @@ impl Collection {
         store: Store,
         content: Content,
         budget: Arc<Budget>,
+        failed_writes: Arc<AtomicU64>,
     ) -> Self {
         let bytes: u64 = content
             .view
@@ -140,6 +143,7 @@ impl Collection {
             ids: RwLock::new(content.ids),
             view: ArcSwap::from_pointee(content.view),
             version: AtomicU64::new(content.version),
+            failed_writes,
             held: Held {
                 budget,
                 bytes: AtomicU64::new(bytes),

@@ -139,6 +139,7 @@ impl Collection {
         let Some(groups) = self.next_groups() else {
             return;
         };
+        let taken = groups.len();
         let store = AssertUnwindSafe(|| self.store_groups(groups));
         if catch_unwind(store).is_err() {
             tracing::error!(
@@ -149,7 +150,8 @@ impl Collection {
             waiting.broken = true;
             waiting.served = false;
             // Whoever waits for one of these is told by the sender's end.
-            waiting.groups.clear();
+            let given_up = taken + waiting.groups.drain(..).count();
+            self.count_failed(given_up);
             return;
         }
         self.consider_build(&builder);
@@ -189,13 +191,21 @@ impl Collection {
             Err(error) => {
                 self.budget()
                     .give_back(changes.iter().map(|(change, _)| put_bytes([change])).sum());
-                tracing::error!(collection = &*self.name, %error, "a write failed");
+                if !matches!(error, WriteError::Deleted) {
+                    tracing::error!(collection = &*self.name, %error, "a write failed");
+                    self.count_failed(waiters.len());
+                }
             }
         }
         for (version, done) in waiters {
             // Whoever did not want to wait is gone.
             let _ = done.send(stored.clone().map(|()| version));
         }
+    }
+
+    fn count_failed(&self, writes: usize) {
+        self.failed_writes
+            .fetch_add(writes as u64, Ordering::Relaxed);
     }
 
     fn store_changes(&self, changes: &[(Change, u64)]) -> Result<(), WriteError> {

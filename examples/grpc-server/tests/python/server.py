@@ -4,6 +4,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
@@ -62,6 +64,9 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            # Python ignores SIGXFSZ, and so the server does too: a file that meets its limit is a write that fails, as on a
+            # full disk (`limit_files`).
+            restore_signals=False,
         )
         self.pid = self._process.pid
         self._reader = threading.Thread(target=self._read_log, daemon=True)
@@ -109,6 +114,19 @@ class Server:
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read().decode()
 
+    def metrics(self):
+        """The metrics as a scraper sees them: {family: {sample's name: {labels: value}}}."""
+        status, text = self.get("/metrics")
+        assert status == 200 and text.endswith("# EOF\n")
+        found = {}
+        for family in text_string_to_metric_families(text):
+            samples = found.setdefault(family.name, {})
+            for sample in family.samples:
+                labels = frozenset(sample.labels.items())
+                assert labels not in samples.setdefault(sample.name, {}), f"{sample} twice"
+                samples[sample.name][labels] = sample.value
+        return found
+
     def client(self, **options):
         """A new client with a connection of its own, closed at the end of the block that the server runs in.
 
@@ -118,6 +136,11 @@ class Server:
         client = QdrantClient(host="127.0.0.1", port=self.admin_port, grpc_port=self.grpc_port, **settings)
         self._clients.append(client)
         return client
+
+    def limit_files(self, size):
+        """From now on no file of the server may grow beyond `size` bytes; `None` lifts that."""
+        endless = resource.RLIM_INFINITY
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (endless if size is None else size, endless))
 
     @property
     def running(self):

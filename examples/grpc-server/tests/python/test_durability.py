@@ -10,7 +10,7 @@ import grpc
 import pytest
 from kill_writers import ABSENT, DIM, Acknowledgements, Churn, Ledger, Writer, content, point
 from qdrant_client import models
-from server import binary, environment, running
+from server import binary, environment, eventually, running
 
 KILLS = int(os.environ.get("CHIPLET_KILLS", "100"))
 SEED = 20_240
@@ -244,6 +244,43 @@ def test_a_damaged_file_harms_only_its_own_collection(tmp_path, damage):
         client = server.client()
         assert generations(client, "damaged", [3, 7]) == {7: 0}
         assert client.count("before").count == client.count("zealous").count == 501
+
+
+def test_a_full_disk_fails_writes_loses_none_and_is_recovered_from(tmp_path):
+    def large(id):
+        return models.PointStruct(id=id, vector=content(id, 0)[0], payload={"text": "x" * 50_000})
+
+    def failed_writes(server):
+        return server.metrics()["chiplet_server_writes_failed"]["chiplet_server_writes_failed_total"][frozenset()]
+
+    with running(tmp_path) as server:
+        client = server.client()
+        create(client, "kept")
+        client.upsert("kept", [point(0, 0)])
+        server.limit_files((tmp_path / "kept.redb").stat().st_size)
+        with pytest.raises(grpc.RpcError) as refused:
+            for stored in range(1, 1_000):
+                client.upsert("kept", [large(stored)])
+        assert refused.value.code() == grpc.StatusCode.INTERNAL
+        assert "kept.redb" in refused.value.details() and "File too large" in refused.value.details()
+        assert failed_writes(server) == 1
+
+        client.upsert("kept", [large(2_000)], wait=False)
+        eventually(lambda: failed_writes(server) == 2)
+        assert server.get("/livez")[0] == server.get("/readyz")[0] == 200
+        assert client.count("kept").count == stored and client.retrieve("kept", [stored, 2_000]) == []
+        [nearest] = client.query_points("kept", content(0, 0)[0], limit=1).points
+        assert nearest.id == 0
+
+        server.limit_files(None)
+        client.upsert("kept", [large(3_000)])
+        assert client.count("kept").count == stored + 1 and failed_writes(server) == 2
+        server.kill()
+    with running(tmp_path) as server:
+        client = server.client()
+        assert client.count("kept").count == stored + 1
+        found = {kept.id for kept in client.retrieve("kept", [*range(stored + 1), 2_000, 3_000])}
+        assert found == {*range(stored), 3_000}
 
 
 def test_a_folder_is_served_by_one_server_at_a_time(tmp_path):
