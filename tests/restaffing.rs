@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use chiplet::{
-    Error, Executor, Query, RemapReason, Shutdown, Strategy, SubmitError, TopologyError,
+    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, Strategy, SubmitError,
+    TopologyError,
 };
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, neighbours};
@@ -103,6 +104,36 @@ fn a_part_of_a_domain_keeps_its_tables_at_home() {
         }
     );
     assert_eq!(executor.spawn(table, || 1).wait(), Ok(1));
+}
+
+/// On this very machine, as only real cpus are pinned to.
+#[test]
+fn workers_leave_forbidden_cpus_even_where_none_of_theirs_is_left() {
+    let executor = Executor::builder()
+        .level(LevelChoice::L2)
+        .max_workers(1)
+        .build()
+        .unwrap();
+    let domains: Vec<Vec<u32>> = (executor.topology().domains().iter())
+        .map(|domain| domain.cpus())
+        .collect();
+    let started_in = executor.workers()[0].domain;
+    let elsewhere = (executor.topology().domains().iter())
+        .position(|domain| domain.id != started_in)
+        .map(|at| domains[at].clone());
+    let Some(mut elsewhere) = elsewhere else {
+        println!("skipped: this machine has one domain at level L2");
+        return;
+    };
+    elsewhere.sort_unstable();
+    assert_ne!(executor.workers()[0].granted, elsewhere);
+    executor.restrict_to(&elsewhere).unwrap();
+    let workers = executor.workers();
+    assert_eq!((workers.len(), workers[0].at_work), (1, true));
+    assert_eq!(workers[0].granted, elsewhere);
+    let table = executor.add_closure_table("t", 1);
+    let running_on = executor.spawn(table, chiplet::topology::pin::current_affinity);
+    assert_eq!(running_on.wait().unwrap(), elsewhere);
 }
 
 #[test]

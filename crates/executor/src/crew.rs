@@ -217,8 +217,8 @@ impl Crew {
         changed
     }
 
-    /// Who works where with the cpus that are left. If no worker's core is among them, all work and float: the machine
-    /// that they were started on is gone, and the kernel says where they may run.
+    /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a cpu
+    /// left: the machine that they were started on is gone.
     pub(crate) fn orders(&self) -> Orders {
         let may_use = |cpu: u32| {
             let allowed = self.allowed.as_ref();
@@ -245,7 +245,7 @@ impl Crew {
         }
         if !orders.at_work.contains(&true) {
             tracing::warn!(
-                "none of the cpus that the workers were started for is left; they float"
+                "none of the cpus that the workers were started for is left; they share what there is"
             );
             orders.at_work.fill(true);
             for (position, domain) in self.domains().enumerate() {
@@ -255,9 +255,9 @@ impl Crew {
                     .filter(|member| member.info.domain == domain);
                 orders.strength[position] = started.count() as u32;
             }
-            return orders;
         }
-        // Whoever stands by may still be inside a task: it has to leave the cpus that are gone, too.
+        // Whoever has no cpus of its own has to leave those that are gone all the same; one that stands by may still be
+        // inside a task.
         let refuge: Vec<u32> = all_cpus(&self.topology)
             .into_iter()
             .filter(|&cpu| may_use(cpu))

@@ -105,7 +105,8 @@ impl Executor {
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are
-    /// answered, and the index is dropped after the last of them. False if there is no such table.
+    /// answered, and the index is dropped after the last of them, once its ticket is read or dropped. False if there is no
+    /// such table.
     pub fn remove_table(&self, table: TableId) -> bool {
         match self.shared.registry.remove(table) {
             Some(entry) => {

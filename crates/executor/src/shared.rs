@@ -119,7 +119,8 @@ impl Shared {
         }
         // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
-        let (refusal, task) = if full && self.purge(group, at) {
+        let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
+        let (refusal, task) = if full && self.purge(group, of, at) {
             match self.hub.push(group, entry.id, refused.1, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
@@ -145,13 +146,13 @@ impl Shared {
         })
     }
 
-    /// Ends what is dead in a full queue: cancelled tasks and those past their deadline hold places that
-    /// living ones could use. True if any place was freed.
-    fn purge(&self, group: usize, now: Instant) -> bool {
+    /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
+    /// hold places that living ones could use. True if any place was freed.
+    fn purge(&self, group: usize, of: Option<TableId>, now: Instant) -> bool {
         if !self.hub.inbox(group).lock().may_purge(now, PURGE_INTERVAL) {
             return false;
         }
-        let dead = self.hub.extract(group, |task| {
+        let dead = self.hub.extract(group, of, |task| {
             task.is_ended() || task.header().is_expired(now)
         });
         self.bury(group, dead, &Error::Expired) > 0
@@ -161,7 +162,7 @@ impl Shared {
     pub(crate) fn abandon_queued(&self) -> u64 {
         (0..self.hub.groups())
             .map(|group| {
-                let dead = self.hub.extract(group, |_| true);
+                let dead = self.hub.extract(group, None, |_| true);
                 self.bury(group, dead, &Error::ShutDown)
             })
             .sum()

@@ -223,6 +223,8 @@ impl<T> Inbox<T> {
 
     /// The next task for `worker` of this group. `now` may be a little old: it only ends runs.
     pub(crate) fn take(&mut self, worker: usize, run: &mut Run, now: Instant) -> Option<Taken<T>> {
+        // A task that ended in the queue was never told to end; the time since is nobody's service.
+        run.since = None;
         // What most looks after a task find. The run keeps what it has to charge.
         if self.queued == 0 {
             return None;
@@ -282,19 +284,23 @@ impl<T> Inbox<T> {
             .is_none_or(|began| now.saturating_duration_since(began) >= self.discipline.patience)
     }
 
-    /// Takes out every queued task for which `dead` holds. The caller ends them and counts how.
-    pub(crate) fn extract(&mut self, mut dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
+    /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.
+    pub(crate) fn extract(
+        &mut self,
+        of: Option<TableId>,
+        mut dead: impl FnMut(&T) -> bool,
+    ) -> Vec<(TableId, T)> {
         let mut out = Vec::new();
-        let mut kept = VecDeque::with_capacity(self.fifo.len());
-        for (table, task) in self.fifo.drain(..) {
-            if dead(&task) {
-                out.push((table, task))
-            } else {
-                kept.push_back((table, task))
+        for _ in 0..self.fifo.len() {
+            if let Some((table, task)) = self.fifo.pop_front() {
+                if of.is_none_or(|of| of == table) && dead(&task) {
+                    out.push((table, task));
+                } else {
+                    self.fifo.push_back((table, task));
+                }
             }
         }
-        self.fifo = kept;
-        self.lanes.extract(&mut dead, &mut out);
+        self.lanes.extract(of, &mut dead, &mut out);
         self.queued -= out.len();
         for (table, _) in &out {
             self.lanes.intake_mut(*table).waiting -= 1;

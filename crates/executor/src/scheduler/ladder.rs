@@ -224,14 +224,11 @@ impl<T, U> Hub<T, U> {
             self.leave(local);
             return Rest::LookAgain;
         }
-        if spare && self.crosses() {
-            // It looks now, which answers any call to help.
-            self.seats[local.worker]
-                .asked
-                .store(false, Ordering::Release);
-            if let Some(rest) = self.cross(local, closed) {
-                return rest;
-            }
+        if spare
+            && self.crosses()
+            && let Some(rest) = self.cross(local, closed)
+        {
+            return rest;
         }
         if closed {
             return Rest::Stop;
@@ -260,7 +257,10 @@ impl<T, U> Hub<T, U> {
                 return Some(Rest::LookAgain);
             }
             return Some(match self.steal_units_anywhere(local) {
-                Some((unit, rung)) => Rest::Found(Found::Unit(unit, rung)),
+                Some((unit, rung)) => {
+                    self.answer_call(local);
+                    Rest::Found(Found::Unit(unit, rung))
+                }
                 None => Rest::LookAgain,
             });
         }
@@ -280,6 +280,7 @@ impl<T, U> Hub<T, U> {
         let Some(task) = task else {
             return Some(Rest::LookAgain);
         };
+        self.answer_call(local);
         let own = &self.groups[local.group];
         {
             let mut inbox = own.inbox.lock();

@@ -4,11 +4,12 @@
 //! [`LOOK_AHEAD`]:
 //!
 //! - A lane whose table has lately been served far less than another's goes before it ([`MUCH`]): a table that asks for
-//!   little waits for none that asks for much. Among tables that are asked alike there is no such order, on purpose: the
+//!   little waits for hardly any that asks for much. Among tables that are asked alike there is no such order, on purpose: the
 //!   longer a lane's turn lets it wait, the more of its tasks then find their vectors in a core's cache.
 //! - Among the others, a worker is given one that it ran last, whose table its private cache holds.
 //!
-//! None is passed over more than [`LOOK_AHEAD`] times, so none starves.
+//! The one whose turn it is is passed over at most [`LOOK_AHEAD`] times, so none starves: a lane has its turn after at most
+//! one more than that for each lane before it.
 
 use std::collections::{TryReserveError, VecDeque};
 use std::time::Duration;
@@ -48,7 +49,8 @@ struct Lane<T> {
     intake: Intake,
     /// The worker that last ran this lane's table.
     last: Option<usize>,
-    /// Time that workers lately spent on its tasks, as of `epoch`.
+    /// Time that workers lately spent on its tasks, as of `epoch`; on those that thieves took, and on what siblings took of
+    /// one that was cut, nothing is counted: then somebody was idle, and nobody waited for a turn.
     served: Duration,
     epoch: u32,
     /// Times that another lane went before this one since it last had its turn.
@@ -329,20 +331,27 @@ impl<T> Lanes<T> {
         other.unwrap_or(last)
     }
 
-    /// Takes out every waiting task for which `dead` holds.
+    /// Takes out every waiting task for which `dead` holds, or those of one table. Only lanes with tasks are looked at,
+    /// which may be few of very many.
     pub(super) fn extract(
         &mut self,
+        of: Option<TableId>,
         mut dead: impl FnMut(&T) -> bool,
         out: &mut Vec<(TableId, T)>,
     ) {
-        for (&table, lane) in &mut self.map {
-            if lane.tasks.iter().any(&mut dead) {
-                for task in std::mem::take(&mut lane.tasks) {
-                    if dead(&task) {
-                        out.push((table, task));
-                    } else {
-                        lane.tasks.push_back(task);
-                    }
+        let (one, all) = match &of {
+            Some(table) => (Some(table), None),
+            None => (None, Some(&self.ready)),
+        };
+        for &table in one.into_iter().chain(all.into_iter().flatten()) {
+            let Some(lane) = self.map.get_mut(&table) else {
+                continue;
+            };
+            for _ in 0..lane.tasks.len() {
+                match lane.tasks.pop_front() {
+                    Some(task) if dead(&task) => out.push((table, task)),
+                    Some(task) => lane.tasks.push_back(task),
+                    None => break,
                 }
             }
         }

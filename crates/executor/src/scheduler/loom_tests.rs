@@ -163,6 +163,44 @@ fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
     other.join().unwrap();
 }
 
+fn a_call_for_help_outlives_work_at_home() {
+    // Group 0 never serves itself. Groups 1 and 2 have a worker each; whichever is called for group 0, a task of group 1
+    // keeps its worker busy from then on, and the other has to go.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    let (mut free, mut busy) = (locals.pop().unwrap(), locals.pop().unwrap());
+    const OWN: u32 = 3;
+    let ran = Arc::new(AtomicU32::new(0));
+    let one_more = |hub: &TestHub, ran: &AtomicU32| {
+        if ran.fetch_add(1, Ordering::AcqRel) == 1 {
+            hub.close();
+        }
+    };
+    let at_home = {
+        let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+        thread::spawn(move || {
+            while let Some(Found::Task(task, _)) = hub.next(&mut busy) {
+                one_more(&hub, &ran);
+                if task == OWN {
+                    break;
+                }
+            }
+        })
+    };
+    let elsewhere = {
+        let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+        thread::spawn(move || {
+            while hub.next(&mut free).is_some() {
+                one_more(&hub, &ran);
+            }
+        })
+    };
+    for (group, task) in [(0, 1), (0, 2), (1, OWN)] {
+        hub.push(group, TABLE, task, 0).unwrap();
+    }
+    at_home.join().unwrap();
+    elsewhere.join().unwrap();
+}
+
 fn units_reach_a_sibling_that_is_going_to_sleep() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
     let mut sibling = locals.pop().unwrap();
@@ -254,6 +292,7 @@ checks! {
     two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes LingerEnds;
     idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
     one_abroad: a_group_with_one_worker_abroad_hears_of_another_groups_work without FenceOfSpare;
+    called: a_call_for_help_outlives_work_at_home without CallPassedOn;
     units: units_reach_a_sibling_that_is_going_to_sleep without SweepBeforeParking;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;

@@ -4,7 +4,8 @@
 //! worker under the strategies that know no domains. [`Hub::push`] accepts a task for a group and wakes
 //! whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a worker
 //! looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
-//! folder states the handshake as numbered steps; the tests in `loom_tests.rs` explore this very code.
+//! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
+//! `loom_tests.rs` explore this very code.
 
 mod inbox;
 mod ladder;
@@ -86,7 +87,7 @@ impl Rules {
 struct Seat<U> {
     group: usize,
     parker: CachePadded<Parker>,
-    /// It was woken to help another group and has not looked there yet. Whoever is diverted passes the call on.
+    /// It was woken to help another group and has not found work there yet. Whoever is diverted passes the call on.
     asked: AtomicBool,
     units: deque::Stealer<U>,
 }
@@ -245,10 +246,15 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Takes every task out of `group`'s queue for which `dead` holds.
-    pub(crate) fn extract(&self, group: usize, dead: impl FnMut(&T) -> bool) -> Vec<(TableId, T)> {
+    /// Takes every task out of `group`'s queue for which `dead` holds, or those of one table.
+    pub(crate) fn extract(
+        &self,
+        group: usize,
+        of: Option<TableId>,
+        dead: impl FnMut(&T) -> bool,
+    ) -> Vec<(TableId, T)> {
         let mut inbox = self.groups[group].inbox.lock();
-        let out = inbox.extract(dead);
+        let out = inbox.extract(of, dead);
         self.publish_length(group, &inbox);
         out
     }

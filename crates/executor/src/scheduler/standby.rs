@@ -8,7 +8,7 @@
 use super::inbox::Inbox;
 use super::{Group, Hub, Local};
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, Step, left_out};
+use crate::sync::{MutexGuard, Step, left_out, now};
 
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
@@ -51,7 +51,9 @@ impl<T, U> Hub<T, U> {
         }
         for (index, group) in self.groups.iter().enumerate() {
             if group.is_worth_crossing() {
-                self.call_help(index, 1);
+                // A whole queue may have come at once, for which nobody has called yet.
+                let queued = group.queued.load(Ordering::Acquire);
+                self.call_help(index, queued as usize);
             }
         }
         true
@@ -75,7 +77,7 @@ impl<T, U> Hub<T, U> {
             if keeps || inboxes[from].queued() == 0 {
                 continue;
             }
-            for (table, task) in inboxes[from].extract(|_| true) {
+            for (table, task) in inboxes[from].extract(None, |_| true) {
                 let wanted = rehome(&task);
                 let to = (0..count).map(|step| (wanted + step) % count);
                 let to = to.into_iter().find(|&to| !inboxes[to].is_vacant());
@@ -100,7 +102,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
-    pub(super) fn stand_by(&self, local: &Local<U>) -> bool {
+    pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
         let group = &self.groups[local.group];
         let (successor, spare) = {
             let mut inbox = group.inbox.lock();
@@ -134,6 +136,7 @@ impl<T, U> Hub<T, U> {
                 if recalled || inbox.is_closed() {
                     inbox.standing_by -= 1;
                     self.refresh_spare(local.group, &mut inbox);
+                    local.now = now();
                     return recalled;
                 }
             }

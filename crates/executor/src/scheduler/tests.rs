@@ -180,7 +180,7 @@ fn a_table_that_asks_for_little_waits_for_none_that_asks_for_much() {
     let order: Vec<u32> = (0..4).map(|_| bench.run(QUERY)).collect();
     assert_eq!(order, [100, 200, 101, 20]);
     // Long ago it was noisy; now it asks for as little as the others, and takes turns with them.
-    assert!(bench.inbox.extract(|_| true).len() == 19);
+    assert!(bench.inbox.extract(None, |_| true).len() == 19);
     for task in 1_000..1_400 {
         bench.inbox.push(table(3), task).unwrap_or_default();
         bench.run(QUERY);
@@ -260,7 +260,7 @@ fn extracting_the_dead_keeps_the_order_of_the_living() {
     for run_length in [1, 16] {
         let mut inbox = inbox(run_length, &[(0, 1), (0, 2), (1, 3), (0, 4), (1, 5)]);
         let mut dead: Vec<u32> = inbox
-            .extract(|task| task % 2 == 0)
+            .extract(None, |task| task % 2 == 0)
             .into_iter()
             .map(|t| t.1)
             .collect();
@@ -271,6 +271,50 @@ fn extracting_the_dead_keeps_the_order_of_the_living() {
         left.sort_unstable();
         assert_eq!(left, [1, 3, 5]);
     }
+}
+
+#[test]
+fn only_the_full_table_is_searched_for_the_dead() {
+    for run_length in [1, 16] {
+        let mut inbox = inbox(run_length, &[(0, 1), (1, 2), (0, 3), (1, 4)]);
+        let of_one = inbox.extract(Some(table(1)), |_| true);
+        assert_eq!(of_one, [(table(1), 2), (table(1), 4)]);
+        assert!(inbox.extract(Some(table(7)), |_| true).is_empty());
+        assert_eq!(
+            inbox.extract(None, |_| true),
+            [(table(0), 1), (table(0), 3)]
+        );
+        assert_eq!(inbox.queued(), 0);
+    }
+}
+
+#[test]
+fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
+    let mut inbox = Inbox::new(Discipline {
+        patience: Duration::from_millis(1),
+        ..discipline(16)
+    });
+    let mut run = Run::default();
+    let start = Instant::now();
+    let minute = start + Duration::from_secs(60);
+    let (quiet, noisy) = (table(0), table(1));
+    // It was cancelled while it waited, so nobody says when it ended. The worker sleeps, and then scans for a sibling.
+    inbox.push(quiet, 1).unwrap();
+    inbox.take(0, &mut run, start).unwrap();
+    assert!(inbox.take(0, &mut run, start).is_none());
+    run.tell(minute);
+    // The other table is served for a while; what it was served counts when the worker turns to a third.
+    inbox.push(noisy, 10).unwrap();
+    inbox.take(0, &mut run, minute).unwrap();
+    let later = minute + Duration::from_millis(500);
+    run.tell(later);
+    inbox.push(table(2), 20).unwrap();
+    inbox.take(0, &mut run, later).unwrap();
+    for (table, task) in [(noisy, 11), (quiet, 2)] {
+        inbox.push(table, task).unwrap();
+    }
+    let next = inbox.take(1, &mut Run::default(), later).unwrap();
+    assert_eq!(next.task, 2, "the quiet table goes first");
 }
 
 fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
@@ -384,6 +428,20 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
     assert!(matches!(found, Some(Found::Task(10, Rung::Own))));
     assert_eq!(hub.inbox(0).lock().queued(), 2);
     assert_eq!(asleep(&hub, 2), 0, "worker 2 is called in its place");
+}
+
+#[test]
+fn a_queue_that_moves_calls_as_many_helpers_as_it_has_tasks() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3, 3..4]);
+    // One waiting task is not worth a crossing, neither here nor there.
+    hub.push(0, table(0), 1, 0).unwrap();
+    hub.push(1, table(1), 2, 0).unwrap();
+    for local in &mut locals[2..] {
+        to_bed(&hub, local);
+    }
+    assert!(hub.staff(&[false, true, true, true], |_| 1));
+    assert_eq!(hub.inbox(1).lock().queued(), 2);
+    assert_eq!((asleep(&hub, 2), asleep(&hub, 3)), (0, 0));
 }
 
 #[test]

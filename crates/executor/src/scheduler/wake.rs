@@ -6,6 +6,10 @@ use super::{Hub, Local, Refusal};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
+/// Helpers that a push wakes besides, at most: as many as the largest domains have cores. They stand in an array, because
+/// a submit makes one allocation. Were there more, they are woken when the query has been cut.
+const HELPERS: usize = 16;
+
 impl<T, U> Hub<T, U> {
     /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back. If the task will be cut,
     /// `helpers` more are woken at once, as waking takes longer than cutting.
@@ -17,7 +21,9 @@ impl<T, U> Hub<T, U> {
         helpers: usize,
     ) -> Result<(), (Refusal, T)> {
         let home = &self.groups[group];
-        let (sleeper, others, queued) = {
+        let mut others = [0; HELPERS];
+        let mut helping = 0;
+        let (sleeper, queued) = {
             let mut inbox = home.inbox.lock();
             inbox.push(table, task)?;
             self.publish_length(group, &inbox);
@@ -29,16 +35,19 @@ impl<T, U> Hub<T, U> {
                 None
             };
             // Helpers have nothing to share while other tasks wait for them.
-            let others = if helpers > 0 && queued == 1 {
-                inbox.wake(helpers)
-            } else {
-                Vec::new()
-            };
+            if queued == 1 {
+                while helping < helpers.min(HELPERS)
+                    && let Some(helper) = inbox.wake_one()
+                {
+                    others[helping] = helper;
+                    helping += 1;
+                }
+            }
             self.refresh_spare(group, &mut inbox);
             let seen_to = sleeper.is_some() || queued <= inbox.lingering;
-            (sleeper, others, (!seen_to).then_some(queued as u32))
+            (sleeper, (!seen_to).then_some(queued as u32))
         };
-        for worker in sleeper.into_iter().chain(others) {
+        for &worker in sleeper.iter().chain(&others[..helping]) {
             self.seats[worker].parker.unpark();
         }
         if queued.is_some_and(|queued| queued >= home.worth_crossing()) {
@@ -103,17 +112,32 @@ impl<T, U> Hub<T, U> {
             } else {
                 None
             };
+            // Under the lock: the worker may be awake already, and next asks for work of its own.
+            if let Some(worker) = sleeper {
+                self.seats[worker].asked.store(true, Ordering::Release);
+            }
             self.refresh_spare(group, &mut inbox);
             sleeper
         };
         let Some(worker) = sleeper else { return false };
-        self.seats[worker].asked.store(true, Ordering::Release);
         self.seats[worker].parker.unpark();
         true
     }
 
-    /// This worker was called to help another group and found work at home: calls somebody else in its place.
+    /// This worker has found work elsewhere, which answers any call for help. Until then the call stands: it may yet find
+    /// work at home.
+    pub(super) fn answer_call(&self, local: &Local<U>) {
+        self.seats[local.worker]
+            .asked
+            .store(false, Ordering::Release);
+    }
+
+    /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its place,
+    /// if there is still need.
     pub(super) fn pass_on(&self, local: &Local<U>) {
+        if left_out(Step::CallPassedOn) {
+            return;
+        }
         let asked = &self.seats[local.worker].asked;
         if !asked.load(Ordering::Acquire) || !asked.swap(false, Ordering::AcqRel) {
             return;

@@ -32,6 +32,8 @@ pub(crate) enum Step {
     RecallWakes,
     /// A worker that stands by hands on the call that it was woken for.
     CallHandedOn,
+    /// A worker that was called to help and finds work at home calls another.
+    CallPassedOn,
     /// A submit that finds its table's home without workers looks for the new one.
     HomeSoughtAgain,
     /// A removed table's counters are put away only when nobody refers to it any more.
