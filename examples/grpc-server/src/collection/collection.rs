@@ -91,7 +91,7 @@ impl BuildState {
     }
 
     /// Whether to try again with `live` points: what failed may go well with a quarter more of them, or fewer.
-    fn may_try(&self, live: usize) -> bool {
+    pub(crate) fn may_try(&self, live: usize) -> bool {
         let failure = self.failure.lock();
         failure
             .as_ref()
