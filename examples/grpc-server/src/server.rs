@@ -414,6 +414,7 @@ fn router(
         places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
+        limits: Arc::new(limits.clone()),
     };
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use common::{Running, line, refusal};
 use prost::Message;
 use qdrant_client::qdrant::{
-    CountPointsBuilder, CreateCollectionBuilder, Distance, PointStruct, QueryPointsBuilder,
-    SearchParamsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
+    CollectionInfo, CountPointsBuilder, CreateCollectionBuilder, DeletePointsBuilder, Distance,
+    PointStruct, PointsIdsList, QueryPointsBuilder, SearchParamsBuilder, UpsertPointsBuilder,
+    VectorParamsBuilder,
 };
 use tonic::Code;
 
@@ -190,6 +191,42 @@ fn an_upsert_with_one_bad_point_stores_nothing() {
     }
 }
 
+/// Empty points and queries, two bytes each, and an end that cannot be decoded: they are counted before that is tried.
+#[test]
+fn points_and_queries_are_counted_before_they_are_decoded() {
+    let running = Running::start();
+    running.fill("line", 4, 10);
+    let grpc = running.grpc();
+    for (method, tag, limit) in [
+        ("Upsert", 0x1a, "limits.upsert_points"),
+        ("SearchBatch", 0x12, "limits.batch"),
+        ("QueryBatch", 0x12, "limits.batch"),
+    ] {
+        let fields = [[tag, 0].repeat(200_000), vec![0x07]].concat();
+        let mut message = vec![0];
+        message.extend_from_slice(&(fields.len() as u32).to_be_bytes());
+        message.extend_from_slice(&fields);
+        let status = running.run(async {
+            let stream = tokio::net::TcpStream::connect(grpc).await.unwrap();
+            let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            let request = http::Request::post(format!("http://{grpc}/qdrant.Points/{method}"))
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+                .body(())
+                .unwrap();
+            let (answer, mut send) = client.send_request(request, false).unwrap();
+            send.send_data(message.into(), true).unwrap();
+            let answer = answer.await.unwrap();
+            tonic::Status::from_header_map(answer.headers()).unwrap()
+        });
+        assert_eq!(status.code(), Code::InvalidArgument, "{method}: {status}");
+        assert!(status.message().contains("200000"), "{status}");
+        assert!(status.message().contains(limit), "{status}");
+    }
+    unharmed(&running);
+}
+
 #[test]
 fn a_message_over_the_limit_is_refused() {
     let running = Running::with(|settings| settings.limits.message_bytes = 10_000);
@@ -215,6 +252,72 @@ fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
     assert!(message.contains("limits.memory_bytes"), "{message}");
     unharmed(&running);
     assert!(running.metric("chiplet_server_shed_total", &["memory_limit"]) >= 1.0);
+}
+
+/// A graph takes several times what such short vectors do: where there is no room for it, searches go on without.
+#[test]
+fn an_index_beyond_the_memory_limit_is_not_built() {
+    let running = Running::with(|settings| {
+        settings.limits.memory_bytes = 1_000_000;
+        settings.index.full_scan_kib = 1;
+    });
+    running.fill("line", 4, 2_000);
+    let info = || {
+        let info = running.run(running.client.collection_info("line"));
+        info.unwrap().result.unwrap()
+    };
+    let built_or_not = |info: &CollectionInfo| {
+        let optimizer = info.optimizer_status.as_ref().unwrap();
+        info.indexed_vectors_count() > 0 || !optimizer.error.is_empty()
+    };
+    // In the background.
+    let give_up = Instant::now() + Duration::from_secs(300);
+    while !built_or_not(&info()) {
+        assert!(Instant::now() < give_up, "nothing is built or refused");
+    }
+    let problem = info().optimizer_status.unwrap().error;
+    assert!(problem.contains("limits.memory_bytes"), "{problem}");
+    assert!(running.metric("chiplet_server_memory_used_bytes", &[]) <= 1_000_000.0);
+    let query = QueryPointsBuilder::new("line").query(line(4, 3)).limit(1);
+    assert_eq!(
+        running
+            .run(running.client.query(query))
+            .unwrap()
+            .result
+            .len(),
+        1
+    );
+}
+
+/// Where nothing more fits, what is deleted makes room all the same.
+#[test]
+fn deleting_makes_room_when_the_memory_is_full() {
+    let running = Running::with(|settings| {
+        settings.limits.memory_bytes = 700_000;
+        settings.index.full_scan_kib = 1_000;
+    });
+    running.fill("line", 4, 4_000);
+    let upsert = |from: u64| {
+        let points: Vec<PointStruct> = (from..from + 2_000)
+            .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
+            .collect();
+        let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+        running.run(running.client.upsert_points(upsert))
+    };
+    let (code, message) = refusal(upsert(4_000));
+    assert_eq!(code, Code::ResourceExhausted, "{message}");
+    let ids = (2_000..4_000_u64).map(Into::into).collect();
+    let delete = DeletePointsBuilder::new("line").points(PointsIdsList { ids });
+    running
+        .run(running.client.delete_points(delete.wait(true)))
+        .unwrap();
+    // In the background.
+    let give_up = Instant::now() + Duration::from_secs(300);
+    while upsert(4_000).is_err() {
+        assert!(Instant::now() < give_up, "no room was made");
+    }
+    let count = running.run(running.client.count(CountPointsBuilder::new("line")));
+    assert_eq!(count.unwrap().result.unwrap().count, 4_000);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tonic::Code;
 
 use super::Admin;
+use super::others::Counted;
 use super::process::Process;
 
 /// Upper bounds of the histograms' buckets, in seconds: a search takes tens of microseconds to tens of milliseconds,
@@ -155,6 +156,8 @@ pub(crate) fn text(admin: &Admin) -> String {
 /// Everything that is read at the moment of the scrape.
 struct Readings {
     executor: Option<Snapshot>,
+    /// What the tables without a label have counted.
+    others: Counted,
     queue_limit: u64,
     process: Option<Process>,
     ready: bool,
@@ -175,8 +178,10 @@ impl fmt::Debug for Readings {
 impl Readings {
     fn take(admin: &Admin) -> Self {
         let api = &admin.api;
+        let (executor, others) = tables(admin);
         Self {
-            executor: api.scheduler.executor().map(|executor| executor.snapshot()),
+            executor,
+            others,
             queue_limit: api.scheduler.queue_limit() as u64,
             process: Process::read(),
             ready: admin.readiness.missing().is_none(),
@@ -191,6 +196,22 @@ impl Readings {
             memory_limit: api.catalog.budget().limit(),
         }
     }
+}
+
+/// The executor's tables, and what those without a label have counted.
+fn tables(admin: &Admin) -> (Option<Snapshot>, Counted) {
+    let mut others = admin.others.lock();
+    let Some(executor) = admin.api.scheduler.executor() else {
+        return (None, Counted::default());
+    };
+    let snapshot = executor.snapshot();
+    let (shown, unlisted) = busiest(&snapshot.tables);
+    let counted = |table: &TableSnapshot| (table.id, Counted::of(table));
+    let sum = others.scrape(
+        shown.into_iter().map(counted),
+        unlisted.into_iter().map(counted),
+    );
+    (Some(snapshot), sum)
 }
 
 /// Writes one metric after the other.
@@ -324,7 +345,7 @@ impl Collector for Readings {
         match &self.executor {
             Some(snapshot) => {
                 domain_metrics(&mut page, snapshot, self.queue_limit)?;
-                table_metrics(&mut page, snapshot)
+                table_metrics(&mut page, snapshot, self.others)
             }
             None => Ok(()),
         }
@@ -488,41 +509,44 @@ pub(crate) fn busiest(tables: &[TableSnapshot]) -> (Vec<&TableSnapshot>, Vec<&Ta
     (tables, others)
 }
 
-fn table_metrics(page: &mut Page<'_>, snapshot: &Snapshot) -> fmt::Result {
+fn table_metrics(page: &mut Page<'_>, snapshot: &Snapshot, sum: Counted) -> fmt::Result {
     let (shown, others) = busiest(&snapshot.tables);
     let label = |table: &TableSnapshot| -> Labels { vec![("table", table.name.to_string())] };
     let other: Labels = vec![("table", OTHER.to_owned())];
-    let sum = |value: fn(&TableSnapshot) -> f64| -> Vec<(Labels, f64)> {
+    let levels = |value: fn(&TableSnapshot) -> f64| -> Vec<(Labels, f64)> {
         let each = shown.iter().map(|table| (label(table), value(table)));
         let rest = others.iter().map(|table| value(table)).sum();
         let rest = (!others.is_empty()).then(|| (other.clone(), rest));
         each.chain(rest).collect()
     };
-    let count = |value: fn(&TableSnapshot) -> f64| -> Vec<(Labels, u64)> {
-        sum(value)
-            .into_iter()
-            .map(|(labels, value)| (labels, value as u64))
-            .collect()
+    let counts = |value: fn(&Counted) -> u64| -> Vec<(Labels, u64)> {
+        let each = shown
+            .iter()
+            .map(|table| (label(table), value(&Counted::of(table))));
+        // Once there, it stays.
+        let any = !others.is_empty() || sum != Counted::default();
+        let rest = any.then(|| (other.clone(), value(&sum)));
+        each.chain(rest).collect()
     };
     page.gauges(
         "chiplet_table_traffic_bytes_per_second",
         "What a table's queries read, over the slow window",
-        sum(|table| table.traffic.slow),
+        levels(|table| table.traffic.slow),
     )?;
     page.gauges(
         "chiplet_table_queue_depth",
         "A table's queries that wait",
-        sum(|table| table.counts.queued as f64),
+        levels(|table| table.counts.queued as f64),
     )?;
     page.counters(
         "chiplet_table_queries",
         "A table's queries that were answered",
-        count(|table| table.counts.done as f64),
+        counts(|counted| counted.done),
     )?;
     page.counters(
         "chiplet_table_shed",
         "A table's queries that were refused because a queue was full",
-        count(|table| table.counts.shed as f64),
+        counts(|counted| counted.shed),
     )?;
     let waits = shown.iter().map(|table| (label(table), table.wait.clone()));
     page.histograms(

@@ -1,6 +1,7 @@
 //! The admin port: health for orchestrators, metrics for Prometheus, and a page for people.
 
 pub(crate) mod metrics;
+mod others;
 mod process;
 mod state;
 
@@ -12,10 +13,12 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use parking_lot::Mutex;
 
 use crate::api::Api;
 use crate::server::Readiness;
 use metrics::{Meters, Remaps};
+use others::Others;
 
 /// What the admin port shows.
 pub(crate) struct Admin {
@@ -25,6 +28,8 @@ pub(crate) struct Admin {
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) grpc_addr: SocketAddr,
     pub(crate) live: state::Live,
+    /// Locked before a snapshot is taken for it, so that snapshots come in their order.
+    pub(crate) others: Mutex<Others>,
 }
 
 /// The page loads nothing from elsewhere and runs no script but its own.
@@ -45,6 +50,7 @@ impl Admin {
             readiness,
             grpc_addr,
             live: state::Live::default(),
+            others: Mutex::default(),
         }
     }
 }

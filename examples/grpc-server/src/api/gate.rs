@@ -17,9 +17,9 @@ use tower::Service;
 use tracing::Span;
 
 use super::outgoing::Outgoing;
-use super::refusal;
+use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
-use crate::config::Secret;
+use crate::config::{Limits, Secret};
 use crate::scheduling::Pace;
 use crate::telemetry;
 
@@ -85,6 +85,7 @@ pub(crate) struct Gate {
     pub(crate) pace: Arc<Pace>,
     /// The longest that a request may take.
     pub(crate) longest: Duration,
+    pub(crate) limits: Arc<Limits>,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -133,7 +134,9 @@ where
             // Streams that stay open.
             None => received + FOR_EVER,
         };
-        let answer = self.inner.call(request);
+        let answer = self
+            .inner
+            .call(incoming::counted(request, &self.gate.limits));
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
         let mut unanswered = Unanswered(Some((meters, method, received)));
         Box::pin(async move {

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
+//! | `incoming` | requests whose points or queries are counted before they are decoded |
 //! | `outgoing` | answers that the client has not taken yet |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
 //! | `create`, `search`, `write` | what the larger calls do |
@@ -13,6 +14,7 @@ mod collections;
 mod create;
 pub(crate) mod gate;
 mod health;
+mod incoming;
 mod message;
 mod outgoing;
 mod points;

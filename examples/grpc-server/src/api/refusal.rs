@@ -32,6 +32,18 @@ pub(crate) fn invalid(message: impl Into<String>) -> Status {
     Status::invalid_argument(message)
 }
 
+pub(crate) fn too_many_queries(count: usize, most: usize) -> Status {
+    invalid(format!(
+        "a batch of {count} queries; at most {most} (limits.batch)"
+    ))
+}
+
+pub(crate) fn too_many_points(count: usize, most: usize) -> Status {
+    invalid(format!(
+        "{count} points in one upsert; at most {most} (limits.upsert_points)"
+    ))
+}
+
 /// Refuses the first of `found` that is there.
 pub(crate) fn unless_absent(found: &[(bool, &str)]) -> Result<(), Status> {
     match found.iter().find(|(there, _)| *there) {

@@ -199,11 +199,7 @@ impl Api {
         timeout: Option<u64>,
     ) -> Result<Vec<Vec<ScoredPoint>>, Status> {
         if batch.len() > self.limits.batch {
-            return Err(invalid(format!(
-                "a batch of {} queries; at most {} (limits.batch)",
-                batch.len(),
-                self.limits.batch
-            )));
+            return Err(refusal::too_many_queries(batch.len(), self.limits.batch));
         }
         // A few at a time, so that a batch does not fill the queue that it shares with others.
         let most = self.scheduler.batch_window();

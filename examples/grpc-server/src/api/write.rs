@@ -40,10 +40,7 @@ impl Api {
         let collection = self.find(&message.collection_name)?;
         let most = self.limits.upsert_points;
         if message.points.len() > most {
-            return Err(invalid(format!(
-                "{} points in one upsert; at most {most} (limits.upsert_points)",
-                message.points.len()
-            )));
+            return Err(refusal::too_many_points(message.points.len(), most));
         }
         let changes = message
             .points

@@ -14,6 +14,7 @@ use chiplet::Table;
 use chiplet::index::{BuildError, HnswConfig, HnswTable};
 use parking_lot::{Condvar, Mutex};
 
+use super::allowance::{Allowance, Need, has_index, index_bytes};
 use super::collection::{Collection, Ids};
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
@@ -29,6 +30,8 @@ struct Shared {
     wake: Condvar,
     /// Collections queued or being built.
     pending: AtomicUsize,
+    /// The memory of those being built.
+    allowance: Allowance,
 }
 
 #[derive(Default)]
@@ -47,6 +50,7 @@ impl Builder {
             queue: Mutex::default(),
             wake: Condvar::new(),
             pending: AtomicUsize::new(0),
+            allowance: Allowance::default(),
         });
         let threads = (0..threads)
             .map(|number| {
@@ -147,32 +151,16 @@ impl Shared {
 fn build(collection: &Arc<Collection>, shared: &Shared) {
     let state = &collection.build;
     let view = collection.view();
-    let settings = collection.settings();
-    let began = std::time::Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(|| rebuild(&view, &settings)))
-        .unwrap_or_else(|_| Err("the index library panicked".to_owned()));
-    match result {
-        Ok((kept, base, ids)) if !collection.deleted.load(Ordering::Relaxed) => {
-            let rows = base.rows;
-            let old = collection.rebase(&view, &kept, base, ids);
-            tracing::info!(
-                collection = &*collection.name,
-                rows,
-                seconds = began.elapsed().as_secs_f64(),
-                "index built"
-            );
-            state.succeeded();
-            drop(view);
-            bury(old);
-        }
-        Ok(_) => {}
+    let live = view.live;
+    match build_within(collection, view, &shared.allowance) {
+        Ok(()) => state.succeeded(),
         Err(problem) => {
             tracing::error!(
                 collection = &*collection.name,
                 problem,
                 "no index could be built; searches are exact"
             );
-            state.failed(problem, view.live);
+            state.failed(problem, live);
         }
     }
     {
@@ -183,6 +171,38 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
         shared.request(collection);
     }
     shared.pending.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Builds over `view`, if there is memory for it.
+fn build_within(
+    collection: &Collection,
+    view: Arc<View>,
+    allowance: &Allowance,
+) -> Result<(), String> {
+    let settings = collection.settings();
+    let budget = collection.budget();
+    let need = Need::of(&view, &settings);
+    let mut loan = allowance
+        .take(budget, &need)
+        .ok_or_else(|| need.refusal(budget.limit()))?;
+    let began = std::time::Instant::now();
+    let (kept, base, ids) = catch_unwind(AssertUnwindSafe(|| rebuild(&view, &settings)))
+        .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
+    if collection.deleted.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let rows = base.rows;
+    loan.leave(base.index_bytes);
+    let old = collection.rebase(&view, &kept, base, ids);
+    tracing::info!(
+        collection = &*collection.name,
+        rows,
+        seconds = began.elapsed().as_secs_f64(),
+        "index built"
+    );
+    drop(view);
+    bury(old);
+    Ok(())
 }
 
 /// The live rows of `view` without gaps, and an index over them.
@@ -199,13 +219,12 @@ fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), St
     }
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
-    let large = (vectors.len() * size_of::<f32>()) as u64 >= settings.full_scan_bytes;
-    if large && kept.len() >= settings.index.fewest_points() {
+    if has_index(kept.len(), settings) {
         base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
         base.index_bytes = base
             .index
             .as_deref()
-            .map_or(0, |index| index_bytes(index, &settings.index));
+            .map_or(0, |index| counted_bytes(index, &settings.index));
     }
     let new_ids = ids.into_iter().zip(0..).collect();
     Ok((kept, base, new_ids))
@@ -222,14 +241,10 @@ fn explained(error: &BuildError) -> String {
     }
 }
 
-/// What an index over `rows` rows takes. hnsw_rs allocates each link by itself, 48 bytes and a pointer, and some 500 bytes for
-/// each point besides its vector; a point of the ground layer has up to twice M links.
-fn index_bytes(index: &dyn Table, kind: &IndexKind) -> u64 {
+/// What a finished index takes.
+fn counted_bytes(index: &dyn Table, kind: &IndexKind) -> u64 {
     match kind {
-        IndexKind::Hnsw { m, .. } => {
-            let point = index.dim() * size_of::<f32>() + 500 + 56 * 2 * m;
-            (index.len() * point) as u64
-        }
+        IndexKind::Hnsw { .. } => index_bytes(index.len(), index.dim(), kind),
         IndexKind::Ivf { .. } | IndexKind::Flat => index.size_bytes(),
     }
 }
@@ -254,9 +269,7 @@ fn index(
             nprobe,
         } => {
             use chiplet::index::{IvfConfig, IvfTable};
-            // Faiss trains on 39 rows a list at least; a small collection gets fewer lists.
-            let rows = vectors.len() / view.dim;
-            let lists = (*nlist).min((rows / 39).max(1));
+            let lists = super::allowance::lists(*nlist, vectors.len() / view.dim);
             let config = IvfConfig::new(view.metric).nprobe(*nprobe);
             let factory = format!("IVF{lists},{code}");
             Some(Arc::new(IvfTable::build(

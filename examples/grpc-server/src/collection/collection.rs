@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxBuildHasher;
 
 use super::builder::Builder;
+use super::catch_up::CatchUp;
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
@@ -90,7 +91,7 @@ impl BuildState {
     }
 
     /// Whether to try again with `live` points: what failed may go well with a quarter more of them, or fewer.
-    fn may_try(&self, live: usize) -> bool {
+    pub(crate) fn may_try(&self, live: usize) -> bool {
         let failure = self.failure.lock();
         failure
             .as_ref()
@@ -228,42 +229,17 @@ impl Collection {
 
     /// Puts a new base, built over `kept` of the rows of `from`, in the place of what it was built from. What was
     /// written since stays. Returns what was replaced, for the caller to drop at its leisure.
-    pub(crate) fn rebase(
-        &self,
-        from: &View,
-        kept: &[Row],
-        base: Base,
-        mut new_ids: Ids,
-    ) -> Arc<View> {
+    pub(crate) fn rebase(&self, from: &View, kept: &[Row], base: Base, new_ids: Ids) -> Arc<View> {
         let index_bytes = base.index_bytes;
         self.held.budget.take(index_bytes);
-        let fresh = View {
-            live: base.rows,
-            base,
-            ..View::new(from.dim, from.metric)
-        };
+        let mut catch_up = CatchUp::new(from, kept, base, new_ids);
+        // Threads that answer requests wait for the lock, and this one may be of the lowest priority.
+        catch_up.come_close(|| self.view());
         let mut ids = self.ids.write();
-        let now = self.view();
-        let mut edit = fresh.edit();
-        if now.dead.len() != from.dead.len() {
-            for (row, &old) in kept.iter().enumerate() {
-                if now.dead.contains(old) {
-                    edit.kill(row as Row);
-                    new_ids.remove(&from.stored(old).id);
-                }
-            }
-        }
-        let since = (from.end()..now.end()).filter(|&row| !now.dead.contains(row));
-        for row in since {
-            let stored = now.stored(row);
-            let payload = Arc::clone(stored.payload);
-            let row = edit
-                .push(stored.id, stored.vector, payload, stored.version)
-                .expect("no more rows than before");
-            new_ids.insert(stored.id, row);
-        }
+        catch_up.follow(&self.view());
+        let (new, new_ids) = catch_up.finish();
+        let new = Arc::new(new);
         let old_ids = std::mem::replace(&mut *ids, new_ids);
-        let new = Arc::new(edit.finish());
         let old = self.view.swap(Arc::clone(&new));
         drop(ids);
         drop(old_ids);

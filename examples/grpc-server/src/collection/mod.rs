@@ -10,9 +10,13 @@
 //! | `store` | the points on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
 //! | `builder` | indexes, in the background |
+//! | `allowance` | memory that builds take for a while |
+//! | `catch_up` | what was written while an index was built |
 
+pub(crate) mod allowance;
 pub(crate) mod builder;
 pub(crate) mod catalog;
+pub(crate) mod catch_up;
 #[expect(
     clippy::module_inception,
     reason = "one collection, in the folder of all that makes one"

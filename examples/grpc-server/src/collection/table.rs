@@ -22,6 +22,9 @@ const BLOCK: u64 = 1 << 63;
 /// The probe that stands for an index that cannot be split.
 const WHOLE: u64 = 1 << 62;
 
+/// Rows that are asked for beside the `k` wanted, at least, where rows are dead.
+const FEWEST_MORE: usize = 16;
+
 /// What goes along with a query.
 pub(crate) struct Ask {
     pub(crate) view: Arc<View>,
@@ -108,19 +111,20 @@ impl Ask {
     }
 
     /// The nearest live rows that the index finds. Dead rows may crowd out live ones, so more are asked for, until
-    /// there are enough or the index has no more.
+    /// there are enough or the index has no more; `None` if it would have to be asked for more than `most`.
     fn live(
         &self,
         query: &Query,
+        most: usize,
         mut search: impl FnMut(&Query) -> Result<Vec<Neighbor>, SearchError>,
-    ) -> Result<Vec<Neighbor>, SearchError> {
+    ) -> Result<Option<Vec<Neighbor>>, SearchError> {
         let k = query.k();
         if self.view.dead_in_base == 0 {
-            return search(query);
+            return search(query).map(Some);
         }
         let rows = self.view.base.rows;
-        let mut more = k.saturating_add(self.view.dead_in_base.min(k.max(16)));
-        loop {
+        let mut more = k.saturating_add(self.view.dead_in_base.min(k.max(FEWEST_MORE)));
+        while more <= most {
             let ef = query.requested_ef().map(|ef| ef.saturating_add(more - k));
             let mut wider = query.clone().top(more);
             if let Some(ef) = ef {
@@ -131,10 +135,29 @@ impl Ask {
             found.retain(|hit| !self.view.dead.contains(hit.id as u32));
             if all || found.len() >= k {
                 found.truncate(k);
-                return Ok(found);
+                return Ok(Some(found));
             }
             more = more.saturating_mul(2);
         }
+        Ok(None)
+    }
+
+    /// The nearest live rows that a graph finds. Beside many dead rows it is walked so widely that a scan is cheaper.
+    fn walk(
+        &self,
+        query: &Query,
+        index: &dyn Table,
+        work: &mut Work,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let most = widest_walk(self.view.base.rows, query.k());
+        if let Some(found) = self.live(query, most, |query| index.search(query, work))? {
+            return Ok(found);
+        }
+        let mut nearest = Nearest::new(query.k().min(self.view.base.rows));
+        for number in 0..self.view.base.blocks.len() {
+            self.scan_block(query, number, &mut nearest, work);
+        }
+        Ok(nearest.into_sorted())
     }
 
     fn scan_block(&self, query: &Query, number: usize, nearest: &mut Nearest, work: &mut Work) {
@@ -225,10 +248,15 @@ impl SplitTable for CollectionTable {
                     && let Some(index) = ask.index()
                 {
                     let lists = unit.start..unit.end.min(indexed);
-                    parts.push(ask.live(query, |query| match index.as_split() {
-                        Some(split) => split.scan(query, &probes[..indexed], lists.clone(), work),
-                        None => index.search(query, work),
-                    })?);
+                    parts.push(match index.as_split() {
+                        // Its lists are scanned whole, however many rows are asked for.
+                        Some(split) => ask
+                            .live(query, usize::MAX, |query| {
+                                split.scan(query, &probes[..indexed], lists.clone(), work)
+                            })?
+                            .unwrap_or_default(),
+                        None => ask.walk(query, index, work)?,
+                    });
                     // The index numbers its rows from 0 without the gaps between blocks; the base has none.
                 }
                 let blocks = unit.start.max(indexed)..unit.end;
@@ -257,9 +285,121 @@ impl SplitTable for CollectionTable {
     }
 }
 
+/// Rows that a graph may be asked for to find `k` live ones. A walk looks at some tens of rows for each that it is asked for,
+/// here and there, so that beyond a small part of all rows reading them one after the other takes no longer.
+fn widest_walk(rows: usize, k: usize) -> usize {
+    (rows / 32).max(k.max(FEWEST_MORE).saturating_mul(16))
+}
+
 /// About what a graph walk reads: a vector and some tens of links for each of a few times `ef` visits. It only has to
 /// keep the splitter from putting the walk and many blocks into one unit.
 fn graph_cost(query: &Query, dim: usize) -> u64 {
     let ef = query.requested_ef().unwrap_or(64).max(query.k());
     8 * ef as u64 * (dim * size_of::<f32>() + 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use chiplet::index::{HnswConfig, HnswTable, Metric};
+
+    use super::super::point::{Payload, PointId};
+    use super::super::rows::{Base, Row};
+    use super::*;
+
+    /// A graph that counts how often it is walked, and the most that it is asked for.
+    struct Watched {
+        graph: HnswTable,
+        walks: AtomicUsize,
+        widest: AtomicUsize,
+    }
+
+    impl Table for Watched {
+        fn dim(&self) -> usize {
+            self.graph.dim()
+        }
+
+        fn len(&self) -> usize {
+            self.graph.len()
+        }
+
+        fn size_bytes(&self) -> u64 {
+            self.graph.size_bytes()
+        }
+
+        fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+            self.walks.fetch_add(1, Ordering::Relaxed);
+            self.widest.fetch_max(query.k(), Ordering::Relaxed);
+            self.graph.search(query, work)
+        }
+    }
+
+    /// Points 0, 1, 2, .. on a line, and a graph over them.
+    fn on_a_line(rows: usize) -> (View, Arc<Watched>) {
+        let vectors: Vec<f32> = (0..rows).map(|x| x as f32).collect();
+        let ids: Vec<PointId> = (0..rows as u64).map(PointId::Number).collect();
+        let graph = HnswTable::build(&vectors, 1, &HnswConfig::new(Metric::L2)).unwrap();
+        let watched = Arc::new(Watched {
+            graph,
+            walks: AtomicUsize::new(0),
+            widest: AtomicUsize::new(0),
+        });
+        let payloads = vec![Payload::default(); rows];
+        let mut view = View::new(1, Metric::L2);
+        view.base = Base::cut(Arc::new(vectors), 1, &ids, payloads, &vec![0; rows]);
+        view.base.index = Some(Arc::<Watched>::clone(&watched));
+        view.live = rows;
+        (view, watched)
+    }
+
+    fn search(view: View, at: f32, k: usize) -> Vec<u64> {
+        let ask = Ask {
+            view: Arc::new(view),
+            exact: false,
+            spans: Spans::under(Span::none()),
+        };
+        let table = CollectionTable { dim: 1, grain: 1 };
+        let query = Query::new([at]).top(k).attach(Arc::new(ask));
+        let found = table.search(&query, &mut Work::default()).unwrap();
+        found.iter().map(|hit| hit.id).collect()
+    }
+
+    #[test]
+    fn beside_many_dead_rows_a_graph_is_walked_only_so_far() {
+        const ROWS: usize = 4_000;
+        const K: usize = 10;
+        let (view, graph) = on_a_line(ROWS);
+        // Fewer than call for a new index, and one beside the other.
+        let dead = 1_000..1_700;
+        let mut edit = view.edit();
+        dead.clone().for_each(|row: Row| edit.kill(row));
+        let found = search(edit.finish(), 1_349.4, K);
+        assert_eq!(
+            found,
+            [999, 1_700, 998, 1_701, 997, 1_702, 996, 1_703, 995, 1_704]
+        );
+        let widest = graph.widest.load(Ordering::Relaxed);
+        assert!(widest <= widest_walk(ROWS, K), "{widest} asked for");
+        assert!(graph.walks.load(Ordering::Relaxed) <= 5);
+    }
+
+    #[test]
+    fn beside_a_few_dead_rows_a_graph_is_enough() {
+        let (view, graph) = on_a_line(1_000);
+        let mut edit = view.edit();
+        (500..520).for_each(|row| edit.kill(row));
+        let found = search(edit.finish(), 509.6, 3);
+        assert_eq!(found, [520, 499, 521]);
+        // 19, then 38: without the scan of all rows that more dead ones would bring.
+        assert_eq!(graph.walks.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_walk_may_be_as_wide_as_a_small_part_of_the_rows() {
+        assert_eq!(widest_walk(1_000_000, 10), 31_250);
+        assert_eq!(widest_walk(1_000, 10), 256);
+        assert_eq!(widest_walk(1_000, 100), 1_600);
+        assert_eq!(widest_walk(0, usize::MAX), usize::MAX);
+    }
 }

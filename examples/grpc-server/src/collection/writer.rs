@@ -100,7 +100,8 @@ impl Collection {
         let kept = put_bytes(&changes);
         if !self.budget().try_take(kept) {
             // A build forgets what is overwritten or deleted.
-            if self.view().dead.len() > 0 {
+            let view = self.view();
+            if view.dead.len() > 0 && self.build.may_try(view.live) {
                 builder.request(self);
             }
             let limit = self.budget().limit();
