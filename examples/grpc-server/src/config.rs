@@ -90,7 +90,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,
-    /// Seconds after which a client is asked to connect anew, so that those that never read are let go.
+    /// Seconds after which a client is asked to connect anew. What it has under way is finished; those that never read are
+    /// let go soon after.
     pub connection_seconds: u64,
     /// Requests at a time, over all connections, until their answers have been taken.
     pub requests: usize,

@@ -21,12 +21,12 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
-use crate::api::gate::{Gate, Keyhole};
+use crate::api::gate::{self, Gate, Keyhole};
 use crate::api::{Api, Service};
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
-use crate::config::{Settings, TlsSettings};
+use crate::config::{Limits, Settings, TlsSettings};
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
@@ -42,7 +42,7 @@ const HEADER_BYTES: u32 = 16 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 
-/// How long requests may go on that are under way when their connection has become too old.
+/// How long answers have to be taken, once the last request is over, on a connection that has become too old.
 const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 
 /// What health is told of.
@@ -176,7 +176,7 @@ impl Server {
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
-                Duration::from_secs(settings.limits.connection_seconds) + 2 * CONNECTION_GRACE,
+                connection_end(&settings.limits),
                 net::Greeting::Handshake,
                 Arc::clone(&api.meters),
             );
@@ -300,6 +300,14 @@ impl Server {
     }
 }
 
+/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
+/// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
+fn connection_end(limits: &Limits) -> Duration {
+    let asked_to_go = Duration::from_secs(limits.connection_seconds);
+    let longest_request = Duration::from_secs(limits.query_seconds) + gate::MARGIN;
+    asked_to_go + longest_request + CONNECTION_GRACE
+}
+
 fn bind(address: SocketAddr, key: &str) -> anyhow::Result<tokio::net::TcpListener> {
     net::listen(address).with_context(|| {
         format!("{key} {address} cannot be listened on; is another server running there?")
@@ -420,8 +428,9 @@ fn router(
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
-        .max_connection_age(Duration::from_secs(limits.connection_seconds))
-        .max_connection_age_grace(CONNECTION_GRACE);
+        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
+        // stay all the same.
+        .max_connection_age(Duration::from_secs(limits.connection_seconds));
     if let Some(tls) = tls(&settings.tls)? {
         server = server.tls_config(tls).context("tls")?;
     }

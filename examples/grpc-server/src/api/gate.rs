@@ -24,7 +24,7 @@ use crate::scheduling::Pace;
 use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
-const MARGIN: Duration = Duration::from_secs(5);
+pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
 /// Longer than any connection lives.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);

@@ -1,0 +1,114 @@
+//! How connections and calls end: in order, with an answer, in good time.
+
+mod common;
+
+use std::time::Duration;
+
+use common::Running;
+use h2::client::SendRequest;
+use h2::{RecvStream, SendStream};
+use http::Response;
+use prost::Message;
+use qdrant_client::qdrant::CountPoints;
+use tokio::task::JoinHandle;
+use tonic::Code;
+
+/// Nothing here takes nearly as long.
+const BOUND: Duration = Duration::from_secs(120);
+
+type Sender = SendRequest<bytes::Bytes>;
+
+/// A bare HTTP/2 connection, and how it ends.
+async fn connect(running: &Running) -> (Sender, JoinHandle<Result<(), h2::Error>>) {
+    let stream = tokio::net::TcpStream::connect(running.grpc())
+        .await
+        .unwrap();
+    let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+/// Sends a call's head and leaves its message open.
+fn begin(
+    sender: &mut Sender,
+    path: &str,
+    timeout: Option<&str>,
+) -> Result<(h2::client::ResponseFuture, SendStream<bytes::Bytes>), h2::Error> {
+    let mut request = http::Request::post(format!("http://localhost{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    if let Some(timeout) = timeout {
+        request = request.header("grpc-timeout", timeout);
+    }
+    sender.send_request(request.body(()).unwrap(), false)
+}
+
+/// A message as gRPC frames it.
+fn framed(message: &impl Message) -> bytes::Bytes {
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(message.encoded_len() as u32).to_be_bytes());
+    message.encode(&mut bytes).unwrap();
+    bytes.into()
+}
+
+/// The code of an answer, which is in its trailers, or in its head if it is a refusal.
+async fn code(answer: Response<RecvStream>) -> Code {
+    let (head, mut body) = answer.into_parts();
+    while let Some(data) = body.data().await {
+        let taken = data.unwrap().len();
+        body.flow_control().release_capacity(taken).unwrap();
+    }
+    let trailers = body.trailers().await.unwrap().unwrap_or_default();
+    let status = trailers
+        .get("grpc-status")
+        .or(head.headers.get("grpc-status"));
+    Code::from_bytes(status.expect("every answer has a status").as_bytes())
+}
+
+fn count() -> CountPoints {
+    CountPoints {
+        collection_name: "line".into(),
+        ..CountPoints::default()
+    }
+}
+
+const COUNT: &str = "/qdrant.Points/Count";
+
+/// Asks until the server says goodbye. A request that crosses the goodbye comes back as not looked at, for the client to
+/// send elsewhere.
+async fn ask_until_goodbye(sender: &mut Sender) -> Result<(), h2::Error> {
+    loop {
+        let ask = async {
+            *sender = sender.clone().ready().await?;
+            let (answer, mut send) = begin(sender, COUNT, None)?;
+            send.send_data(framed(&count()), true)?;
+            answer.await
+        };
+        match ask.await {
+            Ok(answer) => assert_eq!(code(answer).await, Code::Ok),
+            Err(error) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A connection that has become too old is said goodbye to: what is under way is answered, nothing is cut off.
+#[test]
+fn old_connections_end_without_a_failed_request() {
+    let running = Running::with(|settings| settings.limits.connection_seconds = 1);
+    running.fill("line", 4, 10);
+    running.run(async {
+        for _ in 0..3 {
+            let (mut sender, connection) = connect(&running).await;
+            let (slow, mut rest) = begin(&mut sender, COUNT, None).unwrap();
+            let asked = tokio::time::timeout(BOUND, ask_until_goodbye(&mut sender)).await;
+            asked.expect("the server says goodbye").unwrap();
+            rest.send_data(framed(&count()), true).unwrap();
+            assert_eq!(code(slow.await.unwrap()).await, Code::Ok);
+            drop(sender);
+            let ended = tokio::time::timeout(BOUND, connection).await;
+            ended.expect("the connection ends").unwrap().unwrap();
+        }
+    });
+}
