@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::builder::Builder;
 use super::collection::Collection;
+use super::point::PointId;
 use super::store::{Change, StoreError};
 
 /// Bytes stored in one transaction, so that one giant group does not keep those behind it waiting.
@@ -27,6 +28,12 @@ pub(crate) enum WriteError {
         "points and indexes would take more than the memory limit of {limit} bytes; delete points, or raise limits.memory_bytes"
     )]
     Memory { limit: u64 },
+    #[error("point {id} has {got} components, the collection's have {want}")]
+    Dimension {
+        id: PointId,
+        got: usize,
+        want: usize,
+    },
     #[error("the collection was deleted")]
     Deleted,
     #[error(
@@ -85,7 +92,7 @@ impl Collection {
     /// Queues a write, on a thread of `runtime` if none is at it. All of `changes` happen or none.
     ///
     /// # Errors
-    /// Over a bound: nothing is queued then.
+    /// Over a bound, or a point of another dimension: nothing is queued then.
     pub(crate) fn write(
         self: &Arc<Self>,
         changes: Vec<Change>,
@@ -96,6 +103,7 @@ impl Collection {
         if self.deleted.load(Ordering::Relaxed) {
             return Err(WriteError::Deleted);
         }
+        check_dimensions(&changes, self.with_settings(|settings| settings.dim))?;
         let weight: u64 = changes.iter().map(bytes).sum();
         let kept = put_bytes(&changes);
         if !self.budget().try_take(kept) {
@@ -233,6 +241,23 @@ impl Collection {
     }
 }
 
+/// Callers check what clients send; a point of another dimension that came this far would shift the vectors of all
+/// points after it.
+fn check_dimensions(changes: &[Change], want: usize) -> Result<(), WriteError> {
+    for change in changes {
+        if let Change::Put(point) = change
+            && point.vector.len() != want
+        {
+            return Err(WriteError::Dimension {
+                id: point.id,
+                got: point.vector.len(),
+                want,
+            });
+        }
+    }
+    Ok(())
+}
+
 fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
     changes
         .into_iter()
@@ -242,3 +267,6 @@ fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
         })
         .sum()
 }
+
+#[cfg(test)]
+mod tests;
