@@ -45,6 +45,10 @@ const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// How long answers have to be taken, once the last request is over, on a connection that has become too old.
 const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 
+/// Messages to health and to reflection: names of services and of what they consist of. Health asks for no key.
+const HEALTH_BYTES: usize = 4 << 10;
+const REFLECTION_BYTES: usize = 64 << 10;
+
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
 
@@ -456,9 +460,17 @@ fn router(
         .add_service(QdrantServer::new(service.clone()))
         .add_service(CollectionsServer::new(service.clone()).max_decoding_message_size(largest))
         .add_service(PointsServer::new(service).max_decoding_message_size(largest))
-        .add_service(health)
-        .add_service(describe().build_v1()?)
-        .add_service(describe().build_v1alpha()?))
+        .add_service(health.max_decoding_message_size(HEALTH_BYTES))
+        .add_service(
+            describe()
+                .build_v1()?
+                .max_decoding_message_size(REFLECTION_BYTES),
+        )
+        .add_service(
+            describe()
+                .build_v1alpha()?
+                .max_decoding_message_size(REFLECTION_BYTES),
+        ))
 }
 
 fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {

@@ -12,6 +12,12 @@ use prost::Message;
 use qdrant_client::qdrant::CountPoints;
 use tokio::task::JoinHandle;
 use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 /// Nothing here takes nearly as long.
 const BOUND: Duration = Duration::from_secs(120);
@@ -25,6 +31,11 @@ async fn connect(running: &Running) -> (Sender, JoinHandle<Result<(), h2::Error>
         .unwrap();
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
     (sender, tokio::spawn(connection))
+}
+
+async fn channel(running: &Running) -> Channel {
+    let url = format!("http://{}", running.grpc());
+    Endpoint::from_shared(url).unwrap().connect().await.unwrap()
 }
 
 /// Sends a call's head and leaves its message open.
@@ -110,5 +121,54 @@ fn old_connections_end_without_a_failed_request() {
             let ended = tokio::time::timeout(BOUND, connection).await;
             ended.expect("the connection ends").unwrap().unwrap();
         }
+    });
+}
+
+#[test]
+fn a_client_whose_deadline_passes_is_told_so() {
+    let running = Running::start();
+    let code = running.run(async {
+        let (mut sender, _connection) = connect(&running).await;
+        // Its message never comes, so no handler sees the deadline.
+        let (answer, _open) = begin(&mut sender, COUNT, Some("100m")).unwrap();
+        let answer = tokio::time::timeout(BOUND, answer).await;
+        code(answer.expect("an answer").unwrap()).await
+    });
+    assert_eq!(code, Code::DeadlineExceeded);
+}
+
+#[test]
+fn a_probe_that_is_never_finished_is_given_up() {
+    let running = Running::with(|settings| settings.limits.query_seconds = 1);
+    let code = running.run(async {
+        let (mut sender, _connection) = connect(&running).await;
+        let (answer, _open) = begin(&mut sender, "/grpc.health.v1.Health/Check", None).unwrap();
+        let answer = tokio::time::timeout(BOUND, answer).await;
+        code(answer.expect("an answer").unwrap()).await
+    });
+    assert_eq!(code, Code::DeadlineExceeded);
+}
+
+/// Who may ask without a key may not make the server read megabytes.
+#[test]
+fn large_messages_to_health_and_reflection_are_refused() {
+    let running = Running::start();
+    running.run(async {
+        let mut health = HealthClient::new(channel(&running).await);
+        let service = "x".repeat(8 << 10);
+        let refused = health.check(HealthCheckRequest { service }).await;
+        assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
+        let mut reflection = ServerReflectionClient::new(channel(&running).await);
+        let symbol = "x".repeat(128 << 10);
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::FileContainingSymbol(symbol)),
+        };
+        let answers = reflection
+            .server_reflection_info(tokio_stream::iter([request]))
+            .await;
+        // Reflection ends the stream rather than to look such a name up.
+        let answer = answers.unwrap().into_inner().message().await;
+        assert!(matches!(answer, Ok(None)), "{answer:?}");
     });
 }
