@@ -27,6 +27,7 @@ use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
 use crate::config::{Limits, Settings, TlsSettings};
+use crate::files;
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
@@ -128,6 +129,7 @@ impl Server {
     /// # Errors
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
+        files::raise_limit(&settings.limits);
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;

@@ -10,6 +10,7 @@ use h2::{RecvStream, SendStream};
 use http::Response;
 use prost::Message;
 use qdrant_client::qdrant::CountPoints;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::JoinHandle;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
@@ -171,4 +172,16 @@ fn large_messages_to_health_and_reflection_are_refused() {
         let answer = answers.unwrap().into_inner().message().await;
         assert!(matches!(answer, Ok(None)), "{answer:?}");
     });
+}
+
+#[test]
+fn the_server_takes_all_the_files_that_it_may_open() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let fewer = Rlimit {
+        current: Some(1_000),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, fewer).unwrap();
+    let _running = Running::start();
+    assert_eq!(getrlimit(Resource::Nofile).current, maximum);
 }
