@@ -60,6 +60,8 @@ const LEAST_FOR_WRITES: Duration = Duration::from_secs(5);
 const ADMIN_CONNECTIONS: usize = 256;
 /// How old one may get: a page may stay open for a day.
 const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
+/// How long one may ask nothing: pages ask every second or so, Prometheus every minute.
+const ADMIN_SILENCE: Duration = Duration::from_secs(75);
 
 /// Threads for what blocks: commits, snapshots.
 const BLOCKING_THREADS: usize = 64;
@@ -207,7 +209,9 @@ impl Server {
                 admin,
                 ADMIN_CONNECTIONS,
                 ADMIN_CONNECTION_AGE,
-                net::Greeting::Word,
+                net::Greeting::Word {
+                    silence: ADMIN_SILENCE,
+                },
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
