@@ -21,6 +21,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
+use crate::api::blocking::Blocking;
 use crate::api::gate::{self, Gate, Keyhole};
 use crate::api::{Api, Service};
 use crate::collection::Catalog;
@@ -170,6 +171,7 @@ impl Server {
             limits: settings.limits.clone(),
             index: settings.index.clone(),
             pace: Arc::default(),
+            blocking: Blocking::default(),
         });
         let readiness = Arc::new(Readiness::new());
         let (stop, stopped) = watch::channel(false);
