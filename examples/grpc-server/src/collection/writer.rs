@@ -63,6 +63,8 @@ struct Waiting {
 struct Group {
     changes: Vec<Change>,
     bytes: u64,
+    /// What it has taken of the memory's budget.
+    kept: u64,
     done: oneshot::Sender<Result<u64, WriteError>>,
 }
 
@@ -132,6 +134,7 @@ impl Collection {
         waiting.groups.push(Group {
             changes,
             bytes: weight,
+            kept,
             done,
         });
         if !std::mem::replace(&mut waiting.served, true) {
@@ -147,7 +150,7 @@ impl Collection {
         let Some(groups) = self.next_groups() else {
             return;
         };
-        let taken = groups.len();
+        let (taken, kept) = (groups.len(), kept_bytes(&groups));
         let store = AssertUnwindSafe(|| self.store_groups(groups));
         if catch_unwind(store).is_err() {
             tracing::error!(
@@ -158,8 +161,10 @@ impl Collection {
             waiting.broken = true;
             waiting.served = false;
             // Whoever waits for one of these is told by the sender's end.
-            let given_up = taken + waiting.groups.drain(..).count();
-            self.count_failed(given_up);
+            let given_up = std::mem::take(&mut waiting.groups);
+            waiting.bytes = 0;
+            self.budget().give_back(kept + kept_bytes(&given_up));
+            self.count_failed(taken + given_up.len());
             return;
         }
         self.consider_build(&builder);
@@ -256,6 +261,10 @@ fn check_dimensions(changes: &[Change], want: usize) -> Result<(), WriteError> {
         }
     }
     Ok(())
+}
+
+fn kept_bytes(groups: &[Group]) -> u64 {
+    groups.iter().map(|group| group.kept).sum()
 }
 
 fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
