@@ -50,7 +50,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (settings, ignored) = Settings::load(arguments.config.as_deref(), std::env::vars())?;
+    let (settings, ignored) =
+        Settings::load(arguments.config.as_deref(), Settings::environment()?)?;
     if arguments.print_config {
         print!("{}", settings.to_toml());
         return Ok(());
