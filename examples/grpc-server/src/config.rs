@@ -3,6 +3,7 @@
 //! A key of a section has two underscores in its variable: `limits.dimensions` is `CHIPLET_LIMITS__DIMENSIONS`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,
-    /// Seconds after which a client is asked to connect anew, so that those that never read are let go.
+    /// Seconds after which a client is asked to connect anew. What it has under way is finished; those that never read are
+    /// let go soon after.
     pub connection_seconds: u64,
     /// Requests at a time, over all connections, until their answers have been taken.
     pub requests: usize,
@@ -272,6 +274,14 @@ const PREFIX: &str = "CHIPLET_";
 const FOREIGN: [&str; 2] = ["CHIPLET_SCREENSHOTS", "CHIPLET_SOAK_SECONDS"];
 
 impl Settings {
+    /// The environment's variables, for [`Settings::load`]. Others' may hold anything and are left out then.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: a `CHIPLET_*` variable is not UTF-8. To leave out a key, say, would let anyone in.
+    pub fn environment() -> Result<Vec<(String, String)>, ConfigError> {
+        readable(std::env::vars_os())
+    }
+
     /// Reads the settings from a file, if there is one, and from `variables`, the environment. Returns with them the
     /// variables that look like settings and are none.
     ///
@@ -415,6 +425,22 @@ impl SchedulerSettings {
     }
 }
 
+fn readable(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, ConfigError> {
+    let mut readable = Vec::new();
+    for (name, value) in variables {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => readable.push((name, value)),
+            (Ok(name), Err(_)) if name.starts_with(PREFIX) => {
+                return Err(ConfigError::Invalid(format!("{name} is not UTF-8")));
+            }
+            _ => {}
+        }
+    }
+    Ok(readable)
+}
+
 /// The variable of every setting.
 fn known_variables() -> BTreeSet<String> {
     // Settings that are unset by default would not be listed otherwise.
@@ -517,6 +543,23 @@ mod tests {
             let error = load(file, &[]).err().unwrap_or_default();
             assert!(error.contains(named), "{file}: {error}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn variables_that_are_no_text_stop_nothing_unless_they_are_settings() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(vec![0xff]);
+        let others = [
+            ("LESS".into(), odd()),
+            (odd(), "text".into()),
+            ("CHIPLET_LOG".into(), "warn".into()),
+        ];
+        let read = readable(others.into_iter()).unwrap();
+        assert_eq!(read, [("CHIPLET_LOG".to_owned(), "warn".to_owned())]);
+        let ours = [("CHIPLET_AUTH__API_KEY".into(), odd())];
+        let error = readable(ours.into_iter()).unwrap_err().to_string();
+        assert!(error.contains("CHIPLET_AUTH__API_KEY"), "{error}");
     }
 
     #[test]

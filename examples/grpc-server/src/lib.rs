@@ -31,6 +31,7 @@ mod admin;
 mod api;
 mod collection;
 pub mod config;
+mod files;
 mod memory;
 mod net;
 mod sample;

@@ -25,8 +25,8 @@ struct Arguments {
     #[arg(long)]
     print_config: bool,
 
-    /// Make the collections `words` and `words-ivf` from 30,000 word vectors, unless they are there. DIR is the
-    /// repository's folder `datasets`.
+    /// Make the collections `words` and `words-ivf` from 30,000 word vectors, unless collections of these names are
+    /// there. DIR is the repository's folder `datasets`.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "datasets")]
     sample: Option<PathBuf>,
 }
@@ -50,7 +50,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (settings, ignored) = Settings::load(arguments.config.as_deref(), std::env::vars())?;
+    let (settings, ignored) =
+        Settings::load(arguments.config.as_deref(), Settings::environment()?)?;
     if arguments.print_config {
         print!("{}", settings.to_toml());
         return Ok(());

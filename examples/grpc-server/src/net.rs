@@ -42,8 +42,8 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// What a peer has to do for its connection to stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// Say something, as with HTTP/1.
-    Word,
+    /// Say something, as with HTTP/1, and again each time before `silence` is over.
+    Word { silence: Duration },
     /// Say something, be answered, and go on: so begin TLS and HTTP/2, whose settings each side acknowledges.
     Handshake,
 }
@@ -93,9 +93,10 @@ pub(crate) fn accept(
 /// An accepted connection, counted until it is dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Its end: soon until it stands, then of old age.
+    /// Its end: soon until it stands, then of silence or of old age.
     end: Pin<Box<Sleep>>,
-    age: Duration,
+    /// When it is too old.
+    old: Instant,
     stage: Stage,
     meters: Arc<Meters>,
     _permit: OwnedSemaphorePermit,
@@ -109,7 +110,10 @@ enum Stage {
     Spoke,
     /// It has been answered.
     Answered,
-    Stands,
+    /// Until it is too old, or silent for too long if it must not be.
+    Stands {
+        silence: Option<Duration>,
+    },
 }
 
 impl Connection {
@@ -124,7 +128,7 @@ impl Connection {
         Self {
             stream,
             end: Box::pin(sleep(HANDSHAKE)),
-            age,
+            old: Instant::now() + age,
             stage: Stage::Silent(greeting),
             meters,
             _permit: permit,
@@ -132,19 +136,37 @@ impl Connection {
     }
 
     fn heard(&mut self) {
-        self.stage = match self.stage {
-            Stage::Silent(Greeting::Handshake) => Stage::Spoke,
-            Stage::Silent(Greeting::Word) | Stage::Answered => {
-                self.end.as_mut().reset(Instant::now() + self.age);
-                Stage::Stands
+        match self.stage {
+            Stage::Silent(Greeting::Handshake) => self.stage = Stage::Spoke,
+            Stage::Answered => {
+                self.stage = Stage::Stands { silence: None };
+                self.end.as_mut().reset(self.old);
             }
-            stage @ (Stage::Spoke | Stage::Stands) => stage,
-        };
+            Stage::Silent(Greeting::Word { silence })
+            | Stage::Stands {
+                silence: Some(silence),
+            } => {
+                self.stage = Stage::Stands {
+                    silence: Some(silence),
+                };
+                let end = self.old.min(Instant::now() + silence);
+                self.end.as_mut().reset(end);
+            }
+            Stage::Spoke | Stage::Stands { silence: None } => {}
+        }
     }
 
     fn said(&mut self) {
         if self.stage == Stage::Spoke {
             self.stage = Stage::Answered;
+        }
+    }
+
+    /// Fails when its end has come. Writes ask too: a peer that does not read its answer may not be read from either.
+    fn check_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.end.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
+            Poll::Pending => Ok(()),
         }
     }
 }
@@ -161,9 +183,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.end.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
+        self.check_end(context)?;
         let before = buffer.filled().len();
         let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
         if buffer.filled().len() > before {
@@ -179,6 +199,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.check_end(context)?;
         self.said();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -196,6 +217,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check_end(context)?;
         self.said();
         Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
     }
@@ -248,5 +270,64 @@ impl axum::serve::Listener for Visitors {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    /// A connection as the admin port takes it, and its peer.
+    async fn pair(silence: Duration, age: Duration) -> (Connection, TcpStream) {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let greeting = Greeting::Word { silence };
+        let mut accepted = accept(listener, 1, age, greeting, Arc::new(Meters::new()));
+        let peer = TcpStream::connect(address).await.unwrap();
+        (accepted.recv().await.unwrap().unwrap(), peer)
+    }
+
+    #[tokio::test]
+    async fn one_word_does_not_hold_a_connection() {
+        let (mut connection, mut peer) = pair(Duration::from_millis(50), LONG).await;
+        peer.write_all(b"G").await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), b'G');
+        let silent = connection.read_u8().await.unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_reads_does_not_hold_a_connection() {
+        let (mut connection, mut peer) = pair(Duration::from_millis(50), LONG).await;
+        peer.write_all(b"G").await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), b'G');
+        let endless = [0; 1 << 16];
+        let unread = loop {
+            if let Err(error) = connection.write_all(&endless).await {
+                break error;
+            }
+        };
+        assert_eq!(unread.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn each_word_keeps_a_connection_until_it_is_too_old() {
+        let (mut connection, mut peer) = pair(LONG, 2 * LONG).await;
+        let mut before = connection.end.deadline();
+        for _ in 0..3 {
+            peer.write_all(b"G").await.unwrap();
+            connection.read_u8().await.unwrap();
+            let end = connection.end.deadline();
+            assert!(before < end && end < connection.old);
+            before = end;
+        }
+        let (mut connection, mut peer) = pair(2 * LONG, LONG).await;
+        peer.write_all(b"G").await.unwrap();
+        connection.read_u8().await.unwrap();
+        assert_eq!(connection.end.deadline(), connection.old);
     }
 }

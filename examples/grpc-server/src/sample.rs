@@ -1,6 +1,6 @@
 //! Sample data: 30,000 GloVe word vectors (PDDL), as a graph and as inverted lists.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Context;
@@ -18,9 +18,14 @@ use crate::server::Server;
 /// Points stored in one write.
 const BATCH: usize = 5_000;
 
+/// Metadata of the sample's collections. Clients cannot give a collection of theirs a key that begins with `chiplet.`
+/// and is no setting.
+const MARK: &str = "chiplet.sample";
+
 impl Server {
     /// Makes the collections `words` (HNSW) and `words-ivf` (IVF, if built in) from the repository's `datasets` folder,
-    /// unless they are there. The payload of each point is its word and the word's rank by frequency.
+    /// unless they are there. The payload of each point is its word and the word's rank by frequency. Other collections of
+    /// these names are left alone, with a warning.
     ///
     /// # Errors
     /// The data cannot be read, or not be stored.
@@ -51,14 +56,22 @@ impl Server {
             index,
             full_scan_bytes: api.index.full_scan_kib * 1024,
             rebuild_bytes: api.index.rebuild_kib * 1024,
-            metadata: Default::default(),
+            metadata: BTreeMap::from([(MARK.to_owned(), "glove".into())]),
             fields: Default::default(),
         };
-        match api.catalog.create(name, settings) {
+        match api.catalog.create(name, settings.clone()) {
             Err(CatalogError::Exists(_)) => {}
             created => created?,
         }
         let collection = api.catalog.find(name)?;
+        if !collection.with_settings(|found| is_sample(found, &settings)) {
+            tracing::warn!(
+                collection = name,
+                "a collection of this name is there and is not the sample's: it is left as it is, and the sample is not \
+                 loaded; delete it, or give the sample a data_dir of its own"
+            );
+            return Ok(());
+        }
         // An earlier start may have been stopped half-way.
         if collection.view().live >= words.len() {
             return Ok(());
@@ -76,6 +89,14 @@ impl Server {
         tracing::info!(collection = name, points = words.len(), "sample loaded");
         Ok(())
     }
+}
+
+/// Whether a collection was made here: its points may then be completed.
+fn is_sample(found: &Settings, wanted: &Settings) -> bool {
+    found.metadata.get(MARK) == wanted.metadata.get(MARK)
+        && found.dim == wanted.dim
+        && found.distance == wanted.distance
+        && found.index == wanted.index
 }
 
 fn point(words: &VectorSet, number: usize) -> Point {

@@ -21,12 +21,14 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
-use crate::api::gate::{Gate, Keyhole};
+use crate::api::blocking::Blocking;
+use crate::api::gate::{self, Gate, Keyhole};
 use crate::api::{Api, Service};
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
-use crate::config::{Settings, TlsSettings};
+use crate::config::{Limits, Settings, TlsSettings};
+use crate::files;
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
@@ -42,8 +44,12 @@ const HEADER_BYTES: u32 = 16 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 
-/// How long requests may go on that are under way when their connection has become too old.
+/// How long answers have to be taken, once the last request is over, on a connection that has become too old.
 const CONNECTION_GRACE: Duration = Duration::from_secs(30);
+
+/// Messages to health and to reflection: names of services and of what they consist of. Health asks for no key.
+const HEALTH_BYTES: usize = 4 << 10;
+const REFLECTION_BYTES: usize = 64 << 10;
 
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
@@ -55,6 +61,8 @@ const LEAST_FOR_WRITES: Duration = Duration::from_secs(5);
 const ADMIN_CONNECTIONS: usize = 256;
 /// How old one may get: a page may stay open for a day.
 const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
+/// How long one may ask nothing: pages ask every second or so, Prometheus every minute.
+const ADMIN_SILENCE: Duration = Duration::from_secs(75);
 
 /// Threads for what blocks: commits, snapshots.
 const BLOCKING_THREADS: usize = 64;
@@ -124,6 +132,7 @@ impl Server {
     /// # Errors
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
+        files::raise_limit(&settings.limits);
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
@@ -162,6 +171,7 @@ impl Server {
             limits: settings.limits.clone(),
             index: settings.index.clone(),
             pace: Arc::default(),
+            blocking: Blocking::default(),
         });
         let readiness = Arc::new(Readiness::new());
         let (stop, stopped) = watch::channel(false);
@@ -176,7 +186,7 @@ impl Server {
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
-                Duration::from_secs(settings.limits.connection_seconds) + 2 * CONNECTION_GRACE,
+                connection_end(&settings.limits),
                 net::Greeting::Handshake,
                 Arc::clone(&api.meters),
             );
@@ -201,7 +211,9 @@ impl Server {
                 admin,
                 ADMIN_CONNECTIONS,
                 ADMIN_CONNECTION_AGE,
-                net::Greeting::Word,
+                net::Greeting::Word {
+                    silence: ADMIN_SILENCE,
+                },
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
@@ -298,6 +310,14 @@ impl Server {
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
+}
+
+/// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
+/// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
+fn connection_end(limits: &Limits) -> Duration {
+    let asked_to_go = Duration::from_secs(limits.connection_seconds);
+    let longest_request = Duration::from_secs(limits.query_seconds) + gate::MARGIN;
+    asked_to_go + longest_request + CONNECTION_GRACE
 }
 
 fn bind(address: SocketAddr, key: &str) -> anyhow::Result<tokio::net::TcpListener> {
@@ -421,8 +441,9 @@ fn router(
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))
-        .max_connection_age(Duration::from_secs(limits.connection_seconds))
-        .max_connection_age_grace(CONNECTION_GRACE);
+        // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
+        // stay all the same.
+        .max_connection_age(Duration::from_secs(limits.connection_seconds));
     if let Some(tls) = tls(&settings.tls)? {
         server = server.tls_config(tls).context("tls")?;
     }
@@ -448,9 +469,17 @@ fn router(
         .add_service(QdrantServer::new(service.clone()))
         .add_service(CollectionsServer::new(service.clone()).max_decoding_message_size(largest))
         .add_service(PointsServer::new(service).max_decoding_message_size(largest))
-        .add_service(health)
-        .add_service(describe().build_v1()?)
-        .add_service(describe().build_v1alpha()?))
+        .add_service(health.max_decoding_message_size(HEALTH_BYTES))
+        .add_service(
+            describe()
+                .build_v1()?
+                .max_decoding_message_size(REFLECTION_BYTES),
+        )
+        .add_service(
+            describe()
+                .build_v1alpha()?
+                .max_decoding_message_size(REFLECTION_BYTES),
+        ))
 }
 
 fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {

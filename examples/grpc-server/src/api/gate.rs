@@ -24,10 +24,7 @@ use crate::scheduling::Pace;
 use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
-const MARGIN: Duration = Duration::from_secs(5);
-
-/// Longer than any connection lives.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
 /// What is known of a request besides its message.
 #[derive(Clone, Debug)]
@@ -129,11 +126,14 @@ where
                 return Box::pin(async move { Ok(status.into_http()) });
             }
         };
-        let give_up = match place {
-            Some(_) => received + self.gate.longest + MARGIN,
-            // Streams that stay open.
-            None => received + FOR_EVER,
-        };
+        // Until the answer begins: streams of health and reflection begin at once, and stay open as long as they like.
+        let limit = received + self.gate.longest + MARGIN;
+        let deadline = request
+            .extensions()
+            .get()
+            .and_then(|call: &Call| call.deadline);
+        // tonic would end a call whose deadline passes too, but as cancelled, which no client has done.
+        let give_up = deadline.map_or(limit, |deadline| deadline.min(limit));
         let answer = self
             .inner
             .call(incoming::counted(request, &self.gate.limits));

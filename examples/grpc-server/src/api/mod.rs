@@ -5,11 +5,13 @@
 //! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
 //! | `incoming` | requests whose points or queries are counted before they are decoded |
 //! | `outgoing` | answers that the client has not taken yet |
+//! | `blocking` | calls that block on the disk |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
 //! | `create`, `search`, `write` | what the larger calls do |
 //! | `message` | ids, vectors and payloads from and into messages |
 //! | `refusal` | every way to say no, as a status |
 
+pub(crate) mod blocking;
 mod collections;
 mod create;
 pub(crate) mod gate;
@@ -33,6 +35,7 @@ use crate::collection::{Catalog, Collection};
 use crate::config::{IndexSettings, Limits};
 use crate::scheduling::{Pace, Scheduler};
 
+use blocking::Blocking;
 use gate::Call;
 
 /// What the services share.
@@ -44,6 +47,7 @@ pub(crate) struct Api {
     pub(crate) limits: Limits,
     pub(crate) index: IndexSettings,
     pub(crate) pace: Arc<Pace>,
+    pub(crate) blocking: Blocking,
 }
 
 impl Api {
@@ -63,9 +67,7 @@ impl Service {
         code: impl FnOnce(&Api) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let api = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || code(&api))
-            .await
-            .map_err(|_| Status::internal("the operation panicked; the server's log says where"))
+        self.0.blocking.run(move || code(&api)).await
     }
 }
 

@@ -95,6 +95,7 @@ pub(crate) fn write(error: WriteError, pace: &Pace) -> Status {
         WriteError::QueueFull { .. } => overloaded(message, pace.retry_after()),
         // No hint: clients that follow hints would retry until somebody deletes points.
         WriteError::Memory { .. } => Status::resource_exhausted(message),
+        WriteError::Dimension { .. } => Status::invalid_argument(message),
         WriteError::Broken => Status::failed_precondition(message),
         WriteError::Deleted => Status::not_found(message),
         WriteError::Store(error) => store(&error),

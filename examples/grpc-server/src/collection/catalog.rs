@@ -1,6 +1,7 @@
 //! The collections by name. Each has one file; a damaged one keeps its name taken and says why, the rest serve.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -162,7 +163,7 @@ impl Catalog {
 
     /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
     fn load_one(&self, name: &Arc<str>, path: &Path) {
-        let (store, content) = match read(path) {
+        let (store, content) = match contained(path, || read(path)) {
             Ok(read) => read,
             Err(error) => {
                 tracing::error!(collection = &**name, %error, "not loaded");
@@ -335,6 +336,19 @@ fn drop_in_background(collection: Arc<Collection>) {
     }
 }
 
+/// A panic in reading one file is damage to that one.
+fn contained<T>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(StoreError::Damaged {
+            path: path.display().to_string(),
+            message: "what it holds makes no sense".into(),
+        })
+    })
+}
+
 /// A collection's file, read whole.
 fn read(path: &Path) -> Result<(Store, Content), StoreError> {
     let mut vectors = Vec::new();
@@ -359,4 +373,19 @@ fn read(path: &Path) -> Result<(Store, Content), StoreError> {
         settings,
     };
     Ok((store, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_reading_a_file_is_damage_to_that_file() {
+        let path = Path::new("data/a.redb");
+        let error = contained(path, || -> Result<(), _> { panic!("as it should") });
+        let error = error.err().unwrap();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("a.redb"), "{error}");
+        assert_eq!(contained(path, || Ok(7)).unwrap(), 7);
+    }
 }

@@ -24,6 +24,9 @@ const FORMAT_NOW: u64 = 1;
 const EXTENSION: &str = "redb";
 /// File names have at most this many bytes on the file systems in use.
 const LONGEST_FILE_NAME: usize = 255;
+/// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
+/// collection that is there.
+const MOST_DIMENSIONS: usize = 1 << 28;
 /// The points are all in memory; the store's cache only has to hold the upper pages of its tree.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -149,28 +152,19 @@ impl Store {
             message,
         };
         let open = || -> Result<_, StoreError> {
-            let database = builder().open(path).map_err(|error| match error {
-                redb::DatabaseError::DatabaseAlreadyOpen => StoreError::Open {
-                    path: shown.clone(),
-                    message: "another server has it open; give each a data_dir of its own".into(),
-                },
-                redb::DatabaseError::Storage(redb::StorageError::Io(error))
-                    if error.kind() == io::ErrorKind::PermissionDenied =>
-                {
-                    StoreError::Open {
-                        path: shown.clone(),
-                        message: error.to_string(),
-                    }
-                }
-                other => damaged(other.to_string()),
-            })?;
-            let settings = read_all(&database, &mut take).map_err(|problem| match problem {
+            let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
+                Problem::Unread(message) => StoreError::Open {
+                    path: shown.clone(),
+                    message,
+                },
                 Problem::Later(format) => StoreError::Later {
                     path: shown.clone(),
                     format,
                 },
-            })?;
+            };
+            let database = builder().open(path).map_err(|e| explained(e.into()))?;
+            let settings = read_all(&database, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
         // A library that meets bytes it could never have written may panic; that too is damage to one file.
@@ -282,13 +276,29 @@ fn encode_settings(settings: &Settings) -> Vec<u8> {
 
 enum Problem {
     Damaged(String),
+    /// The system did not let it be read, which says nothing of what is in it.
+    Unread(String),
     Later(u64),
 }
 
-impl<E: std::error::Error> From<E> for Problem {
+impl<E: Into<redb::Error>> From<E> for Problem {
     fn from(error: E) -> Self {
-        Self::Damaged(error.to_string())
+        match error.into() {
+            redb::Error::DatabaseAlreadyOpen => {
+                Self::Unread("another server has it open; give each a data_dir of its own".into())
+            }
+            redb::Error::Io(error) if !is_about_contents(&error) => Self::Unread(error.to_string()),
+            other => Self::Damaged(other.to_string()),
+        }
     }
+}
+
+/// Whether a file that was read is not what it should be; other errors, such as too many open files, say nothing of it.
+fn is_about_contents(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+    )
 }
 
 fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settings, Problem> {
@@ -304,7 +314,12 @@ fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settin
     let settings = meta
         .get(SETTINGS)?
         .ok_or_else(|| Problem::Damaged("it has no settings".into()))?;
-    let settings: Settings = serde_json::from_slice(settings.value())?;
+    let settings: Settings = serde_json::from_slice(settings.value())
+        .map_err(|error| Problem::Damaged(format!("its settings: {error}")))?;
+    if !(1..=MOST_DIMENSIONS).contains(&settings.dim) {
+        let message = format!("its vectors have {} components", settings.dim);
+        return Err(Problem::Damaged(message));
+    }
     for entry in transaction.open_table(POINTS)?.iter()? {
         let (key, value) = entry?;
         let bad = |what: &str| Problem::Damaged(format!("a point {what}"));

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::builder::Builder;
 use super::collection::Collection;
+use super::point::PointId;
 use super::store::{Change, StoreError};
 
 /// Bytes stored in one transaction, so that one giant group does not keep those behind it waiting.
@@ -27,6 +28,12 @@ pub(crate) enum WriteError {
         "points and indexes would take more than the memory limit of {limit} bytes; delete points, or raise limits.memory_bytes"
     )]
     Memory { limit: u64 },
+    #[error("point {id} has {got} components, the collection's have {want}")]
+    Dimension {
+        id: PointId,
+        got: usize,
+        want: usize,
+    },
     #[error("the collection was deleted")]
     Deleted,
     #[error(
@@ -56,6 +63,8 @@ struct Waiting {
 struct Group {
     changes: Vec<Change>,
     bytes: u64,
+    /// What it has taken of the memory's budget.
+    kept: u64,
     done: oneshot::Sender<Result<u64, WriteError>>,
 }
 
@@ -85,7 +94,7 @@ impl Collection {
     /// Queues a write, on a thread of `runtime` if none is at it. All of `changes` happen or none.
     ///
     /// # Errors
-    /// Over a bound: nothing is queued then.
+    /// Over a bound, or a point of another dimension: nothing is queued then.
     pub(crate) fn write(
         self: &Arc<Self>,
         changes: Vec<Change>,
@@ -96,6 +105,7 @@ impl Collection {
         if self.deleted.load(Ordering::Relaxed) {
             return Err(WriteError::Deleted);
         }
+        check_dimensions(&changes, self.with_settings(|settings| settings.dim))?;
         let weight: u64 = changes.iter().map(bytes).sum();
         let kept = put_bytes(&changes);
         if !self.budget().try_take(kept) {
@@ -125,6 +135,7 @@ impl Collection {
         waiting.groups.push(Group {
             changes,
             bytes: weight,
+            kept,
             done,
         });
         if !std::mem::replace(&mut waiting.served, true) {
@@ -140,7 +151,7 @@ impl Collection {
         let Some(groups) = self.next_groups() else {
             return;
         };
-        let taken = groups.len();
+        let (taken, kept) = (groups.len(), kept_bytes(&groups));
         let store = AssertUnwindSafe(|| self.store_groups(groups));
         if catch_unwind(store).is_err() {
             tracing::error!(
@@ -151,8 +162,10 @@ impl Collection {
             waiting.broken = true;
             waiting.served = false;
             // Whoever waits for one of these is told by the sender's end.
-            let given_up = taken + waiting.groups.drain(..).count();
-            self.count_failed(given_up);
+            let given_up = std::mem::take(&mut waiting.groups);
+            waiting.bytes = 0;
+            self.budget().give_back(kept + kept_bytes(&given_up));
+            self.count_failed(taken + given_up.len());
             return;
         }
         self.consider_build(&builder);
@@ -234,6 +247,27 @@ impl Collection {
     }
 }
 
+/// Callers check what clients send; a point of another dimension that came this far would shift the vectors of all
+/// points after it.
+fn check_dimensions(changes: &[Change], want: usize) -> Result<(), WriteError> {
+    for change in changes {
+        if let Change::Put(point) = change
+            && point.vector.len() != want
+        {
+            return Err(WriteError::Dimension {
+                id: point.id,
+                got: point.vector.len(),
+                want,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn kept_bytes(groups: &[Group]) -> u64 {
+    groups.iter().map(|group| group.kept).sum()
+}
+
 fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
     changes
         .into_iter()
@@ -243,3 +277,6 @@ fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
         })
         .sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,3 +136,32 @@ fn a_creation_that_never_finished_is_cleared_away() {
     remove_drafts(folder.path()).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// A folder in the file's place, and a file that nobody may open: neither says anything of what was written.
+#[test]
+fn a_file_that_the_system_does_not_open_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = path_of(folder.path(), "a").unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = read(&path).err().unwrap();
+    assert!(matches!(error, StoreError::Open { .. }), "{error}");
+    for (kind, contents) in [
+        (io::ErrorKind::Other, false),
+        (io::ErrorKind::StorageFull, false),
+        (io::ErrorKind::InvalidData, true),
+        (io::ErrorKind::UnexpectedEof, true),
+    ] {
+        assert_eq!(is_about_contents(&kind.into()), contents, "{kind}");
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, dim) in [("a", 0), ("b", usize::MAX)] {
+        let path = path_of(folder.path(), name).unwrap();
+        Store::create(&path, &Settings { dim, ..settings() }).unwrap();
+        let error = read(&path).err().unwrap();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    }
+}
