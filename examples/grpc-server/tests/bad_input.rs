@@ -197,10 +197,16 @@ fn points_and_queries_are_counted_before_they_are_decoded() {
     let running = Running::start();
     running.fill("line", 4, 10);
     let grpc = running.grpc();
-    for (method, tag, limit) in [
-        ("Upsert", 0x1a, "limits.upsert_points"),
-        ("SearchBatch", 0x12, "limits.batch"),
-        ("QueryBatch", 0x12, "limits.batch"),
+    let (invalid, unimplemented) = (Code::InvalidArgument, Code::Unimplemented);
+    for (method, tag, code, says) in [
+        ("Upsert", 0x1a, invalid, "200000 points"),
+        ("Upsert", 0x1a, invalid, "limits.upsert_points"),
+        ("SearchBatch", 0x12, invalid, "200000 queries; at most"),
+        ("QueryBatch", 0x12, invalid, "limits.batch"),
+        ("Get", 0x12, invalid, "200000 ids; at most"),
+        ("RecommendBatch", 0x12, unimplemented, "recommendation"),
+        ("DiscoverBatch", 0x12, unimplemented, "discovery"),
+        ("UpdateBatch", 0x1a, unimplemented, "different updates"),
     ] {
         let fields = [[tag, 0].repeat(200_000), vec![0x07]].concat();
         let mut message = vec![0];
@@ -220,9 +226,8 @@ fn points_and_queries_are_counted_before_they_are_decoded() {
             let answer = answer.await.unwrap();
             tonic::Status::from_header_map(answer.headers()).unwrap()
         });
-        assert_eq!(status.code(), Code::InvalidArgument, "{method}: {status}");
-        assert!(status.message().contains("200000"), "{status}");
-        assert!(status.message().contains(limit), "{status}");
+        assert_eq!(status.code(), code, "{method}: {status}");
+        assert!(status.message().contains(says), "{method}: {status}");
     }
     unharmed(&running);
 }

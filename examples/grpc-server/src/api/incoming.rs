@@ -32,6 +32,17 @@ impl Rule {
             "/qdrant.Points/SearchBatch" | "/qdrant.Points/QueryBatch" => {
                 (2, limits.batch, refusal::too_many_queries)
             }
+            "/qdrant.Points/Get" => (2, limits.results, refusal::too_many_ids),
+            // These would only be decoded to be refused.
+            "/qdrant.Points/RecommendBatch" => (2, limits.batch, |_, _| {
+                refusal::unsupported(refusal::RECOMMENDATIONS)
+            }),
+            "/qdrant.Points/DiscoverBatch" => (2, limits.batch, |_, _| {
+                refusal::unsupported(refusal::DISCOVERIES)
+            }),
+            "/qdrant.Points/UpdateBatch" => (3, limits.batch, |_, _| {
+                refusal::unsupported(refusal::UPDATE_BATCHES)
+            }),
             _ => return None,
         };
         Some(Self {

@@ -148,10 +148,7 @@ impl Points for Service {
         let collection = self.0.find(&message.collection_name)?;
         let most = self.0.limits.results;
         if message.ids.len() > most {
-            return Err(invalid(format!(
-                "{} ids; at most {most} (limits.results)",
-                message.ids.len()
-            )));
+            return Err(refusal::too_many_ids(message.ids.len(), most));
         }
         let parts = Parts::read(message.with_payload, message.with_vectors)?;
         let mut ids = message
@@ -237,38 +234,36 @@ impl Points for Service {
     }
 
     async fn recommend(&self, _: Request<RecommendPoints>) -> Answer<RecommendResponse> {
-        Err(unsupported("recommendation queries"))
+        Err(unsupported(refusal::RECOMMENDATIONS))
     }
 
     async fn recommend_batch(
         &self,
         _: Request<RecommendBatchPoints>,
     ) -> Answer<RecommendBatchResponse> {
-        Err(unsupported("recommendation queries"))
+        Err(unsupported(refusal::RECOMMENDATIONS))
     }
 
     async fn recommend_groups(
         &self,
         _: Request<RecommendPointGroups>,
     ) -> Answer<RecommendGroupsResponse> {
-        Err(unsupported("recommendation queries"))
+        Err(unsupported(refusal::RECOMMENDATIONS))
     }
 
     async fn discover(&self, _: Request<DiscoverPoints>) -> Answer<DiscoverResponse> {
-        Err(unsupported("discovery queries"))
+        Err(unsupported(refusal::DISCOVERIES))
     }
 
     async fn discover_batch(
         &self,
         _: Request<DiscoverBatchPoints>,
     ) -> Answer<DiscoverBatchResponse> {
-        Err(unsupported("discovery queries"))
+        Err(unsupported(refusal::DISCOVERIES))
     }
 
     async fn update_batch(&self, _: Request<UpdateBatchPoints>) -> Answer<UpdateBatchResponse> {
-        Err(unsupported(
-            "batches of different updates; send them one by one",
-        ))
+        Err(unsupported(refusal::UPDATE_BATCHES))
     }
 
     async fn query_groups(&self, _: Request<QueryPointGroups>) -> Answer<QueryGroupsResponse> {

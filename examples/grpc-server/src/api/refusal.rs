@@ -23,6 +23,10 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
+pub(crate) const RECOMMENDATIONS: &str = "recommendation queries";
+pub(crate) const DISCOVERIES: &str = "discovery queries";
+pub(crate) const UPDATE_BATCHES: &str = "batches of different updates; send them one by one";
+
 /// Something that the API has and this server does not.
 pub(crate) fn unsupported(what: &str) -> Status {
     Status::unimplemented(format!("this server does not support {what}"))
@@ -36,6 +40,10 @@ pub(crate) fn too_many_queries(count: usize, most: usize) -> Status {
     invalid(format!(
         "a batch of {count} queries; at most {most} (limits.batch)"
     ))
+}
+
+pub(crate) fn too_many_ids(count: usize, most: usize) -> Status {
+    invalid(format!("{count} ids; at most {most} (limits.results)"))
 }
 
 pub(crate) fn too_many_points(count: usize, most: usize) -> Status {
