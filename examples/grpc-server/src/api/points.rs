@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 
 use super::gate::Call;
 use super::message::{Parts, Room, point_id};
-use super::refusal::{invalid, unless_absent, unsupported};
+use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
 

@@ -19,6 +19,7 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new(scheduler: &Arc<Scheduler>) -> Self {
+        no_helpers();
         Self {
             left_free: scheduler
                 .executor()
@@ -84,5 +85,27 @@ fn one_thread_each() {
     unsafe { omp_set_num_threads(1) }
 }
 
+/// OpenBLAS, if that is the BLAS here, has threads of its own, which started with the process: neither the priority nor the
+/// place of a background thread is theirs. And a process that exits while one of them computes may never end: OpenBLAS
+/// tells its threads to stop and joins them, and the one that computes forgets that it was told (seen with 0.3.21).
+#[cfg(feature = "ivf")]
+#[expect(
+    unsafe_code,
+    reason = "whether the BLAS is OpenBLAS is known at run time only"
+)]
+fn no_helpers() {
+    // SAFETY: the name ends in a zero; whatever is found stays loaded, as the process is linked with it.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"openblas_set_num_threads".as_ptr()) };
+    if found.is_null() {
+        return;
+    }
+    // SAFETY: OpenBLAS' function of this name takes an int and returns nothing.
+    let set_threads: extern "C" fn(std::ffi::c_int) = unsafe { std::mem::transmute(found) };
+    set_threads(1);
+}
+
 #[cfg(not(feature = "ivf"))]
 fn one_thread_each() {}
+
+#[cfg(not(feature = "ivf"))]
+fn no_helpers() {}

@@ -49,9 +49,9 @@ def environment(data_dir, settings):
 
 
 class Server:
-    """One process of the server. `log` holds the last lines it wrote."""
+    """One process of the server, as soon as it is `ready`, or else as it has begun. `log` holds the last lines it wrote."""
 
-    def __init__(self, data_dir, **settings):
+    def __init__(self, data_dir, ready=True, **settings):
         self.data_dir = data_dir
         self.log = deque(maxlen=LOG_LINES)
         self._clients = []
@@ -73,8 +73,9 @@ class Server:
         self._reader.start()
         try:
             self.grpc_port, self.admin_port = map(int, self.logged(ADDRESSES).groups())
-            self.logged(READY)
-            assert self.get("/readyz") == (200, "ready\n")
+            if ready:
+                self.logged(READY)
+                assert self.get("/readyz") == (200, "ready\n")
         except BaseException:
             self.kill()
             self.show_log()

@@ -5,18 +5,22 @@
 import os
 import random
 import subprocess
+import time
 
 import grpc
+import numpy as np
 import pytest
 from kill_writers import ABSENT, DIM, Acknowledgements, Churn, Ledger, Writer, content, point
 from qdrant_client import models
-from server import binary, environment, eventually, running
+from server import Server, binary, environment, eventually, running
 
 KILLS = int(os.environ.get("CHIPLET_KILLS", "100"))
 SEED = 20_240
 WRITERS = 4
 # Some thousand points, so that indexes are built again and again, and killed while they are.
 SOON = models.OptimizersConfigDiff(indexing_threshold=4)
+# How often a server is stopped while it trains an index.
+STOPS = 20
 KEPT = {"graph": {"optimizers_config": SOON}, "flat": {"metadata": {"chiplet.index": "flat"}}}
 # Acknowledged calls before a kill.
 MOST_CALLS = 60
@@ -244,6 +248,21 @@ def test_a_damaged_file_harms_only_its_own_collection(tmp_path, damage):
         client = server.client()
         assert generations(client, "damaged", [3, 7]) == {7: 0}
         assert client.count("before").count == client.count("zealous").count == 501
+
+
+def test_a_server_that_is_asked_to_stop_while_it_trains_lists_stops(tmp_path):
+    draw = random.Random(SEED)
+    rows = np.random.default_rng(SEED).random((20_000, 64), np.float32)
+    with running(tmp_path) as server:
+        client = server.client()
+        client.create_collection("lists", models.VectorParams(size=64, distance=models.Distance.EUCLID),
+                                 metadata={"chiplet.index": "ivf", "chiplet.nlist": 256})
+        client.upload_collection("lists", rows, batch_size=5_000, wait=True)
+    for _ in range(STOPS):
+        # Its index is trained at each start.
+        server = Server(tmp_path, ready=False)
+        time.sleep(draw.random() / 2)
+        server.stop()
 
 
 def test_a_full_disk_fails_writes_loses_none_and_is_recovered_from(tmp_path):
