@@ -87,8 +87,8 @@ pub struct Limits {
     pub collections: usize,
     /// Bytes of writes that may wait for the disk, per collection.
     pub write_queue_bytes: u64,
-    /// Bytes of all points and indexes, with what builds take while they run. 0: half of the memory that the process may
-    /// use.
+    /// Bytes of all points and indexes. Builds may take as much again while they run. 0: half of the memory that the
+    /// process may use.
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,

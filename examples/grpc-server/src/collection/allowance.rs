@@ -1,7 +1,8 @@
-//! Memory that builds take for a while, within the limit of points and indexes.
+//! Memory that builds take for a while, beside points and indexes.
 //!
-//! A build has the rows twice, and an index that nobody has counted yet. It asks for all of that before it begins. What
-//! does not fit beside other builds waits for them; what does not fit alone is not built.
+//! A build has the rows twice, and an index that nobody has counted yet. All builds together may take that up to twice the
+//! limit of points and indexes, which by default is half of the memory there is. A build asks before it begins: what does
+//! not fit beside other builds waits for them; what does not fit alone is not built.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -10,13 +11,15 @@ use super::rows::View;
 use super::schema::{Distance, IndexKind, Settings};
 use crate::memory::Budget;
 
-/// What a build takes at its peak, beside what its collection has already.
+/// What a build takes, beside what its collection has already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Need {
+    /// At its peak.
     bytes: u64,
-    /// It leaves less than there was. Without it the memory of what was deleted would never come back, so it may go
-    /// over the limit where there is no room beside.
-    frees: bool,
+    /// Of that, what stays.
+    index: u64,
+    /// What the collection gives back in the end: rows that are dead, and its old index.
+    forgotten: u64,
 }
 
 impl Need {
@@ -32,20 +35,19 @@ impl Need {
             Distance::Cosine if index > 0 => vector_bytes(view.live, view.dim),
             _ => 0,
         };
-        let dead = view.dead.len();
-        let forgotten = dead as u64 * stored_bytes(view.dim, 0) + view.base.index_bytes;
+        let dead = view.dead.len() as u64 * stored_bytes(view.dim, 0);
         Self {
             bytes: copies + index + scaled,
-            // Copying all for a few dead rows is not worth the risk.
-            frees: forgotten > index && dead >= (view.live + dead) / 5,
+            index,
+            forgotten: dead + view.base.index_bytes,
         }
     }
 
     /// What to say where there is too little.
     pub(crate) fn refusal(&self, limit: u64) -> String {
-        let bytes = self.bytes;
+        let Self { bytes, index, .. } = self;
         format!(
-            "a build takes about {bytes} bytes more for a while, beyond the memory limit of {limit} bytes; delete points, or raise limits.memory_bytes"
+            "a build takes about {bytes} bytes for a while and {index} for good, which is too much beside what there is with limits.memory_bytes = {limit}; delete points, or raise it"
         )
     }
 }
@@ -91,29 +93,40 @@ fn vector_bytes(rows: usize, dim: usize) -> u64 {
 /// Hands out memory to builds.
 #[derive(Default)]
 pub(crate) struct Allowance {
-    /// Builds that have some.
-    running: Mutex<usize>,
+    running: Mutex<Running>,
     ended: Condvar,
 }
 
+/// Builds that have some, and how much.
+#[derive(Default)]
+struct Running {
+    builds: usize,
+    bytes: u64,
+}
+
 impl Allowance {
-    /// Takes what a build needs from `budget`, once other builds have left enough; `None` if that is never enough.
-    pub(crate) fn take<'a>(&'a self, budget: &'a Budget, need: &Need) -> Option<Loan<'a>> {
+    /// Takes what a build needs beside what `budget` says is used, once other builds have left enough; `None` if that is
+    /// never enough.
+    pub(crate) fn take(&self, budget: &Budget, need: &Need) -> Option<Loan<'_>> {
         let mut running = self.running.lock();
-        while !budget.try_take(need.bytes) {
-            if *running == 0 {
-                if !need.frees {
-                    return None;
-                }
-                budget.take(need.bytes);
+        loop {
+            let (used, limit) = (budget.used(), budget.limit());
+            if used.saturating_add(need.index) > limit.saturating_add(need.forgotten) {
+                return None;
+            }
+            let peak = used.saturating_add(running.bytes + need.bytes);
+            if peak <= limit.saturating_mul(2) {
                 break;
+            }
+            if running.builds == 0 {
+                return None;
             }
             self.ended.wait(&mut running);
         }
-        *running += 1;
+        running.builds += 1;
+        running.bytes += need.bytes;
         Some(Loan {
             allowance: self,
-            budget,
             bytes: need.bytes,
         })
     }
@@ -122,7 +135,6 @@ impl Allowance {
 /// Memory of a build that runs; given back when it is dropped.
 pub(crate) struct Loan<'a> {
     allowance: &'a Allowance,
-    budget: &'a Budget,
     bytes: u64,
 }
 
@@ -131,15 +143,15 @@ impl Loan<'_> {
     pub(crate) fn leave(&mut self, bytes: u64) {
         let part = bytes.min(self.bytes);
         self.bytes -= part;
-        self.budget.give_back(part);
+        self.allowance.running.lock().bytes -= part;
     }
 }
 
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         let mut running = self.allowance.running.lock();
-        self.budget.give_back(self.bytes);
-        *running -= 1;
+        running.bytes -= self.bytes;
+        running.builds -= 1;
         self.allowance.ended.notify_all();
     }
 }
@@ -151,35 +163,38 @@ mod tests {
     use super::super::point::PointId;
     use super::*;
 
-    fn need(bytes: u64, frees: bool) -> Need {
-        Need { bytes, frees }
+    fn need(bytes: u64, index: u64, forgotten: u64) -> Need {
+        Need {
+            bytes,
+            index,
+            forgotten,
+        }
     }
 
     #[test]
-    fn a_build_that_does_not_fit_is_refused_unless_it_frees_memory() {
+    fn builds_may_take_as_much_again_but_an_index_has_to_fit() {
         let (allowance, budget) = (Allowance::default(), Budget::new(10));
-        budget.take(5);
-        assert!(allowance.take(&budget, &need(6, false)).is_none());
-        assert_eq!(budget.used(), 5);
-        let mut fits = allowance.take(&budget, &need(5, false)).unwrap();
-        fits.leave(2);
-        assert_eq!(budget.used(), 8);
-        drop(fits);
-        assert_eq!(budget.used(), 5);
-        drop(allowance.take(&budget, &need(6, true)).unwrap());
-        assert_eq!(budget.used(), 5);
+        budget.take(6);
+        let takes = |need| allowance.take(&budget, &need).is_some();
+        assert!(takes(need(14, 4, 0)));
+        assert!(!takes(need(15, 4, 0)), "15 for a while");
+        assert!(!takes(need(14, 5, 0)), "5 for good");
+        assert!(takes(need(14, 6, 2)), "6 for 2 for good");
+        assert_eq!(budget.used(), 6, "what builds take is not in it");
     }
 
     #[test]
     fn what_fits_alone_waits_for_other_builds() {
         let (allowance, budget) = (Allowance::default(), Budget::new(10));
-        let first = allowance.take(&budget, &need(6, false)).unwrap();
+        let mut first = allowance.take(&budget, &need(12, 4, 0)).unwrap();
+        first.leave(4);
+        drop(allowance.take(&budget, &need(12, 4, 0)).unwrap());
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| allowance.take(&budget, &need(7, false)).is_some());
+            let waits = scope.spawn(|| allowance.take(&budget, &need(13, 0, 0)).is_some());
             drop(first);
             assert!(waits.join().unwrap());
         });
-        assert_eq!(budget.used(), 0);
+        assert_eq!(allowance.running.lock().bytes, 0);
     }
 
     #[test]
@@ -204,23 +219,22 @@ mod tests {
         };
         let (copies, graph) = (10 * (16 + 112), 10 * (16 + 500 + 56 * 32));
         let of = |view: &View, distance, index| Need::of(view, &settings(distance, index));
-        for (distance, index, bytes) in [
-            (Distance::Euclid, IndexKind::Flat, copies),
-            (Distance::Euclid, hnsw(), copies + graph),
-            (Distance::Cosine, hnsw(), copies + graph + 160),
+        for (distance, index, bytes, stays) in [
+            (Distance::Euclid, IndexKind::Flat, copies, 0),
+            (Distance::Euclid, hnsw(), copies + graph, graph),
+            (Distance::Cosine, hnsw(), copies + graph + 160, graph),
         ] {
-            assert_eq!(of(&view, distance, index), need(bytes, false));
+            assert_eq!(of(&view, distance, index), need(bytes, stays, 0));
         }
-        // Below the size of an index only the rows are copied; to forget a fifth of them is worth it.
+        // Below the size of an index only the rows are copied.
         let mut edit = view.edit();
         edit.kill(0);
-        let view = edit.finish();
-        let copies = 9 * (16 + 112);
-        assert_eq!(of(&view, Distance::Cosine, hnsw()), need(copies, false));
-        let mut edit = view.edit();
-        edit.kill(1);
-        let view = edit.finish();
-        let copies = 8 * (16 + 112);
-        assert_eq!(of(&view, Distance::Cosine, hnsw()), need(copies, true));
+        let mut view = edit.finish();
+        view.base.index_bytes = 1_000;
+        let (copies, dead) = (9 * (16 + 112), 16 + 112);
+        assert_eq!(
+            of(&view, Distance::Cosine, hnsw()),
+            need(copies, 0, 1_000 + dead)
+        );
     }
 }
