@@ -74,6 +74,8 @@ fn wrong_synthetic_descriptions_are_refused() {
         "core:60000pu:60000",
         "core:-18446744073709486081",
         "core:2[numa]99999999",
+        // This fails an assertion of hwloc's, and hwloc would end the process.
+        "(indexes=numa:ma:core) package:1 die:2 l3:2 core:1 pu:1",
         // And would take hours for this.
         "core:8192 pu:1",
     ] {
