@@ -33,6 +33,8 @@ fi
 export TSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/thread.supp halt_on_error=0 exitcode=66 history_size=4"
 export ASAN_OPTIONS="detect_leaks=1 exitcode=66"
 export LSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/leak.supp print_suppressions=0"
+# Suppressions name functions that are inlined; without all of the debug information those have no paths.
+export CARGO_PROFILE_DEV_DEBUG=full
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS=$flags CARGO_TARGET_DIR=$work
 # Shorter, as everything runs five to fifteen times slower; and freed memory is kept back to see who still uses it.
 export CHIPLET_SOAK_SLACK_MIB=4096
@@ -63,8 +65,7 @@ for file in "${files[@]}"; do
   tests+=(--test "$(basename "$file" .rs)")
 done
 log=$work/log
-# Suppressions name functions that are inlined: other crates need their line tables too.
-cargo test --config 'profile.dev.package."*".debug="line-tables-only"' --locked --target "$host" "${packages[@]}" --no-default-features --features "$features" --lib "${tests[@]}" --no-fail-fast \
+cargo test --config 'profile.dev.package."*".debug="full"' --locked --target "$host" "${packages[@]}" --no-default-features --features "$features" --lib "${tests[@]}" --no-fail-fast \
   -- "${harness[@]}" 2>&1 | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
 passed=$(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
 reports=$(grep -cE '(ERROR|WARNING): .*Sanitizer' "$log" || true)

@@ -294,6 +294,35 @@ fn an_index_beyond_the_memory_limit_is_not_built() {
     );
 }
 
+/// Points that are written again and again take no more memory than once, though no index over them fits.
+#[test]
+fn overwriting_goes_on_where_no_index_fits() {
+    let running = Running::with(|settings| {
+        settings.limits.memory_bytes = 1_000_000;
+        settings.index.full_scan_kib = 1;
+    });
+    running.fill("line", 4, 2_000);
+    for _ in 0..12 {
+        let points: Vec<PointStruct> = (0..2_000)
+            .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
+            .collect();
+        // Until dead rows have been forgotten, in the background.
+        let give_up = Instant::now() + Duration::from_secs(300);
+        loop {
+            let upsert = UpsertPointsBuilder::new("line", points.clone()).wait(true);
+            match running.run(running.client.upsert_points(upsert)) {
+                Ok(_) => break,
+                Err(error) => {
+                    assert_eq!(refusal::<()>(Err(error)).0, Code::ResourceExhausted);
+                    assert!(Instant::now() < give_up, "no room was made");
+                }
+            }
+        }
+    }
+    let count = running.run(running.client.count(CountPointsBuilder::new("line")));
+    assert_eq!(count.unwrap().result.unwrap().count, 2_000);
+}
+
 /// Where nothing more fits, what is deleted makes room all the same.
 #[test]
 fn deleting_makes_room_when_the_memory_is_full() {

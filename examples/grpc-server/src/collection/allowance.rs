@@ -43,6 +43,15 @@ impl Need {
         }
     }
 
+    /// As without an index.
+    pub(crate) fn without_index(view: &View) -> Self {
+        Self {
+            bytes: view.live as u64 * stored_bytes(view.dim, 0),
+            index: 0,
+            forgotten: 0,
+        }
+    }
+
     /// What to say where there is too little.
     pub(crate) fn refusal(&self, limit: u64) -> String {
         let Self { bytes, index, .. } = self;
@@ -102,32 +111,49 @@ pub(crate) struct Allowance {
 struct Running {
     builds: usize,
     bytes: u64,
+    /// Of these, what stays.
+    indexes: u64,
+}
+
+/// Why there is no memory for a build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TooMuch {
+    /// Its index does not fit beside points and indexes.
+    ForGood,
+    /// What it takes while it runs does not fit.
+    ForAWhile,
 }
 
 impl Allowance {
-    /// Takes what a build needs beside what `budget` says is used, once other builds have left enough; `None` if that is
-    /// never enough.
-    pub(crate) fn take(&self, budget: &Budget, need: &Need) -> Option<Loan<'_>> {
+    /// Takes what a build needs beside what `budget` says is used, once other builds have left enough.
+    ///
+    /// # Errors
+    /// That is never enough.
+    pub(crate) fn take(&self, budget: &Budget, need: &Need) -> Result<Loan<'_>, TooMuch> {
         let mut running = self.running.lock();
         loop {
             let (used, limit) = (budget.used(), budget.limit());
-            if used.saturating_add(need.index) > limit.saturating_add(need.forgotten) {
-                return None;
-            }
+            let stays = used.saturating_add(running.indexes + need.index);
             let peak = used.saturating_add(running.bytes + need.bytes);
-            if peak <= limit.saturating_mul(2) {
+            let too_much = if stays > limit.saturating_add(need.forgotten) {
+                TooMuch::ForGood
+            } else if peak > limit.saturating_mul(2) {
+                TooMuch::ForAWhile
+            } else {
                 break;
-            }
+            };
             if running.builds == 0 {
-                return None;
+                return Err(too_much);
             }
             self.ended.wait(&mut running);
         }
         running.builds += 1;
         running.bytes += need.bytes;
-        Some(Loan {
+        running.indexes += need.index;
+        Ok(Loan {
             allowance: self,
             bytes: need.bytes,
+            index: need.index,
         })
     }
 }
@@ -136,14 +162,17 @@ impl Allowance {
 pub(crate) struct Loan<'a> {
     allowance: &'a Allowance,
     bytes: u64,
+    index: u64,
 }
 
 impl Loan<'_> {
-    /// Leaves a part of it to the collection, which counts that itself from now on.
-    pub(crate) fn leave(&mut self, bytes: u64) {
-        let part = bytes.min(self.bytes);
-        self.bytes -= part;
-        self.allowance.running.lock().bytes -= part;
+    /// Leaves the index to the collection, which counts that itself from now on.
+    pub(crate) fn leave_index(&mut self) {
+        let index = std::mem::take(&mut self.index);
+        self.bytes -= index;
+        let mut running = self.allowance.running.lock();
+        running.bytes -= index;
+        running.indexes -= index;
     }
 }
 
@@ -151,6 +180,7 @@ impl Drop for Loan<'_> {
     fn drop(&mut self) {
         let mut running = self.allowance.running.lock();
         running.bytes -= self.bytes;
+        running.indexes -= self.index;
         running.builds -= 1;
         self.allowance.ended.notify_all();
     }
@@ -175,11 +205,11 @@ mod tests {
     fn builds_may_take_as_much_again_but_an_index_has_to_fit() {
         let (allowance, budget) = (Allowance::default(), Budget::new(10));
         budget.take(6);
-        let takes = |need| allowance.take(&budget, &need).is_some();
-        assert!(takes(need(14, 4, 0)));
-        assert!(!takes(need(15, 4, 0)), "15 for a while");
-        assert!(!takes(need(14, 5, 0)), "5 for good");
-        assert!(takes(need(14, 6, 2)), "6 for 2 for good");
+        let takes = |need| allowance.take(&budget, &need).map(|_| ());
+        assert_eq!(takes(need(14, 4, 0)), Ok(()));
+        assert_eq!(takes(need(15, 4, 0)), Err(TooMuch::ForAWhile));
+        assert_eq!(takes(need(14, 5, 0)), Err(TooMuch::ForGood));
+        assert_eq!(takes(need(14, 6, 2)), Ok(()));
         assert_eq!(budget.used(), 6, "what builds take is not in it");
     }
 
@@ -187,14 +217,19 @@ mod tests {
     fn what_fits_alone_waits_for_other_builds() {
         let (allowance, budget) = (Allowance::default(), Budget::new(10));
         let mut first = allowance.take(&budget, &need(12, 4, 0)).unwrap();
-        first.leave(4);
+        first.leave_index();
         drop(allowance.take(&budget, &need(12, 4, 0)).unwrap());
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| allowance.take(&budget, &need(13, 0, 0)).is_some());
-            drop(first);
-            assert!(waits.join().unwrap());
-        });
-        assert_eq!(allowance.running.lock().bytes, 0);
+        drop(first);
+        for wants in [need(13, 0, 0), need(11, 8, 0)] {
+            let first = allowance.take(&budget, &need(8, 4, 0)).unwrap();
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| allowance.take(&budget, &wants).map(|_| ()));
+                drop(first);
+                assert_eq!(waits.join().unwrap(), Ok(()));
+            });
+        }
+        let left = allowance.running.lock();
+        assert_eq!((left.builds, left.bytes, left.indexes), (0, 0, 0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use chiplet::Table;
 use chiplet::index::{BuildError, HnswConfig, HnswTable};
 use parking_lot::{Condvar, Mutex};
 
-use super::allowance::{Allowance, Need, has_index, index_bytes};
+use super::allowance::{Allowance, Loan, Need, TooMuch, has_index, index_bytes};
 use super::collection::{Collection, Ids};
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
@@ -150,9 +150,7 @@ impl Shared {
 
 fn build(collection: &Arc<Collection>, shared: &Shared) {
     let state = &collection.build;
-    let view = collection.view();
-    let live = view.live;
-    match build_within(collection, view, &shared.allowance) {
+    match build_within(collection, &shared.allowance) {
         Ok(()) => state.succeeded(),
         Err(problem) => {
             tracing::error!(
@@ -160,7 +158,8 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
                 problem,
                 "no index could be built; searches are exact"
             );
-            state.failed(problem, live);
+            let view = collection.view();
+            state.failed(problem, view.live, view.dead.len());
         }
     }
     {
@@ -173,40 +172,79 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
     shared.pending.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Builds over `view`, if there is memory for it.
-fn build_within(
-    collection: &Collection,
-    view: Arc<View>,
-    allowance: &Allowance,
-) -> Result<(), String> {
+/// Builds an index over what there is, if there is memory for it. If not, dead rows are forgotten all the same.
+fn build_within(collection: &Collection, allowance: &Allowance) -> Result<(), String> {
     let settings = collection.settings();
-    let budget = collection.budget();
-    let need = Need::of(&view, &settings);
-    let mut loan = allowance
-        .take(budget, &need)
-        .ok_or_else(|| need.refusal(budget.limit()))?;
+    let need = || Need::of(&collection.view(), &settings);
+    let first = need();
+    let refused = match allowance.take(collection.budget(), &first) {
+        Ok(loan) => return replace(collection, &settings, true, loan),
+        Err(refused) => refused,
+    };
+    let problem = |need: Need| Err(need.refusal(collection.budget().limit()));
+    let view = collection.view();
+    let indexed = view.base.index.is_some();
+    let forgets = match refused {
+        // An index that fits, but not while the old one is there too: searches are exact meanwhile.
+        TooMuch::ForAWhile => indexed || view.dead.len() > 0,
+        // What there is of an index is better than none.
+        TooMuch::ForGood => !indexed && view.dead.len() > 0,
+    };
+    let rows_alone = Need::without_index(&view);
+    drop(view);
+    if !forgets {
+        return problem(first);
+    }
+    match allowance.take(collection.budget(), &rows_alone) {
+        Ok(loan) => replace(collection, &settings, false, loan)?,
+        Err(_) => return problem(first),
+    }
+    let second = need();
+    match allowance.take(collection.budget(), &second) {
+        Ok(loan) => replace(collection, &settings, true, loan),
+        Err(_) => problem(second),
+    }
+}
+
+/// Puts the live rows in the place of all, with an index over them or without.
+fn replace(
+    collection: &Collection,
+    settings: &Settings,
+    indexed: bool,
+    mut loan: Loan<'_>,
+) -> Result<(), String> {
+    // Looked at only now: it may have waited long for its memory.
+    if collection.deleted.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let view = collection.view();
     let began = std::time::Instant::now();
-    let (kept, base, ids) = catch_unwind(AssertUnwindSafe(|| rebuild(&view, &settings)))
+    let (kept, base, ids) = catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, indexed)))
         .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
     if collection.deleted.load(Ordering::Relaxed) {
         return Ok(());
     }
     let rows = base.rows;
-    loan.leave(base.index_bytes);
+    loan.leave_index();
     let old = collection.rebase(&view, &kept, base, ids);
     tracing::info!(
         collection = &*collection.name,
         rows,
+        indexed,
         seconds = began.elapsed().as_secs_f64(),
-        "index built"
+        "built anew"
     );
     drop(view);
     bury(old);
     Ok(())
 }
 
-/// The live rows of `view` without gaps, and an index over them.
-fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), String> {
+/// The live rows of `view` without gaps, and an index over them if they are to have one.
+fn rebuild(
+    view: &View,
+    settings: &Settings,
+    indexed: bool,
+) -> Result<(Vec<Row>, Base, Ids), String> {
     let kept: Vec<Row> = view.live_rows().collect();
     let mut vectors = Vec::with_capacity(kept.len() * view.dim);
     let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
@@ -219,7 +257,7 @@ fn rebuild(view: &View, settings: &Settings) -> Result<(Vec<Row>, Base, Ids), St
     }
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
-    if has_index(kept.len(), settings) {
+    if indexed && has_index(kept.len(), settings) {
         base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
         base.index_bytes = base
             .index

@@ -65,10 +65,11 @@ pub(crate) struct BuildState {
     failure: Mutex<Option<Failure>>,
 }
 
-/// A build that failed, and how many points there were.
+/// A build that failed, and how many points there were, and rows that are dead.
 struct Failure {
     problem: String,
     live: usize,
+    dead: usize,
 }
 
 impl BuildState {
@@ -77,8 +78,12 @@ impl BuildState {
         self.queued.load(Ordering::Relaxed) || self.running.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn failed(&self, problem: String, live: usize) {
-        *self.failure.lock() = Some(Failure { problem, live });
+    pub(crate) fn failed(&self, problem: String, live: usize, dead: usize) {
+        *self.failure.lock() = Some(Failure {
+            problem,
+            live,
+            dead,
+        });
     }
 
     pub(crate) fn succeeded(&self) {
@@ -90,12 +95,14 @@ impl BuildState {
         failure.as_ref().map(|failure| failure.problem.clone())
     }
 
-    /// Whether to try again with `live` points: what failed may go well with a quarter more of them, or fewer.
-    pub(crate) fn may_try(&self, live: usize) -> bool {
+    /// Whether to try again with so many points and dead rows: what failed may go well with a quarter more points, or fewer;
+    /// and as many more dead rows are worth forgetting, with an index or without.
+    pub(crate) fn may_try(&self, live: usize, dead: usize) -> bool {
         let failure = self.failure.lock();
-        failure
-            .as_ref()
-            .is_none_or(|failure| live.abs_diff(failure.live) > failure.live / 4)
+        failure.as_ref().is_none_or(|failure| {
+            let much = failure.live / 4;
+            live.abs_diff(failure.live) > much || dead > failure.dead + much
+        })
     }
 }
 
@@ -265,7 +272,7 @@ impl Collection {
                 view.delta_rows() as u64 * row_bytes >= settings.rebuild_bytes.max(base_bytes / 4)
             }
         };
-        (unindexed || many_dead) && self.build.may_try(view.live)
+        (unindexed || many_dead) && self.build.may_try(view.live, view.dead.len())
     }
 
     /// Asks for a build if one is due.
@@ -294,12 +301,12 @@ mod tests {
     #[test]
     fn a_failed_build_is_tried_again_when_a_quarter_has_changed() {
         let state = BuildState::default();
-        assert!(state.may_try(100));
-        state.failed("no luck".into(), 100);
+        assert!(state.may_try(100, 0));
+        state.failed("no luck".into(), 100, 10);
         assert_eq!(state.problem().as_deref(), Some("no luck"));
-        assert!(!state.may_try(100) && !state.may_try(125) && !state.may_try(75));
-        assert!(state.may_try(126) && state.may_try(74));
+        assert!(!state.may_try(100, 10) && !state.may_try(125, 35) && !state.may_try(75, 0));
+        assert!(state.may_try(126, 10) && state.may_try(74, 10) && state.may_try(100, 36));
         state.succeeded();
-        assert!(state.may_try(100) && state.problem().is_none());
+        assert!(state.may_try(100, 0) && state.problem().is_none());
     }
 }

@@ -111,7 +111,7 @@ impl Collection {
         if !self.budget().try_take(kept) {
             // A build forgets what is overwritten or deleted.
             let view = self.view();
-            if view.dead.len() > 0 && self.build.may_try(view.live) {
+            if view.dead.len() > 0 && self.build.may_try(view.live, view.dead.len()) {
                 builder.request(self);
             }
             let limit = self.budget().limit();
