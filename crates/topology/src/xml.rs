@@ -66,6 +66,7 @@ pub(crate) fn sound(text: &str) -> Result<String, String> {
     let mut writer = Writer {
         written,
         format_2: version.is_some(),
+        counts_nodes: machine.attribute("nodeset").is_some(),
         cpus: CpuSet::new(),
         nodes: CpuSet::new(),
     };
@@ -86,6 +87,8 @@ struct Open<'input> {
 struct Writer {
     written: String,
     format_2: bool,
+    /// Whether the machine has a set of nodes, to which hwloc adds each that it reads.
+    counts_nodes: bool,
     /// Those of all cpus and nodes so far.
     cpus: CpuSet,
     nodes: CpuSet,
@@ -122,6 +125,9 @@ impl Writer {
         let os_index = node.attribute("os_index").and_then(|i| i.parse().ok());
         match kind {
             "PU" => self.one_of_a_kind(kind, os_index, &cpus)?,
+            "NUMANode" | "Node" if !self.counts_nodes => {
+                return Err(format!("a {kind} lies in a machine without a nodeset"));
+            }
             "NUMANode" | "Node" => {
                 let Some(Set::Of(nodes)) = set(node, "nodeset")? else {
                     return Err(format!("a {kind} has no nodeset"));
