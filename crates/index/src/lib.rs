@@ -57,7 +57,7 @@
 //! that build lets it use AVX2, which makes fast-scan codes four to eight times as fast (at 50 dimensions;
 //! little else changed there). Faiss trains with OpenMP, whose threads spin while they wait: where other
 //! work runs beside, `OMP_WAIT_POLICY=passive` helps. OpenBLAS brings threads of its own to training; a process that exits
-//! while they compute may wait for them for ever, so let builds end first, or set `OPENBLAS_NUM_THREADS=1`.
+//! during a build may hang or crash in OpenBLAS' exit handler, so let builds end first.
 //!
 //! # Your own index
 //!

@@ -56,7 +56,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         print!("{}", settings.to_toml());
         return Ok(());
     }
-    let _telemetry = Telemetry::start(&settings)?;
+    let telemetry = Telemetry::start(&settings)?;
     // Before anything else, so that no signal ends the process without draining.
     let end = watch_signals()?;
     for variable in ignored {
@@ -76,7 +76,16 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let _ = end.recv();
     tracing::info!("draining");
     server.shutdown();
-    Ok(())
+    drop(telemetry);
+    end_at_once()
+}
+
+/// Ends the process in good order, but without the exit handlers of C libraries: an index may still be in training, and
+/// OpenBLAS' handler frees the memory that it is computed in.
+#[expect(unsafe_code, reason = "the standard library's exit runs the handlers")]
+fn end_at_once() -> ! {
+    // SAFETY: it ends the process and touches nothing in it. Nothing waits to be written: the log is not buffered.
+    unsafe { libc::_exit(0) }
 }
 
 /// Where SIGTERM, SIGHUP and Ctrl-C are reported; a second one ends the process at once.

@@ -86,8 +86,8 @@ fn one_thread_each() {
 }
 
 /// OpenBLAS, if that is the BLAS here, has threads of its own, which started with the process: neither the priority nor the
-/// place of a background thread is theirs. And a process that exits while one of them computes may never end: OpenBLAS
-/// tells its threads to stop and joins them, and the one that computes forgets that it was told (seen with 0.3.21).
+/// place of a background thread is theirs. And they are not for a process that may exit while they compute: OpenBLAS tells
+/// them to stop and joins them, and the one that computes forgets that it was told (seen with 0.3.21).
 #[cfg(feature = "ivf")]
 #[expect(
     unsafe_code,
