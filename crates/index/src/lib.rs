@@ -159,6 +159,7 @@ mod flat;
 pub mod hnsw;
 #[cfg(feature = "faiss")]
 pub mod ivf;
+mod kernel;
 mod metric;
 mod nearest;
 mod progress;

@@ -1,0 +1,24 @@
+//! A hint that some bytes will be read.
+
+/// Bytes of a cache line, on every processor that this is for.
+const LINE: usize = 64;
+
+/// Hints that `lines` cache lines of `bytes`, from byte `at` on, will be read soon. Does nothing past the end, or where the
+/// processor has no such hint.
+#[inline(always)]
+pub(crate) fn prefetch(bytes: &[u8], at: usize, lines: usize) {
+    if at >= bytes.len() {
+        return;
+    }
+    let start = bytes.as_ptr().wrapping_add(at);
+    for line in 0..lines {
+        let line = start.wrapping_add(line * LINE);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 processor has SSE, and a prefetch of any address reads nothing.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
+    }
+}
