@@ -77,6 +77,14 @@ pub enum BuildError {
         /// What is accepted.
         accepted: &'static str,
     },
+    /// The system refused a thread.
+    #[error("{asked} threads were asked for and one could not be started: {reason}; ask for fewer")]
+    Threads {
+        /// Threads asked for.
+        asked: usize,
+        /// What the system said.
+        reason: String,
+    },
     /// An adopted graph holds no rows, so its dimension is unknown.
     #[error(
         "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told the dimension"
@@ -119,7 +127,6 @@ pub enum BuildError {
 }
 
 /// Refuses a setting of 0.
-#[cfg(any(feature = "hnsw", feature = "faiss"))]
 pub(crate) fn at_least_one(setting: &'static str, value: usize) -> Result<(), BuildError> {
     if value == 0 {
         return Err(BuildError::Setting {

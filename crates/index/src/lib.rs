@@ -155,8 +155,8 @@
 
 mod error;
 mod flat;
-#[cfg(feature = "hnsw")]
 pub mod hnsw;
+mod image;
 #[cfg(feature = "faiss")]
 pub mod ivf;
 mod kernel;
@@ -167,8 +167,7 @@ mod rows;
 
 pub use error::BuildError;
 pub use flat::FlatTable;
-#[cfg(feature = "hnsw")]
-pub use hnsw::{HnswConfig, HnswTable};
+pub use hnsw::{HnswConfig, HnswTable, RowFormat};
 #[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};
 pub use metric::{MAX_NORM, Metric, normalized};

@@ -23,8 +23,9 @@ pub(crate) fn row_bytes(dim: usize) -> usize {
     dim.next_multiple_of(4) + 4
 }
 
-/// Writes `codes` and their constant to `row`, which has [`row_bytes`] or more.
-pub(crate) fn write_row(codes: &[u8], row: &mut [u8]) {
+/// Writes `codes` and their constant to `row`, which has [`row_bytes`] or more. `farther` is added to the row's squared
+/// distances, in squared steps.
+pub(crate) fn write_row(codes: &[u8], farther: i32, row: &mut [u8]) {
     let at = codes.len().next_multiple_of(4);
     row[..codes.len()].copy_from_slice(codes);
     row[codes.len()..at].fill(0);
@@ -32,6 +33,7 @@ pub(crate) fn write_row(codes: &[u8], row: &mut [u8]) {
         .iter()
         .map(|&code| i32::from(code) * (i32::from(code) - 256))
         .sum();
+    let constant = constant.saturating_add(farther);
     row[at..at + 4].copy_from_slice(&constant.to_le_bytes());
 }
 

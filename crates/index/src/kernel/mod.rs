@@ -10,12 +10,11 @@
 //!
 //! # Why it is sound
 //!
-//! The `unsafe` code of this folder relies on three things, and each block cites one of them.
+//! The `unsafe` code of this folder relies on two things, and each block cites one of them.
 //!
 //! - **Detected.** A function compiled for some instructions is called only where [`level`] has found them.
 //! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first
 //!   `stride`; row numbers are compared with `count` before any row is read.
-//! - **Padded.** A query has [`LANES`]-fold length, filled up with zeros, so that whole vectors of it can be read.
 //!
 //! # One order of addition
 //!
@@ -39,7 +38,7 @@ mod prefetch;
 pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
 pub(crate) use floats::{Element, dot, squared_l2};
 pub(crate) use level::{Level, level};
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{prefetch, prefetch_at};
 
 /// Lanes that every level sums in.
 pub(crate) const LANES: usize = 16;
@@ -141,13 +140,6 @@ impl Positions for Span {
     fn end(&self) -> usize {
         self.end
     }
-}
-
-/// `vector`, filled up with zeros to a whole number of [`LANES`].
-pub(crate) fn padded(vector: &[f32], out: &mut Vec<f32>) {
-    out.clear();
-    out.extend_from_slice(vector);
-    out.resize(vector.len().next_multiple_of(LANES), 0.0);
 }
 
 #[cfg(test)]

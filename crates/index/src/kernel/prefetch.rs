@@ -7,10 +7,15 @@ const LINE: usize = 64;
 /// processor has no such hint.
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8], at: usize, lines: usize) {
-    if at >= bytes.len() {
-        return;
+    if let Some(first) = bytes.get(at) {
+        prefetch_at(first, lines);
     }
-    let start = bytes.as_ptr().wrapping_add(at);
+}
+
+/// Hints that `lines` cache lines will be read soon, the first one being that of `first`.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(first: &T, lines: usize) {
+    let start = std::ptr::from_ref(first).cast::<u8>();
     for line in 0..lines {
         let line = start.wrapping_add(line * LINE);
         #[cfg(target_arch = "x86_64")]

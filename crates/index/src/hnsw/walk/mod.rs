@@ -1,0 +1,115 @@
+//! Walks over the layers of a graph, whether it is being built or frozen.
+//!
+//! A walk keeps the `ef` nearest nodes that it has met, and follows the links of the nearest one not yet followed, until
+//! it has followed them all (arXiv 1603.09320, algorithm 2). A node's links are gathered first, less those that were met
+//! before; then all their distances are computed in one call, which has the next rows fetched while it computes.
+
+mod pool;
+mod visited;
+
+pub(crate) use pool::{MAX_NODES, Pool};
+use visited::Visited;
+
+/// Fills up the place of links that a node does not have.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One layer of a graph.
+pub(crate) trait Layer {
+    /// Nodes of the layer: numbers below this.
+    fn nodes(&self) -> usize;
+
+    /// The nodes that `node` links to; they may be any numbers, if the graph is damaged.
+    fn links(&self, node: u32) -> impl Iterator<Item = u32>;
+
+    /// Hints that the links of `node` will be read.
+    fn prefetch(&self, node: u32);
+}
+
+/// Distances from what is searched for.
+pub(crate) trait Distances {
+    /// The distances of `nodes`, which exist, into `out`, which has their length.
+    fn to(&self, nodes: &[u32], out: &mut [f32]);
+}
+
+/// What a walk needs, kept from one to the next so that none allocates.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) pool: Pool,
+    visited: Visited,
+    /// All nodes met by the walk.
+    met: Vec<u32>,
+    distances: Vec<f32>,
+    /// Distances computed since this was last set to 0.
+    pub(crate) computed: u64,
+}
+
+impl Scratch {
+    /// Leaves the `ef` nearest nodes of `layer` that links lead to from `entries` in the pool.
+    pub(crate) fn walk(
+        &mut self,
+        layer: &impl Layer,
+        distances: &impl Distances,
+        entries: impl IntoIterator<Item = u32>,
+        ef: usize,
+    ) {
+        let nodes = layer.nodes();
+        self.visited.reserve(nodes);
+        self.met.clear();
+        self.pool.reset(ef);
+        self.meet(distances, entries.into_iter(), nodes);
+        while let Some(node) = self.pool.follow() {
+            if let Some(next) = self.pool.upcoming() {
+                layer.prefetch(next);
+            }
+            self.meet(distances, layer.links(node), nodes);
+        }
+        self.visited.clear(&self.met, nodes);
+        self.computed += self.met.len() as u64;
+    }
+
+    /// Offers those of `found` to the pool that the walk has not met before.
+    #[inline]
+    fn meet(&mut self, distances: &impl Distances, found: impl Iterator<Item = u32>, nodes: usize) {
+        let old = self.met.len();
+        for node in found {
+            if (node as usize) < nodes && self.visited.insert(node) {
+                self.met.push(node);
+            }
+        }
+        let new = &self.met[old..];
+        self.distances.resize(new.len(), 0.0);
+        distances.to(new, &mut self.distances);
+        for (&node, &distance) in new.iter().zip(&self.distances) {
+            self.pool.offer(distance, node);
+        }
+    }
+
+    /// The nearest node to which each step leads to a nearer one, from `from` on: a walk with `ef` 1.
+    pub(crate) fn descend(
+        &mut self,
+        layer: &impl Layer,
+        distances: &impl Distances,
+        from: (f32, u32),
+    ) -> (f32, u32) {
+        let nodes = layer.nodes();
+        let mut nearest = from;
+        loop {
+            self.met.clear();
+            let links = layer.links(nearest.1);
+            self.met
+                .extend(links.filter(|&node| (node as usize) < nodes));
+            self.distances.resize(self.met.len(), 0.0);
+            distances.to(&self.met, &mut self.distances);
+            self.computed += self.met.len() as u64;
+            let before = nearest;
+            for (&node, &distance) in self.met.iter().zip(&self.distances) {
+                if distance < nearest.0 {
+                    nearest = (distance, node);
+                }
+            }
+            if nearest == before {
+                return nearest;
+            }
+        }
+    }
+}
