@@ -44,6 +44,9 @@ pub(super) struct Meta {
     pub(super) step: f32,
     /// Candidates kept by a query that does not say how many.
     pub(super) ef: usize,
+    /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
+    #[serde(default)]
+    pub(super) one_look: bool,
 }
 
 /// Where the sections are.
@@ -103,6 +106,7 @@ impl Frozen {
             id_bytes: if narrow { 4 } else { 8 },
             step,
             ef: config.ef,
+            one_look: links.one_look,
         };
         let mut draft = Draft::new();
         let sections = Sections {

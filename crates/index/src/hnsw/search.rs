@@ -59,7 +59,11 @@ impl Searcher {
         let mut entry = (f32::INFINITY, 0);
         distances.to(&[0], std::slice::from_mut(&mut entry.0));
         for layer in graph.upper() {
-            entry = scratch.descend(&layer, &distances, entry);
+            entry = if meta.one_look {
+                scratch.look(&layer, &distances, entry)
+            } else {
+                scratch.descend(&layer, &distances, entry)
+            };
         }
         scratch.walk(&graph.ground(), &distances, [entry.1], ef);
         let ids = graph.ids();

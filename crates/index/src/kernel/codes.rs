@@ -140,7 +140,8 @@ impl CodeQuery {
                         i32::from_le(row.add(constant_at).cast::<i32>().read_unaligned());
                     squares
                         .wrapping_add(constant)
-                        .wrapping_sub(sum.wrapping_mul(2)) as f32
+                        .wrapping_sub(sum.wrapping_mul(2))
+                        .cast_unsigned() as f32
                 },
                 None => sum as f32,
             };

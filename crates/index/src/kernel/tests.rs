@@ -97,7 +97,6 @@ fn a_row_that_is_not_there_is_refused() {
     squared_l2(
         Element::F32,
         &[0.0; 16],
-        16,
         Rows::new(&bytes, 64),
         &[1][..],
         &mut out,
