@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Compares chiplet's tables with the libraries that users would pick instead; see benches/direct/README.md.
+# Arguments go to benches/direct/compare.py; --help shows them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+here=benches/direct
+environment=target/peers/venv
+
+if command -v apt-get >/dev/null; then
+  # The compiler is for hnswlib, which is built for this very machine; npm fetches one of the data sets.
+  scripts/setup.sh g++ npm python3-dev python3-venv
+else
+  scripts/setup.sh python3 npm
+fi
+export PYTHONDONTWRITEBYTECODE=1
+
+# Made anew whenever the list of packages changes.
+wanted=$(sha256sum <"$here/requirements.txt")
+if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
+  rm -rf "$environment"
+  mkdir -p "$(dirname "$environment")"
+  python3 -m venv "$environment"
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
+  printf '%s' "$wanted" >"$environment/made-of"
+fi
+exec "$environment/bin/python" "$here/compare.py" "$@"
