@@ -119,9 +119,9 @@ def measure_set(options, folder, name, peers):
                 unit = measure_peer(options, folder, data, peer, ours)
                 if unit:
                     yield unit, read_builds(folder, data, peer, ours)
-            parts = measure_parts(options, folder, data, family, ours)
-            if parts:
-                yield parts, read_builds(folder, data, None, ours)
+            for variant in PARTS if ours.variants else ():
+                if variant.family == family and (unit := measure_part(options, folder, data, variant, ours)):
+                    yield unit, read_builds(folder, data, None, ours)
 
 
 def measure_peer(options, folder, data, peer, ours):
@@ -135,48 +135,39 @@ def measure_peer(options, folder, data, peer, ours):
     with Process(peer.name, [sys.executable, *command], folder / "log" / f"{slug(peer.name)}.log") as process:
         contender = Contender(peer.name, process, grid(peer.family), " recall", " single")
         sweeps = rounds(options, data.name, [contender, *ours.contenders()])
-    unit = {
-        "set": data.name,
-        "rows": len(data.rows),
-        "dim": data.rows.shape[1],
-        "name": peer.name,
-        "family": peer.family,
-        "build": peer.build_name,
-        "settings": settings,
-        "sweeps": sweeps,
-    }
+    unit = described(data, peer.name, peer.family, settings, sweeps)
+    unit |= {"library": peer.package, "build": peer.build_name}
     write(file, unit)
     return unit
 
 
-def measure_parts(options, folder, data, family, ours):
-    """The variants of PARTS in turn with the first of OURS, as one unit that has the latter's name."""
-    parts = [variant for variant in PARTS if variant.family == family]
-    if not parts or options.no_ours:
-        return None
-    file = folder / "results" / data.name / f"parts-{family}.json"
-    settings = {"parts": [vars(variant) for variant in parts], **ours.settings}
+def measure_part(options, folder, data, variant, ours):
+    """One of PARTS in turn with the first of OURS, which the unit is named after."""
+    file = folder / "results" / data.name / f"part-{slug(variant.name)}.json"
+    settings = {"part": vars(variant), **ours.settings}
     known = usable(options, file, settings)
     if known or options.tables_only:
         return known
     base = ours.contenders()[0]
-    sweeps = []
-    for variant in parts:
-        with ours.process(variant) as process:
-            pair = [base, Contender(variant.name, process, grid(family))]
-            sweeps += [sweep for sweep in rounds(options, data.name, pair)]
-    unit = {
+    say(f"{data.name}: {variant.name}, building")
+    with ours.process(variant) as process:
+        sweeps = rounds(options, data.name, [base, Contender(variant.name, process, grid(variant.family))])
+    unit = described(data, base.name, variant.family, settings, sweeps) | {"part": variant.name}
+    write(file, unit)
+    return unit
+
+
+def described(data, name, family, settings, sweeps):
+    """What is kept of a measurement; `name` is whose sweeps the others are compared with."""
+    return {
         "set": data.name,
         "rows": len(data.rows),
         "dim": data.rows.shape[1],
-        "name": base.name,
+        "name": name,
         "family": family,
-        "build": base.name,
         "settings": settings,
         "sweeps": sweeps,
     }
-    write(file, unit)
-    return unit
 
 
 def build_peer(options, folder, data, peer):

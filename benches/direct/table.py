@@ -62,7 +62,7 @@ def figures(sweeps, recall, threads, key="qps"):
 
 
 def ratios(unit, recall, threads):
-    """The best of ours over the peer, a ratio a round."""
+    """The best of the others in the unit over the one that it is named after, a ratio a round."""
     found = []
     for round_number in sorted({sweep["round"] for sweep in unit["sweeps"]}):
         of_round = [sweep for sweep in unit["sweeps"] if sweep["round"] == round_number]
@@ -75,37 +75,87 @@ def ratios(unit, recall, threads):
 
 
 def markdown(units, builds, threads):
-    """All tables, one for each data set. `units`: what compare.py keeps of each; `builds`: by (set, build name)."""
-    text = []
-    shares = [entry["cpu_share"] for unit in units for sweep in unit["sweeps"] for entry in sweep["entries"]]
-    if CPU_TIME:
-        text += ["Queries a second of processor time, as other programs ran meanwhile.", ""]
-    elif shares and median(shares) < 0.9:
-        share = f"half of the points had less than {median(shares):.0%} of a core a thread"
-        text += [f"**Other programs ran meanwhile**: {share}.", ""]
+    """All tables of all data sets. `units`: what compare.py keeps of each; `builds`: by (set, build name)."""
+    text = [note(units)]
     for name in dict.fromkeys(unit["set"] for unit in units):
         of_set = [unit for unit in units if unit["set"] == name]
-        text += [f"### {name}, {of_set[0]['rows']} x {of_set[0]['dim']}", ""]
-        head = [f"q/s at {recall}, {count} thread{'s' * (count > 1)}" for count in threads for recall in RECALLS]
-        head += [f"one a call, {recall}" for recall in RECALLS]
-        head += ["bytes a vector: stored", "in memory"]
-        head += [f"build s, {count} thread{'s' * (count > 1)}" for count in threads]
-        head += [f"best of ours / this, {recall}, {count}" for count in threads for recall in RECALLS]
-        text += [line(["index", *head]), line(["---"] + ["--:"] * len(head))]
-        for label, sweeps, unit in contenders(of_set):
-            cells = [spread(figures(sweeps, recall, count)) for count in threads for recall in RECALLS]
-            cells += [spread(figures(sweeps, recall, 1, "single_qps")) for recall in RECALLS]
-            built = builds.get((name, unit["build"] if unit else label), {})
-            entry = sweeps[0]["entries"][0]
-            stored = built.get("stored_bytes_per_vector", entry.get("bytes_per_vector"))
-            cells += [number(stored), number(entry.get("resident_bytes_per_vector"))]
-            times = built.get("build_cpu_s" if CPU_TIME else "build_s", {})
-            times = {int(count): seconds / (int(count) if CPU_TIME else 1) for count, seconds in times.items()}
-            cells += [number(times.get(count)) for count in threads]
-            cells += [spread(ratios(unit, recall, count), 2) if unit else "" for count in threads for recall in RECALLS]
-            text.append(line([label, *cells]))
-        text.append("")
+        text += [f"### {name}, {of_set[0]['rows']:,} x {of_set[0]['dim']}", ""]
+        peers = [unit for unit in of_set if "part" not in unit]
+        for lines in (everything(peers, builds, threads), best(peers, threads), parts(of_set, threads)):
+            text += [*lines, ""] if lines else []
     return "\n".join(text)
+
+
+def note(units):
+    shares = [entry["cpu_share"] for unit in units for sweep in unit["sweeps"] for entry in sweep["entries"]]
+    if CPU_TIME:
+        return "Queries a second of processor time, as other programs ran meanwhile.\n"
+    if shares and median(shares) < 0.9:
+        share = f"half of the points had less than {median(shares):.0%} of a core a thread"
+        return f"**Other programs ran meanwhile**: {share}.\n"
+    return ""
+
+
+def everything(units, builds, threads):
+    """Each of ours and each setting of each library, with all its figures."""
+    cases = [(count, recall) for count in threads for recall in RECALLS]
+    head = ["index", *(f"q/s at {recall}, {on(count)}" for count, recall in cases)]
+    head += [f"one a call, {recall}" for recall in RECALLS]
+    head += ["bytes a vector: stored", "in memory", *(f"build s, {on(count)}" for count in threads)]
+    lines = [line(head), line(["---"] + ["--:"] * (len(head) - 1))]
+    for label, sweeps, unit in contenders(units):
+        cells = [spread(figures(sweeps, recall, count)) for count, recall in cases]
+        cells += [spread(figures(sweeps, recall, 1, "single_qps")) for recall in RECALLS]
+        built = builds.get((units[0]["set"], unit["build"] if unit else label), {})
+        entry = sweeps[0]["entries"][0]
+        cells.append(number(built.get("stored_bytes_per_vector", entry.get("bytes_per_vector"))))
+        cells.append(number(entry.get("resident_bytes_per_vector")))
+        seconds = built.get("build_cpu_s" if CPU_TIME else "build_s", {})
+        seconds = {int(count): value / (int(count) if CPU_TIME else 1) for count, value in seconds.items()}
+        cells += [number(seconds.get(count)) for count in threads]
+        lines.append(line([label, *cells]))
+    return lines
+
+
+def best(units, threads):
+    """The best of ours over the best setting of each library; above 1 ours is ahead. Nothing without ours."""
+    cases = [(count, recall) for count in threads for recall in RECALLS]
+    lines = []
+    for library in dict.fromkeys(unit["library"] for unit in units):
+        cells = []
+        for count, recall in cases:
+            known = []
+            for unit in units:
+                mine = [sweep for sweep in unit["sweeps"] if sweep["name"] == unit["name"]]
+                rates = figures(mine, recall, count)
+                if unit["library"] == library and rates:
+                    known.append((median(rates), unit))
+            fastest = max(known, key=lambda found: found[0])[1] if known else None
+            found = ratios(fastest, recall, count) if fastest else []
+            cells.append(f"{spread(found, 2)} {fastest['name']}" if found else "")
+        if any(cells):
+            lines.append(line([library, *cells]))
+    if not lines:
+        return []
+    head = ["best of ours / best of", *(f"{recall}, {on(count)}" for count, recall in cases)]
+    return [line(head), line(["---"] + ["--:"] * len(cases)), *lines]
+
+
+def parts(units, threads):
+    """What each part brings: our variants that are measured against the first of ours only."""
+    units = [unit for unit in units if "part" in unit]
+    if not units:
+        return []
+    cases = [(count, recall) for count in threads for recall in RECALLS]
+    head = ["part", *(f"q/s to {units[0]['name']}, {recall}, {on(count)}" for count, recall in cases)]
+    lines = [line(head), line(["---"] + ["--:"] * len(cases))]
+    for unit in units:
+        lines.append(line([unit["part"], *(spread(ratios(unit, recall, count), 2) for count, recall in cases)]))
+    return lines
+
+
+def on(count):
+    return f"{count} thread{'s' * (count > 1)}"
 
 
 def contenders(units):
