@@ -7,12 +7,16 @@ cd "$(dirname "$0")/.."
 here=benches/direct
 environment=target/peers/venv
 
+packages=(python3)
 if command -v apt-get >/dev/null; then
-  # The compiler is for hnswlib, which is built for this very machine; npm fetches one of the data sets.
-  scripts/setup.sh g++ npm python3-dev python3-venv
-else
-  scripts/setup.sh python3 npm
+  packages=(python3-venv)
+  # hnswlib is compiled for this very machine; npm fetches one of the data sets.
+  command -v g++ >/dev/null || packages+=(g++)
+  command -v npm >/dev/null || packages+=(npm)
+  headers='import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+  python3 -c "$headers" 2>/dev/null || packages+=(python3-dev)
 fi
+scripts/setup.sh "${packages[@]}"
 export PYTHONDONTWRITEBYTECODE=1
 
 # Made anew whenever the list of packages changes.

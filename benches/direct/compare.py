@@ -51,7 +51,7 @@ To measure a library again remove its file under target/peers/results, or give -
 def main():
     options = arguments()
     folder = options.folder
-    peers = [peer for peer in PEERS if chosen(peer.name, options.peer)]
+    peers = [peer for peer in PEERS if begins(peer.name, options.peer)]
     units, builds = [], {}
     try:
         for name in options.only:
@@ -78,11 +78,12 @@ def arguments():
     def names(text):
         return text.split(",")
 
-    parser.add_argument("--only", type=names, default=list(vectors.SETS), metavar="A,B", help="data sets: %(default)s")
+    parser.add_argument("--only", type=names, metavar="A,B",
+                        help=f"data sets; all without it: {', '.join(vectors.SETS)}")
     parser.add_argument("--peer", type=names, metavar="A,B", help="libraries whose names begin so; all without it")
     parser.add_argument("--family", choices=["hnsw", "ivf", "all"], default="hnsw", help="which indexes (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each library (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="at least, of each point of a round (%(default)s)")
+    parser.add_argument("--rounds", type=int, help="of each library (5, quick 1)")
+    parser.add_argument("--seconds", type=float, help="at least, of each point of a round (0.5, quick 0.2)")
     parser.add_argument("--threads", type=lambda text: [int(n) for n in names(text)], default=[1, 2], metavar="1,2",
                         help="searching threads, and building threads for the build time")
     parser.add_argument("--no-ours", action="store_true", help="the libraries alone")
@@ -95,18 +96,23 @@ def arguments():
                         help="the command (%(default)s)")
     parser.add_argument("--folder", type=Path, default=vectors.REPOSITORY / "target/peers", help="(%(default)s)")
     options = parser.parse_args()
+    usual = (["glove-30k"], 1, 0.2) if options.quick else (list(vectors.SETS), 5, 0.5)
+    options.only, options.rounds, options.seconds = (
+        chosen if chosen is not None else default
+        for chosen, default in zip((options.only, options.rounds, options.seconds), usual)
+    )
     for name in options.only:
         if name not in vectors.SETS:
             parser.error(f"{name!r} is no data set: give some of {', '.join(vectors.SETS)}")
+    if options.rounds < 1 or options.seconds <= 0 or min(options.threads) < 1:
+        parser.error("--rounds, --seconds and --threads must be above 0")
     table.CPU_TIME = options.cpu_time
-    if options.quick:
-        options.only, options.rounds, options.seconds = ["glove-30k"], 1, 0.2
     if not options.no_ours and not options.tables_only and not options.chiplet.exists():
         parser.error(f"{options.chiplet} is not there: cargo build --release -p chiplet-cli, or give --no-ours")
     return options
 
 
-def chosen(name, beginnings):
+def begins(name, beginnings):
     return beginnings is None or any(name.lower().startswith(beginning.lower()) for beginning in beginnings)
 
 
