@@ -22,7 +22,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -130,6 +130,10 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	  --strategy global-steal,ccd-aware,rayon,spawn-blocking \
 	  --json target/bench/saturated.json --report target/bench/report.html
 	@echo "bench: done; look at target/bench/report.html"
+
+peers: setup ## Our tables against hnswlib, Faiss, usearch, glass: an hour or two the first time; QUICK=1 a few minutes; ARGS=--help.
+	cargo build --release --locked -p chiplet-cli
+	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
 
 fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.
 	@cargo-fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-fuzz

@@ -130,17 +130,8 @@ impl Table for HnswTable {
             .requested_ef()
             .unwrap_or(self.graph.meta.ef)
             .clamp(k, rows);
-        let (hits, visited) = with_searcher(|searcher| {
-            let (hits, visited) = searcher.search(&self.graph, query, &vector, k, ef);
-            if hits.len() < k && query.requested_radius().is_none() {
-                // Links lead to fewer than k rows from the entry: no `ef` finds the others.
-                return (
-                    searcher.scan(&self.graph, query, &vector, k),
-                    visited + rows as u64,
-                );
-            }
-            (hits, visited)
-        });
+        let (hits, visited) =
+            with_searcher(|searcher| searcher.search(&self.graph, query, &vector, k, ef));
         work.add_bytes(hnsw_query_bytes(
             visited,
             self.row_bytes(),

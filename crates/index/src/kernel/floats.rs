@@ -123,7 +123,6 @@ fn run<P: Positions, T: Term>(
         query.len() * element.bytes() <= rows.stride,
         "rows are shorter"
     );
-    assert!(positions.end() <= rows.count, "no such row");
     assert_eq!(out.len(), positions.len(), "room for other results");
     let job = Job {
         query,
@@ -191,8 +190,7 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
             rows.prefetch(positions.at(i), lines);
         }
     }
-    // SAFETY: "Inside".
-    let row = |i: usize| unsafe { rows.bytes.as_ptr().add(positions.at(i) * rows.stride) };
+    let row = |i: usize| rows.start(positions.at(i));
     let query = query.as_ptr();
     let mut i = 0;
     while i + SIDE_BY_SIDE <= count {

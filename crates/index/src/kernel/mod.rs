@@ -14,7 +14,7 @@
 //!
 //! - **Detected.** A function compiled for some instructions is called only where [`level`] has found them.
 //! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first
-//!   `stride`; row numbers are compared with `count` before any row is read.
+//!   `stride`; [`Rows::start`] compares a row number with `count`.
 //!
 //! # One order of addition
 //!
@@ -78,6 +78,16 @@ impl<'a> Rows<'a> {
         &self.bytes[row * self.stride..(row + 1) * self.stride]
     }
 
+    /// Where row `row` begins.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    fn start(&self, row: usize) -> *const u8 {
+        assert!(row < self.count, "no such row");
+        self.bytes.as_ptr().wrapping_add(row * self.stride)
+    }
+
     /// Hints that row `row` will be read: its first `lines` cache lines.
     #[inline]
     pub(crate) fn prefetch(&self, row: usize, lines: usize) {
@@ -91,8 +101,6 @@ pub(crate) trait Positions: Copy {
     fn len(&self) -> usize;
     /// The row number of the `i`-th.
     fn at(&self, i: usize) -> usize;
-    /// One more than the largest row number.
-    fn end(&self) -> usize;
     /// Whether the processor's own prefetcher cannot guess the next row.
     const SCATTERED: bool;
 }
@@ -108,11 +116,6 @@ impl Positions for &[u32] {
     #[inline(always)]
     fn at(&self, i: usize) -> usize {
         self[i] as usize
-    }
-
-    #[inline(always)]
-    fn end(&self) -> usize {
-        self.iter().max().map_or(0, |&last| last as usize + 1)
     }
 }
 
@@ -134,11 +137,6 @@ impl Positions for Span {
     #[inline(always)]
     fn at(&self, i: usize) -> usize {
         self.start + i
-    }
-
-    #[inline(always)]
-    fn end(&self) -> usize {
-        self.end
     }
 }
 

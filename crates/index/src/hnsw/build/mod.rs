@@ -24,7 +24,7 @@ use crate::progress::Progress;
 
 use super::config::HnswConfig;
 use super::format::RowDistances;
-use super::walk::{Distances as _, NONE, Scratch};
+use super::walk::{Distances as _, Scratch};
 use layer::GrowingLayer;
 use select::Selection;
 
@@ -35,7 +35,7 @@ pub(crate) struct Links {
     /// Links of a node on the ground layer and on the others.
     pub(crate) ground_stride: usize,
     pub(crate) stride: usize,
-    /// `layers[0]` is the ground layer: `[nodes][stride]`, filled up with [`NONE`].
+    /// `layers[0]` is the ground layer: `[nodes][stride]`, filled up with [`NONE`](super::walk::NONE).
     pub(crate) layers: Vec<Vec<u32>>,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     pub(crate) one_look: bool,

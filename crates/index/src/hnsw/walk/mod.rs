@@ -4,14 +4,21 @@
 //! it has followed them all (arXiv 1603.09320, algorithm 2). A node's links are gathered first, less those that were met
 //! before; then all their distances are computed in one call, which has the next rows fetched while it computes.
 
+mod filtered;
 mod pool;
 mod visited;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 pub(crate) use pool::{MAX_NODES, Pool};
 use visited::Visited;
 
 /// Fills up the place of links that a node does not have.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// Nodes that room is made for at once.
+const ROOM: usize = 64;
 
 /// One layer of a graph.
 pub(crate) trait Layer {
@@ -36,6 +43,8 @@ pub(crate) trait Distances {
 pub(crate) struct Scratch {
     pub(crate) pool: Pool,
     visited: Visited,
+    /// Nodes met by a filtered walk whose links are yet to be followed, nearest first.
+    frontier: BinaryHeap<Reverse<pool::Key>>,
     /// All nodes met by the walk.
     met: Vec<u32>,
     distances: Vec<f32>,
@@ -70,18 +79,32 @@ impl Scratch {
     /// Offers those of `found` to the pool that the walk has not met before.
     #[inline]
     fn meet(&mut self, distances: &impl Distances, found: impl Iterator<Item = u32>, nodes: usize) {
-        let old = self.met.len();
-        for node in found {
-            if (node as usize) < nodes && self.visited.insert(node) {
-                self.met.push(node);
-            }
-        }
+        let old = self.gather(found, nodes);
         let new = &self.met[old..];
-        self.distances.resize(new.len(), 0.0);
         distances.to(new, &mut self.distances);
         for (&node, &distance) in new.iter().zip(&self.distances) {
             self.pool.offer(distance, node);
         }
+    }
+
+    /// Adds those of `found` to `met` that are not in it, makes room for their distances, and returns where they begin.
+    #[inline]
+    fn gather(&mut self, found: impl Iterator<Item = u32>, nodes: usize) -> usize {
+        let old = self.met.len();
+        let mut end = old;
+        for node in found {
+            // Without a branch on what no processor can guess: whether the node was met before.
+            if end == self.met.len() {
+                self.met.resize(end + ROOM, 0);
+            }
+            self.met[end] = node;
+            if (node as usize) < nodes {
+                end += usize::from(self.visited.insert(node));
+            }
+        }
+        self.met.truncate(end);
+        self.distances.resize(end - old, 0.0);
+        old
     }
 
     /// The nearest node to which each step leads to a nearer one, from `from` on: a walk with `ef` 1.

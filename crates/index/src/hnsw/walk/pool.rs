@@ -5,14 +5,14 @@
 //! away than all of them.
 
 /// A candidate as one number: distance, then node, then whether it has been followed. Numbers order as candidates do.
-type Key = u64;
+pub(super) type Key = u64;
 
 const FOLLOWED: Key = 1;
 
 /// Nodes are below this: 31 bits of a key.
 pub(crate) const MAX_NODES: usize = 1 << 31;
 
-fn key(distance: f32, node: u32) -> Key {
+pub(super) fn key(distance: f32, node: u32) -> Key {
     u64::from(ordered(distance)) << 32 | u64::from(node) << 1
 }
 
@@ -50,6 +50,12 @@ impl Pool {
 
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Whether a candidate would enter.
+    #[inline]
+    pub(crate) fn admits(&self, distance: f32, node: u32) -> bool {
+        key(distance, node) < self.bound
     }
 
     /// Adds a candidate that was not offered before, unless `capacity` others are nearer.
@@ -91,13 +97,17 @@ impl Pool {
     }
 
     /// All candidates, nearest first.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (f32, u32)> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (f32, u32)> + Clone {
         let keys = self.keys.iter();
-        keys.map(|&key| (unordered((key >> 32) as u32), node(key)))
+        keys.map(|&key| (distance(key), node(key)))
     }
 }
 
-fn node(key: Key) -> u32 {
+pub(super) fn distance(key: Key) -> f32 {
+    unordered((key >> 32) as u32)
+}
+
+pub(super) fn node(key: Key) -> u32 {
     key as u32 >> 1
 }
 

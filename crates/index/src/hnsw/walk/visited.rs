@@ -15,12 +15,10 @@ impl Visited {
         }
     }
 
-    /// Adds `node`; whether it is new. `false`, too, for a node beyond those reserved.
-    #[inline]
+    /// Adds `node`, which is below the nodes reserved; whether it is new.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, node: u32) -> bool {
-        let Some(word) = self.words.get_mut(node as usize / 64) else {
-            return false;
-        };
+        let word = &mut self.words[node as usize / 64];
         let bit = 1 << (node % 64);
         let new = *word & bit == 0;
         *word |= bit;

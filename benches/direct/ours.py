@@ -1,0 +1,24 @@
+"""chiplet's own tables in the comparison: one line for each variant. Add variants here."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Variant:
+    """A way to run `chiplet bench --direct`."""
+
+    name: str
+    options: list  # besides --data, --ef or --nprobe, and what is the same for all
+    environment: dict = field(default_factory=dict)
+    family: str = "hnsw"  # or "ivf": measured beside the peers of the same family
+
+
+# Measured after each peer, in each round. The best of them at a recall stands against the peer.
+OURS = [
+    Variant("chiplet HNSW f32", ["--index", "hnsw"]),
+    Variant("chiplet IVF Flat", ["--index", "ivf"], family="ivf"),
+]
+
+# What each part brings: measured in turn with the first of OURS of the same family, against that one only.
+# For example: Variant("chiplet HNSW f32, AVX2", ["--index", "hnsw"], {"CHIPLET_SIMD": "avx2"})
+PARTS = []
