@@ -74,6 +74,29 @@ fn higher_layers_shorten_the_way() {
 }
 
 #[test]
+fn rows_that_no_link_leads_to_are_found_by_a_scan() {
+    // Two lines with nothing between them.
+    let (rows, mut graph) = line(100, 10, false);
+    graph.links[49][0] = vec![48];
+    graph.links[50][0] = vec![51];
+    let table = HnswTable::from_graph(&rows, 16, &graph, &config(Metric::L2)).unwrap();
+    let exact = FlatTable::build(rows, 16, Metric::L2).unwrap();
+    let bytes = |query: &Query| {
+        let mut work = Work::default();
+        table.search(query, &mut work).unwrap();
+        work.bytes() / (64 + 4)
+    };
+    // As many as the walk finds.
+    let query = at(80.0).top(50).ef(100);
+    assert_eq!(unsplit(&table, &query)[0].id, 49);
+    assert_eq!(bytes(&query), 1 + 50);
+    // One more: all rows are compared.
+    let query = at(80.0).top(51).ef(100);
+    assert_eq!(unsplit(&table, &query), unsplit(&exact, &query));
+    assert_eq!(bytes(&query), 1 + 50 + 100);
+}
+
+#[test]
 fn ids_are_those_given_however_large() {
     let (rows, graph) = line(50, 0, false);
     for base in [1000, u64::MAX - 100] {

@@ -86,9 +86,11 @@ impl Frozen {
             .map(|&node| id(links.rows[node as usize] as usize))
             .collect();
         let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
-        let (low, step) = match config.rows {
-            RowFormat::Sq8 => Grid::of(rows, dim),
-            _ => (Vec::new(), 1.0),
+        let formats = [Some(config.rows), config.rerank];
+        let (low, step) = if formats.contains(&Some(RowFormat::Sq8)) {
+            Grid::of(rows, dim)
+        } else {
+            (Vec::new(), 1.0)
         };
         let meta = Meta {
             metric: config.metric,

@@ -220,3 +220,6 @@ impl Worker<'_> {
         layer.set(from, &self.links);
     }
 }
+
+#[cfg(test)]
+mod tests;
