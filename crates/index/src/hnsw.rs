@@ -19,10 +19,14 @@ mod order;
 mod search;
 mod walk;
 
+use std::path::Path;
+
 use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_memory::{Pages, Region};
 use chiplet_policy::hnsw_query_bytes;
 
 use crate::error::{BuildError, at_least_one};
+use crate::image::{FileError, Image};
 use crate::metric::Metric;
 use crate::progress::Progress;
 use crate::rows;
@@ -84,6 +88,65 @@ impl HnswTable {
         Ok(Self { graph })
     }
 
+    /// Writes the table to `path`, replacing a file that is there only when all is written. The file can be copied to other
+    /// machines.
+    ///
+    /// ```
+    /// use chiplet_executor::Table;
+    /// use chiplet_index::{HnswConfig, HnswTable, Metric};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("songs.chiplet");
+    /// let songs = HnswTable::build(&[0.0, 1.0, 2.0, 3.0], 2, &HnswConfig::new(Metric::L2))?;
+    /// songs.save(&path)?;
+    /// let mapped = HnswTable::map(&path)?; // serves at once, reading what it is asked for
+    /// assert_eq!(mapped.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FileError`]: the system refused something, or this machine is big-endian.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.graph.image().save(path.as_ref())
+    }
+
+    /// Reads a table from `path` into memory of its own, with all checksums compared.
+    ///
+    /// # Errors
+    /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        let image = Image::load(path.as_ref(), pages)?;
+        Ok(Self {
+            graph: Frozen::open(image)?,
+        })
+    }
+
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not
+    /// checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm. The file must stay as it is
+    /// while it is mapped: if something makes it shorter, reading beyond its end stops the process.
+    ///
+    /// # Errors
+    /// As [`HnswTable::load`], for what the file's header shows.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let image = Image::map(path.as_ref())?;
+        Ok(Self {
+            graph: Frozen::open(image)?,
+        })
+    }
+
+    /// Compares all checksums of a mapped table with its file: reads all of it.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub fn verify(&self) -> Result<(), FileError> {
+        self.graph.image().verify()
+    }
+
+    /// The memory that the table lies in: what the system granted of it, and a way to populate it.
+    pub fn region(&self) -> &Region {
+        self.graph.image().region()
+    }
+
     /// Sets how many candidates a query keeps that does not say (`Query::ef`).
     ///
     /// # Errors
@@ -115,7 +178,7 @@ impl Table for HnswTable {
 
     /// All of the table's memory: rows, links, ids.
     fn size_bytes(&self) -> u64 {
-        self.graph.bytes()
+        self.graph.image().bytes() as u64
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {

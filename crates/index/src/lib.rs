@@ -158,9 +158,11 @@ mod nearest;
 mod progress;
 mod rows;
 
+pub use chiplet_memory::{MemoryError, Pages};
 pub use error::{BuildError, GraphFault};
 pub use flat::FlatTable;
 pub use hnsw::{HnswConfig, HnswTable, RowFormat};
+pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};
 pub use metric::{MAX_NORM, Metric, normalized};

@@ -1,7 +1,8 @@
 //! How a graph is built, each default with its reason.
 
+use chiplet_memory::Pages;
+
 use crate::error::{BuildError, at_least_one};
-use crate::image::Pages;
 use crate::metric::Metric;
 
 use super::format::RowFormat;
@@ -99,6 +100,13 @@ impl HnswConfig {
     #[must_use]
     pub fn rerank(mut self, format: RowFormat) -> Self {
         self.rerank = Some(format);
+        self
+    }
+
+    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.
+    #[must_use]
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
         self
     }
 

@@ -17,14 +17,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
-use crate::image::{Draft, Image, Section};
+use crate::image::{Draft, FileError, Image, Section};
 use crate::kernel::{self, Rows};
 use crate::metric::Metric;
 
 use super::build::Links;
 use super::config::HnswConfig;
 use super::format::{Grid, RowFormat, write_row};
-use super::walk::{Layer, NONE};
+use super::walk::{Layer, MAX_NODES, NONE};
 
 /// What the sections mean.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,69 @@ pub(super) struct Meta {
     #[serde(default)]
     pub(super) one_look: bool,
 }
+
+impl Meta {
+    fn nodes(&self) -> usize {
+        self.layers.first().copied().unwrap_or(0)
+    }
+
+    /// Links of all layers but the ground.
+    fn upper_links(&self) -> usize {
+        let upper = self.layers.iter().skip(1);
+        upper.map(|nodes| nodes * self.stride).sum()
+    }
+
+    /// Checks what a file says, so that no size computed of it overflows and no search reads beyond a section.
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
+            if range.contains(&value) {
+                return Ok(());
+            }
+            let (least, most) = range.into_inner();
+            Err(format!(
+                "{name} is {value}, which must be {least} to {most}"
+            ))
+        };
+        within("dim", self.dim, 1..=MAX_DIM)?;
+        within("ground_stride", self.ground_stride, 1..=MAX_STRIDE)?;
+        within("stride", self.stride, 1..=MAX_STRIDE)?;
+        within("ef", self.ef, 1..=usize::MAX)?;
+        within("the number of layers", self.layers.len(), 1..=MAX_LAYERS)?;
+        let mut below = MAX_NODES;
+        for &nodes in &self.layers {
+            within("a layer's number of nodes", nodes, 0..=below)?;
+            below = nodes;
+        }
+        if self.rows == RowFormat::Sq8 {
+            within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
+        }
+        if self.full == Some(RowFormat::Sq8) {
+            return Err("rows for re-ranking are 8-bit codes".to_owned());
+        }
+        if !matches!(self.id_bytes, 4 | 8) {
+            return Err(format!(
+                "ids have {} bytes, which must be 4 or 8",
+                self.id_bytes
+            ));
+        }
+        if !self.step.is_finite() {
+            return Err("the step of 8-bit codes is no finite number".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What a file of this kind of table is called inside.
+const KIND: &str = "hnsw";
+
+/// Components that a row of a file may have: with [`MAX_NODES`] rows, their bytes can be counted.
+const MAX_DIM: usize = 1 << 24;
+
+/// Links that a node of a file may have.
+const MAX_STRIDE: usize = 1 << 16;
+
+/// Layers that a file may have: at least two nodes less each makes no more than this in practice.
+const MAX_LAYERS: usize = 64;
 
 /// Where the sections are.
 #[derive(Clone, Copy)]
@@ -132,7 +195,7 @@ impl Frozen {
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
             low: draft.add("low", low.len() * 4),
         };
-        let mut image = draft.allocate(config.pages).map_err(BuildError::Faiss)?;
+        let mut image = draft.allocate(config.pages)?;
         image.section_mut::<f32>(sections.low).copy_from_slice(&low);
         let grid = Grid { low: &low, step };
         let stored = [
@@ -185,7 +248,33 @@ impl Frozen {
         image
             .section_mut::<u32>(sections.upper)
             .copy_from_slice(&upper);
-        let image = image.freeze("hnsw", &meta).map_err(BuildError::Faiss)?;
+        let frozen = image.freeze(KIND, &meta);
+        let image = frozen.expect("numbers and names can be written as JSON");
+        Ok(Self::of(image, sections, meta))
+    }
+
+    /// A graph out of a file.
+    pub(super) fn open(image: Image) -> Result<Self, FileError> {
+        image.expect_kind(KIND)?;
+        let meta: Meta = image.meta()?;
+        meta.check().map_err(|reason| image.damaged(reason))?;
+        let nodes = meta.nodes();
+        let sections = Sections {
+            rows: image.find_values::<u8>("rows", nodes * meta.rows.stride(meta.dim))?,
+            links: image.find_values::<u32>("links", nodes * meta.ground_stride)?,
+            upper: image.find_values::<u32>("upper", meta.upper_links())?,
+            ids: image.find_values::<u8>("ids", nodes * meta.id_bytes)?,
+            full: match meta.full {
+                Some(format) => {
+                    Some(image.find_values::<u8>("full", nodes * format.stride(meta.dim))?)
+                }
+                None => None,
+            },
+            low: match meta.rows {
+                RowFormat::Sq8 => image.find_values::<f32>("low", meta.dim)?,
+                _ => image.find_values::<f32>("low", 0)?,
+            },
+        };
         Ok(Self::of(image, sections, meta))
     }
 
@@ -205,12 +294,12 @@ impl Frozen {
     }
 
     pub(super) fn nodes(&self) -> usize {
-        self.meta.layers.first().copied().unwrap_or(0)
+        self.meta.nodes()
     }
 
-    /// Bytes of all sections.
-    pub(super) fn bytes(&self) -> u64 {
-        self.image.bytes()
+    /// The memory that holds all of it.
+    pub(super) fn image(&self) -> &Image {
+        &self.image
     }
 
     /// The rows that a walk compares.

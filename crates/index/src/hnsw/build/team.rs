@@ -77,7 +77,7 @@ pub(super) fn run<S: Step>(
             }
             drop(sender);
             receiver.iter().for_each(&mut add);
-            Ok(())
+            Ok::<(), BuildError>(())
         })?;
     }
     if !total.is_multiple_of(REPORT_EVERY) {
