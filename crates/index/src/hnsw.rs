@@ -8,7 +8,9 @@
 //! | `walk` | the walk over a layer, which builds and searches |
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
 //! | `order` | which nodes lie side by side |
+//! | `adopt` | graphs that another library built |
 
+mod adopt;
 mod build;
 mod config;
 mod format;
@@ -29,6 +31,9 @@ use crate::metric::Metric;
 use crate::progress::Progress;
 use crate::rows;
 
+pub use adopt::Graph;
+#[cfg(feature = "hnsw_rs")]
+pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
 pub use format::RowFormat;
 use frozen::Frozen;
@@ -57,7 +62,8 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`], [`BuildError::Setting`].
+    /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooManyRows`],
+    /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`].
     pub fn build(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<Self, BuildError> {
         Self::build_with(rows, dim, config, |_| ())
     }
@@ -74,17 +80,11 @@ impl HnswTable {
     ) -> Result<Self, BuildError> {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
-        let prepared;
-        let rows = match config.metric {
-            Metric::Cosine => {
-                prepared = rows::prepare(rows.to_vec(), dim, config.metric);
-                &prepared
-            }
-            Metric::L2 | Metric::InnerProduct => rows,
-        };
-        let links = build::build(rows, dim, config, report)?;
+        let rows = rows::prepared(rows, dim, config.metric);
+        format::check(&rows, dim, config)?;
+        let links = build::build(&rows, dim, config, report)?;
         let order = order::order(&links, config.reorder);
-        let graph = Frozen::new(&links, rows, dim, config, &order, |row| row as u64)?;
+        let graph = Frozen::new(&links, &rows, dim, config, &order, |row| row as u64)?;
         Ok(Self { graph })
     }
 

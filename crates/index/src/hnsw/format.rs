@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::BuildError;
 use crate::kernel::{self, CodeQuery, Element, Positions, Rows};
 use crate::metric::Metric;
 
-use super::walk::Distances;
+use super::config::HnswConfig;
+use super::walk::{Distances, MAX_NODES};
 
 /// How a table stores the rows that a search reads. Fewer bytes let a cache hold more rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,6 +83,42 @@ impl FromStr for RowFormat {
             )),
         }
     }
+}
+
+/// Checks that `rows` (`[n][dim]`, prepared for the metric) can be stored as `config` says.
+pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(), BuildError> {
+    let count = rows.len() / dim;
+    if count > MAX_NODES {
+        return Err(BuildError::TooManyRows {
+            rows: count,
+            limit: MAX_NODES,
+        });
+    }
+    for format in [Some(config.rows), config.rerank].into_iter().flatten() {
+        match format {
+            RowFormat::Sq8 if dim > kernel::MAX_DIM => {
+                return Err(BuildError::DimensionTooLarge {
+                    dim,
+                    limit: kernel::MAX_DIM,
+                });
+            }
+            RowFormat::F16 => {
+                let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
+                if let Some(at) = rows.iter().position(outside) {
+                    return Err(BuildError::OutOfRange {
+                        row: at / dim,
+                        component: at % dim,
+                        value: rows[at],
+                        format: "f16",
+                        limit: half::f16::MAX.to_f32(),
+                    });
+                }
+            }
+            // bfloat16 holds every row that its metric accepts.
+            RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 => {}
+        }
+    }
+    Ok(())
 }
 
 /// The steps of 8-bit codes: component `i` of code `c` stands for `low[i] + c * step`.
@@ -177,6 +215,11 @@ impl Prepared {
             Metric::L2 => {
                 self.codes.squared_l2(grid.codes(query));
                 (self.offset, self.factor) = (0.0, square);
+            }
+            // A query of zeros has no direction: as far from every row as one at right angles.
+            Metric::Cosine if query.iter().all(|&x| x == 0.0) => {
+                self.codes.squared_l2(grid.codes(query));
+                (self.offset, self.factor) = (1.0, 0.0);
             }
             // Of vectors of length 1: |a - b|^2 = 2 (1 - cos).
             Metric::Cosine => {

@@ -44,11 +44,18 @@ pub(super) struct Meta {
     pub(super) step: f32,
     /// Candidates kept by a query that does not say how many.
     pub(super) ef: usize,
+    /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
+    #[serde(default)]
+    pub(super) one_look: bool,
 }
 
 impl Meta {
     fn nodes(&self) -> usize {
         self.layers.first().copied().unwrap_or(0)
+    }
+
+    fn has_codes(&self) -> bool {
+        [Some(self.rows), self.full].contains(&Some(RowFormat::Sq8))
     }
 
     /// Links of all layers but the ground.
@@ -78,11 +85,8 @@ impl Meta {
             within("a layer's number of nodes", nodes, 0..=below)?;
             below = nodes;
         }
-        if self.rows == RowFormat::Sq8 {
+        if self.has_codes() {
             within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
-        }
-        if self.full == Some(RowFormat::Sq8) {
-            return Err("rows for re-ranking are 8-bit codes".to_owned());
         }
         if !matches!(self.id_bytes, 4 | 8) {
             return Err(format!(
@@ -146,9 +150,10 @@ impl Frozen {
             .map(|&node| id(links.rows[node as usize] as usize))
             .collect();
         let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
-        let (low, step) = match config.rows {
-            RowFormat::Sq8 => Grid::of(rows, dim),
-            _ => (Vec::new(), 1.0),
+        let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
+            Grid::of(rows, dim)
+        } else {
+            (Vec::new(), 1.0)
         };
         let meta = Meta {
             metric: config.metric,
@@ -166,6 +171,7 @@ impl Frozen {
             id_bytes: if narrow { 4 } else { 8 },
             step,
             ef: config.ef,
+            one_look: links.one_look,
         };
         let mut draft = Draft::new();
         let sections = Sections {
@@ -264,10 +270,7 @@ impl Frozen {
                 }
                 None => None,
             },
-            low: match meta.rows {
-                RowFormat::Sq8 => image.find_values::<f32>("low", meta.dim)?,
-                _ => image.find_values::<f32>("low", 0)?,
-            },
+            low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
         };
         Ok(Self::of(image, sections, meta))
     }

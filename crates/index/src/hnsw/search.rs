@@ -114,7 +114,11 @@ impl Searcher {
         distances.to(&[0], std::slice::from_mut(&mut entry.0));
         scratch.computed += 1;
         for layer in graph.upper() {
-            entry = scratch.descend(&layer, &distances, entry);
+            entry = if meta.one_look {
+                scratch.look(&layer, &distances, entry)
+            } else {
+                scratch.descend(&layer, &distances, entry)
+            };
         }
         let ground = graph.ground();
         match filter {

@@ -159,10 +159,11 @@ impl CodeQuery {
                 .read_unaligned()
         };
         let constant = i32::from_le(constant);
-        // A damaged constant may wrap.
+        // Up to 2^31, and as much again for a row that is farther than its codes say. A damaged constant may wrap.
         squares
             .wrapping_add(constant)
-            .wrapping_sub(sum.wrapping_mul(2)) as f32
+            .wrapping_sub(sum.wrapping_mul(2))
+            .cast_unsigned() as f32
     }
 }
 

@@ -97,9 +97,22 @@ fn a_row_that_is_not_there_is_refused() {
     squared_l2(
         Element::F32,
         &[0.0; 16],
-        16,
         Rows::new(&bytes, 64),
         &[1][..],
         &mut out,
     );
+}
+
+#[test]
+fn code_distances_of_the_longest_rows_do_not_wrap() {
+    let mut row = vec![0; row_bytes(MAX_DIM)];
+    let mut query = CodeQuery::default();
+    let mut out = [0.0];
+    for farther in [0, i32::MAX] {
+        write_row(&vec![255; MAX_DIM], farther, &mut row);
+        query.squared_l2(std::iter::repeat_n(0, MAX_DIM));
+        query.run(Rows::new(&row, row_bytes(MAX_DIM)), &[0][..], &mut out);
+        let exact = MAX_DIM as i64 * 255 * 255 + i64::from(farther);
+        assert_eq!(out[0], exact as f32);
+    }
 }

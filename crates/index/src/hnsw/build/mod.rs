@@ -37,6 +37,8 @@ pub(crate) struct Links {
     pub(crate) stride: usize,
     /// `layers[0]` is the ground layer: `[nodes][stride]`, filled up with [`NONE`](super::walk::NONE).
     pub(crate) layers: Vec<Vec<u32>>,
+    /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
+    pub(crate) one_look: bool,
 }
 
 impl Links {
@@ -91,6 +93,7 @@ pub(crate) fn build(
             .into_iter()
             .map(GrowingLayer::into_links)
             .collect(),
+        one_look: false,
     })
 }
 
@@ -217,3 +220,6 @@ impl Worker<'_> {
         layer.set(from, &self.links);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,25 +114,37 @@ impl Scratch {
         distances: &impl Distances,
         from: (f32, u32),
     ) -> (f32, u32) {
-        let nodes = layer.nodes();
         let mut nearest = from;
         loop {
-            self.met.clear();
-            let links = layer.links(nearest.1);
-            self.met
-                .extend(links.filter(|&node| (node as usize) < nodes));
-            self.distances.resize(self.met.len(), 0.0);
-            distances.to(&self.met, &mut self.distances);
-            self.computed += self.met.len() as u64;
             let before = nearest;
-            for (&node, &distance) in self.met.iter().zip(&self.distances) {
-                if distance < nearest.0 {
-                    nearest = (distance, node);
-                }
-            }
+            nearest = self.look(layer, distances, before);
             if nearest == before {
                 return nearest;
             }
         }
+    }
+
+    /// The nearest of `from` and the nodes that it links to.
+    pub(crate) fn look(
+        &mut self,
+        layer: &impl Layer,
+        distances: &impl Distances,
+        from: (f32, u32),
+    ) -> (f32, u32) {
+        let nodes = layer.nodes();
+        self.met.clear();
+        let links = layer.links(from.1);
+        self.met
+            .extend(links.filter(|&node| (node as usize) < nodes));
+        self.distances.resize(self.met.len(), 0.0);
+        distances.to(&self.met, &mut self.distances);
+        self.computed += self.met.len() as u64;
+        let mut nearest = from;
+        for (&node, &distance) in self.met.iter().zip(&self.distances) {
+            if distance < nearest.0 {
+                nearest = (distance, node);
+            }
+        }
+        nearest
     }
 }
