@@ -54,6 +54,10 @@ impl Meta {
         self.layers.first().copied().unwrap_or(0)
     }
 
+    fn has_codes(&self) -> bool {
+        [Some(self.rows), self.full].contains(&Some(RowFormat::Sq8))
+    }
+
     /// Links of all layers but the ground.
     fn upper_links(&self) -> usize {
         let upper = self.layers.iter().skip(1);
@@ -81,11 +85,8 @@ impl Meta {
             within("a layer's number of nodes", nodes, 0..=below)?;
             below = nodes;
         }
-        if self.rows == RowFormat::Sq8 {
+        if self.has_codes() {
             within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
-        }
-        if self.full == Some(RowFormat::Sq8) {
-            return Err("rows for re-ranking are 8-bit codes".to_owned());
         }
         if !matches!(self.id_bytes, 4 | 8) {
             return Err(format!(
@@ -149,8 +150,7 @@ impl Frozen {
             .map(|&node| id(links.rows[node as usize] as usize))
             .collect();
         let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
-        let formats = [Some(config.rows), config.rerank];
-        let (low, step) = if formats.contains(&Some(RowFormat::Sq8)) {
+        let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
             Grid::of(rows, dim)
         } else {
             (Vec::new(), 1.0)
@@ -270,10 +270,7 @@ impl Frozen {
                 }
                 None => None,
             },
-            low: match meta.rows {
-                RowFormat::Sq8 => image.find_values::<f32>("low", meta.dim)?,
-                _ => image.find_values::<f32>("low", 0)?,
-            },
+            low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
         };
         Ok(Self::of(image, sections, meta))
     }
