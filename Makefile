@@ -56,6 +56,11 @@ unit: setup ## All tests and doc tests; builds the examples.
 	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
+	@# The widest vector instructions are used above; the other ways to compute must give the same.
+	for simd in portable avx2; do \
+	  CHIPLET_SIMD=$$simd cargo test --locked -p chiplet-index --features hnsw_rs --lib --test flat --test hnsw --test hnsw_rows \
+	    --test hnswlib; \
+	done
 
 clients: setup ## The example gRPC server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use chiplet_executor::{Query, Table};
 use chiplet_index::{BuildError, HnswConfig, HnswTable, Metric};
-use common::{assert_refused_or_sound, assert_well_formed, unsplit};
+use common::inputs::refused_or_sound;
+use common::{assert_well_formed, unsplit};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -120,7 +121,7 @@ fn a_file_of_hnswlib_cut_or_prolonged_anywhere_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn a_damaged_file_of_hnswlib_is_refused_or_can_be_searched(
@@ -131,13 +132,13 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = value;
         }
-        assert_refused_or_sound(opened("damaged.bin", &bytes));
+        refused_or_sound(opened("damaged.bin", &bytes));
     }
 
     #[test]
     fn a_damaged_header_of_hnswlib_is_refused_or_can_be_searched(place in 0usize..96, value: u8) {
         let mut bytes = fs::read(data("l2.bin")).unwrap();
         bytes[place] = value;
-        assert_refused_or_sound(opened("header.bin", &bytes));
+        refused_or_sound(opened("header.bin", &bytes));
     }
 }

@@ -3,12 +3,13 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+pub mod inputs;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use chiplet_executor::{Neighbor, Query, Table, Work};
-use chiplet_index::{BuildError, HnswTable};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -131,21 +132,5 @@ pub fn assert_concurrent_equals_sequential(table: &dyn Table, queries: &[Query])
     });
     for (number, answer) in concurrent.iter().enumerate() {
         assert_eq!(answer, &sequential[number % queries.len()]);
-    }
-}
-
-/// Asserts that damaged bytes were refused, or became a table that answers.
-pub fn assert_refused_or_sound(opened: Result<HnswTable, BuildError>) {
-    match opened {
-        Ok(table) => {
-            for ef in [1, 8, table.len()] {
-                let hits = unsplit(&table, &Query::new(vec![0.5; table.dim()]).top(5).ef(ef));
-                assert_eq!(hits.len(), table.len().min(5));
-            }
-        }
-        Err(error) => {
-            let told = error.to_string();
-            assert!(!told.is_empty() && told.len() < 2000, "{told}");
-        }
     }
 }

@@ -39,12 +39,10 @@ impl Points {
             let rank = usize::try_from(rank).ok();
             let rank = rank.filter(|rank| counts.get(usize::from(layer)).is_some_and(|n| rank < n));
             let row = rank.map(|rank| (starts[usize::from(layer)] + rank) as u32);
-            row.ok_or_else(|| {
-                BuildError::Graph(GraphFault::Point {
-                    layer,
-                    rank: point.rank,
-                })
-            })
+            row.ok_or(BuildError::Graph(GraphFault::Point {
+                layer,
+                rank: point.rank,
+            }))
         };
         let mut links = links
             .into_iter()
