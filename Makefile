@@ -22,7 +22,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench peers verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -38,7 +38,7 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p grpc-server -- --sample
 
-test: setup fmt lint portable unit loom shuttle doc package ## Everything that must pass before a change lands.
+test: setup fmt lint cold-build portable unit loom shuttle doc package ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-grpc-server scripts/clients.sh
 	@echo "make test: all passed"
 
@@ -47,6 +47,9 @@ fmt: ## Check the formatting.
 
 lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+
+cold-build: setup ## The example gRPC server's build script as on a new machine, whose cargo cache is empty.
+	@scripts/cold-build.sh
 
 portable: ## The library without any C library, as `default-features = false` gives it.
 	cargo check --locked -p chiplet --no-default-features

@@ -29,3 +29,8 @@ fn hnswlib() {
 fn hnsw_rs_dump() {
     run("hnsw_rs_dump", inputs::hnsw_rs_dump);
 }
+
+#[test]
+fn table_file() {
+    run("table_file", inputs::table_file);
+}

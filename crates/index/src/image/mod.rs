@@ -27,7 +27,6 @@ mod draft;
 mod error;
 mod file;
 mod header;
-mod metric_name;
 #[cfg(test)]
 mod tests;
 
@@ -38,9 +37,8 @@ use chiplet_memory::Region;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use draft::{Draft, ImageMut};
+pub(crate) use draft::Draft;
 pub use error::FileError;
-pub(crate) use metric_name::MetricName;
 
 /// Where a section lies in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +67,6 @@ struct Entry {
 }
 
 impl Section {
-    /// Its size in bytes.
-    pub(crate) fn bytes(self) -> usize {
-        self.bytes
-    }
-
     fn end(self) -> usize {
         self.start + self.bytes
     }

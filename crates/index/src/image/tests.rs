@@ -48,7 +48,7 @@ fn same(a: &Image, b: &Image) {
 fn sections_begin_at_cache_lines_and_hold_what_was_written() {
     let image = sample();
     let ids = image.find("ids").unwrap();
-    assert_eq!((ids.start, ids.bytes()), (64, 24));
+    assert_eq!((ids.start, ids.bytes), (64, 24));
     assert_eq!(image.section::<u64>(ids), [7, u64::MAX, 1 << 40]);
     assert_eq!(image.section::<f32>(image.find("floats").unwrap())[1], -0.5);
     assert_eq!(image.bytes(), 128);

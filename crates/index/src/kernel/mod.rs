@@ -37,7 +37,6 @@ mod prefetch;
 
 pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
 pub(crate) use floats::{Element, dot, squared_l2};
-pub(crate) use level::{Level, level};
 pub(crate) use prefetch::{prefetch, prefetch_at};
 
 /// Lanes that every level sums in.
@@ -61,21 +60,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
     pub(crate) fn stride(&self) -> usize {
         self.stride
-    }
-
-    /// The bytes of row `row`.
-    ///
-    /// # Panics
-    /// If there is no such row.
-    #[inline]
-    pub(crate) fn row(&self, row: usize) -> &'a [u8] {
-        &self.bytes[row * self.stride..(row + 1) * self.stride]
     }
 
     /// Where row `row` begins.

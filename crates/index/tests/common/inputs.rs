@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use chiplet_executor::{Query, Table, Work};
-use chiplet_index::{BuildError, HnswConfig, HnswTable, Metric};
+use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Pages};
+use xxhash_rust::xxh3::Xxh3;
 
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a folder can be made");
@@ -62,6 +63,44 @@ pub fn hnsw_rs_dump(data: &[u8]) {
         for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
             let config = HnswConfig::new(metric);
             refused_or_sound(HnswTable::from_hnsw_rs_dump(folder, "dump", &config));
+        }
+    });
+}
+
+/// Bytes before the header of a table's file: magic, version, the header's length, the checksum of these and the header.
+const PREFIX: usize = 24;
+
+/// A table's file, whose header's checksum is put right, as damage that the checksum shows is refused at once. Loaded, it is
+/// refused or sound; mapped, its rows and links may be anything, and every search must still end well.
+pub fn table_file(data: &[u8]) {
+    let mut file = data.to_vec();
+    if let Some(length) = file.get(12..16) {
+        let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+        if let Some(header) = file.get(PREFIX..PREFIX.saturating_add(length)) {
+            let mut sum = Xxh3::new();
+            sum.update(&file[..16]);
+            sum.update(header);
+            let sum = sum.digest().to_le_bytes();
+            file[16..PREFIX].copy_from_slice(&sum);
+        }
+    }
+    with_files(&[("file", &file)], |folder| {
+        let path = folder.join("file");
+        let tables: [Box<dyn Fn() -> Option<Box<dyn Table>>>; 4] = [
+            Box::new(|| Some(Box::new(HnswTable::map(&path).ok()?))),
+            Box::new(|| Some(Box::new(HnswTable::load(&path, Pages::Small).ok()?))),
+            Box::new(|| Some(Box::new(FlatTable::map(&path).ok()?))),
+            Box::new(|| Some(Box::new(FlatTable::load(&path, Pages::Small).ok()?))),
+        ];
+        for open in tables {
+            let Some(table) = open() else { continue };
+            for top in [1, 5] {
+                let query = Query::new(vec![0.5; table.dim()]).top(top).ef(8);
+                // Distances of damaged rows may be NaN; the answer has at most so many rows all the same.
+                if let Ok(hits) = table.search(&query, &mut Work::default()) {
+                    assert!(hits.len() <= top);
+                }
+            }
         }
     });
 }

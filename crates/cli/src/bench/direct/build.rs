@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use chiplet_executor::Table;
 use chiplet_index::{HnswConfig, HnswTable, Metric, Progress, Stage};
 use indicatif::{MultiProgress, ProgressBar};
@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar};
 use super::super::arguments::Arguments;
 use super::super::usage::Usage;
 use super::super::{machine, shelf, style};
-use super::options::{Index, RowsAs};
+use super::options::Index;
 
 /// A table that is ready to be searched.
 pub(super) struct Built {
@@ -69,26 +69,30 @@ fn graph(
     show: impl FnMut(Progress),
 ) -> anyhow::Result<(Box<dyn Table>, String)> {
     let rows = &source.vectors;
-    let config = graph_config(arguments, metric)?;
+    let config = graph_config(arguments, metric);
     let table = HnswTable::build_with(rows.as_slice(), rows.dim(), &config, show)?;
-    let name = format!("chiplet HNSW {}", arguments.direct.rows_as);
+    let options = &arguments.direct;
+    let mut name = format!("chiplet HNSW {}", options.rows_as);
+    if let Some(format) = options.rerank {
+        name = format!("{name}, re-ranked {format}");
+    }
     Ok((Box::new(table), name))
 }
 
 /// The command line as the table's settings: what a graph learns to do is added here.
-fn graph_config(arguments: &Arguments, metric: Metric) -> anyhow::Result<HnswConfig> {
+fn graph_config(arguments: &Arguments, metric: Metric) -> HnswConfig {
     let options = &arguments.direct;
-    let threads = options.build_threads.unwrap_or(1);
-    ensure!(
-        threads == 1,
-        "--build-threads {threads}: a graph is built on one thread; leave it out or give 1"
-    );
-    let config = HnswConfig::new(metric)
+    let mut config = HnswConfig::new(metric)
         .m(options.m as usize)
-        .ef_construction(options.ef_construction as usize);
-    Ok(match options.rows_as {
-        RowsAs::F32 => config,
-    })
+        .ef_construction(options.ef_construction as usize)
+        .threads(options.build_threads.unwrap_or(1) as usize)
+        .rows(options.rows_as)
+        .reorder(!options.no_reorder)
+        .pages(options.pages.into());
+    if let Some(format) = options.rerank {
+        config = config.rerank(format);
+    }
+    config
 }
 
 #[cfg(feature = "faiss")]

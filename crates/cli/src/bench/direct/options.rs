@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chiplet_executor::Query;
+use chiplet_index::{Pages, RowFormat};
 
 use super::super::arguments::Arguments;
 
@@ -20,9 +21,21 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Index::Hnsw)]
     pub(crate) index: Index,
 
-    /// How the graph keeps its rows
-    #[arg(long, value_enum, default_value_t = RowsAs::F32)]
-    pub(crate) rows_as: RowsAs,
+    /// How the graph keeps its rows: f32, f16, bf16 or sq8 (one byte a component)
+    #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
+    pub(crate) rows_as: RowFormat,
+
+    /// Keep the graph's rows a second time, as f32, f16 or bf16, and compare the best candidates once more with them
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) rerank: Option<RowFormat>,
+
+    /// Leave the graph's nodes in the order of their rows instead of laying linked ones side by side
+    #[arg(long)]
+    pub(crate) no_reorder: bool,
+
+    /// Pages of the graph's memory
+    #[arg(long, value_enum, default_value_t = PagesAs::Transparent)]
+    pub(crate) pages: PagesAs,
 
     /// Links of a row on each upper layer of the graph, 2 to 255; twice as many on the ground layer
     #[arg(long, default_value_t = M)]
@@ -63,7 +76,10 @@ impl Options {
     pub(crate) fn stray(&self) -> Option<&'static str> {
         let asked = [
             ("--index", self.index != Index::Hnsw),
-            ("--rows-as", self.rows_as != RowsAs::F32),
+            ("--rows-as", self.rows_as != RowFormat::F32),
+            ("--rerank", self.rerank.is_some()),
+            ("--no-reorder", self.no_reorder),
+            ("--pages", self.pages != PagesAs::Transparent),
             ("--m", self.m != M),
             ("--ef-construction", self.ef_construction != EF_CONSTRUCTION),
             ("--build-threads", self.build_threads.is_some()),
@@ -117,16 +133,23 @@ impl fmt::Display for Index {
     }
 }
 
-/// How a graph keeps its rows. `build::graph_config` hands it to the table.
+/// The pages of a table's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RowsAs {
-    F32,
+pub(crate) enum PagesAs {
+    /// 4 KiB.
+    Small,
+    /// Huge pages where the system has some (MADV_HUGEPAGE).
+    Transparent,
+    /// Reserved huge pages (vm.nr_hugepages).
+    Hugetlb,
 }
 
-impl fmt::Display for RowsAs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-        })
+impl From<PagesAs> for Pages {
+    fn from(pages: PagesAs) -> Self {
+        match pages {
+            PagesAs::Small => Self::Small,
+            PagesAs::Transparent => Self::Transparent,
+            PagesAs::Hugetlb => Self::HugeTlb,
+        }
     }
 }
