@@ -1,5 +1,7 @@
 //! Why a table could not be built.
 
+use chiplet_memory::MemoryError;
+
 /// Why a table could not be built or adopted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -113,6 +115,9 @@ pub enum BuildError {
     /// An adopted IVF index was never trained.
     #[error("the Faiss index is not trained; train it and add rows before making a table of it")]
     Untrained,
+    /// There is no memory for the table.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// Faiss reported an error.
     #[error("Faiss: {0}")]
     Faiss(String),

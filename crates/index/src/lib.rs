@@ -157,6 +157,7 @@ mod error;
 mod flat;
 #[cfg(feature = "hnsw")]
 pub mod hnsw;
+mod image;
 #[cfg(feature = "faiss")]
 pub mod ivf;
 mod metric;
@@ -164,10 +165,12 @@ mod nearest;
 mod progress;
 mod rows;
 
+pub use chiplet_memory::{Granted, MemoryError, Pages};
 pub use error::BuildError;
 pub use flat::FlatTable;
 #[cfg(feature = "hnsw")]
 pub use hnsw::{HnswConfig, HnswTable};
+pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};
 pub use metric::{MAX_NORM, Metric, normalized};

@@ -43,6 +43,7 @@ pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<()
 }
 
 /// `rows` as `metric` compares them: scaled to length 1 for cosine.
+#[cfg(any(feature = "hnsw", feature = "faiss"))]
 pub(crate) fn prepare(mut rows: Vec<f32>, dim: usize, metric: Metric) -> Vec<f32> {
     if metric == Metric::Cosine {
         rows.chunks_exact_mut(dim).for_each(metric::normalize);
