@@ -11,6 +11,7 @@ mod crew;
 mod current;
 mod error;
 mod executor;
+mod filter;
 mod latencies;
 mod ledger;
 #[cfg(all(test, chiplet_loom))]
@@ -40,6 +41,7 @@ pub use counts::{Counts, Steals};
 pub use crew::WorkerInfo;
 pub use error::{BuildError, Error, Refused, SubmitError};
 pub use executor::{Executor, Shutdown, ShutdownReport};
+pub use filter::Filter;
 pub use latencies::Latencies;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::filter::Filter;
 use crate::sync;
 
 /// One nearest-neighbour query: a vector and how thoroughly to look.
@@ -27,6 +28,8 @@ pub struct Query {
     top: usize,
     ef: Option<usize>,
     nprobe: Option<usize>,
+    radius: Option<f32>,
+    filter: Option<Filter>,
     deadline: Option<Instant>,
     attachment: Option<Attachment>,
 }
@@ -59,6 +62,8 @@ impl Query {
             top: Self::DEFAULT_TOP,
             ef: None,
             nprobe: None,
+            radius: None,
+            filter: None,
             deadline: None,
             attachment: None,
         }
@@ -85,6 +90,21 @@ impl Query {
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.nprobe = Some(nprobe);
+        self
+    }
+
+    /// Returns only rows at most `distance` away, as the table reports distances (squared for L2, `1 - cos` for cosine,
+    /// the negated product for inner products), and at most `top` of them. NaN is refused with [`SearchError::NoRadius`].
+    #[must_use]
+    pub fn radius(mut self, distance: f32) -> Self {
+        self.radius = Some(distance);
+        self
+    }
+
+    /// Returns only rows that `filter` allows: the nearest of those.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
         self
     }
 
@@ -151,16 +171,39 @@ impl Query {
         self.nprobe
     }
 
+    /// The radius asked for, if any.
+    pub fn requested_radius(&self) -> Option<f32> {
+        self.radius
+    }
+
+    /// The filter to apply, if any.
+    pub fn requested_filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+
+    /// Whether the query's filter lets the row `id` be returned.
+    #[inline]
+    pub fn allows(&self, id: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.allows(id))
+    }
+
+    /// Whether a row at `distance` is within the query's radius.
+    #[inline]
+    pub fn reaches(&self, distance: f32) -> bool {
+        self.radius.is_none_or(|radius| distance <= radius)
+    }
+
     /// When the answer becomes worthless, if ever.
     pub fn expires(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The checks that every table owes its caller: dimension, finite components, `k >= 1`, `nprobe >= 1`.
+    /// The checks that every table owes its caller: dimension, finite components, `k >= 1`, `nprobe >= 1`, a radius that
+    /// is a number.
     ///
     /// # Errors
     /// [`SearchError::WrongDimension`], [`SearchError::NotFinite`], [`SearchError::ZeroTop`],
-    /// [`SearchError::ZeroProbes`].
+    /// [`SearchError::ZeroProbes`], [`SearchError::NoRadius`].
     pub fn check(&self, dim: usize) -> Result<(), SearchError> {
         if self.vector.len() != dim {
             return Err(SearchError::WrongDimension {
@@ -179,6 +222,9 @@ impl Query {
         }
         if self.nprobe == Some(0) {
             return Err(SearchError::ZeroProbes);
+        }
+        if self.radius.is_some_and(f32::is_nan) {
+            return Err(SearchError::NoRadius);
         }
         Ok(())
     }
@@ -354,6 +400,9 @@ pub enum SearchError {
     /// `nprobe(0)`.
     #[error("nprobe(0) visits no list; ask for at least one")]
     ZeroProbes,
+    /// `radius(NaN)`.
+    #[error("radius(NaN) is no distance; leave it out to ask for rows at any distance")]
+    NoRadius,
     /// The index has not been trained.
     #[error("the index is not trained; train it before it is searched")]
     Untrained,

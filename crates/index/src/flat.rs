@@ -16,9 +16,13 @@ use chiplet_executor::{
 use chiplet_memory::{Granted, Pages};
 use serde::{Deserialize, Serialize};
 
+use chiplet_memory::Pages;
+use serde::{Deserialize, Serialize};
+
 use crate::error::BuildError;
-use crate::image::{Draft, FileError, Image, MetricName, Section};
-use crate::metric::{self, Metric};
+use crate::image::{Draft, FileError, Image, Section};
+use crate::kernel::{Element, Rows, Span};
+use crate::metric::Metric;
 use crate::nearest::Nearest;
 use crate::rows;
 
@@ -59,21 +63,27 @@ const ROWS: &str = "rows";
 /// ```
 pub struct FlatTable {
     image: Image,
+    /// `[n][dim]`, `f32`.
     rows: Section,
     meta: Meta,
     /// Rows of a block, the last one excepted.
     block: usize,
 }
 
-/// What a file says of the table.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+/// What a file says of the rows.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta {
+    metric: Metric,
     dim: usize,
     rows: usize,
-    #[serde(with = "MetricName")]
-    metric: Metric,
 }
+
+/// What a file of this kind of table is called inside.
+const KIND: &str = "flat";
+
+/// Rows whose distances are computed at once.
+const AT_ONCE: usize = 64;
 
 impl FlatTable {
     /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own.
@@ -95,95 +105,21 @@ impl FlatTable {
         metric: Metric,
         pages: Pages,
     ) -> Result<Self, BuildError> {
-        let rows = rows.as_ref();
+        let rows = rows.into();
+        let count = rows::check(&rows, dim, metric)?;
+        let rows = rows::prepare(rows, dim, metric);
         let meta = Meta {
-            dim,
-            rows: rows::check(rows, dim, metric)?,
             metric,
+            dim,
+            rows: count,
         };
         let mut draft = Draft::new();
-        let section = draft.add(ROWS, size_of_val(rows));
-        let mut image = draft.allocate(pages)?;
-        let own = image.section_mut::<f32>(section);
-        own.copy_from_slice(rows);
-        if metric == Metric::Cosine {
-            own.chunks_exact_mut(dim).for_each(metric::normalize);
-        }
-        let image = image.freeze(KIND, &meta);
-        let image = image.expect("two numbers and a name can be said in JSON");
+        let section = draft.add("rows", size_of_val(&rows[..]));
+        let mut image = draft.allocate(Pages::default())?;
+        image.section_mut(section).copy_from_slice(&rows);
+        let frozen = image.freeze(KIND, &meta);
+        let image = frozen.expect("numbers and names can be written as JSON");
         Ok(Self::of(image, section, meta))
-    }
-
-    /// Writes the table to `path`, in place of what may be there. A save that fails or is interrupted leaves the file that was
-    /// there, and at worst a temporary file beside it (`.<name>.<letters>.part`). A symbolic link is replaced, not followed.
-    ///
-    /// The file can be read on any little-endian machine.
-    ///
-    /// # Errors
-    /// [`FileError::Io`]; [`FileError::Damaged`] if the table was mapped from a file that is damaged.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
-        self.image.save(path.as_ref())
-    }
-
-    /// Reads a table that [`FlatTable::save`] wrote into memory of its own, and checks every byte of the file.
-    ///
-    /// # Errors
-    /// All but [`FileError::Description`]. What is no table, damaged, cut off, of another kind or of a newer version is refused.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::load_in(path, Pages::default())
-    }
-
-    /// [`FlatTable::load`], in pages of this kind.
-    ///
-    /// # Errors
-    /// As [`FlatTable::load`].
-    pub fn load_in(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), pages)?)
-    }
-
-    /// Maps a table that [`FlatTable::save`] wrote. It can be searched at once: only the header is read and checked, and rows
-    /// come from the file when a search first reads them. Processes that map one file share its memory.
-    ///
-    /// Damage to the rows is not noticed, and gives wrong answers; [`FlatTable::verify`] finds it. Nobody may write to the file
-    /// or cut it off while it is mapped, see [`chiplet_memory::Region::map`]; saving another table over it is allowed.
-    ///
-    /// # Errors
-    /// As [`FlatTable::load`].
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open(Image::map(path.as_ref())?)
-    }
-
-    /// Checks the rows against the checksum of the file that they come from: for a mapped table, all of which it reads. A table
-    /// that was built has none, and one that was loaded has been checked.
-    ///
-    /// # Errors
-    /// [`FileError::Damaged`].
-    pub fn verify(&self) -> Result<(), FileError> {
-        self.image.verify()
-    }
-
-    /// What the system has given the table's memory up to now.
-    pub fn granted(&self) -> Granted {
-        self.image.region().granted()
-    }
-
-    /// The metric distances are reported in.
-    pub fn metric(&self) -> Metric {
-        self.meta.metric
-    }
-
-    fn open(image: Image) -> Result<Self, FileError> {
-        image.expect_kind(KIND)?;
-        let meta: Meta = image.meta()?;
-        let values = meta.rows.checked_mul(meta.dim);
-        // A file without rows may claim any dimension.
-        let row_bytes = meta.dim.checked_mul(size_of::<f32>());
-        let Some(values) = values.filter(|_| row_bytes.is_some_and(|bytes| bytes > 0)) else {
-            let Meta { rows, dim, .. } = meta;
-            return Err(image.damaged(format!("it would have {rows} rows of dimension {dim}")));
-        };
-        let rows = image.find_values::<f32>(ROWS, values)?;
-        Ok(Self::of(image, rows, meta))
     }
 
     fn of(image: Image, rows: Section, meta: Meta) -> Self {
@@ -195,24 +131,85 @@ impl FlatTable {
         }
     }
 
+    fn open(image: Image) -> Result<Self, FileError> {
+        image.expect_kind(KIND)?;
+        let meta: Meta = image.meta()?;
+        let values = meta.rows.checked_mul(meta.dim);
+        let Some(values) = values.filter(|_| meta.dim > 0) else {
+            let (rows, dim) = (meta.rows, meta.dim);
+            return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
+        };
+        let rows = image.find_values::<f32>("rows", values)?;
+        Ok(Self::of(image, rows, meta))
+    }
+
+    /// Writes the table to `path`, replacing a file that is there only when all is written.
+    ///
+    /// # Errors
+    /// [`FileError`]: the system refused something, or this machine is big-endian.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.image.save(path.as_ref())
+    }
+
+    /// Reads a table from `path` into memory of its own, with all checksums compared.
+    ///
+    /// # Errors
+    /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), pages)?)
+    }
+
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,
+    /// see [`FlatTable::verify`]. The file must stay as it is while it is mapped: if something makes it shorter, reading
+    /// beyond its end stops the process.
+    ///
+    /// # Errors
+    /// As [`FlatTable::load`], for what the file's header shows.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Self::open(Image::map(path.as_ref())?)
+    }
+
+    /// Compares all checksums of a mapped table with its file: reads all of it.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub fn verify(&self) -> Result<(), FileError> {
+        self.image.verify()
+    }
+
+    /// The metric distances are reported in.
+    pub fn metric(&self) -> Metric {
+        self.meta.metric
+    }
+
     fn row_bytes(&self) -> u64 {
         (self.meta.dim * size_of::<f32>()) as u64
     }
 
-    /// The nearest of rows `range` to the prepared `query`.
+    /// The nearest of rows `range` that `query` allows and reaches. `vector` is prepared for the metric.
     fn scan_rows(
         &self,
-        query: &[f32],
-        k: usize,
+        query: &Query,
+        vector: &[f32],
         range: Range<usize>,
         work: &mut Work,
     ) -> Vec<Neighbor> {
-        let mut nearest = Nearest::new(k.min(range.len()));
-        let dim = self.meta.dim;
-        let rows = &self.image.section::<f32>(self.rows)[range.start * dim..range.end * dim];
-        for (row, id) in rows.chunks_exact(dim).zip(range.start as u64..) {
-            let distance = self.meta.metric.distance(query, row);
-            nearest.offer(Neighbor { id, distance });
+        let mut nearest = Nearest::new(query.k().min(range.len()));
+        let rows = Rows::new(self.image.section(self.rows), self.row_bytes() as usize);
+        let mut distances = [0.0; AT_ONCE];
+        for start in range.clone().step_by(AT_ONCE) {
+            let span = Span {
+                start,
+                end: (start + AT_ONCE).min(range.end),
+            };
+            let distances = &mut distances[..span.end - start];
+            let metric = self.meta.metric;
+            metric.distances(Element::F32, vector, rows, span, distances);
+            for (&distance, id) in distances.iter().zip(start as u64..) {
+                if query.reaches(distance) && query.allows(id) {
+                    nearest.offer(Neighbor { id, distance });
+                }
+            }
         }
         work.add_bytes(range.len() as u64 * self.row_bytes());
         nearest.into_sorted()
@@ -245,7 +242,7 @@ impl Table for FlatTable {
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.meta.dim)?;
         let prepared = self.meta.metric.prepare_query(query.vector())?;
-        Ok(self.scan_rows(&prepared, query.k(), 0..self.len(), work))
+        Ok(self.scan_rows(query, &prepared, 0..self.len(), work))
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -282,7 +279,7 @@ impl SplitTable for FlatTable {
             .iter()
             .map(|probe| {
                 let rows = self.block_rows(probe.list as usize);
-                self.scan_rows(&prepared, query.k(), rows, work)
+                self.scan_rows(query, &prepared, rows, work)
             })
             .collect();
         Ok(merge_nearest(query.k(), parts))

@@ -3,14 +3,7 @@
 //! | table | over | feature | for | splits |
 //! |---|---|---|---|---|
 //! | [`FlatTable`] | nothing | | ground truth; tables of a few thousand rows | by blocks of rows |
-#![cfg_attr(
-    feature = "hnsw",
-    doc = "| [`HnswTable`] | [`hnsw_rs`] | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
-)]
-#![cfg_attr(
-    not(feature = "hnsw"),
-    doc = "| `HnswTable` | hnsw_rs | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
-)]
+//! | [`HnswTable`] | nothing; takes graphs of other libraries | | low latency at high recall | no: a graph walk is one chain of reads |
 #![cfg_attr(
     feature = "faiss",
     doc = "| [`IvfTable`] | [`faiss`] | `faiss` | large or compressed tables; big `k` | by inverted lists |"
@@ -52,7 +45,7 @@
 //!
 //! # Building
 //!
-//! `hnsw` is pure Rust. `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for
+//! The feature `hnsw_rs` lets [`HnswTable`] take graphs that you built with that crate; it is pure Rust. `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for
 //! the plainest processor of the architecture; `CXXFLAGS="-mavx2 -mfma -mf16c -mpopcnt"` in the environment of
 //! that build lets it use AVX2, which makes fast-scan codes four to eight times as fast (at 50 dimensions;
 //! little else changed there). Faiss trains with OpenMP, whose threads spin while they wait: where other
@@ -155,21 +148,20 @@
 
 mod error;
 mod flat;
-#[cfg(feature = "hnsw")]
 pub mod hnsw;
 mod image;
 #[cfg(feature = "faiss")]
 pub mod ivf;
+mod kernel;
 mod metric;
 mod nearest;
 mod progress;
 mod rows;
 
-pub use chiplet_memory::{Granted, MemoryError, Pages};
-pub use error::BuildError;
+pub use chiplet_memory::{MemoryError, Pages};
+pub use error::{BuildError, GraphFault};
 pub use flat::FlatTable;
-#[cfg(feature = "hnsw")]
-pub use hnsw::{HnswConfig, HnswTable};
+pub use hnsw::{HnswConfig, HnswTable, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};

@@ -135,6 +135,7 @@ impl Opened {
         read_to(&mut head, start)?;
         let header = header::decode(&head).map_err(wrong)?;
         let payload = draft::total(&header.entries);
+        // A file that claims more than there are addresses is short of it.
         let expected = (start as u64).saturating_add(payload as u64);
         if length < expected {
             return Err(truncated(path, length, expected));

@@ -27,7 +27,6 @@ mod draft;
 mod error;
 mod file;
 mod header;
-mod metric_name;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +39,6 @@ use serde_json::Value;
 
 pub(crate) use draft::Draft;
 pub use error::FileError;
-pub(crate) use metric_name::MetricName;
 
 /// Where a section lies in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +67,6 @@ struct Entry {
 }
 
 impl Section {
-    /// Its size in bytes.
-    pub(crate) fn bytes(self) -> usize {
-        self.bytes
-    }
-
     fn end(self) -> usize {
         self.start + self.bytes
     }
@@ -150,7 +143,6 @@ impl Image {
     }
 
     /// Bytes of all sections and what lies between them.
-    #[allow(dead_code, reason = "for tables of more than one section")]
     pub(crate) fn bytes(&self) -> usize {
         self.region.len()
     }

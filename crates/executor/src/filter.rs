@@ -1,0 +1,155 @@
+//! Which rows a query may return: a set of ids, or a predicate.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+/// Rows that a query may return, by id. Cheap to clone; shared by the queries that it is given to.
+///
+/// A set says how many ids it holds, from which a table chooses how to search. Prefer one where it exists: a predicate is
+/// called for every row that a search looks at, on the searching core.
+///
+/// ```
+/// use chiplet_executor::{Filter, Query};
+///
+/// let in_stock = Filter::ids([3, 17, 40_000]);
+/// assert!(in_stock.allows(17) && !in_stock.allows(18));
+/// let query = Query::new([0.5, 0.5]).filter(in_stock);
+///
+/// let even = Filter::matching(|id| id % 2 == 0);
+/// assert!(even.allows(4) && even.count().is_none());
+/// # let _ = query;
+/// ```
+#[derive(Clone)]
+pub struct Filter(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// Bit `id % 64` of word `id / 64`.
+    Bitmap {
+        words: Arc<[u64]>,
+        count: u64,
+    },
+    /// Ids too far apart for a bitmap.
+    Sparse(Arc<FxHashSet<u64>>),
+    Predicate(Arc<dyn Fn(u64) -> bool + Send + Sync>),
+}
+
+/// Bytes of a bitmap for each id in it, at most: what an entry of a hash set takes, about.
+const BITMAP_BYTES_PER_ID: u64 = 16;
+
+/// Words that a bitmap may always take, however few the ids.
+const SMALL_BITMAP_WORDS: u64 = 512;
+
+impl Filter {
+    /// The rows with these ids. Ids that a table does not hold are ignored.
+    pub fn ids(ids: impl IntoIterator<Item = u64>) -> Self {
+        let ids: FxHashSet<u64> = ids.into_iter().collect();
+        let words = ids.iter().max().map_or(0, |&last| last / 64 + 1);
+        let affordable = (ids.len() as u64 * BITMAP_BYTES_PER_ID / 8).max(SMALL_BITMAP_WORDS);
+        if words > affordable {
+            return Self(Kind::Sparse(Arc::new(ids)));
+        }
+        let mut bitmap = vec![0; words as usize];
+        for id in ids {
+            bitmap[(id / 64) as usize] |= 1 << (id % 64);
+        }
+        Self::bitmap(bitmap)
+    }
+
+    /// The rows whose bit is set: bit `id % 64` of word `id / 64`. Ids past the last word are left out.
+    pub fn bitmap(words: impl Into<Arc<[u64]>>) -> Self {
+        let words = words.into();
+        let count = words.iter().map(|word| u64::from(word.count_ones())).sum();
+        Self(Kind::Bitmap { words, count })
+    }
+
+    /// The rows for whose id `allows` says `true`. It must always say the same of one id while a query runs, and it runs
+    /// on the searching core: what it does is added to each row that the search looks at.
+    pub fn matching(allows: impl Fn(u64) -> bool + Send + Sync + 'static) -> Self {
+        Self(Kind::Predicate(Arc::new(allows)))
+    }
+
+    /// Whether the row `id` may be returned.
+    #[inline]
+    pub fn allows(&self, id: u64) -> bool {
+        match &self.0 {
+            Kind::Bitmap { words, .. } => usize::try_from(id / 64)
+                .ok()
+                .and_then(|word| words.get(word))
+                .is_some_and(|word| word >> (id % 64) & 1 == 1),
+            Kind::Sparse(ids) => ids.contains(&id),
+            Kind::Predicate(allows) => allows(id),
+        }
+    }
+
+    /// Ids in the set, some of which a table may not hold; `None` for a predicate.
+    pub fn count(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Bitmap { count, .. } => Some(*count),
+            Kind::Sparse(ids) => Some(ids.len() as u64),
+            Kind::Predicate(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count() {
+            Some(count) => write!(f, "Filter({count} ids)"),
+            None => f.write_str("Filter(predicate)"),
+        }
+    }
+}
+
+impl PartialEq for Filter {
+    /// Whether both are clones of one filter.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Bitmap { words: a, .. }, Kind::Bitmap { words: b, .. }) => Arc::ptr_eq(a, b),
+            (Kind::Sparse(a), Kind::Sparse(b)) => Arc::ptr_eq(a, b),
+            (Kind::Predicate(a), Kind::Predicate(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_set_allows_its_ids_and_no_others(
+            ids in proptest::collection::hash_set(0u64..20_000, 0..200),
+            far in proptest::collection::hash_set(any::<u64>(), 0..5),
+            asked in 0u64..25_000,
+        ) {
+            let all: FxHashSet<u64> = ids.union(&far).copied().collect();
+            let filter = Filter::ids(all.iter().copied());
+            prop_assert_eq!(filter.count(), Some(all.len() as u64));
+            prop_assert_eq!(filter.allows(asked), all.contains(&asked));
+            for &id in &all {
+                prop_assert!(filter.allows(id));
+            }
+        }
+    }
+
+    #[test]
+    fn far_ids_take_no_bitmap() {
+        let filter = Filter::ids([0, u64::MAX]);
+        assert!(filter.allows(u64::MAX) && !filter.allows(1));
+        assert!(matches!(filter.0, Kind::Sparse(_)));
+        assert!(matches!(Filter::ids(0..10).0, Kind::Bitmap { .. }));
+    }
+
+    #[test]
+    fn a_filter_equals_its_clones_only() {
+        let filter = Filter::ids([1]);
+        assert_eq!(filter, filter.clone());
+        assert_ne!(filter, Filter::ids([1]));
+    }
+}

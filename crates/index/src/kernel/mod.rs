@@ -1,0 +1,130 @@
+//! Distances from one query to many rows, by the widest vector instructions that the processor has.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `level` | which instructions are used, chosen once |
+//! | `isa`, `avx512`, `avx2`, `portable` | sixteen lanes of `f32`, by each set of instructions |
+//! | `floats` | squared L2 and inner products over `f32`, `f16` and `bf16` rows |
+//! | `codes` | integer distances over 8-bit codes |
+//! | `prefetch` | a hint that some bytes will be read |
+//!
+//! # Why it is sound
+//!
+//! The `unsafe` code of this folder relies on two things, and each block cites one of them.
+//!
+//! - **Detected.** A function compiled for some instructions is called only where [`level`] has found them.
+//! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first
+//!   `stride`; [`Rows::start`] compares a row number with `count`.
+//!
+//! # One order of addition
+//!
+//! Every level sums component `i` into lane `i % 16`, then lanes `i` and `i + 8`, `i + 4`, `i + 2`, `i + 1`. However many
+//! rows are computed at once, a row's distance is the same to the bit. AVX2 and AVX-512 agree to the bit as well; the
+//! portable level rounds once more for each component, as it has no fused multiply-add.
+
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod codes;
+mod floats;
+mod isa;
+mod level;
+mod portable;
+mod prefetch;
+
+pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
+pub(crate) use floats::{Element, dot, squared_l2};
+pub(crate) use prefetch::{prefetch, prefetch_at};
+
+/// Lanes that every level sums in.
+pub(crate) const LANES: usize = 16;
+
+/// Rows of one size, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+    count: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// `bytes.len() / stride` rows. `stride >= 1`.
+    pub(crate) fn new(bytes: &'a [u8], stride: usize) -> Self {
+        Self {
+            bytes,
+            stride,
+            count: bytes.len() / stride,
+        }
+    }
+
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Where row `row` begins.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    fn start(&self, row: usize) -> *const u8 {
+        assert!(row < self.count, "no such row");
+        self.bytes.as_ptr().wrapping_add(row * self.stride)
+    }
+
+    /// Hints that row `row` will be read: its first `lines` cache lines.
+    #[inline]
+    pub(crate) fn prefetch(&self, row: usize, lines: usize) {
+        prefetch(self.bytes, row.saturating_mul(self.stride), lines);
+    }
+}
+
+/// Which rows a kernel computes.
+pub(crate) trait Positions: Copy {
+    /// How many.
+    fn len(&self) -> usize;
+    /// The row number of the `i`-th.
+    fn at(&self, i: usize) -> usize;
+    /// Whether the processor's own prefetcher cannot guess the next row.
+    const SCATTERED: bool;
+}
+
+impl Positions for &[u32] {
+    const SCATTERED: bool = true;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        <[u32]>::len(self)
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> usize {
+        self[i] as usize
+    }
+}
+
+/// Rows `start..end`, in order.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Positions for Span {
+    const SCATTERED: bool = false;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> usize {
+        self.start + i
+    }
+}
+
+#[cfg(test)]
+mod tests;
