@@ -2,19 +2,13 @@
 //!
 //! Rows lie in one array, scanned from front to back. A query splits into blocks of rows; a block's
 //! answer depends on nothing outside it, so split and unsplit answers are equal by construction.
-//!
-//! The array is a section of an [`Image`]. Its size is checked against the dimension and the number of rows when a file is
-//! opened; the rows themselves are not, and any values are safe to search.
 
-use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
 use chiplet_executor::{
     Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest,
 };
-use chiplet_memory::{Granted, Pages};
-use serde::{Deserialize, Serialize};
 
 use chiplet_memory::Pages;
 use serde::{Deserialize, Serialize};
@@ -30,10 +24,6 @@ use crate::rows;
 /// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// What files call this kind of table, and its rows.
-const KIND: &str = "flat";
-const ROWS: &str = "rows";
-
 /// Exact search over rows held in memory. Ids are row numbers.
 ///
 /// ```
@@ -45,20 +35,6 @@ const ROWS: &str = "rows";
 /// let hits = table.search(&Query::new([0.0, 0.0]).top(2), &mut Work::default())?;
 /// assert_eq!([hits[0].id, hits[1].id], [0, 2]);
 /// assert_eq!(hits[1].distance, 1.0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// A table can be kept in a file, which is read back or mapped:
-///
-/// ```
-/// # use chiplet_executor::{Query, Table, Work};
-/// # use chiplet_index::{FlatTable, Metric};
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("points.table");
-/// FlatTable::build([0.0, 0.0, 3.0, 4.0], 2, Metric::L2)?.save(&path)?;
-/// let table = FlatTable::map(&path)?;
-/// let hits = table.search(&Query::new([3.0, 3.0]).top(1), &mut Work::default())?;
-/// assert_eq!((hits[0].id, hits[0].distance), (1, 1.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FlatTable {
@@ -86,24 +62,15 @@ const KIND: &str = "flat";
 const AT_ONCE: usize = 64;
 
 impl FlatTable {
-    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own.
+    /// A table of `rows` (`[n][dim]`, one after the other). Pass a `Vec` to hand it over without a copy.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`], [`BuildError::Memory`].
-    pub fn build(rows: impl AsRef<[f32]>, dim: usize, metric: Metric) -> Result<Self, BuildError> {
-        Self::build_in(rows, dim, metric, Pages::default())
-    }
-
-    /// [`FlatTable::build`], in pages of this kind.
-    ///
-    /// # Errors
-    /// As [`FlatTable::build`].
-    pub fn build_in(
-        rows: impl AsRef<[f32]>,
+    /// [`BuildError::RowTooLong`].
+    pub fn build(
+        rows: impl Into<Vec<f32>>,
         dim: usize,
         metric: Metric,
-        pages: Pages,
     ) -> Result<Self, BuildError> {
         let rows = rows.into();
         let count = rows::check(&rows, dim, metric)?;
@@ -216,16 +183,6 @@ impl FlatTable {
     }
 }
 
-impl fmt::Debug for FlatTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlatTable")
-            .field("rows", &self.meta.rows)
-            .field("dim", &self.meta.dim)
-            .field("metric", &self.meta.metric)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Table for FlatTable {
     fn dim(&self) -> usize {
         self.meta.dim
@@ -236,7 +193,7 @@ impl Table for FlatTable {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.rows.bytes() as u64
+        self.len() as u64 * self.row_bytes()
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {

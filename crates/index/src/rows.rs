@@ -53,7 +53,6 @@ pub(crate) fn prepared(rows: &[f32], dim: usize, metric: Metric) -> Cow<'_, [f32
 }
 
 /// `rows` as `metric` compares them: scaled to length 1 for cosine.
-#[cfg(any(feature = "hnsw", feature = "faiss"))]
 pub(crate) fn prepare(mut rows: Vec<f32>, dim: usize, metric: Metric) -> Vec<f32> {
     if metric == Metric::Cosine {
         rows.chunks_exact_mut(dim).for_each(metric::normalize);
