@@ -51,7 +51,7 @@ mod tests {
         ) {
             for pages in [Pages::Small, Pages::Transparent, Pages::HugeTlb] {
                 let layout = Layout::of(bytes, pages, page).unwrap();
-                prop_assert!(layout.bytes >= bytes && layout.bytes % page == 0);
+                prop_assert!(layout.bytes >= bytes && layout.bytes.is_multiple_of(page));
                 let waste = layout.bytes - bytes;
                 match pages {
                     Pages::Small => prop_assert!(waste < page),
