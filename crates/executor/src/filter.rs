@@ -22,9 +22,8 @@ use rustc_hash::FxHashSet;
 /// # let _ = query;
 /// ```
 #[derive(Clone)]
-pub struct Filter(Kind);
+pub struct Filter(Arc<Kind>);
 
-#[derive(Clone)]
 enum Kind {
     /// Bit `id % 64` of word `id / 64`.
     Bitmap {
@@ -32,8 +31,8 @@ enum Kind {
         count: u64,
     },
     /// Ids too far apart for a bitmap.
-    Sparse(Arc<FxHashSet<u64>>),
-    Predicate(Arc<dyn Fn(u64) -> bool + Send + Sync>),
+    Sparse(FxHashSet<u64>),
+    Predicate(Box<dyn Fn(u64) -> bool + Send + Sync>),
 }
 
 /// Bytes of a bitmap for each id in it, at most: what an entry of a hash set takes, about.
@@ -49,7 +48,7 @@ impl Filter {
         let words = ids.iter().max().map_or(0, |&last| last / 64 + 1);
         let affordable = (ids.len() as u64 * BITMAP_BYTES_PER_ID / 8).max(SMALL_BITMAP_WORDS);
         if words > affordable {
-            return Self(Kind::Sparse(Arc::new(ids)));
+            return Self(Arc::new(Kind::Sparse(ids)));
         }
         let mut bitmap = vec![0; words as usize];
         for id in ids {
@@ -59,22 +58,22 @@ impl Filter {
     }
 
     /// The rows whose bit is set: bit `id % 64` of word `id / 64`. Ids past the last word are left out.
-    pub fn bitmap(words: impl Into<Arc<[u64]>>) -> Self {
+    pub fn bitmap(words: impl Into<Vec<u64>>) -> Self {
         let words = words.into();
         let count = words.iter().map(|word| u64::from(word.count_ones())).sum();
-        Self(Kind::Bitmap { words, count })
+        Self(Arc::new(Kind::Bitmap { words, count }))
     }
 
     /// The rows for whose id `allows` says `true`. It must always say the same of one id while a query runs, and it runs
     /// on the searching core: what it does is added to each row that the search looks at.
     pub fn matching(allows: impl Fn(u64) -> bool + Send + Sync + 'static) -> Self {
-        Self(Kind::Predicate(Arc::new(allows)))
+        Self(Arc::new(Kind::Predicate(Box::new(allows))))
     }
 
     /// Whether the row `id` may be returned.
     #[inline]
     pub fn allows(&self, id: u64) -> bool {
-        match &self.0 {
+        match &*self.0 {
             Kind::Bitmap { words, .. } => usize::try_from(id / 64)
                 .ok()
                 .and_then(|word| words.get(word))
@@ -86,7 +85,7 @@ impl Filter {
 
     /// Ids in the set, some of which a table may not hold; `None` for a predicate.
     pub fn count(&self) -> Option<u64> {
-        match &self.0 {
+        match &*self.0 {
             Kind::Bitmap { count, .. } => Some(*count),
             Kind::Sparse(ids) => Some(ids.len() as u64),
             Kind::Predicate(_) => None,
@@ -106,12 +105,7 @@ impl fmt::Debug for Filter {
 impl PartialEq for Filter {
     /// Whether both are clones of one filter.
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Kind::Bitmap { words: a, .. }, Kind::Bitmap { words: b, .. }) => Arc::ptr_eq(a, b),
-            (Kind::Sparse(a), Kind::Sparse(b)) => Arc::ptr_eq(a, b),
-            (Kind::Predicate(a), Kind::Predicate(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -142,8 +136,8 @@ mod tests {
     fn far_ids_take_no_bitmap() {
         let filter = Filter::ids([0, u64::MAX]);
         assert!(filter.allows(u64::MAX) && !filter.allows(1));
-        assert!(matches!(filter.0, Kind::Sparse(_)));
-        assert!(matches!(Filter::ids(0..10).0, Kind::Bitmap { .. }));
+        assert!(matches!(*filter.0, Kind::Sparse(_)));
+        assert!(matches!(*Filter::ids(0..10).0, Kind::Bitmap { .. }));
     }
 
     #[test]
