@@ -3,6 +3,7 @@
 //! Rows lie in one array, scanned from front to back. A query splits into blocks of rows; a block's
 //! answer depends on nothing outside it, so split and unsplit answers are equal by construction.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
@@ -10,13 +11,13 @@ use chiplet_executor::{
     Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest,
 };
 
-use chiplet_memory::Pages;
+use chiplet_memory::{Granted, Pages};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::image::{Draft, FileError, Image, Section};
 use crate::kernel::{Element, Rows, Span};
-use crate::metric::Metric;
+use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
 use crate::rows;
 
@@ -35,6 +36,20 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// let hits = table.search(&Query::new([0.0, 0.0]).top(2), &mut Work::default())?;
 /// assert_eq!([hits[0].id, hits[1].id], [0, 2]);
 /// assert_eq!(hits[1].distance, 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A table can be kept in a file, which is read back or mapped:
+///
+/// ```
+/// # use chiplet_executor::{Query, Table, Work};
+/// # use chiplet_index::{FlatTable, Metric};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("points.table");
+/// FlatTable::build([0.0, 0.0, 3.0, 4.0], 2, Metric::L2)?.save(&path)?;
+/// let table = FlatTable::map(&path)?;
+/// let hits = table.search(&Query::new([3.0, 3.0]).top(1), &mut Work::default())?;
+/// assert_eq!((hits[0].id, hits[0].distance), (1, 1.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FlatTable {
@@ -58,32 +73,50 @@ struct Meta {
 /// What a file of this kind of table is called inside.
 const KIND: &str = "flat";
 
+/// Components that a row may have: their bytes can be counted, and a query of as many can be made.
+const MAX_DIM: usize = 1 << 24;
+
 /// Rows whose distances are computed at once.
 const AT_ONCE: usize = 64;
 
 impl FlatTable {
-    /// A table of `rows` (`[n][dim]`, one after the other). Pass a `Vec` to hand it over without a copy.
+    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own.
     ///
     /// # Errors
-    /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`].
-    pub fn build(
-        rows: impl Into<Vec<f32>>,
+    /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`] over 16,777,216, [`BuildError::RaggedRows`],
+    /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Memory`].
+    pub fn build(rows: impl AsRef<[f32]>, dim: usize, metric: Metric) -> Result<Self, BuildError> {
+        Self::build_in(rows, dim, metric, Pages::default())
+    }
+
+    /// [`FlatTable::build`], in pages of this kind.
+    ///
+    /// # Errors
+    /// As [`FlatTable::build`].
+    pub fn build_in(
+        rows: impl AsRef<[f32]>,
         dim: usize,
         metric: Metric,
+        pages: Pages,
     ) -> Result<Self, BuildError> {
-        let rows = rows.into();
-        let count = rows::check(&rows, dim, metric)?;
-        let rows = rows::prepare(rows, dim, metric);
+        let rows = rows.as_ref();
+        let limit = MAX_DIM;
+        if dim > limit {
+            return Err(BuildError::DimensionTooLarge { dim, limit });
+        }
         let meta = Meta {
             metric,
             dim,
-            rows: count,
+            rows: rows::check(rows, dim, metric)?,
         };
         let mut draft = Draft::new();
-        let section = draft.add("rows", size_of_val(&rows[..]));
-        let mut image = draft.allocate(Pages::default())?;
-        image.section_mut(section).copy_from_slice(&rows);
+        let section = draft.add("rows", size_of_val(rows));
+        let mut image = draft.allocate(pages)?;
+        let own = image.section_mut::<f32>(section);
+        own.copy_from_slice(rows);
+        if metric == Metric::Cosine {
+            own.chunks_exact_mut(dim).for_each(metric::normalize);
+        }
         let frozen = image.freeze(KIND, &meta);
         let image = frozen.expect("numbers and names can be written as JSON");
         Ok(Self::of(image, section, meta))
@@ -102,7 +135,8 @@ impl FlatTable {
         image.expect_kind(KIND)?;
         let meta: Meta = image.meta()?;
         let values = meta.rows.checked_mul(meta.dim);
-        let Some(values) = values.filter(|_| meta.dim > 0) else {
+        // A file without rows may claim any dimension.
+        let Some(values) = values.filter(|_| (1..=MAX_DIM).contains(&meta.dim)) else {
             let (rows, dim) = (meta.rows, meta.dim);
             return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
         };
@@ -110,7 +144,9 @@ impl FlatTable {
         Ok(Self::of(image, rows, meta))
     }
 
-    /// Writes the table to `path`, replacing a file that is there only when all is written.
+    /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
+    /// leaves the old file, and an interrupted one a temporary file beside it (`.<name>.<letters>.part`). A symbolic link is
+    /// replaced, not followed.
     ///
     /// # Errors
     /// [`FileError`]: the system refused something, or this machine is big-endian.
@@ -142,6 +178,11 @@ impl FlatTable {
     /// [`FileError::Damaged`].
     pub fn verify(&self) -> Result<(), FileError> {
         self.image.verify()
+    }
+
+    /// What the system has given the table's memory up to now.
+    pub fn granted(&self) -> Granted {
+        self.image.region().granted()
     }
 
     /// The metric distances are reported in.
@@ -180,6 +221,14 @@ impl FlatTable {
         }
         work.add_bytes(range.len() as u64 * self.row_bytes());
         nearest.into_sorted()
+    }
+}
+
+impl fmt::Debug for FlatTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlatTable")
+            .field("meta", &self.meta)
+            .finish_non_exhaustive()
     }
 }
 
