@@ -157,7 +157,6 @@ mod error;
 mod flat;
 #[cfg(feature = "hnsw")]
 pub mod hnsw;
-#[cfg(feature = "faiss")]
 pub mod ivf;
 mod kernel;
 mod metric;
@@ -169,7 +168,6 @@ pub use error::BuildError;
 pub use flat::FlatTable;
 #[cfg(feature = "hnsw")]
 pub use hnsw::{HnswConfig, HnswTable};
-#[cfg(feature = "faiss")]
 pub use ivf::{IvfConfig, IvfTable};
 pub use metric::{MAX_NORM, Metric, normalized};
 pub use nearest::Nearest;

@@ -14,6 +14,7 @@ pub struct IvfConfig {
     pub(super) metric: Metric,
     pub(super) nprobe: usize,
     pub(super) grain: Option<usize>,
+    pub(super) faiss_scans: bool,
 }
 
 impl IvfConfig {
@@ -26,6 +27,7 @@ impl IvfConfig {
             metric,
             nprobe: Self::DEFAULT_NPROBE,
             grain: None,
+            faiss_scans: false,
         }
     }
 
@@ -37,6 +39,13 @@ impl IvfConfig {
         self
     }
 
+    /// Whether Faiss scans the lists even where this crate can: to compare the two. Default: no.
+    #[must_use]
+    pub fn faiss_scans(mut self, faiss: bool) -> Self {
+        self.faiss_scans = faiss;
+        self
+    }
+
     /// Sets the lists that are always scanned in one call, at least 1, instead of the default for the kind
     /// of index. More than the table has counts as all: the table's queries are then never split.
     #[must_use]
@@ -45,6 +54,7 @@ impl IvfConfig {
         self
     }
 
+    #[cfg(feature = "faiss")]
     pub(super) fn check(&self) -> Result<(), BuildError> {
         at_least_one("nprobe", self.nprobe)?;
         self.grain
