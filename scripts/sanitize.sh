@@ -56,8 +56,8 @@ begun=$SECONDS
 packages=(-p chiplet -p chiplet-executor)
 files=(tests/*.rs tests/soak)
 if [ "$kind" = address ]; then
-  packages+=(-p chiplet-index)
-  files+=(crates/index/tests/*.rs)
+  packages+=(-p chiplet-memory -p chiplet-index)
+  files+=(crates/memory/tests/*.rs crates/index/tests/*.rs)
 fi
 # All but tests/faults, which refuses memory and system calls that the sanitizer itself needs, and tests/vm.
 tests=()

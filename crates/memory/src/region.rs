@@ -1,0 +1,272 @@
+//! `Region`: a piece of memory that a table owns, or a part of a file.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+#[cfg(any(not(target_os = "linux"), test))]
+use std::io::{Read, Seek, SeekFrom};
+
+use crate::error::MemoryError;
+use crate::granted::Granted;
+use crate::heap::Heap;
+#[cfg(target_os = "linux")]
+use crate::layout::Layout;
+#[cfg(target_os = "linux")]
+use crate::mapping::Mapping;
+#[cfg(target_os = "linux")]
+use crate::smaps;
+
+/// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530, and up
+/// to a page.
+#[cfg(target_os = "linux")]
+const TINY: usize = 64 << 10;
+
+/// Which pages a region's memory is to come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pages {
+    /// The smallest that the machine has, 4 KiB on most, also where the system gives huge pages to everybody.
+    Small,
+    /// Huge pages of 2 MiB where the kernel has them at hand, small ones otherwise (`MADV_HUGEPAGE`). Needs
+    /// `/sys/kernel/mm/transparent_hugepage/enabled` at `madvise` or `always`, which is how systems come.
+    #[default]
+    Transparent,
+    /// Huge pages of 2 MiB that were reserved with `sysctl vm.nr_hugepages`, or an error: they cannot be taken away or split.
+    /// A region under 1 MiB gets small pages.
+    HugeTlb,
+}
+
+/// A piece of memory. It is zeroed and writable, or a part of a file and read-only.
+///
+/// Its memory goes back to the system when it is dropped.
+pub struct Region {
+    backing: Backing,
+    /// `None` for a file.
+    pages: Option<Pages>,
+}
+
+enum Backing {
+    Heap(Heap),
+    #[cfg(target_os = "linux")]
+    Mapping(Mapping),
+}
+
+impl Region {
+    /// `bytes` bytes of zeros. The system finds room for them now; memory they take when they are first written, or when
+    /// [`Region::populate`] says so.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`].
+    pub fn new(bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+        Ok(Self {
+            backing: Backing::new(bytes, pages)?,
+            pages: Some(pages),
+        })
+    }
+
+    /// Bytes `offset..offset + bytes` of `file`, read-only, which are fetched when they are first read and shared with
+    /// all processes that map them. The file may be closed afterwards.
+    ///
+    /// ```
+    /// use chiplet_memory::Region;
+    /// # use std::io::Write;
+    /// # let mut file = tempfile::tempfile()?;
+    /// # file.write_all(b"the head, and what counts")?;
+    /// let part = Region::map(&file, 14, 11)?;
+    /// assert_eq!(part.as_slice(), b"what counts");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # The file must not change
+    /// As long as the region lives, nobody may write to the file or cut it off. If it is cut off, reading what it has lost ends
+    /// the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes for constant. Replace such a file by
+    /// renaming a new one to its name, as `save` of chiplet's tables does: the region keeps the old one.
+    ///
+    /// # Errors
+    /// [`MemoryError::ShortFile`], [`MemoryError::TooLarge`], [`MemoryError::Map`].
+    pub fn map(file: &File, offset: u64, bytes: usize) -> Result<Self, MemoryError> {
+        let length = file.metadata().map_err(|error| map_error(bytes, error))?;
+        let length = length.len();
+        let end = offset.checked_add(bytes as u64);
+        if end.is_none_or(|end| end > length) {
+            return Err(MemoryError::ShortFile {
+                offset,
+                bytes,
+                length,
+            });
+        }
+        Ok(Self {
+            backing: Backing::of_file(file, offset, bytes)?,
+            pages: None,
+        })
+    }
+
+    /// The bytes.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.backing {
+            Backing::Heap(heap) => heap.as_slice(),
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => mapping.as_slice(),
+        }
+    }
+
+    /// The bytes, to be written; `None` for a file.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        self.pages?;
+        match &mut self.backing {
+            Backing::Heap(heap) => Some(heap.as_mut_slice()),
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => mapping.as_mut_slice(),
+        }
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this is a part of a file.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.pages.is_none()
+    }
+
+    /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is called
+    /// after each 32 MiB with the bytes done and all bytes. Returns the bytes that were done.
+    ///
+    /// Linux can do this since 5.14. Before, a file is read all the same, and own memory is left to its first use: the
+    /// result is 0.
+    ///
+    /// # Errors
+    /// [`MemoryError::Populate`]. What was done stays, and the rest comes at first use, as without this call.
+    pub fn populate(&self, mut progress: impl FnMut(usize, usize)) -> Result<usize, MemoryError> {
+        match &self.backing {
+            Backing::Heap(heap) => {
+                // The allocator has zeroed it.
+                let bytes = heap.as_slice().len();
+                progress(bytes, bytes);
+                Ok(bytes)
+            }
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => mapping.populate(progress),
+        }
+    }
+
+    /// What the kernel has given up to now. It reads `/proc/self/smaps`, so it takes milliseconds with many regions: for
+    /// reports, not for a query's way.
+    #[must_use]
+    pub fn granted(&self) -> Granted {
+        match &self.backing {
+            // No pages of its own.
+            Backing::Heap(heap) => Granted {
+                pages: self.pages,
+                reserved: heap.reserved(),
+                resident: None,
+                huge: None,
+            },
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => {
+                let measured = smaps::measure(mapping.addresses());
+                Granted {
+                    pages: self.pages,
+                    reserved: mapping.addresses().len(),
+                    resident: measured.map(|measured| measured.resident),
+                    huge: measured.map(|measured| measured.huge),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("bytes", &self.len())
+            .field("pages", &self.pages)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Backing {
+    #[cfg(target_os = "linux")]
+    fn new(bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+        if bytes < TINY {
+            return Heap::new(bytes).map(Self::Heap);
+        }
+        let layout = Layout::of(bytes, pages, rustix::param::page_size());
+        let layout = layout.ok_or(MemoryError::TooLarge { bytes })?;
+        Mapping::anonymous(bytes, layout, pages).map(Self::Mapping)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new(bytes: usize, _: Pages) -> Result<Self, MemoryError> {
+        Heap::new(bytes).map(Self::Heap)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_file(file: &File, offset: u64, bytes: usize) -> Result<Self, MemoryError> {
+        // There are no mappings of 0 bytes.
+        if bytes == 0 {
+            return Heap::new(0).map(Self::Heap);
+        }
+        Mapping::file(file, offset, bytes).map(Self::Mapping)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of_file(file: &File, offset: u64, bytes: usize) -> Result<Self, MemoryError> {
+        read(file, offset, bytes).map(Self::Heap)
+    }
+}
+
+/// What stands for a mapped file where files cannot be mapped.
+#[cfg(any(not(target_os = "linux"), test))]
+fn read(mut file: &File, offset: u64, bytes: usize) -> Result<Heap, MemoryError> {
+    let mut heap = Heap::new(bytes)?;
+    // The position of a file is shared with its owner, who gets it back.
+    let mut read = || {
+        let position = file.stream_position()?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(heap.as_mut_slice())?;
+        file.seek(SeekFrom::Start(position))
+    };
+    read().map_err(|error| map_error(bytes, error))?;
+    Ok(heap)
+}
+
+fn map_error(bytes: usize, error: io::Error) -> MemoryError {
+    MemoryError::Map {
+        bytes,
+        source: error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_mapped_is_read_and_keeps_its_position() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        file.seek(SeekFrom::Start(3)).unwrap();
+        let part = read(&file, 4, 5).unwrap();
+        assert_eq!(part.as_slice(), b"45678");
+        assert_eq!(file.stream_position().unwrap(), 3);
+        assert!(matches!(
+            read(&file, 6, 5),
+            Err(MemoryError::Map { bytes: 5, .. })
+        ));
+    }
+}

@@ -1,0 +1,220 @@
+//! Regions as a table uses them.
+
+use std::fs::File;
+use std::io::Write;
+
+use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Region};
+use proptest::prelude::*;
+
+const MIB: usize = 1 << 20;
+
+/// Around every size at which something changes.
+fn sizes() -> Vec<usize> {
+    let borders = [
+        0,
+        64,
+        4096,
+        64 << 10,
+        500_000,
+        MIB,
+        2 * MIB,
+        3 * MIB,
+        4 * MIB,
+        5 * MIB,
+    ];
+    let around = |border: usize| [border.saturating_sub(1), border, border + 1];
+    borders.into_iter().flat_map(around).collect()
+}
+
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+#[test]
+fn a_region_is_zeroed_aligned_and_written_from_end_to_end() {
+    for pages in [Pages::Small, Pages::Transparent] {
+        for bytes in sizes() {
+            let mut region = Region::new(bytes, pages).unwrap();
+            assert_eq!((region.len(), region.is_empty()), (bytes, bytes == 0));
+            assert!(!region.is_mapped());
+            assert!(region.as_slice().iter().all(|&byte| byte == 0), "{bytes}");
+            region.as_mut_slice().unwrap().fill(7);
+            assert!(region.as_slice().iter().all(|&byte| byte == 7), "{bytes}");
+            let address = region.as_slice().as_ptr().addr();
+            assert_eq!(address % ALIGNMENT, 0, "{bytes}");
+            if cfg!(target_os = "linux") && bytes >= 64 << 10 {
+                assert_eq!(address % 4096, 0, "{bytes}");
+            }
+            if cfg!(target_os = "linux") && bytes >= MIB && pages == Pages::Transparent {
+                assert_eq!(address % (2 * MIB), 0, "{bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn populating_keeps_the_content_and_reports_each_step() {
+    let bytes = 70 * MIB + 5;
+    let mut region = Region::new(bytes, Pages::Transparent).unwrap();
+    region.as_mut_slice().unwrap()[bytes - 1] = 9;
+    let mut told = Vec::new();
+    let done = region.populate(|done, all| told.push((done, all))).unwrap();
+    assert_eq!(done, bytes);
+    let steps = [32 * MIB, 64 * MIB, bytes];
+    if cfg!(target_os = "linux") {
+        assert_eq!(told, steps.map(|step| (step, bytes)));
+    }
+    assert_eq!(region.as_slice()[bytes - 1], 9);
+    assert!(region.as_slice()[..bytes - 1].iter().all(|&byte| byte == 0));
+    for bytes in [0, 1, 100_000] {
+        let region = Region::new(bytes, Pages::Small).unwrap();
+        assert_eq!(region.populate(|_, _| ()), Ok(bytes));
+    }
+}
+
+#[test]
+fn sizes_that_nobody_has_are_refused() {
+    for pages in [Pages::Small, Pages::Transparent, Pages::HugeTlb] {
+        for bytes in [usize::MAX, usize::MAX - 4095, isize::MAX as usize] {
+            let error = Region::new(bytes, pages).unwrap_err();
+            assert_eq!(error, MemoryError::TooLarge { bytes });
+        }
+        // 2^62 bytes can be written down, but no processor addresses them.
+        let error = Region::new(1 << 62, pages).unwrap_err();
+        assert!(
+            matches!(error, MemoryError::Refused { bytes, .. } | MemoryError::HugePages { bytes, .. } if bytes == 1 << 62),
+            "{error:?}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn reserved_huge_pages_are_had_or_the_error_says_how_to_get_them() {
+    // More than this machine has reserved, whatever it has.
+    let bytes = 1 << 44;
+    match Region::new(bytes, Pages::HugeTlb).unwrap_err() {
+        error @ MemoryError::HugePages { pages, .. } => {
+            assert_eq!(pages, bytes / (2 * MIB));
+            assert!(
+                error.to_string().contains("sysctl vm.nr_hugepages"),
+                "{error}"
+            );
+        }
+        // Other systems have none to reserve.
+        error => panic!("{error:?}"),
+    }
+    // Small tables do not take 2 MiB each.
+    let region = Region::new(500_000, Pages::HugeTlb).unwrap();
+    assert!(region.granted().reserved < 600_000);
+}
+
+#[test]
+fn a_mapped_part_is_what_the_file_holds_there() {
+    let content: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+    let file = file(&content);
+    for (offset, bytes) in [
+        (0, 300_000),
+        (4096, 8192),
+        (1, 1),
+        (4095, 2),
+        (77_777, 222_223),
+        (300_000, 0),
+        (5, 0),
+    ] {
+        let mut part = Region::map(&file, offset, bytes).unwrap();
+        let at = offset as usize;
+        assert_eq!(part.as_slice(), &content[at..at + bytes], "{offset}");
+        assert!(part.is_mapped() && part.as_mut_slice().is_none());
+        let mut last = None;
+        assert_eq!(
+            part.populate(|done, all| last = Some((done, all))),
+            Ok(bytes)
+        );
+        assert_eq!(last, Some((bytes, bytes)));
+        assert_eq!(part.granted().pages, None);
+        if bytes > 0 && offset % 4096 == 0 {
+            assert_eq!(part.as_slice().as_ptr().addr() % ALIGNMENT, 0);
+        }
+    }
+}
+
+#[test]
+fn a_mapped_part_outlives_the_file_and_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, [3; 10_000]).unwrap();
+    let part = Region::map(&File::open(&path).unwrap(), 0, 10_000).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(part.as_slice(), [3; 10_000]);
+}
+
+#[test]
+fn a_part_beyond_the_files_end_is_refused() {
+    let file = file(&[1; 5000]);
+    for (offset, bytes) in [
+        (0, 5001),
+        (4096, 905),
+        (5000, 1),
+        (5001, 0),
+        (u64::MAX, 1),
+        (1, usize::MAX),
+        (u64::MAX, usize::MAX),
+    ] {
+        let short = MemoryError::ShortFile {
+            offset,
+            bytes,
+            length: 5000,
+        };
+        assert_eq!(Region::map(&file, offset, bytes).unwrap_err(), short);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = File::open("/").unwrap();
+    let length = folder.metadata().unwrap().len() as usize;
+    let error = Region::map(&folder, 0, length.min(10)).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            MemoryError::Map { .. } | MemoryError::ShortFile { .. }
+        ),
+        "{error:?}"
+    );
+    let device = File::open("/dev/zero").unwrap();
+    assert!(matches!(
+        Region::map(&device, 0, 1),
+        Err(MemoryError::ShortFile { .. })
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn regions_never_overlap(sizes in prop::collection::vec(0usize..3 * MIB, 1..20), drops: u32) {
+        let mut regions = Vec::new();
+        for (number, &bytes) in sizes.iter().enumerate() {
+            let mut region = Region::new(bytes, Pages::Transparent).unwrap();
+            let mark = number as u8;
+            // Both ends and a byte of each page, so that whole regions need not be written.
+            let slice = region.as_mut_slice().unwrap();
+            slice.iter_mut().step_by(4096).for_each(|byte| *byte = mark);
+            if let Some(last) = slice.last_mut() {
+                *last = mark;
+            }
+            regions.push(Some((mark, region)));
+            if drops >> (number % 32) & 1 == 1 {
+                regions[number / 2] = None;
+            }
+        }
+        for (mark, region) in regions.iter().flatten() {
+            let slice = region.as_slice();
+            prop_assert!(slice.iter().step_by(4096).chain(slice.last()).all(|byte| byte == mark));
+        }
+    }
+}
