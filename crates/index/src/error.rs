@@ -113,6 +113,9 @@ pub enum BuildError {
     /// An adopted IVF index was never trained.
     #[error("the Faiss index is not trained; train it and add rows before making a table of it")]
     Untrained,
+    /// There is no memory for the table.
+    #[error("no memory for the table: {0}")]
+    Memory(#[from] chiplet_memory::MemoryError),
     /// Faiss reported an error.
     #[error("Faiss: {0}")]
     Faiss(String),

@@ -27,6 +27,7 @@ mod batch;
 mod best;
 #[cfg(feature = "faiss")]
 mod build;
+#[cfg(feature = "faiss")]
 mod config;
 #[cfg(feature = "faiss")]
 mod factory;
@@ -34,11 +35,14 @@ mod factory;
 mod faiss_scan;
 #[cfg(feature = "faiss")]
 mod ffi;
+mod file;
+#[cfg(feature = "faiss")]
+mod fill;
 #[cfg(feature = "faiss")]
 mod kind;
-mod lists;
 mod own;
 mod scratch;
+mod store;
 
 use std::ops::Range;
 
@@ -47,13 +51,14 @@ use chiplet_policy::ivf_list_bytes;
 
 use crate::metric::Metric;
 
+#[cfg(feature = "faiss")]
 pub use config::IvfConfig;
 #[cfg(feature = "faiss")]
 use faiss_scan::{FaissLists, centroid_distance};
 #[cfg(feature = "faiss")]
 use ffi::Ivf;
-use own::Own;
 use scratch::Scratch;
+use store::Store;
 
 /// Inverted lists as a table.
 ///
@@ -84,9 +89,13 @@ pub struct IvfTable {
 }
 
 /// Who scans the lists, and finds those to visit.
+#[cfg_attr(
+    feature = "faiss",
+    expect(clippy::large_enum_variant, reason = "one a table")
+)]
 enum Scans {
     Own {
-        own: Own,
+        store: Store,
         /// Finds the lists to visit, where that is not done by looking at all centroids.
         #[cfg(feature = "faiss")]
         quantizer: Option<Ivf>,
@@ -138,7 +147,7 @@ impl IvfTable {
             return Ok(());
         }
         match &self.scans {
-            Scans::Own { own, .. } => own.coarse(nprobe, scratch),
+            Scans::Own { store, .. } => own::coarse(store, nprobe, scratch),
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => {}
         }
@@ -153,8 +162,8 @@ impl IvfTable {
 
     fn list_bytes(&self, list: usize) -> u64 {
         match &self.scans {
-            Scans::Own { own, .. } => {
-                ivf_list_bytes(own.lists.len(list) as u64, own.lists.row_bytes() as u64)
+            Scans::Own { store, .. } => {
+                ivf_list_bytes(store.len(list) as u64, store.row_bytes() as u64)
             }
             #[cfg(feature = "faiss")]
             Scans::Faiss(lists) => lists.list_bytes(list),
@@ -182,7 +191,7 @@ impl Table for IvfTable {
     /// Codes, ids and centroids. What a graph over the centroids takes is not known.
     fn size_bytes(&self) -> u64 {
         match &self.scans {
-            Scans::Own { own, .. } => own.lists.bytes() + own.centroids.bytes(),
+            Scans::Own { store, .. } => store.image().bytes() as u64,
             #[cfg(feature = "faiss")]
             Scans::Faiss(lists) => {
                 let code_and_id = lists.code_bytes + size_of::<i64>() as u64;
@@ -196,11 +205,11 @@ impl Table for IvfTable {
         scratch::with(|scratch| {
             self.visits(query, scratch, work)?;
             match &self.scans {
-                Scans::Own { own, .. } => {
-                    own.begin(query, scratch);
+                Scans::Own { store, .. } => {
+                    own::begin(store, query, scratch);
                     for at in 0..scratch.visits.len() {
                         let (list, distance) = scratch.visits[at];
-                        own.scan(query, list as usize, distance, scratch, work);
+                        own::scan(store, query, list as usize, distance, scratch, work);
                     }
                     Ok(scratch.best.answer())
                 }
@@ -258,10 +267,17 @@ impl SplitTable for IvfTable {
         scratch::with(|scratch| {
             self.prepare(query, scratch)?;
             match &self.scans {
-                Scans::Own { own, .. } => {
-                    own.begin(query, scratch);
+                Scans::Own { store, .. } => {
+                    own::begin(store, query, scratch);
                     for probe in probes {
-                        own.scan(query, probe.list as usize, probe.distance, scratch, work);
+                        own::scan(
+                            store,
+                            query,
+                            probe.list as usize,
+                            probe.distance,
+                            scratch,
+                            work,
+                        );
                     }
                     Ok(scratch.best.answer())
                 }

@@ -1,96 +1,91 @@
 //! From a Faiss index to lists of the table's own, for the kinds of code that it scans itself.
 
+use super::config::IvfConfig;
 use super::ffi::{CodeKind, Codes, Ivf};
-use super::lists::Filler;
-use super::own::{Centroids, Coding, Own};
-use crate::kernel::{Bits, Cell};
+use super::fill::Filler;
+use super::store::{Coding, Shape, Store};
+use crate::error::BuildError;
+use crate::kernel::Bits;
 use crate::metric::Metric;
 
-/// The centroids and lists of `ivf`, a table of `metric`; `None` if its codes are left to Faiss.
-pub(super) fn own(ivf: &Ivf, metric: Metric) -> Result<Option<Own>, String> {
-    let ranked_by = match metric {
+/// The centroids and lists of `ivf`, a table as `config` has it; `None` if its codes are left to Faiss.
+///
+/// # Errors
+/// [`BuildError::Faiss`], [`BuildError::Memory`].
+pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, BuildError> {
+    let ranked_by = match config.metric {
         Metric::L2 => Metric::L2,
         Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
     };
-    let dim = ivf.dim();
     let codes = ivf.codes();
-    let Some((coding, cells, cell)) = coding(&codes, dim) else {
+    let Some((coding, values)) = coding(&codes, ivf.dim()) else {
         return Ok(None);
     };
     // Lists are numbered in four bytes, and a quantizer may rank by another metric than its index, which is Faiss' affair.
-    if ivf.quantizer_metric() != Some(ranked_by) || ivf.lists() > u32::MAX as usize {
+    if ivf.quantizer_metric() != Some(ranked_by) || u32::try_from(ivf.lists()).is_err() {
         return Ok(None);
     }
-    let residual = codes.by_residual;
-    let centroids = Centroids::new(ivf.centroids()?, dim, residual && metric == Metric::L2);
     let ids: Vec<Vec<i64>> = (0..ivf.lists()).map(|list| ivf.list_ids(list)).collect();
     let lens: Vec<usize> = ids.iter().map(Vec::len).collect();
-    let large = ids.iter().flatten().any(|&id| u32::try_from(id).is_err());
-    let mut lists = Filler::new(&lens, cells, cell, large);
-    for (list, ids) in ids.iter().enumerate() {
-        lists.push(list, ids, &ivf.list_codes(list, codes.bytes)?);
-    }
-    Ok(Some(Own {
-        metric,
-        dim,
-        centroids,
-        lists: lists.finish(),
+    let shape = Shape {
+        metric: config.metric,
+        dim: ivf.dim(),
+        rows: lens.iter().sum(),
+        lists: ivf.lists(),
         coding,
-        residual,
-    }))
+        residual: codes.by_residual,
+        large_ids: ids.iter().flatten().any(|&id| u32::try_from(id).is_err()),
+        nprobe: config.nprobe,
+        grain: config.grain.unwrap_or(1).min(ivf.lists()),
+    };
+    if shape.row_bytes() != Some(codes.bytes) {
+        return Ok(None);
+    }
+    let centroids = ivf.centroids().map_err(BuildError::Faiss)?;
+    let mut filler = Filler::new(shape, &lens, &centroids, &values)?;
+    for (list, ids) in ids.iter().enumerate() {
+        let codes = ivf.list_codes(list, codes.bytes);
+        filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);
+    }
+    Ok(Some(filler.finish()))
 }
 
-/// How codes are read, the components of a row and the bytes of each; `None` if this crate does not read them.
-fn coding(codes: &Codes, dim: usize) -> Option<(Coding, usize, usize)> {
-    let coding = match &codes.kind {
-        CodeKind::F32 => Coding::Plain(Cell::F32),
-        CodeKind::F16 => Coding::Plain(Cell::F16),
-        CodeKind::Bf16 => Coding::Plain(Cell::Bf16),
+/// How codes are read, and the values that this takes; `None` if this crate does not read them.
+fn coding(codes: &Codes, dim: usize) -> Option<(Coding, Vec<f32>)> {
+    match &codes.kind {
+        CodeKind::F32 => Some((Coding::F32, Vec::new())),
+        CodeKind::F16 => Some((Coding::F16, Vec::new())),
+        CodeKind::Bf16 => Some((Coding::Bf16, Vec::new())),
         CodeKind::Ranges(ranges) if ranges.len() == 2 * dim => {
             let (least, span) = ranges.split_at(dim);
             // A code is the middle of its 255th part of the range (`Codec8bit`, ScalarQuantizer.cpp).
-            let step: Vec<f32> = span.iter().map(|span| span / 255.0).collect();
-            let base = least
-                .iter()
-                .zip(&step)
-                .map(|(least, step)| least + 0.5 * step);
-            Coding::Scaled {
-                base: base.collect(),
-                step,
-            }
+            let step = span.iter().map(|span| span / 255.0);
+            let base = least.iter().zip(step.clone());
+            let base = base.map(|(least, step)| least + 0.5 * step);
+            Some((Coding::Scaled, base.chain(step).collect()))
         }
-        CodeKind::Product { m, bits, centroids } => {
-            let bits = match bits {
-                4 => Bits::Four,
-                8 => Bits::Eight,
+        &CodeKind::Product {
+            m,
+            bits,
+            ref centroids,
+        } => {
+            let (coding, entries) = match bits {
+                4 => (Coding::Product4 { m }, Bits::Four.entries()),
+                8 => (Coding::Product8 { m }, Bits::Eight.entries()),
                 _ => return None,
             };
-            let entries = bits.entries();
-            if *m == 0 || dim % m != 0 || centroids.len() != dim * entries {
+            if m == 0 || !dim.is_multiple_of(m) || centroids.len() != dim * entries {
                 return None;
             }
             // [m][entries][part] becomes [m][part][entries].
             let part = dim / m;
-            let codebook = (0..centroids.len()).map(|at| {
+            let values = (0..centroids.len()).map(|at| {
                 let (table, rest) = (at / (part * entries), at % (part * entries));
                 let (component, entry) = (rest / entries, rest % entries);
                 centroids[(table * entries + entry) * part + component]
             });
-            Coding::Product {
-                bits,
-                m: *m,
-                codebook: codebook.collect(),
-            }
+            Some((coding, values.collect()))
         }
-        CodeKind::Ranges(_) | CodeKind::Other => return None,
-    };
-    let cell = match &coding {
-        Coding::Plain(cell) => cell.bytes(),
-        Coding::Scaled { .. } | Coding::Product { .. } => 1,
-    };
-    let cells = match &coding {
-        Coding::Plain(_) | Coding::Scaled { .. } => dim,
-        Coding::Product { bits, m, .. } => bits.row_bytes(*m),
-    };
-    (cells * cell == codes.bytes).then_some((coding, cells, cell))
+        CodeKind::Ranges(_) | CodeKind::Other => None,
+    }
 }

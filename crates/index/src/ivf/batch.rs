@@ -1,31 +1,31 @@
 //! Many queries at once: each list is scanned for all that visit it while it is in cache.
 
-use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_executor::{Neighbor, Query, SearchError, Work};
 
 use super::scratch::Scratch;
-use super::{IvfTable, Scans};
+use super::{IvfTable, Scans, own};
 
 /// Queries that are searched together. Their buffers, some kilobytes each, shall stay in a private cache.
 const TOGETHER: usize = 64;
 
 impl IvfTable {
-    /// Answers `queries` as [`Table::search`] does one by one, on the calling thread. A list is scanned for all queries that visit
+    /// Answers `queries` as [`Table::search`](chiplet_executor::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
     /// it, one after the other, which pays where the lists of one query exceed a private cache.
     ///
     /// # Errors
-    /// As [`Table::search`], for the first query that is refused.
+    /// As there, for the first query that is refused.
     pub fn search_many(
         &self,
         queries: &[Query],
         work: &mut Work,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        let own = match &self.scans {
-            Scans::Own { own, .. } => own,
+        let store = match &self.scans {
+            Scans::Own { store, .. } => store,
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => {
                 return queries
                     .iter()
-                    .map(|query| self.search(query, work))
+                    .map(|query| chiplet_executor::Table::search(self, query, work))
                     .collect();
             }
         };
@@ -36,7 +36,7 @@ impl IvfTable {
         for queries in queries.chunks(TOGETHER) {
             for (query, scratch) in queries.iter().zip(&mut searches) {
                 self.visits(query, scratch, work)?;
-                own.begin(query, scratch);
+                own::begin(store, query, scratch);
             }
             // First the list nearest to each query, which soon bounds the search of the others.
             for first in [true, false] {
@@ -53,7 +53,14 @@ impl IvfTable {
                 visits.sort_unstable_by_key(|&(list, number, _)| (list, number));
                 for &(list, number, distance) in &visits {
                     let scratch = &mut searches[number];
-                    own.scan(&queries[number], list as usize, distance, scratch, work);
+                    own::scan(
+                        store,
+                        &queries[number],
+                        list as usize,
+                        distance,
+                        scratch,
+                        work,
+                    );
                 }
             }
             let found = searches.iter_mut().take(queries.len());

@@ -32,7 +32,7 @@ impl IvfTable {
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`], [`BuildError::RaggedRows`],
     /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Setting`],
     /// [`BuildError::Factory`], [`BuildError::TooFewRows`], [`BuildError::UnsupportedIndex`],
-    /// [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
+    /// [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
     pub fn build(
         rows: &[f32],
         dim: usize,
@@ -138,20 +138,21 @@ impl IvfTable {
         }
         let (dim, rows, lists) = (ivf.dim(), ivf.rows(), ivf.lists());
         let flat = ivf.quantizer_is_flat();
-        let own = match config.faiss_scans {
+        let store = match config.faiss_scans {
             true => None,
-            false => adopt::own(&ivf, config.metric).map_err(BuildError::Faiss)?,
+            false => adopt::store(&ivf, config)?,
         };
         let centroid_bytes = (dim * size_of::<f32>()) as u64;
-        let (scans, grain) = match own {
-            Some(own) => {
+        let (scans, grain) = match store {
+            Some(store) => {
                 let quantizer = if flat {
                     None
                 } else {
                     ivf.forget_rows().map_err(BuildError::Faiss)?;
                     Some(ivf)
                 };
-                (Scans::Own { own, quantizer }, config.grain.unwrap_or(1))
+                let grain = store.shape().grain;
+                (Scans::Own { store, quantizer }, grain)
             }
             None => {
                 // search_preassigned reads no more lists than there are.
@@ -178,7 +179,7 @@ impl IvfTable {
             rows,
             lists,
             nprobe: config.nprobe,
-            grain: grain.min(lists),
+            grain,
             coarse_bytes: match flat {
                 true => ivf_list_bytes(lists as u64, centroid_bytes),
                 false => 0,

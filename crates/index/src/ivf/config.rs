@@ -54,7 +54,6 @@ impl IvfConfig {
         self
     }
 
-    #[cfg(feature = "faiss")]
     pub(super) fn check(&self) -> Result<(), BuildError> {
         at_least_one("nprobe", self.nprobe)?;
         self.grain

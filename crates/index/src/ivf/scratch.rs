@@ -13,6 +13,8 @@ pub(super) struct Scratch {
     pub(super) query: Vec<f32>,
     /// The query, as a list's codes are compared with it.
     pub(super) shifted: Vec<f32>,
+    /// What products are taken off, whichever list they are of.
+    pub(super) start: f32,
     pub(super) tables: Tables,
     pub(super) best: Best,
     pub(super) nearest_lists: Best,
