@@ -22,7 +22,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench verify fmt lint unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -33,12 +33,12 @@ setup: ## Install the system packages that are missing (Debian, Ubuntu); says wh
 
 demo: setup ## Build, then run the whole thing on real vectors: about a minute after the build.
 	cargo build --release --locked -p chiplet-cli
-	cargo run --release --locked --features hnsw,faiss --example demo
+	cargo run --release --locked --features faiss --example demo
 
 serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p grpc-server -- --sample
 
-test: setup fmt lint portable unit loom shuttle doc package ## Everything that must pass before a change lands.
+test: setup fmt lint cold-build portable unit loom shuttle doc package ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-grpc-server scripts/clients.sh
 	@echo "make test: all passed"
 
@@ -48,14 +48,22 @@ fmt: ## Check the formatting.
 lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 
+cold-build: setup ## The example gRPC server's build script as on a new machine, whose cargo cache is empty.
+	@scripts/cold-build.sh
+
 portable: ## The library without any C library, as `default-features = false` gives it.
 	cargo check --locked -p chiplet --no-default-features
-	cargo check --locked -p chiplet --no-default-features --features hnsw
+	cargo check --locked -p chiplet --no-default-features --features hnsw_rs
 
 unit: setup ## All tests and doc tests; builds the examples.
 	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
+	@# The widest vector instructions are used above; the other ways to compute must give the same.
+	for simd in portable avx2; do \
+	  CHIPLET_SIMD=$$simd cargo test --locked -p chiplet-index --features hnsw_rs --lib --test flat --test hnsw --test hnsw_rows \
+	    --test hnswlib; \
+	done
 
 clients: setup ## The example gRPC server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
@@ -83,7 +91,7 @@ tsan: setup ## The test suite under ThreadSanitizer.
 	@scripts/sanitize.sh thread
 
 asan: setup ## The test suite under AddressSanitizer, with leaks.
-	@scripts/sanitize.sh address hnsw
+	@scripts/sanitize.sh address hnsw_rs
 
 faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
@@ -108,19 +116,19 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	@gungraun-runner --version 2>/dev/null | grep -qF $(GUNGRAUN) || \
 	  cargo install --quiet --locked --root target/tools gungraun-runner --version $(GUNGRAUN)
 	cargo build --release --locked -p chiplet-cli
-	cargo bench --locked --features hnsw --no-run
+	cargo bench --locked --no-run
 	@echo "bench: instructions of a submit, from 1 to 10,000 tables and from 1 to 64 domains"
-	cargo bench --locked --features hnsw --bench growth
+	cargo bench --locked --bench growth
 	@echo "bench: memory of an idle table"
-	cargo test --locked --features hnsw --release --test memory -- --nocapture
+	cargo test --locked --release --test memory -- --nocapture
 	@echo "bench: chiplet against other pools, empty and 1 us tasks"
-	cargo bench --locked --features hnsw --bench peers -- --json $(CURDIR)/target/bench/peers.json
+	cargo bench --locked --bench peers -- --json $(CURDIR)/target/bench/peers.json
 	@echo "bench: a remap of 10,000 tables over 64 domains"
-	cargo bench --locked --features hnsw --bench remap -- --noplot
+	cargo bench --locked --bench remap -- --noplot
 	@echo "bench: round trip and throughput by strategy"
-	cargo bench --locked --features hnsw --bench overhead -- $(CRITERION_SHORT)
+	cargo bench --locked --bench overhead -- $(CRITERION_SHORT)
 	@echo "bench: split against unsplit, and no regret where there is nothing to gain"
-	cargo bench --locked --features hnsw --bench split -- $(CRITERION_SHORT)
+	cargo bench --locked --bench split -- $(CRITERION_SHORT)
 	@echo "bench: 16 concurrent clients on one IVF table"
 	cargo run --release --locked --quiet -p chiplet-cli -- bench --kind ivf --level l3 --tables 1 --rows 200000 \
 	  --factory IVF512,Flat --nprobe 32 --clients 16 --strategy round-robin,openmp,ccd-aware \
@@ -130,6 +138,10 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	  --strategy global-steal,ccd-aware,rayon,spawn-blocking \
 	  --json target/bench/saturated.json --report target/bench/report.html
 	@echo "bench: done; look at target/bench/report.html"
+
+peers: setup ## Our tables against hnswlib, Faiss, usearch, glass: an hour or two the first time; QUICK=1 a few minutes; ARGS=--help.
+	cargo build --release --locked -p chiplet-cli
+	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
 
 fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.
 	@cargo-fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-fuzz

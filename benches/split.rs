@@ -1,5 +1,5 @@
-//! What splitting a query gives, and what it costs where it gives nothing: `cargo bench --bench split`; with
-//! `--features hnsw` also what the executor adds to graph searches where there is nothing to gain.
+//! What splitting a query gives, and what it costs where it gives nothing: `cargo bench --bench split`; also
+//! what the executor adds to graph searches where there is nothing to gain.
 //!
 //! Absolute times depend on the machine and on what else it does; compare rows of one group of one run.
 
@@ -145,7 +145,6 @@ fn scans(criterion: &mut Criterion) {
 }
 
 /// One domain and one table: nothing to place and nothing to keep apart, so all strategies should be alike.
-#[cfg(feature = "hnsw")]
 fn no_regret(criterion: &mut Criterion) {
     use chiplet::index::{HnswConfig, HnswTable, Metric};
     use chiplet_workload::dataset::{Clusters, VectorSet};
@@ -187,11 +186,6 @@ fn no_regret(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-#[cfg(not(feature = "hnsw"))]
-fn no_regret(_: &mut Criterion) {
-    eprintln!("graph searches are left out: give --features hnsw");
 }
 
 criterion_group! {

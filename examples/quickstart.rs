@@ -1,6 +1,6 @@
 //! The README's first example: build a graph, search it, look at the counters.
 //!
-//! `cargo run --release --features hnsw --example quickstart`
+//! `cargo run --release --example quickstart`
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
 use chiplet::{Executor, Query};

@@ -52,7 +52,7 @@ else
 fi
 
 begun=$SECONDS
-# Policy has no threads and no unsafe code; hnsw_rs builds on rayon, whose locks are the standard library's.
+# Policy has no threads and no unsafe code. Tests of graphs of hnsw_rs use rayon, whose locks are the standard library's.
 packages=(-p chiplet -p chiplet-executor)
 files=(tests/*.rs tests/soak)
 if [ "$kind" = address ]; then
@@ -65,8 +65,19 @@ for file in "${files[@]}"; do
   tests+=(--test "$(basename "$file" .rs)")
 done
 log=$work/log
-cargo test --config 'profile.dev.package."*".debug="full"' --locked --target "$host" "${packages[@]}" --no-default-features --features "$features" --lib "${tests[@]}" --no-fail-fast \
-  -- "${harness[@]}" 2>&1 | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
+run() {
+  cargo test --config 'profile.dev.package."*".debug="full"' --locked --target "$host" --no-default-features --features "$features" \
+    --lib --no-fail-fast "$@" -- "${harness[@]}" 2>&1
+}
+{
+  run "${packages[@]}" "${tests[@]}"
+  if [ "$kind" = address ]; then
+    # The widest vector instructions are used above; the kernels for the others read memory, too.
+    for simd in portable avx2; do
+      CHIPLET_SIMD=$simd run -p chiplet-index --test flat --test hnsw_rows
+    done
+  fi
+} | tee "$log" | grep -E '^(error|test result|test .*FAILED|SUMMARY|.*(ERROR|WARNING): .*Sanitizer)|^     Running' || true
 passed=$(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
 reports=$(grep -cE '(ERROR|WARNING): .*Sanitizer' "$log" || true)
 if [ "$reports" != 0 ] || grep -qE '^error|^test result: FAILED' "$log" || [ "$passed" = 0 ]; then

@@ -28,7 +28,7 @@
 //! # Where to look
 //!
 //! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, strategy, bounds.
-//! * [`index`]: tables over hnsw_rs (feature `hnsw`), Faiss (feature `faiss`), and exact search. Your own index
+//! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`topology`]: the machine as a value. [`policy`]: the decisions as pure functions.
 //! * [`docs`]: how it works, and what it does not do.
@@ -38,7 +38,7 @@
 //! | feature | gives | needs |
 //! | --- | --- | --- |
 //! | `hwloc` (default) | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
-//! | `hnsw` | [`index::HnswTable`](chiplet_index) over hnsw_rs | nothing |
+//! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index) | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!
 //! Features only add. Without default features no C library is needed.
@@ -67,6 +67,6 @@ pub mod docs {
 }
 
 /// Runs the README's code as tests.
-#[cfg(all(doctest, feature = "hnsw"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
 //! Real vectors, real indexes: what the executor answers is what the index answers, and it is right.
-#![cfg(all(feature = "hnsw", feature = "faiss"))]
+#![cfg(feature = "faiss")]
 
 mod common;
 

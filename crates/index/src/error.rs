@@ -1,5 +1,9 @@
 //! Why a table could not be built.
 
+use std::path::PathBuf;
+
+use crate::metric::Metric;
+
 /// Why a table could not be built or adopted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -77,6 +81,77 @@ pub enum BuildError {
         /// What is accepted.
         accepted: &'static str,
     },
+    /// More rows than a table can have.
+    #[error("{rows} rows are more than a table can have ({limit}); make several tables of them")]
+    TooManyRows {
+        /// Rows passed.
+        rows: usize,
+        /// The most accepted.
+        limit: usize,
+    },
+    /// A component too large for the format that rows are stored in.
+    #[error(
+        "row {row} has {value:e} at component {component}, {format} holds at most {limit}; store rows as bf16, or scale them down"
+    )]
+    OutOfRange {
+        /// The row's number.
+        row: usize,
+        /// The component's index in the row.
+        component: usize,
+        /// Its value.
+        value: f32,
+        /// The format's name.
+        format: &'static str,
+        /// The largest value it holds.
+        limit: f32,
+    },
+    /// Another number of ids than of rows.
+    #[error("{ids} ids were passed for {rows} rows; pass one for each")]
+    IdCount {
+        /// Rows passed.
+        rows: usize,
+        /// Ids passed.
+        ids: usize,
+    },
+    /// The links of an adopted graph cannot be searched.
+    #[error(transparent)]
+    Graph(GraphFault),
+    /// An adopted graph was built for another metric than the one asked for.
+    #[error(
+        "the graph was built for {graph:?} and {asked:?} was asked for; pass a configuration for {graph:?}"
+    )]
+    OtherMetric {
+        /// The metric asked for.
+        asked: Metric,
+        /// The metric of the graph.
+        graph: Metric,
+    },
+    /// An index file with elements that are marked as deleted.
+    #[error(
+        "{deleted} of {elements} elements are marked as deleted, and a table has no hidden rows; build the index from the others and save it again"
+    )]
+    Deleted {
+        /// Elements marked.
+        deleted: usize,
+        /// All elements.
+        elements: usize,
+    },
+    /// A file of another library that cannot be read, or is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system refused a thread.
+    #[error("{asked} threads were asked for and one could not be started: {reason}; ask for fewer")]
+    Threads {
+        /// Threads asked for.
+        asked: usize,
+        /// What the system said.
+        reason: String,
+    },
     /// An adopted graph holds no rows, so its dimension is unknown.
     #[error(
         "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told the dimension"
@@ -114,15 +189,94 @@ pub enum BuildError {
     #[error("the Faiss index is not trained; train it and add rows before making a table of it")]
     Untrained,
     /// There is no memory for the table.
-    #[error("no memory for the table: {0}")]
+    #[error(transparent)]
     Memory(#[from] chiplet_memory::MemoryError),
     /// Faiss reported an error.
     #[error("Faiss: {0}")]
     Faiss(String),
 }
 
+/// Why the links of a graph cannot be searched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GraphFault {
+    /// Another number of rows than of lists.
+    #[error("the graph links {lists} rows, but {rows} were passed")]
+    RowCount {
+        /// Rows passed.
+        rows: usize,
+        /// Rows that the graph has links for.
+        lists: usize,
+    },
+    /// An entry that is no row.
+    #[error("the entry is row {entry}, but there are {rows} rows, counted from 0")]
+    Entry {
+        /// The entry given.
+        entry: u32,
+        /// Rows passed.
+        rows: usize,
+    },
+    /// A row above the entry.
+    #[error(
+        "row {row} is on {on} layers, the entry, row {entry}, on {top}; the entry must be on the highest"
+    )]
+    EntryLayer {
+        /// The entry given.
+        entry: u32,
+        /// Layers that it is on.
+        top: usize,
+        /// A row that is on more.
+        row: u32,
+        /// Layers that this is on.
+        on: usize,
+    },
+    /// A row on no layer, or on too many.
+    #[error(
+        "row {row} is on {on} layers; give each row a list of links for 1 to {limit} layers, if only an empty one"
+    )]
+    Layers {
+        /// The row.
+        row: u32,
+        /// Layers that it is on.
+        on: usize,
+        /// The most accepted.
+        limit: usize,
+    },
+    /// A link to no row.
+    #[error(
+        "row {row} links on layer {layer} to row {link}, but there are {rows} rows, counted from 0"
+    )]
+    Link {
+        /// The row that has the link.
+        row: u32,
+        /// The link's layer, 0 being the ground.
+        layer: usize,
+        /// The row linked to.
+        link: u32,
+        /// Rows passed.
+        rows: usize,
+    },
+    /// A link to a row that is not on the link's layer.
+    #[error("row {row} links on layer {layer} to row {link}, which is not on that layer")]
+    LinkLayer {
+        /// The row that has the link.
+        row: u32,
+        /// The link's layer, 0 being the ground.
+        layer: usize,
+        /// The row linked to.
+        link: u32,
+    },
+    /// A link of hnsw_rs to a point that does not exist.
+    #[error("a link or the entry is point {rank} of layer {layer}, which does not exist")]
+    Point {
+        /// The point's highest layer.
+        layer: u8,
+        /// Its place in it.
+        rank: i32,
+    },
+}
+
 /// Refuses a setting of 0.
-#[cfg(any(feature = "hnsw", feature = "faiss"))]
 pub(crate) fn at_least_one(setting: &'static str, value: usize) -> Result<(), BuildError> {
     if value == 0 {
         return Err(BuildError::Setting {

@@ -4,12 +4,18 @@
 //! answer depends on nothing outside it, so split and unsplit answers are equal by construction.
 
 use std::ops::Range;
+use std::path::Path;
 
 use chiplet_executor::{
     Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest,
 };
 
+use chiplet_memory::Pages;
+use serde::{Deserialize, Serialize};
+
 use crate::error::BuildError;
+use crate::image::{Draft, FileError, Image, Section};
+use crate::kernel::{Element, Rows, Span};
 use crate::metric::Metric;
 use crate::nearest::Nearest;
 use crate::rows;
@@ -32,12 +38,28 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FlatTable {
-    rows: Vec<f32>,
-    dim: usize,
-    metric: Metric,
+    image: Image,
+    /// `[n][dim]`, `f32`.
+    rows: Section,
+    meta: Meta,
     /// Rows of a block, the last one excepted.
     block: usize,
 }
+
+/// What a file says of the rows.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meta {
+    metric: Metric,
+    dim: usize,
+    rows: usize,
+}
+
+/// What a file of this kind of table is called inside.
+const KIND: &str = "flat";
+
+/// Rows whose distances are computed at once.
+const AT_ONCE: usize = 64;
 
 impl FlatTable {
     /// A table of `rows` (`[n][dim]`, one after the other). Pass a `Vec` to hand it over without a copy.
@@ -51,37 +73,110 @@ impl FlatTable {
         metric: Metric,
     ) -> Result<Self, BuildError> {
         let rows = rows.into();
-        rows::check(&rows, dim, metric)?;
-        Ok(Self {
-            rows: rows::prepare(rows, dim, metric),
-            dim,
+        let count = rows::check(&rows, dim, metric)?;
+        let rows = rows::prepare(rows, dim, metric);
+        let meta = Meta {
             metric,
-            block: (BLOCK_BYTES / (dim * size_of::<f32>())).max(1),
-        })
+            dim,
+            rows: count,
+        };
+        let mut draft = Draft::new();
+        let section = draft.add("rows", size_of_val(&rows[..]));
+        let mut image = draft.allocate(Pages::default())?;
+        image.section_mut(section).copy_from_slice(&rows);
+        let frozen = image.freeze(KIND, &meta);
+        let image = frozen.expect("numbers and names can be written as JSON");
+        Ok(Self::of(image, section, meta))
+    }
+
+    fn of(image: Image, rows: Section, meta: Meta) -> Self {
+        Self {
+            image,
+            rows,
+            meta,
+            block: (BLOCK_BYTES / (meta.dim * size_of::<f32>())).max(1),
+        }
+    }
+
+    fn open(image: Image) -> Result<Self, FileError> {
+        image.expect_kind(KIND)?;
+        let meta: Meta = image.meta()?;
+        let values = meta.rows.checked_mul(meta.dim);
+        let Some(values) = values.filter(|_| meta.dim > 0) else {
+            let (rows, dim) = (meta.rows, meta.dim);
+            return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
+        };
+        let rows = image.find_values::<f32>("rows", values)?;
+        Ok(Self::of(image, rows, meta))
+    }
+
+    /// Writes the table to `path`, replacing a file that is there only when all is written.
+    ///
+    /// # Errors
+    /// [`FileError`]: the system refused something, or this machine is big-endian.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.image.save(path.as_ref())
+    }
+
+    /// Reads a table from `path` into memory of its own, with all checksums compared.
+    ///
+    /// # Errors
+    /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), pages)?)
+    }
+
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,
+    /// see [`FlatTable::verify`]. The file must stay as it is while it is mapped: if something makes it shorter, reading
+    /// beyond its end stops the process.
+    ///
+    /// # Errors
+    /// As [`FlatTable::load`], for what the file's header shows.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Self::open(Image::map(path.as_ref())?)
+    }
+
+    /// Compares all checksums of a mapped table with its file: reads all of it.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub fn verify(&self) -> Result<(), FileError> {
+        self.image.verify()
     }
 
     /// The metric distances are reported in.
     pub fn metric(&self) -> Metric {
-        self.metric
+        self.meta.metric
     }
 
     fn row_bytes(&self) -> u64 {
-        (self.dim * size_of::<f32>()) as u64
+        (self.meta.dim * size_of::<f32>()) as u64
     }
 
-    /// The nearest of rows `range` to the prepared `query`.
+    /// The nearest of rows `range` that `query` allows and reaches. `vector` is prepared for the metric.
     fn scan_rows(
         &self,
-        query: &[f32],
-        k: usize,
+        query: &Query,
+        vector: &[f32],
         range: Range<usize>,
         work: &mut Work,
     ) -> Vec<Neighbor> {
-        let mut nearest = Nearest::new(k.min(range.len()));
-        let rows = &self.rows[range.start * self.dim..range.end * self.dim];
-        for (row, id) in rows.chunks_exact(self.dim).zip(range.start as u64..) {
-            let distance = self.metric.distance(query, row);
-            nearest.offer(Neighbor { id, distance });
+        let mut nearest = Nearest::new(query.k().min(range.len()));
+        let rows = Rows::new(self.image.section(self.rows), self.row_bytes() as usize);
+        let mut distances = [0.0; AT_ONCE];
+        for start in range.clone().step_by(AT_ONCE) {
+            let span = Span {
+                start,
+                end: (start + AT_ONCE).min(range.end),
+            };
+            let distances = &mut distances[..span.end - start];
+            let metric = self.meta.metric;
+            metric.distances(Element::F32, vector, rows, span, distances);
+            for (&distance, id) in distances.iter().zip(start as u64..) {
+                if query.reaches(distance) && query.allows(id) {
+                    nearest.offer(Neighbor { id, distance });
+                }
+            }
         }
         work.add_bytes(range.len() as u64 * self.row_bytes());
         nearest.into_sorted()
@@ -90,11 +185,11 @@ impl FlatTable {
 
 impl Table for FlatTable {
     fn dim(&self) -> usize {
-        self.dim
+        self.meta.dim
     }
 
     fn len(&self) -> usize {
-        self.rows.len() / self.dim
+        self.meta.rows
     }
 
     fn size_bytes(&self) -> u64 {
@@ -102,9 +197,9 @@ impl Table for FlatTable {
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(self.dim)?;
-        let prepared = self.metric.prepare_query(query.vector())?;
-        Ok(self.scan_rows(&prepared, query.k(), 0..self.len(), work))
+        query.check(self.meta.dim)?;
+        let prepared = self.meta.metric.prepare_query(query.vector())?;
+        Ok(self.scan_rows(query, &prepared, 0..self.len(), work))
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -115,8 +210,8 @@ impl Table for FlatTable {
 impl SplitTable for FlatTable {
     /// Every block, in order: exact search can leave none out.
     fn coarse(&self, query: &Query, _work: &mut Work) -> Result<Vec<Probe>, SearchError> {
-        query.check(self.dim)?;
-        self.metric.prepare_query(query.vector())?;
+        query.check(self.meta.dim)?;
+        self.meta.metric.prepare_query(query.vector())?;
         let blocks = self.len().div_ceil(self.block);
         Ok((0..blocks)
             .map(|block| Probe {
@@ -135,13 +230,13 @@ impl SplitTable for FlatTable {
         unit: Range<usize>,
         work: &mut Work,
     ) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(self.dim)?;
-        let prepared = self.metric.prepare_query(query.vector())?;
+        query.check(self.meta.dim)?;
+        let prepared = self.meta.metric.prepare_query(query.vector())?;
         let parts = probes[unit]
             .iter()
             .map(|probe| {
                 let rows = self.block_rows(probe.list as usize);
-                self.scan_rows(&prepared, query.k(), rows, work)
+                self.scan_rows(query, &prepared, rows, work)
             })
             .collect();
         Ok(merge_nearest(query.k(), parts))

@@ -1,39 +1,45 @@
-//! `HnswTable`: approximate search in a graph, over [`hnsw_rs`].
+//! `HnswTable`: approximate search in a graph that lies in memory of its own.
 //!
-//! A graph walk costs as much as the vectors it visits, so visits are counted, not guessed: the graph's
-//! distance is wrapped in [`Counted`], and a search reports `visited * (vector_bytes + M * 4)`.
-//!
-//! hnsw_rs has sharp edges; each is blunted before a search or an insertion can reach it:
-//!
-//! | hnsw_rs | here |
+//! | folder or file | holds |
 //! |---|---|
-//! | panics on a negative or NaN distance | the distances below never return one; rows and queries are checked |
-//! | ends the process for M over 256, reports M = 256 as 0 | M is in `2..=255` |
-//! | allocates room for `ef` candidates, however many | `ef` is cut to the number of rows |
-//! | finds fewer than `k` rows where the graph has unreachable parts | the table is then scanned exactly |
-//! | `parallel_search`, `parallel_insert` use the ambient rayon pool | never called |
-//!
-//! Dropping a graph does use rayon's global pool (hnsw_rs clears the links of all points in parallel).
-//! A process that must not start that pool keeps its tables until it exits.
+//! | `build` | the graph's construction, by one thread or several |
+//! | `frozen` | the finished graph: one piece of memory, which is also its file |
+//! | `format` | how rows are stored, and distances to them |
+//! | `walk` | the walk over a layer, which builds and searches |
+//! | `search` | a query's way: down the layers, the walk, re-ranking |
+//! | `order` | which nodes lie side by side |
+//! | `adopt` | graphs that another library built |
 
+mod adopt;
+mod build;
 mod config;
-mod distance;
-mod graph;
+mod format;
+mod frozen;
+mod order;
+mod search;
+mod walk;
+
+use std::path::Path;
 
 use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_memory::{Pages, Region};
 use chiplet_policy::hnsw_query_bytes;
-use hnsw_rs::hnsw::Hnsw;
 
 use crate::error::{BuildError, at_least_one};
+use crate::image::{FileError, Image};
 use crate::metric::Metric;
-use crate::progress::{self, Progress};
+use crate::progress::Progress;
 use crate::rows;
 
+pub use adopt::Graph;
+#[cfg(feature = "hnsw_rs")]
+pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
-pub use distance::{Cosine, Counted, GraphDistance, InnerProduct, SquaredL2};
-use graph::Graph;
+pub use format::RowFormat;
+use frozen::Frozen;
+use search::with_searcher;
 
-/// An hnsw_rs graph as a table.
+/// A graph (HNSW) as a table.
 ///
 /// ```
 /// use chiplet_executor::{Query, Table, Work};
@@ -48,22 +54,16 @@ use graph::Graph;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HnswTable {
-    graph: Box<dyn Graph>,
-    dim: usize,
-    metric: Metric,
-    /// Candidates kept by a query that does not say how many.
-    ef: usize,
+    graph: Frozen,
 }
 
 impl HnswTable {
     /// Builds a graph over `rows` (`[n][dim]`, one after the other); ids are row numbers.
     ///
-    /// Rows are inserted in order, on the calling thread: the same rows and settings give the same graph
-    /// (hnsw_rs draws layers from a fixed seed). To use more cores, build several tables at once.
-    ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`], [`BuildError::Setting`].
+    /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooManyRows`],
+    /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`].
     pub fn build(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<Self, BuildError> {
         Self::build_with(rows, dim, config, |_| ())
     }
@@ -80,56 +80,71 @@ impl HnswTable {
     ) -> Result<Self, BuildError> {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
-        let prepared;
-        let rows = match config.metric {
-            Metric::Cosine => {
-                prepared = rows::prepare(rows.to_vec(), dim, config.metric);
-                &prepared
-            }
-            Metric::L2 | Metric::InnerProduct => rows,
-        };
-        let graph: Box<dyn Graph> = match config.metric {
-            Metric::L2 => grow(rows, dim, config, SquaredL2, report),
-            Metric::Cosine => grow(rows, dim, config, Cosine, report),
-            Metric::InnerProduct => grow(rows, dim, config, InnerProduct, report),
-        };
-        Ok(Self {
-            graph,
-            dim,
-            metric: config.metric,
-            ef: config.ef,
-        })
+        let rows = rows::prepared(rows, dim, config.metric);
+        format::check(&rows, dim, config)?;
+        let links = build::build(&rows, dim, config, report)?;
+        let order = order::order(&links, config.reorder);
+        let graph = Frozen::new(&links, &rows, dim, config, &order, |row| row as u64)?;
+        Ok(Self { graph })
     }
 
-    /// A table of an existing graph. Its ids are those the rows were inserted under.
-    ///
-    /// The graph's distance must be one of a [`GraphDistance`], wrapped in [`Counted`], so that the table
-    /// knows what a search costs. Every row is checked once.
+    /// Writes the table to `path`, replacing a file that is there only when all is written. The file can be copied to other
+    /// machines.
     ///
     /// ```
-    /// use chiplet_index::HnswTable;
-    /// use chiplet_index::hnsw::Counted;
-    /// use hnsw_rs::prelude::{DistL2, Hnsw};
+    /// use chiplet_executor::Table;
+    /// use chiplet_index::{HnswConfig, HnswTable, Metric};
     ///
-    /// let hnsw = Hnsw::new(16, 100, 16, 200, Counted(DistL2));
-    /// for id in 0..100 {
-    ///     hnsw.insert((&[id as f32, 0.0], id));
-    /// }
-    /// let table = HnswTable::new(hnsw)?.with_ef(40)?;
-    /// # Ok::<(), chiplet_index::BuildError>(())
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("songs.chiplet");
+    /// let songs = HnswTable::build(&[0.0, 1.0, 2.0, 3.0], 2, &HnswConfig::new(Metric::L2))?;
+    /// songs.save(&path)?;
+    /// let mapped = HnswTable::map(&path)?; // serves at once, reading what it is asked for
+    /// assert_eq!(mapped.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`BuildError::EmptyGraph`], [`BuildError::MixedDimensions`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`], [`BuildError::NotNormalized`].
-    pub fn new<D: GraphDistance>(hnsw: Hnsw<'static, f32, Counted<D>>) -> Result<Self, BuildError> {
-        let dim = graph::check_rows(&hnsw, D::METRIC)?;
+    /// [`FileError`]: the system refused something, or this machine is big-endian.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.graph.image().save(path.as_ref())
+    }
+
+    /// Reads a table from `path` into memory of its own, with all checksums compared.
+    ///
+    /// # Errors
+    /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        let image = Image::load(path.as_ref(), pages)?;
         Ok(Self {
-            graph: Box::new(hnsw),
-            dim,
-            metric: D::METRIC,
-            ef: HnswConfig::DEFAULT_EF,
+            graph: Frozen::open(image)?,
         })
+    }
+
+    /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not
+    /// checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm. The file must stay as it is
+    /// while it is mapped: if something makes it shorter, reading beyond its end stops the process.
+    ///
+    /// # Errors
+    /// As [`HnswTable::load`], for what the file's header shows.
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let image = Image::map(path.as_ref())?;
+        Ok(Self {
+            graph: Frozen::open(image)?,
+        })
+    }
+
+    /// Compares all checksums of a mapped table with its file: reads all of it.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub fn verify(&self) -> Result<(), FileError> {
+        self.graph.image().verify()
+    }
+
+    /// The memory that the table lies in: what the system granted of it, and a way to populate it.
+    pub fn region(&self) -> &Region {
+        self.graph.image().region()
     }
 
     /// Sets how many candidates a query keeps that does not say (`Query::ef`).
@@ -138,76 +153,52 @@ impl HnswTable {
     /// [`BuildError::Setting`] for 0.
     pub fn with_ef(mut self, ef: usize) -> Result<Self, BuildError> {
         at_least_one("ef", ef)?;
-        self.ef = ef;
+        self.graph.meta.ef = ef;
         Ok(self)
     }
 
     /// The metric distances are reported in.
     pub fn metric(&self) -> Metric {
-        self.metric
+        self.graph.meta.metric
     }
 
-    fn vector_bytes(&self) -> u64 {
-        (self.dim * size_of::<f32>()) as u64
+    fn row_bytes(&self) -> u64 {
+        self.graph.rows().stride() as u64
     }
-}
-
-/// Inserts `rows` into a new graph, in order.
-fn grow<D: GraphDistance>(
-    rows: &[f32],
-    dim: usize,
-    config: &HnswConfig,
-    distance: D,
-    report: impl FnMut(Progress),
-) -> Box<dyn Graph> {
-    let mut hnsw = Hnsw::<f32, Counted<D>>::new(
-        config.m,
-        rows.len() / dim,
-        config::MAX_LAYERS,
-        config.ef_construction,
-        Counted(distance),
-    );
-    progress::add_rows(rows.chunks_exact(dim), report, |id, row| {
-        hnsw.insert_slice((row, id));
-    });
-    hnsw.set_searching_mode(true);
-    Box::new(hnsw)
 }
 
 impl Table for HnswTable {
     fn dim(&self) -> usize {
-        self.dim
+        self.graph.meta.dim
     }
 
     fn len(&self) -> usize {
-        self.graph.rows()
+        self.graph.nodes()
     }
 
-    /// Vectors and links; an estimate, as hnsw_rs does not say what its own bookkeeping takes.
+    /// All of the table's memory: rows, links, ids.
     fn size_bytes(&self) -> u64 {
-        // The ground layer, which holds nearly all links, keeps up to 2 M of them for a point.
-        hnsw_query_bytes(self.len() as u64, self.vector_bytes(), 2 * self.graph.m())
+        self.graph.image().bytes() as u64
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(self.dim)?;
-        let vector = self.metric.prepare_query(query.vector())?;
+        query.check(self.dim())?;
+        let vector = self.metric().prepare_query(query.vector())?;
         let rows = self.len();
         let k = query.k().min(rows);
         if k == 0 {
             return Ok(Vec::new());
         }
-        let ef = query.requested_ef().unwrap_or(self.ef).clamp(k, rows);
-        let (mut hits, mut visited) = self.graph.search(&vector, k, ef);
-        if hits.len() < k {
-            // Links lead to fewer than k rows from the entry point: no `ef` finds the others.
-            hits = self.graph.scan(&vector, k);
-            visited += rows as u64;
-        }
+        let ef = query
+            .requested_ef()
+            .unwrap_or(self.graph.meta.ef)
+            .clamp(k, rows);
+        let (hits, visited) =
+            with_searcher(|searcher| searcher.search(&self.graph, query, &vector, k, ef));
         work.add_bytes(hnsw_query_bytes(
             visited,
-            self.vector_bytes(),
-            self.graph.m(),
+            self.row_bytes(),
+            self.graph.meta.stride as u64,
         ));
         Ok(hits)
     }

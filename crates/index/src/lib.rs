@@ -3,14 +3,7 @@
 //! | table | over | feature | for | splits |
 //! |---|---|---|---|---|
 //! | [`FlatTable`] | nothing | | ground truth; tables of a few thousand rows | by blocks of rows |
-#![cfg_attr(
-    feature = "hnsw",
-    doc = "| [`HnswTable`] | [`hnsw_rs`] | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
-)]
-#![cfg_attr(
-    not(feature = "hnsw"),
-    doc = "| `HnswTable` | hnsw_rs | `hnsw` | low latency at high recall | no: a graph walk is one chain of reads |"
-)]
+//! | [`HnswTable`] | nothing; takes graphs of other libraries | | low latency at high recall | no: a graph walk is one chain of reads |
 //! | [`IvfTable`] | Faiss, which trains and encodes | `faiss`, to build | large or compressed tables; big `k` | by inverted lists |
 //!
 //! All of them can be searched from any number of threads at once, return neighbours in ascending order
@@ -45,7 +38,8 @@
 //!
 //! # Building
 //!
-//! `hnsw` is pure Rust. `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for the plainest
+//! The feature `hnsw_rs` lets [`HnswTable`] take graphs that you built with that crate; it is pure Rust.
+//! `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for the plainest
 //! processor of the architecture. It trains and encodes; the lists of common codes are scanned by kernels of this crate, with
 //! the instructions that the processor has ([`ivf`] says which). A table from a file needs no Faiss: without the feature
 //! `faiss`, [`IvfTable`] can be loaded and mapped. Faiss trains with OpenMP, whose threads spin while they wait: where other
@@ -148,7 +142,6 @@
 
 mod error;
 mod flat;
-#[cfg(feature = "hnsw")]
 pub mod hnsw;
 mod image;
 pub mod ivf;
@@ -158,11 +151,10 @@ mod nearest;
 mod progress;
 mod rows;
 
-pub use chiplet_memory::{Granted, MemoryError, Pages};
-pub use error::BuildError;
+pub use chiplet_memory::{MemoryError, Pages};
+pub use error::{BuildError, GraphFault};
 pub use flat::FlatTable;
-#[cfg(feature = "hnsw")]
-pub use hnsw::{HnswConfig, HnswTable};
+pub use hnsw::{HnswConfig, HnswTable, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::IvfConfig;

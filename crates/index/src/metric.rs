@@ -3,20 +3,25 @@
 //! A reported distance is always *smaller is nearer*, so that answers of different tables compare:
 //! L2 is the squared Euclidean distance (as Faiss reports it), cosine is `1 - cos`, inner product is
 //! negated. The arithmetic of one distance is the same in [`FlatTable`](crate::FlatTable) and
-//! `HnswTable`, bit for bit; Faiss sums in an order of its own, so its distances agree to rounding.
+//! [`HnswTable`](crate::HnswTable), bit for bit, on one machine; Faiss sums in an order of its own, so its distances agree
+//! to rounding.
 //!
 //! Vectors longer than [`MAX_NORM`] are refused, so no distance is ever infinite or NaN.
 
 use std::borrow::Cow;
 
 use chiplet_executor::SearchError;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{self, Element, Positions, Rows, Span};
 
 /// The largest Euclidean norm of a row or query under L2 and inner product: `(2 * MAX_NORM)^2` and every
 /// partial sum towards it still fit in an `f32` (whose largest value is 3.4e38).
 pub const MAX_NORM: f64 = 4e18;
 
 /// How far apart two vectors are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Squared Euclidean distance.
     #[default]
@@ -42,12 +47,46 @@ impl Metric {
     /// # Panics
     /// If the vectors differ in dimension.
     pub fn distance(self, query: &[f32], row: &[f32]) -> f32 {
+        assert_eq!(query.len(), row.len(), "vectors of different dimension");
+        let mut distance = [0.0];
+        if !row.is_empty() {
+            let rows = Rows::new(bytemuck::cast_slice(row), size_of_val(row));
+            let only = Span { start: 0, end: 1 };
+            self.distances(Element::F32, query, rows, only, &mut distance);
+        }
+        distance[0]
+    }
+
+    /// The reported distances between a prepared query and the prepared rows at `positions`, into `out`.
+    ///
+    /// # Panics
+    /// As [`kernel::squared_l2`].
+    #[inline]
+    pub(crate) fn distances<P: Positions>(
+        self,
+        element: Element,
+        query: &[f32],
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [f32],
+    ) {
         match self {
-            Self::L2 => squared_l2(query, row),
+            Self::L2 => kernel::squared_l2(element, query, rows, positions, out),
+            Self::Cosine | Self::InnerProduct => {
+                kernel::dot(element, query, rows, positions, out);
+                out.iter_mut().for_each(|x| *x = self.of_product(*x));
+            }
+        }
+    }
+
+    /// The reported distance of vectors whose inner product is `product`; not for L2.
+    #[inline(always)]
+    pub(crate) fn of_product(self, product: f32) -> f32 {
+        match self {
             // A true cosine distance is never negative; rounding can make it so.
-            Self::Cosine => (1.0 - dot(query, row)).max(0.0),
-            // Not -dot: a product of 0 shall be 0.0, as -0.0 would sort before it.
-            Self::InnerProduct => 0.0 - dot(query, row),
+            Self::Cosine => (1.0 - product).max(0.0),
+            // Not -product: a product of 0 shall be 0.0, as -0.0 would sort before it.
+            Self::L2 | Self::InnerProduct => 0.0 - product,
         }
     }
 
@@ -128,60 +167,9 @@ pub(crate) fn norm(vector: &[f32]) -> f64 {
         .sqrt()
 }
 
-/// Independent partial sums, so that the compiler may use vector registers without reordering a sum: four
-/// SSE or two AVX registers' worth.
-const LANES: usize = 16;
-
-/// Squared Euclidean distance.
-pub(crate) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
-    sum_over(a, b, |x, y| (x - y) * (x - y))
-}
-
-/// Inner product.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    sum_over(a, b, |x, y| x * y)
-}
-
-#[inline(always)]
-fn sum_over(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
-    assert_eq!(a.len(), b.len(), "vectors of different dimension");
-    let (a_chunks, a_rest) = a.as_chunks::<LANES>();
-    let (b_chunks, b_rest) = b.as_chunks::<LANES>();
-    let mut lanes = [0.0f32; LANES];
-    for (a, b) in a_chunks.iter().zip(b_chunks) {
-        for lane in 0..LANES {
-            lanes[lane] += term(a[lane], b[lane]);
-        }
-    }
-    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-        *lane += term(a, b);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sums_every_component_whatever_the_dimension() {
-        for dim in 1..70 {
-            let a: Vec<f32> = (0..dim).map(|i| i as f32).collect();
-            let b = vec![1.0f32; dim];
-            // Small whole numbers: every order of summation is exact.
-            let plain: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
-            assert_eq!(dot(&a, &b), plain, "dim {dim}");
-            let plain: f32 = a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum();
-            assert_eq!(squared_l2(&a, &b), plain, "dim {dim}");
-        }
-    }
 
     #[test]
     fn distances_at_the_norm_limit_are_finite() {

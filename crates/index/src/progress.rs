@@ -21,29 +21,5 @@ pub enum Stage {
     Adding,
 }
 
-/// Rows between two reports of [`add_rows`]: often enough for a smooth bar, too seldom to cost anything.
-#[cfg(feature = "hnsw")]
-const REPORT_EVERY: usize = 1024;
-
-/// Runs `step` over every row, reporting every [`REPORT_EVERY`] rows.
-#[cfg(feature = "hnsw")]
-pub(crate) fn add_rows<'a>(
-    rows: impl ExactSizeIterator<Item = &'a [f32]>,
-    mut report: impl FnMut(Progress),
-    mut step: impl FnMut(usize, &'a [f32]),
-) {
-    let total = rows.len();
-    let stage = Stage::Adding;
-    report(Progress {
-        stage,
-        done: 0,
-        total,
-    });
-    for (number, row) in rows.enumerate() {
-        step(number, row);
-        let done = number + 1;
-        if done % REPORT_EVERY == 0 || done == total {
-            report(Progress { stage, done, total });
-        }
-    }
-}
+/// Rows between two reports of a stage: often enough for a smooth bar, too seldom to cost anything.
+pub(crate) const REPORT_EVERY: usize = 1024;

@@ -1,5 +1,7 @@
 //! Rows on their way in: checked once, so that no search has to.
 
+use std::borrow::Cow;
+
 use crate::error::BuildError;
 use crate::metric::{self, MAX_NORM, Metric};
 
@@ -40,6 +42,14 @@ pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<()
         });
     }
     Ok(())
+}
+
+/// `rows` as `metric` compares them, copied only if that changes them.
+pub(crate) fn prepared(rows: &[f32], dim: usize, metric: Metric) -> Cow<'_, [f32]> {
+    match metric {
+        Metric::Cosine => Cow::Owned(prepare(rows.to_vec(), dim, metric)),
+        Metric::L2 | Metric::InnerProduct => Cow::Borrowed(rows),
+    }
 }
 
 /// `rows` as `metric` compares them: scaled to length 1 for cosine.

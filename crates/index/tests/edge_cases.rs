@@ -3,7 +3,7 @@
 mod common;
 
 use chiplet_executor::{Query, SearchError, Table, Work};
-use chiplet_index::{FlatTable, Metric};
+use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use common::{assert_well_formed, clustered, unsplit};
 
 const DIM: usize = 12;
@@ -16,12 +16,15 @@ fn tables(rows: &[f32]) -> Vec<(String, Box<dyn Table>)> {
     for metric in METRICS {
         let flat = FlatTable::build(rows, DIM, metric).unwrap();
         tables.push((format!("flat {metric:?}"), Box::new(flat)));
-        #[cfg(feature = "hnsw")]
-        {
-            use chiplet_index::{HnswConfig, HnswTable};
-            let config = HnswConfig::new(metric).m(8).ef_construction(40);
+        let config = HnswConfig::new(metric).m(8).ef_construction(40);
+        let smaller = |format| config.clone().rows(format).rerank(RowFormat::F32);
+        for (name, config) in [
+            ("hnsw", config.clone()),
+            ("hnsw bf16", smaller(RowFormat::Bf16)),
+            ("hnsw sq8", smaller(RowFormat::Sq8)),
+        ] {
             let table = HnswTable::build(rows, DIM, &config).unwrap();
-            tables.push((format!("hnsw {metric:?}"), Box::new(table)));
+            tables.push((format!("{name} {metric:?}"), Box::new(table)));
         }
         #[cfg(feature = "faiss")]
         for factory in ["IVF8,Flat", "IVF8,PQ4x4fs", "IVF8_HNSW8,SQ8"] {

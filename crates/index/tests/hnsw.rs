@@ -1,38 +1,21 @@
-//! The graph table against exact search, against hnsw_rs called directly, and against its own count.
-
-#![cfg(feature = "hnsw")]
+//! The graph table against exact search and against its own count. Row formats: `hnsw_rows.rs`; graphs of others:
+//! `adopt.rs`, `hnswlib.rs`, `hnsw_rs.rs`.
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use chiplet_executor::{Query, Table, Work};
-use chiplet_index::hnsw::{Cosine, Counted, GraphDistance, SquaredL2};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, Stage};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated, recall, unsplit,
 };
-use hnsw_rs::prelude::{DistL2, Distance, Hnsw};
 
 const DIM: usize = 16;
 const ROWS: usize = 2000;
 const M: usize = 12;
-const EF_CONSTRUCTION: usize = 60;
+const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 fn config(metric: Metric) -> HnswConfig {
-    HnswConfig::new(metric)
-        .m(M)
-        .ef_construction(EF_CONSTRUCTION)
-}
-
-/// An hnsw_rs graph over `rows`, made as a user of hnsw_rs makes one.
-fn graph<D: Distance<f32> + Send + Sync>(rows: &[f32], distance: D) -> Hnsw<'static, f32, D> {
-    let graph = Hnsw::new(M, rows.len() / DIM, 16, EF_CONSTRUCTION, distance);
-    for (id, row) in rows.chunks_exact(DIM).enumerate() {
-        graph.insert((row, id));
-    }
-    graph
+    HnswConfig::new(metric).m(M).ef_construction(60)
 }
 
 fn queries(count: usize, seed: u64) -> Vec<Query> {
@@ -43,90 +26,104 @@ fn queries(count: usize, seed: u64) -> Vec<Query> {
         .collect()
 }
 
+/// What `table` answers, and what it says that cost.
+fn answers(table: &HnswTable, queries: &[Query]) -> Vec<(Vec<chiplet_executor::Neighbor>, u64)> {
+    let answer = |query| {
+        let mut work = Work::default();
+        (table.search(query, &mut work).unwrap(), work.bytes())
+    };
+    queries.iter().map(answer).collect()
+}
+
 #[test]
-fn recall_at_10_is_at_least_095_in_every_metric() {
+fn recall_at_10_is_at_least_095_in_every_metric_however_many_threads_build() {
     let rows = clustered(ROWS, DIM, 3);
     let queries = queries(100, 3);
-    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+    for metric in METRICS {
         let exact = FlatTable::build(rows.clone(), DIM, metric).unwrap();
-        let table = HnswTable::build(&rows, DIM, &config(metric)).unwrap();
-        let recall = recall(&exact, &table, &queries);
-        assert!(recall >= 0.95, "{metric:?}: {recall}");
+        for threads in [1, 2, 5] {
+            let table = HnswTable::build(&rows, DIM, &config(metric).threads(threads)).unwrap();
+            for query in &queries {
+                assert_well_formed(&unsplit(&table, query), 10);
+            }
+            let recall = recall(&exact, &table, &queries);
+            assert!(recall >= 0.95, "{metric:?}, {threads} threads: {recall}");
+        }
     }
 }
 
 #[test]
-fn answers_equal_those_of_hnsw_rs_called_directly() {
+fn one_thread_builds_the_same_graph_each_time() {
     let rows = clustered(ROWS, DIM, 3);
-    let graph = graph(&rows, Counted(SquaredL2));
+    let queries = queries(100, 3);
+    for metric in METRICS {
+        let build = || HnswTable::build(&rows, DIM, &config(metric)).unwrap();
+        // The same rows compared, too.
+        assert_eq!(answers(&build(), &queries), answers(&build(), &queries));
+    }
+}
+
+#[test]
+fn a_build_tied_to_cpus_is_that_of_one_thread() {
+    let rows = clustered(ROWS, DIM, 3);
     let queries = queries(50, 3);
-    let direct: Vec<Vec<(u64, f32)>> = queries
-        .iter()
-        .map(|query| {
-            let found = graph.search(query.vector(), 10, 40);
-            found
-                .iter()
-                .map(|hit| (hit.d_id as u64, hit.distance))
-                .collect()
-        })
-        .collect();
-    let adopted = HnswTable::new(graph).unwrap();
-    let built = HnswTable::build(&rows, DIM, &config(Metric::L2)).unwrap();
-    for (query, direct) in queries.iter().zip(direct) {
-        let query = query.clone().ef(40);
-        let hits = unsplit(&adopted, &query);
-        assert_well_formed(&hits, 10);
-        let pairs: Vec<_> = hits.iter().map(|hit| (hit.id, hit.distance)).collect();
-        assert_eq!(pairs, direct);
+    let plain = HnswTable::build(&rows, DIM, &config(Metric::L2)).unwrap();
+    // Cpu 0, or none where that is not to be had: a build ties its own threads, not the caller's.
+    let tied = HnswTable::build(&rows, DIM, &config(Metric::L2).cpus([0])).unwrap();
+    assert_eq!(answers(&plain, &queries), answers(&tied, &queries));
+}
+
+#[test]
+fn every_row_can_be_reached() {
+    let rows = clustered(ROWS, DIM, 3);
+    for threads in [1, 2] {
+        let table = HnswTable::build(&rows, DIM, &config(Metric::L2).threads(threads)).unwrap();
+        let mut found = 0;
+        for (row, id) in rows.chunks_exact(DIM).zip(0..) {
+            let hits = unsplit(&table, &Query::new(row).top(1).ef(50));
+            found += usize::from(hits[0].id == id);
+        }
+        // Not each by a walk as short as this.
+        assert!(found >= ROWS * 995 / 1000, "{threads} threads: {found}");
+        let all = unsplit(&table, &Query::new(&rows[..DIM]).top(ROWS));
+        assert_well_formed(&all, ROWS);
+        assert_eq!(all.len(), ROWS);
+    }
+}
+
+#[test]
+fn reordering_nodes_changes_no_answer() {
+    let rows = clustered(ROWS, DIM, 3);
+    let queries = queries(100, 3);
+    for metric in METRICS {
+        let build = |on| HnswTable::build(&rows, DIM, &config(metric).reorder(on)).unwrap();
         assert_eq!(
-            unsplit(&built, &query),
-            hits,
-            "the same rows make the same graph"
+            answers(&build(true), &queries),
+            answers(&build(false), &queries)
         );
     }
 }
 
 #[test]
-fn euclidean_graphs_of_hnsw_rs_report_squared_distances() {
+fn more_candidates_find_no_less_and_cost_more() {
     let rows = clustered(ROWS, DIM, 3);
-    let euclidean = HnswTable::new(graph(&rows, Counted(DistL2))).unwrap();
-    let exact = FlatTable::build(rows, DIM, Metric::L2).unwrap();
-    assert_eq!(euclidean.metric(), Metric::L2);
-    for query in queries(20, 3) {
-        let truth = unsplit(&exact, &query);
-        let hits = unsplit(&euclidean, &query.ef(400));
-        assert_eq!(hits[0], truth[0]);
-    }
-}
-
-/// A distance that counts for itself, to hold the table's own count against.
-#[derive(Clone, Default)]
-struct Watched(Arc<AtomicU64>);
-
-impl Distance<f32> for Watched {
-    fn eval(&self, a: &[f32], b: &[f32]) -> f32 {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        SquaredL2.eval(a, b)
-    }
-}
-
-impl GraphDistance for Watched {
-    const METRIC: Metric = Metric::L2;
-}
-
-#[test]
-fn work_is_exactly_the_distances_evaluated() {
-    let watched = Watched::default();
-    let count = Arc::clone(&watched.0);
-    let table = HnswTable::new(graph(&clustered(ROWS, DIM, 3), Counted(watched))).unwrap();
-    for query in queries(30, 3) {
-        let before = count.load(Ordering::Relaxed);
-        let mut work = Work::default();
-        table.search(&query, &mut work).unwrap();
-        let visited = count.load(Ordering::Relaxed) - before;
-        assert!(visited > 10);
-        assert_eq!(work.bytes(), visited * (DIM as u64 * 4 + M as u64 * 4));
-    }
+    let exact = FlatTable::build(rows.clone(), DIM, Metric::L2).unwrap();
+    let table = HnswTable::build(&rows, DIM, &config(Metric::L2)).unwrap();
+    let with = |ef| -> Vec<Query> { queries(50, 3).into_iter().map(|q| q.ef(ef)).collect() };
+    let cost = |ef| -> u64 {
+        answers(&table, &with(ef))
+            .iter()
+            .map(|(_, bytes)| bytes)
+            .sum()
+    };
+    assert!(recall(&exact, &table, &with(200)) >= recall(&exact, &table, &with(10)));
+    assert_eq!(recall(&exact, &table, &with(ROWS)), 1.0);
+    assert!(cost(10) < cost(50) && cost(50) < cost(200));
+    // Whole rows and their links: 64 bytes of each, and M links of 4.
+    assert!(cost(10).is_multiple_of(64 + 4 * M as u64));
+    // The table's own `ef` counts where a query does not say.
+    let set = table.with_ef(200).unwrap();
+    assert_eq!(answers(&set, &queries(50, 3)), answers(&set, &with(200)));
 }
 
 #[test]
@@ -137,21 +134,14 @@ fn concurrent_searches_answer_as_sequential_ones() {
 
 #[test]
 fn finds_k_rows_even_where_links_do_not_lead() {
-    // Among identical rows the graph keeps few links, and a search of it finds fewer rows than there are.
+    // Identical rows are linked among themselves, and links to others are rare.
     let rows = duplicated(500, DIM, 3, 9);
     let exact = FlatTable::build(rows.clone(), DIM, Metric::L2).unwrap();
-    let graph = graph(&rows, Counted(SquaredL2));
-    let query = Query::new(&rows[..DIM]).top(400).ef(500);
-    let reached = graph.search(query.vector(), 400, 500).len();
-    assert!(
-        reached < 400,
-        "hnsw_rs alone reaches {reached}: this test needs other data"
-    );
-    let table = HnswTable::new(graph).unwrap();
-    let mut work = Work::default();
-    let hits = table.search(&query, &mut work).unwrap();
-    assert_eq!(hits, unsplit(&exact, &query));
-    assert!(work.bytes() >= 500 * DIM as u64 * 4, "the scan is counted");
+    let table = HnswTable::build(&rows, DIM, &config(Metric::L2).m(2)).unwrap();
+    for k in [400, 500] {
+        let query = Query::new(&rows[..DIM]).top(k).ef(500);
+        assert_eq!(unsplit(&table, &query), unsplit(&exact, &query));
+    }
 }
 
 #[test]
@@ -165,26 +155,40 @@ fn a_table_of_one_row_finds_it() {
 }
 
 #[test]
-fn progress_runs_from_nothing_to_every_row() {
-    let rows = clustered(1500, DIM, 3);
-    let mut reports = Vec::new();
-    let small = config(Metric::L2).m(4).ef_construction(8);
-    HnswTable::build_with(&rows, DIM, &small, |progress| reports.push(progress)).unwrap();
-    let expected = [0, 1024, 1500].map(|done| Progress {
-        stage: Stage::Adding,
-        done,
-        total: 1500,
-    });
-    assert_eq!(reports, expected);
+fn a_radius_cuts_what_is_farther() {
+    let rows = clustered(ROWS, DIM, 3);
+    let table = HnswTable::build(&rows, DIM, &config(Metric::L2)).unwrap();
+    for query in queries(20, 3) {
+        let all = unsplit(&table, &query);
+        let near = unsplit(&table, &query.radius(all[4].distance));
+        assert_eq!(near, all[..5]);
+    }
 }
 
 #[test]
-fn refuses_settings_that_would_end_the_process() {
+fn progress_runs_from_nothing_to_every_row() {
+    let rows = clustered(1500, DIM, 3);
+    for threads in [1, 2] {
+        let mut reports = Vec::new();
+        let small = config(Metric::L2).m(4).ef_construction(8).threads(threads);
+        HnswTable::build_with(&rows, DIM, &small, |progress| reports.push(progress)).unwrap();
+        let expected = [0, 1024, 1500].map(|done| Progress {
+            stage: Stage::Adding,
+            done,
+            total: 1500,
+        });
+        assert_eq!(reports, expected, "{threads} threads");
+    }
+}
+
+#[test]
+fn refuses_settings_that_make_no_graph() {
     for (config, setting) in [
         (config(Metric::L2).m(1), "m"),
         (config(Metric::L2).m(256), "m"),
         (config(Metric::L2).ef_construction(0), "ef_construction"),
         (config(Metric::L2).ef(0), "ef"),
+        (config(Metric::L2).threads(0), "threads"),
     ] {
         let refused = HnswTable::build(&[1.0; DIM], DIM, &config).err();
         assert!(
@@ -192,38 +196,27 @@ fn refuses_settings_that_would_end_the_process() {
             "{refused:?}"
         );
     }
+    let table = HnswTable::build(&[1.0; DIM], DIM, &config(Metric::L2)).unwrap();
+    assert!(matches!(
+        table.with_ef(0).err(),
+        Some(BuildError::Setting { setting: "ef", .. })
+    ));
 }
 
 #[test]
-fn refuses_graphs_it_cannot_search_safely() {
-    let adopt = |rows: &[&[f32]]| {
-        let graph = Hnsw::new(8, rows.len(), 16, 20, Counted(SquaredL2));
-        for (id, row) in rows.iter().enumerate() {
-            graph.insert((row, id));
-        }
-        HnswTable::new(graph).err()
-    };
-    assert_eq!(adopt(&[]), Some(BuildError::EmptyGraph));
+fn refuses_rows_that_it_cannot_compare() {
+    let build = |rows: &[f32], dim| HnswTable::build(rows, dim, &config(Metric::L2)).err();
+    assert_eq!(build(&[], 0), Some(BuildError::ZeroDimension));
     assert_eq!(
-        adopt(&[&[1e19, 0.0]]),
-        Some(BuildError::RowTooLong {
-            row: 0,
-            norm: f64::from(1e19f32),
-            limit: chiplet_index::MAX_NORM
-        })
+        build(&[0.0; 7], 3),
+        Some(BuildError::RaggedRows { values: 7, dim: 3 })
     );
     assert!(matches!(
-        adopt(&[&[f32::INFINITY, 0.0]]),
-        Some(BuildError::NotFinite {
-            row: 0,
-            component: 0,
-            ..
-        })
+        build(&[0.0, f32::NAN], 1),
+        Some(BuildError::NotFinite { row: 1, .. })
     ));
-    let graph = Hnsw::new(8, 1, 16, 20, Counted(Cosine));
-    graph.insert((&[3.0, 4.0], 7));
-    assert_eq!(
-        HnswTable::new(graph).err(),
-        Some(BuildError::NotNormalized { row: 7, norm: 5.0 })
-    );
+    assert!(matches!(
+        build(&[0.0, 1e19], 1),
+        Some(BuildError::RowTooLong { row: 1, .. })
+    ));
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use chiplet_executor::{Query, Table, Work};
-use chiplet_index::{FileError, IvfConfig, IvfTable, Metric};
+use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
 use common::{clustered, unsplit};
 use faiss::index::index_factory;
 use faiss::{Idx, Index, MetricType};
@@ -47,7 +47,7 @@ fn a_table_from_a_file_answers_as_it_did_before() {
         let path = folder.path().join("table");
         table.save(&path).unwrap();
         for back in [
-            IvfTable::load(&path).unwrap(),
+            IvfTable::load(&path, Pages::Small).unwrap(),
             IvfTable::map(&path).unwrap(),
         ] {
             back.verify().unwrap();
@@ -79,7 +79,7 @@ fn a_table_without_its_graph_looks_at_all_centroids() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     table.save(&path).unwrap();
-    let back = IvfTable::load(&path).unwrap();
+    let back = IvfTable::load(&path, Pages::Small).unwrap();
     for query in queries(20) {
         assert_eq!(unsplit(&back, &query), unsplit(&table, &query));
     }
@@ -136,7 +136,10 @@ fn a_damaged_file_is_refused_or_searched_without_harm() {
                 continue;
             }
             std::fs::write(&path, &bytes).unwrap();
-            assert!(IvfTable::load(&path).is_err(), "{name}: bytes {at}..{end}");
+            assert!(
+                IvfTable::load(&path, Pages::Small).is_err(),
+                "{name}: bytes {at}..{end}"
+            );
             let Ok(table) = IvfTable::map(&path) else {
                 continue;
             };

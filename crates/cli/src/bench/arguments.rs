@@ -1,5 +1,6 @@
 //! The command line of `chiplet bench`, parsed into values that cannot be nonsense.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use chiplet_topology::LevelChoice;
 use chiplet_workload::truth::Metric;
 
 use super::contender::Choice;
+use super::direct::Index;
 
 /// Compare ways to run vector searches on this machine, on the same queries, in one run.
 ///
@@ -77,13 +79,13 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) k: u32,
 
-    /// Candidates of a graph search
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) ef: u32,
+    /// Candidates of a graph search, at least --k [default: 32]. With --direct also a list
+    #[arg(long, value_name = "EF,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    ef: Option<Vec<u32>>,
 
-    /// Lists an IVF query visits
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) nprobe: u32,
+    /// Lists an IVF query visits [default: 16]. With --direct also a list
+    #[arg(long, value_name = "NPROBE,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    nprobe: Option<Vec<u32>>,
 
     /// Faiss description of the IVF tables; without it IVF<4 sqrt(rows)>,Flat
     #[arg(long)]
@@ -161,7 +163,15 @@ pub(crate) struct Arguments {
     /// Write a page with charts
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) direct: super::direct::Options,
 }
+
+/// Candidates of a graph search that is not told otherwise.
+const EF: u32 = 32;
+/// Lists of an IVF search that is not told otherwise.
+const NPROBE: u32 = 16;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,6 +181,7 @@ Examples:
   chiplet bench --kind ivf --clients 16 --strategy openmp,ccd-aware
   chiplet bench --data sift-128-euclidean.hdf5 --tables 16 --strategy global-steal+usearch,ccd-aware+usearch
   chiplet bench --table-skew 1 --flip 5 --duration 15 --warmup 5 --window 1 --rate 60%
+  chiplet bench --direct --data glove --metric l2 --ef 20,40,80 --threads 1,2 --json direct.json
 
 Latency counts from the time at which a query should have been sent, except with --rate max and --clients, where
 it counts from the sending. Ratios compare rounds of the same number, which see the same queries.
@@ -305,9 +316,15 @@ impl Arguments {
             "--kind mixed needs --tables of at least 2"
         );
         ensure!(
-            self.factory.is_none() || self.kind != Kind::Hnsw,
-            "--factory describes IVF tables: it needs --kind ivf or --kind mixed"
+            self.factory.is_none()
+                || self.kind != Kind::Hnsw
+                || (self.direct.direct && self.direct.index == Index::Ivf),
+            "--factory describes IVF tables: it needs --kind ivf or --kind mixed, or --index ivf with --direct"
         );
+        if let Some(name) = self.direct.stray() {
+            bail!("{name} is for one table's own search: it needs --direct");
+        }
+        self.check_searches()?;
         for (index, choice) in self.strategies.iter().enumerate() {
             choice.check(self.kind)?;
             ensure!(
@@ -316,6 +333,58 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+
+    /// Lists of `--ef` and `--nprobe`: where they make sense, and what in them does not.
+    fn check_searches(&self) -> anyhow::Result<()> {
+        let direct = self.direct.direct.then_some(self.direct.index);
+        for (name, values, index) in [
+            ("ef", &self.ef, Index::Hnsw),
+            ("nprobe", &self.nprobe, Index::Ivf),
+        ] {
+            let Some(values) = values else { continue };
+            let list = || {
+                let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+                texts.join(",")
+            };
+            ensure!(
+                direct.is_some() || values.len() == 1,
+                "--{name} {}: several values are searched one after the other with --direct only; give one",
+                list()
+            );
+            ensure!(
+                direct.is_none_or(|asked| asked == index),
+                "--{name} {} is for --index {index}; give --index {index} or leave it out",
+                list()
+            );
+            let distinct: HashSet<_> = values.iter().collect();
+            ensure!(
+                distinct.len() == values.len(),
+                "--{name} {}: a value is named twice; name each once, --rounds repeats them",
+                list()
+            );
+        }
+        Ok(())
+    }
+
+    /// Candidates of a graph search; the first value of a list.
+    pub(crate) fn ef(&self) -> u32 {
+        self.efs()[0]
+    }
+
+    /// All values of `--ef`.
+    pub(crate) fn efs(&self) -> &[u32] {
+        self.ef.as_deref().unwrap_or(&[EF])
+    }
+
+    /// Lists that an IVF query visits; the first value of a list.
+    pub(crate) fn nprobe(&self) -> u32 {
+        self.nprobes()[0]
+    }
+
+    /// All values of `--nprobe`.
+    pub(crate) fn nprobes(&self) -> &[u32] {
+        self.nprobe.as_deref().unwrap_or(&[NPROBE])
     }
 
     /// Loads of the sweep, as shares of saturation.

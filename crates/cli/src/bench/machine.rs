@@ -31,8 +31,17 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
+/// Bytes of this process' own memory that are in RAM, where the kernel says (Linux 4.5).
+pub(crate) fn resident() -> Option<u64> {
+    bytes(&field("/proc/self/status", "RssAnon")?)
+}
+
 fn memory() -> Option<u64> {
-    let text = field("/proc/meminfo", "MemTotal")?;
+    bytes(&field("/proc/meminfo", "MemTotal")?)
+}
+
+/// Bytes from a text such as `1024 kB`.
+fn bytes(text: &str) -> Option<u64> {
     let kibibytes: u64 = text.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }

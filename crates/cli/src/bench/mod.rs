@@ -8,12 +8,14 @@
 //! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `summary` | medians, ratios, fairness |
+//! | `direct` | one table's own search, without an executor |
 //! | `counters` | what the hardware counts, where the kernel grants it |
 //! | `report` | text, JSON and the HTML page |
 
 mod arguments;
 mod contender;
 mod counters;
+mod direct;
 mod drive;
 mod machine;
 mod record;
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         eprintln!("\nstopping with what has been measured; once more to stop at once");
     })
     .context("Ctrl-C cannot be handled")?;
+    if arguments.direct.direct {
+        return direct::run(arguments, &stop);
+    }
     let topology = topology(arguments.level)?;
     let report = series::run(arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {

@@ -59,11 +59,49 @@ impl Shelved {
 }
 
 /// Vectors, queries and their metric.
-struct Source {
-    vectors: VectorSet,
-    queries: VectorSet,
-    name: String,
-    metric: truth::Metric,
+pub(crate) struct Source {
+    pub(crate) vectors: VectorSet,
+    pub(crate) queries: VectorSet,
+    pub(crate) name: String,
+    pub(crate) metric: truth::Metric,
+}
+
+impl Source {
+    /// The metric as indexes name it.
+    pub(crate) fn index_metric(&self) -> anyhow::Result<Metric> {
+        Ok(match self.metric {
+            truth::Metric::L2 => Metric::L2,
+            truth::Metric::Cosine => Metric::Cosine,
+            truth::Metric::InnerProduct => Metric::InnerProduct,
+            other => bail!("no index here searches by {other:?}"),
+        })
+    }
+
+    /// The exact neighbours of the queries among `rows`, from the cache if they are there; says what is wrong with the
+    /// cache if `warn`.
+    pub(crate) fn truth(
+        &self,
+        arguments: &Arguments,
+        rows: &VectorSet,
+        warn: bool,
+    ) -> anyhow::Result<Truth> {
+        // Recall is of the first ten, or of all if fewer are asked for.
+        let k = arguments.k.min(10) as usize;
+        let cache = match &arguments.truth_cache {
+            Some(folder) => Some(TruthCache::new(folder)),
+            None => TruthCache::of_user(),
+        };
+        let Some(cache) = cache else {
+            return Ok(Truth::exact(rows, &self.queries, k, self.metric)?);
+        };
+        let cached = Truth::exact_cached(rows, &self.queries, k, self.metric, &cache, |_, _| ())?;
+        if warn {
+            for warning in &cached.warnings {
+                eprintln!("chiplet: {warning}");
+            }
+        }
+        Ok(cached.truth)
+    }
 }
 
 impl Shelf {
@@ -150,9 +188,9 @@ impl Shelf {
     pub(crate) fn query(&self, arguments: &Arguments, table: usize, query: usize) -> Query {
         let asked = Query::new(self.queries.row(query)).top(arguments.k as usize);
         if table < self.graphs {
-            asked.ef(arguments.ef as usize)
+            asked.ef(arguments.ef() as usize)
         } else {
-            asked.nprobe(arguments.nprobe as usize)
+            asked.nprobe(arguments.nprobe() as usize)
         }
     }
 
@@ -164,7 +202,8 @@ impl Shelf {
     }
 }
 
-fn source(arguments: &Arguments) -> anyhow::Result<Source> {
+/// Reads or draws vectors for `--tables` tables of `--rows`, and holds the queries out of them.
+pub(crate) fn source(arguments: &Arguments) -> anyhow::Result<Source> {
     let tables = arguments.tables as usize;
     let queries = arguments.queries as usize;
     match arguments.data.as_str() {
@@ -291,32 +330,9 @@ fn build_one(
     table: usize,
     graph: bool,
 ) -> anyhow::Result<Shelved> {
-    let metric = match source.metric {
-        truth::Metric::L2 => Metric::L2,
-        truth::Metric::Cosine => Metric::Cosine,
-        truth::Metric::InnerProduct => Metric::InnerProduct,
-        other => bail!("no index here searches by {other:?}"),
-    };
-    // Recall is of the first ten, or of all if fewer are asked for.
-    let k = arguments.k.min(10) as usize;
-    let cache = match &arguments.truth_cache {
-        Some(folder) => Some(TruthCache::new(folder)),
-        None => TruthCache::of_user(),
-    };
-    let truth = match cache {
-        Some(cache) => {
-            let cached =
-                Truth::exact_cached(rows, &source.queries, k, source.metric, &cache, |_, _| ())?;
-            // One broken folder would otherwise be reported once a table.
-            if table == 0 {
-                for warning in &cached.warnings {
-                    eprintln!("chiplet: {warning}");
-                }
-            }
-            cached.truth
-        }
-        None => Truth::exact(rows, &source.queries, k, source.metric)?,
-    };
+    let metric = source.index_metric()?;
+    // One broken folder would otherwise be reported once a table.
+    let truth = source.truth(arguments, rows, table == 0)?;
     let mut shelved = Shelved {
         name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
         truth,
@@ -333,24 +349,20 @@ fn build_one(
                 .any(|choice| choice.graph == graph)
         };
         if asked(Graph::HnswRs) {
-            let config = HnswConfig::new(metric).ef(arguments.ef as usize);
+            let config = HnswConfig::new(metric).ef(arguments.ef() as usize);
             let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
             shelved.main = Some(Arc::new(index));
         }
         #[cfg(feature = "usearch")]
         if asked(Graph::Usearch) {
-            let index = super::usearch::UsearchTable::build(rows, metric, arguments.ef as usize)?;
+            let index = super::usearch::UsearchTable::build(rows, metric, arguments.ef() as usize)?;
             shelved.usearch = Some(Arc::new(index));
         }
     } else {
         #[cfg(feature = "faiss")]
         {
-            let lists = (4.0 * (rows.len() as f64).sqrt()) as usize;
-            let factory = arguments
-                .factory
-                .clone()
-                .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows.len() / 39 + 1)));
-            let config = chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe as usize);
+            let factory = factory(arguments, rows.len());
+            let config = chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe() as usize);
             let build = |config: &_| {
                 chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, config)
             };
@@ -365,4 +377,14 @@ fn build_one(
         }
     }
     Ok(shelved)
+}
+
+/// The Faiss description of an IVF table of `rows` rows.
+#[cfg(feature = "faiss")]
+pub(crate) fn factory(arguments: &Arguments, rows: usize) -> String {
+    let lists = (4.0 * (rows as f64).sqrt()) as usize;
+    arguments
+        .factory
+        .clone()
+        .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows / 39 + 1)))
 }

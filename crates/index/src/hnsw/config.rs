@@ -1,11 +1,11 @@
 //! How a graph is built, each default with its reason.
 
+use chiplet_memory::Pages;
+
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
 
-/// Layers a graph may have: the most hnsw_rs knows. Layer `l` holds a share of about `M^-l` of the rows, so
-/// layers that are not needed stay empty.
-pub(super) const MAX_LAYERS: usize = 16;
+use super::format::RowFormat;
 
 /// How an [`HnswTable`](super::HnswTable) is built and searched.
 ///
@@ -19,6 +19,12 @@ pub struct HnswConfig {
     pub(super) m: usize,
     pub(super) ef_construction: usize,
     pub(super) ef: usize,
+    pub(super) threads: usize,
+    pub(super) rows: RowFormat,
+    pub(super) rerank: Option<RowFormat>,
+    pub(super) reorder: bool,
+    pub(super) pages: Pages,
+    pub(super) cpus: Vec<u32>,
 }
 
 impl HnswConfig {
@@ -37,6 +43,12 @@ impl HnswConfig {
             m: Self::DEFAULT_M,
             ef_construction: Self::DEFAULT_EF_CONSTRUCTION,
             ef: Self::DEFAULT_EF,
+            threads: 1,
+            rows: RowFormat::F32,
+            rerank: None,
+            reorder: true,
+            pages: Pages::default(),
+            cpus: Vec::new(),
         }
     }
 
@@ -61,6 +73,55 @@ impl HnswConfig {
         self
     }
 
+    /// Sets how many threads build the graph, at least 1. One thread gives the same graph for the same rows and settings; with
+    /// several, the order of insertion and so the graph differ from build to build a little. The threads end with the build.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Ties the building threads to `cpus` (the operating system's numbers), one each, in turn. Without it they run where
+    /// the calling thread may run.
+    #[must_use]
+    pub fn cpus(mut self, cpus: impl Into<Vec<u32>>) -> Self {
+        self.cpus = cpus.into();
+        self
+    }
+
+    /// Sets how rows are stored for the walk.
+    #[must_use]
+    pub fn rows(mut self, format: RowFormat) -> Self {
+        self.rows = format;
+        self
+    }
+
+    /// Keeps the rows a second time, in `format`, and compares the best candidates of a walk once more with them.
+    #[must_use]
+    pub fn rerank(mut self, format: RowFormat) -> Self {
+        self.rerank = Some(format);
+        self
+    }
+
+    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.
+    #[must_use]
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
+        self
+    }
+
+    /// Whether linked nodes are laid side by side (the default).
+    #[must_use]
+    pub fn reorder(mut self, reorder: bool) -> Self {
+        self.reorder = reorder;
+        self
+    }
+
+    /// Links of a node on `layer`.
+    pub(super) fn links(&self, layer: usize) -> usize {
+        if layer == 0 { 2 * self.m } else { self.m }
+    }
+
     pub(super) fn check(&self) -> Result<(), BuildError> {
         // 1 gives hnsw_rs an infinite level scale (1 / ln M), 256 and more overflow its u8 or end the process.
         if !(2..=255).contains(&self.m) {
@@ -71,6 +132,7 @@ impl HnswConfig {
             });
         }
         at_least_one("ef_construction", self.ef_construction)?;
+        at_least_one("threads", self.threads)?;
         at_least_one("ef", self.ef)
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, Buil
         return Ok(None);
     }
     let centroids = ivf.centroids().map_err(BuildError::Faiss)?;
-    let mut filler = Filler::new(shape, &lens, &centroids, &values)?;
+    let mut filler = Filler::new(shape, &lens, &centroids, &values, config.pages)?;
     for (list, ids) in ids.iter().enumerate() {
         let codes = ivf.list_codes(list, codes.bytes);
         filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);

@@ -1,5 +1,7 @@
 //! How an IVF table is searched, each default with its reason.
 
+use chiplet_memory::Pages;
+
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
 
@@ -15,6 +17,7 @@ pub struct IvfConfig {
     pub(super) nprobe: usize,
     pub(super) grain: Option<usize>,
     pub(super) faiss_scans: bool,
+    pub(super) pages: Pages,
 }
 
 impl IvfConfig {
@@ -28,6 +31,7 @@ impl IvfConfig {
             nprobe: Self::DEFAULT_NPROBE,
             grain: None,
             faiss_scans: false,
+            pages: Pages::default(),
         }
     }
 
@@ -43,6 +47,13 @@ impl IvfConfig {
     #[must_use]
     pub fn faiss_scans(mut self, faiss: bool) -> Self {
         self.faiss_scans = faiss;
+        self
+    }
+
+    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise. Faiss allocates what it scans itself.
+    #[must_use]
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
         self
     }
 

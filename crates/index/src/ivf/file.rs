@@ -29,12 +29,12 @@ impl IvfTable {
         }
     }
 
-    /// Reads a table into memory of its own, and checks all of it against its checksums.
+    /// Reads a table into memory of its own, in `pages`, and checks all of it against its checksums.
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), Pages::Transparent)?)
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), pages)?)
     }
 
     /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums

@@ -26,6 +26,7 @@ impl Filler {
         lens: &[usize],
         centroids: &[f32],
         values: &[f32],
+        pages: Pages,
     ) -> Result<Self, MemoryError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;
@@ -58,7 +59,7 @@ impl Filler {
             values: draft.add("values", size_of_val(values)),
             offsets,
         };
-        let mut image = draft.allocate(Pages::Transparent)?;
+        let mut image = draft.allocate(pages)?;
         image.section_mut(places.starts).copy_from_slice(&starts);
         image.section_mut(places.values).copy_from_slice(values);
         if let Some(rows) = places.centroid_rows {

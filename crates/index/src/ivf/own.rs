@@ -21,7 +21,7 @@ use super::best::Offers;
 use super::scratch::Scratch;
 use super::store::{Coding, Ids, Store};
 use crate::kernel::{self, Bits, Cell, Codebook, Entry, Form};
-use crate::metric::{self, Metric};
+use crate::metric::Metric;
 
 /// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`.
 pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) {
@@ -153,7 +153,8 @@ fn compare_with(store: &Store, list: Option<usize>, scratch: &mut Scratch) {
             if shape.metric == Metric::L2 {
                 shifted.iter_mut().zip(base).for_each(|(q, b)| *q -= b);
             } else {
-                *start -= metric::dot(query, base);
+                // That is minus their product.
+                *start += Metric::InnerProduct.distance(query, base);
                 shifted.iter_mut().zip(step).for_each(|(q, s)| *q *= s);
             }
         }

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::{FileError, Image, MetricName, Section};
+use crate::image::{FileError, Image, Section};
 use crate::kernel::{Bits, Cell, List, SLACK};
 use crate::metric::Metric;
 
@@ -30,7 +30,6 @@ const ALIGN: usize = 64;
 /// What a table is, apart from its arrays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shape {
-    #[serde(with = "MetricName")]
     pub(super) metric: Metric,
     pub(super) dim: usize,
     pub(super) rows: usize,

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::isa::Isa;
+use super::isa::{Isa, each};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2;
@@ -79,12 +79,12 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     unsafe fn sum(lanes: Self::V) -> f32 {
-        unsafe { sum128(half(_mm256_add_ps(lanes.0, lanes.1))) }
+        unsafe { sum128(quarter(lanes)) }
     }
 
     #[inline(always)]
     unsafe fn sum4(lanes: [Self::V; 4]) -> [f32; 4] {
-        unsafe { sum128x4(lanes.map(|lanes| half(_mm256_add_ps(lanes.0, lanes.1)))) }
+        unsafe { sum128x4(each!(lanes, quarter)) }
     }
 }
 
@@ -112,6 +112,12 @@ unsafe fn copied(from: *const u16, count: usize) -> [u16; 16] {
 #[inline(always)]
 unsafe fn widen(halves: __m128i) -> __m256 {
     unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves))) }
+}
+
+/// Lanes `i`, `i + 8`, then `i + 4` added.
+#[inline(always)]
+unsafe fn quarter(lanes: (__m256, __m256)) -> __m128 {
+    unsafe { half(_mm256_add_ps(lanes.0, lanes.1)) }
 }
 
 /// Lanes `i` and `i + 4` added.

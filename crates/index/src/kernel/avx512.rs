@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::isa::Isa;
+use super::isa::{Isa, each};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512;
@@ -63,7 +63,7 @@ impl Isa for Avx512 {
 
     #[inline(always)]
     unsafe fn sum4(lanes: [__m512; 4]) -> [f32; 4] {
-        unsafe { super::avx2::sum128x4(lanes.map(|lanes| quarter(lanes))) }
+        unsafe { super::avx2::sum128x4(each!(lanes, quarter)) }
     }
 }
 

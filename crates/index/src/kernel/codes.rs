@@ -10,6 +10,7 @@
 //! The brackets are the row's constant. An inner product needs none: its weights are signed to begin with.
 
 use super::level::{Level, level};
+use super::portable::Portable;
 use super::{Positions, Rows};
 
 /// Codes that one AVX-512 register holds; a query is filled up to whole ones.
@@ -23,8 +24,9 @@ pub(crate) fn row_bytes(dim: usize) -> usize {
     dim.next_multiple_of(4) + 4
 }
 
-/// Writes `codes` and their constant to `row`, which has [`row_bytes`] or more.
-pub(crate) fn write_row(codes: &[u8], row: &mut [u8]) {
+/// Writes `codes` and their constant to `row`, which has [`row_bytes`] or more. `farther` is added to the row's squared
+/// distances, in squared steps.
+pub(crate) fn write_row(codes: &[u8], farther: i32, row: &mut [u8]) {
     let at = codes.len().next_multiple_of(4);
     row[..codes.len()].copy_from_slice(codes);
     row[codes.len()..at].fill(0);
@@ -32,6 +34,7 @@ pub(crate) fn write_row(codes: &[u8], row: &mut [u8]) {
         .iter()
         .map(|&code| i32::from(code) * (i32::from(code) - 256))
         .sum();
+    let constant = constant.saturating_add(farther);
     row[at..at + 4].copy_from_slice(&constant.to_le_bytes());
 }
 
@@ -77,11 +80,10 @@ impl CodeQuery {
     pub(crate) fn run<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
         // "Inside".
         assert!(row_bytes(self.dim) <= rows.stride, "rows are shorter");
-        assert!(positions.end() <= rows.count, "no such row");
         assert_eq!(out.len(), positions.len(), "room for other results");
         match level() {
             // SAFETY: every processor has what the target always has; "Inside".
-            Level::Portable => unsafe { self.all::<P>(rows, positions, out, products) },
+            Level::Portable => unsafe { self.all::<Portable, P>(rows, positions, out) },
             // SAFETY: "Detected", "Inside".
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { self.all_avx2(rows, positions, out) },
@@ -95,128 +97,240 @@ impl CodeQuery {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn all_avx512<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
         // SAFETY: passed on.
-        unsafe { self.all(rows, positions, out, |w, r, dim| products_avx512(w, r, dim)) }
+        unsafe { self.all::<super::avx512::Avx512, P>(rows, positions, out) }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn all_avx2<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
         // SAFETY: passed on.
-        unsafe { self.all(rows, positions, out, |w, r, dim| products_avx2(w, r, dim)) }
+        unsafe { self.all::<super::avx2::Avx2, P>(rows, positions, out) }
     }
 
     /// # Safety
-    /// "Inside"; `products` may be called.
+    /// "Detected" and "Inside".
     #[inline(always)]
-    unsafe fn all<P: Positions>(
-        &self,
-        rows: Rows<'_>,
-        positions: P,
-        out: &mut [f32],
-        products: impl Fn(*const i8, *const u8, usize) -> i32,
-    ) {
-        let constant_at = self.dim.next_multiple_of(4);
-        let lines = row_bytes(self.dim).div_ceil(64).min(16);
+    unsafe fn all<I: Products, P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
+        let lines = row_bytes(self.dim).div_ceil(64).min(AHEAD_LINES);
         let count = positions.len();
         if P::SCATTERED {
             for i in 0..count.min(AHEAD) {
                 rows.prefetch(positions.at(i), lines);
             }
         }
+        let row = |i: usize| rows.start(positions.at(i));
         let weights = self.weights.as_ptr();
-        for (i, out) in out.iter_mut().enumerate() {
-            if P::SCATTERED && i + AHEAD < count {
-                rows.prefetch(positions.at(i + AHEAD), lines);
+        let mut i = 0;
+        while i + 4 <= count {
+            if P::SCATTERED {
+                for next in i + AHEAD..(i + AHEAD + 4).min(count) {
+                    rows.prefetch(positions.at(next), lines);
+                }
             }
-            // SAFETY: "Inside".
-            let row = unsafe { rows.bytes.as_ptr().add(positions.at(i) * rows.stride) };
-            let sum = products(weights, row, self.dim);
-            *out = match self.squares {
-                // SAFETY: "Inside": the constant is part of the row. A damaged one may wrap.
-                Some(squares) => unsafe {
-                    let constant =
-                        i32::from_le(row.add(constant_at).cast::<i32>().read_unaligned());
-                    squares
-                        .wrapping_add(constant)
-                        .wrapping_sub(sum.wrapping_mul(2)) as f32
-                },
-                None => sum as f32,
-            };
+            let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
+            // SAFETY: "Detected"; whole registers of weights, and `dim` codes at each row.
+            let sums = unsafe { I::four(weights, four, self.dim) };
+            for at in 0..4 {
+                // SAFETY: "Inside".
+                out[i + at] = unsafe { self.finish(four[at], sums[at]) };
+            }
+            i += 4;
         }
+        while i < count {
+            // SAFETY: as above.
+            out[i] = unsafe { self.finish(row(i), I::one(weights, row(i), self.dim)) };
+            i += 1;
+        }
+    }
+
+    /// The result for a row whose codes, weighted, add up to `sum`.
+    ///
+    /// # Safety
+    /// `row` is one of [`Rows`] long enough for the constant.
+    #[inline(always)]
+    unsafe fn finish(&self, row: *const u8, sum: i32) -> f32 {
+        let Some(squares) = self.squares else {
+            return sum as f32;
+        };
+        // SAFETY: by the caller.
+        let constant = unsafe {
+            row.add(self.dim.next_multiple_of(4))
+                .cast::<i32>()
+                .read_unaligned()
+        };
+        let constant = i32::from_le(constant);
+        // Up to 2^31, and as much again for a row that is farther than its codes say. A damaged constant may wrap.
+        squares
+            .wrapping_add(constant)
+            .wrapping_sub(sum.wrapping_mul(2))
+            .cast_unsigned() as f32
     }
 }
 
-/// Rows that are asked for ahead of the one computed.
-const AHEAD: usize = 8;
+/// Rows that are asked for ahead of those computed.
+const AHEAD: usize = 16;
 
-/// The sum of `weights[i] * row[i]` over `dim` components, in plain loops.
-#[inline(always)]
-fn products(weights: *const i8, row: *const u8, dim: usize) -> i32 {
-    // SAFETY: called by `CodeQuery::run` alone: `dim` weights and `dim` codes are there.
-    let (weights, row) = unsafe {
-        (
-            std::slice::from_raw_parts(weights, dim),
-            std::slice::from_raw_parts(row, dim),
-        )
-    };
-    let pairs = weights.iter().zip(row);
-    pairs.map(|(&w, &r)| i32::from(w) * i32::from(r)).sum()
+/// Cache lines of a row that are asked for; the processor's own prefetcher follows a longer row.
+const AHEAD_LINES: usize = 16;
+
+/// Sums of `weights[i] * row[i]`.
+///
+/// # Safety
+/// For callers: "Detected"; whole registers of weights, and `dim` codes at each row.
+trait Products {
+    unsafe fn one(weights: *const i8, row: *const u8, dim: usize) -> i32;
+    unsafe fn four(weights: *const i8, rows: [*const u8; 4], dim: usize) -> [i32; 4];
 }
 
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn products_avx512(weights: *const i8, row: *const u8, dim: usize) -> i32 {
-    use std::arch::x86_64::*;
-    // SAFETY: called by `CodeQuery::run` alone: whole registers of weights, `dim` codes; the last are masked.
-    unsafe {
-        let mut even = _mm512_setzero_si512();
-        let mut odd = _mm512_setzero_si512();
-        let mut at = 0;
-        while at + 2 * WIDTH <= dim {
-            let (w, r) = (weights.add(at), row.add(at));
-            even = _mm512_dpbusd_epi32(even, _mm512_loadu_epi8(r.cast()), _mm512_loadu_epi8(w));
-            let (w, r) = (w.add(WIDTH), r.add(WIDTH));
-            odd = _mm512_dpbusd_epi32(odd, _mm512_loadu_epi8(r.cast()), _mm512_loadu_epi8(w));
-            at += 2 * WIDTH;
-        }
-        while at < dim {
-            let mask = if dim - at >= WIDTH {
-                !0
-            } else {
-                (1_u64 << (dim - at)) - 1
-            };
-            let codes = _mm512_maskz_loadu_epi8(mask, row.add(at).cast());
-            even = _mm512_dpbusd_epi32(even, codes, _mm512_loadu_epi8(weights.add(at)));
-            at += WIDTH;
-        }
-        _mm512_reduce_add_epi32(_mm512_add_epi32(even, odd))
+impl Products for Portable {
+    #[inline(always)]
+    unsafe fn one(weights: *const i8, row: *const u8, dim: usize) -> i32 {
+        // SAFETY: by the caller.
+        let (weights, row) = unsafe {
+            (
+                std::slice::from_raw_parts(weights, dim),
+                std::slice::from_raw_parts(row, dim),
+            )
+        };
+        let pairs = weights.iter().zip(row);
+        pairs.map(|(&w, &r)| i32::from(w) * i32::from(r)).sum()
+    }
+
+    #[inline(always)]
+    unsafe fn four(weights: *const i8, rows: [*const u8; 4], dim: usize) -> [i32; 4] {
+        // SAFETY: passed on.
+        rows.map(|row| unsafe { Self::one(weights, row, dim) })
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn products_avx2(weights: *const i8, row: *const u8, dim: usize) -> i32 {
+mod x86 {
     use std::arch::x86_64::*;
-    const STEP: usize = 16;
-    // SAFETY: called by `CodeQuery::run` alone: `dim` weights and `dim` codes are there.
-    unsafe {
-        let mut sums = _mm256_setzero_si256();
-        let whole = dim - dim % STEP;
-        let mut at = 0;
-        while at < whole {
-            let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(row.add(at).cast()));
-            let signed = _mm256_cvtepi8_epi16(_mm_loadu_si128(weights.add(at).cast()));
-            sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes, signed));
-            at += STEP;
+
+    use super::super::avx2::Avx2;
+    use super::super::avx512::Avx512;
+    use super::super::isa::each;
+    use super::super::portable::Portable;
+    use super::{Products, WIDTH};
+
+    /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says; the last codes are masked.
+    impl Products for Avx512 {
+        #[inline(always)]
+        unsafe fn one(weights: *const i8, row: *const u8, dim: usize) -> i32 {
+            unsafe {
+                let [sums] = lanes(weights, [row], dim);
+                sum(quarter(sums))
+            }
         }
-        let two = _mm_add_epi32(
-            _mm256_castsi256_si128(sums),
-            _mm256_extracti128_si256::<1>(sums),
-        );
-        let one = _mm_add_epi32(two, _mm_shuffle_epi32::<0b1110>(two));
-        let sum = _mm_cvtsi128_si32(_mm_add_epi32(one, _mm_shuffle_epi32::<0b01>(one)));
-        sum + products(weights.add(whole), row.add(whole), dim - whole)
+
+        #[inline(always)]
+        unsafe fn four(weights: *const i8, rows: [*const u8; 4], dim: usize) -> [i32; 4] {
+            unsafe {
+                let sums = lanes(weights, rows, dim);
+                sum4(each!(sums, quarter))
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lanes<const N: usize>(
+        weights: *const i8,
+        rows: [*const u8; N],
+        dim: usize,
+    ) -> [__m512i; N] {
+        unsafe {
+            let mut sums = [_mm512_setzero_si512(); N];
+            let whole = dim - dim % WIDTH;
+            let mut at = 0;
+            while at < whole {
+                let w = _mm512_loadu_epi8(weights.add(at));
+                for i in 0..N {
+                    let codes = _mm512_loadu_epi8(rows[i].add(at).cast());
+                    sums[i] = _mm512_dpbusd_epi32(sums[i], codes, w);
+                }
+                at += WIDTH;
+            }
+            if whole < dim {
+                let mask = (1_u64 << (dim - whole)) - 1;
+                let w = _mm512_loadu_epi8(weights.add(whole));
+                for i in 0..N {
+                    let codes = _mm512_maskz_loadu_epi8(mask, rows[i].add(whole).cast());
+                    sums[i] = _mm512_dpbusd_epi32(sums[i], codes, w);
+                }
+            }
+            sums
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn quarter(lanes: __m512i) -> __m128i {
+        unsafe {
+            let upper = _mm512_extracti64x4_epi64::<1>(lanes);
+            half(_mm256_add_epi32(_mm512_castsi512_si256(lanes), upper))
+        }
+    }
+
+    /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says.
+    impl Products for Avx2 {
+        #[inline(always)]
+        unsafe fn one(weights: *const i8, row: *const u8, dim: usize) -> i32 {
+            const STEP: usize = 16;
+            unsafe {
+                let mut sums = _mm256_setzero_si256();
+                let whole = dim - dim % STEP;
+                let mut at = 0;
+                while at < whole {
+                    let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(row.add(at).cast()));
+                    let signed = _mm256_cvtepi8_epi16(_mm_loadu_si128(weights.add(at).cast()));
+                    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes, signed));
+                    at += STEP;
+                }
+                sum(half(sums)) + Portable::one(weights.add(whole), row.add(whole), dim - whole)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn four(weights: *const i8, rows: [*const u8; 4], dim: usize) -> [i32; 4] {
+            let [a, b, c, d] = rows;
+            unsafe {
+                [
+                    Self::one(weights, a, dim),
+                    Self::one(weights, b, dim),
+                    Self::one(weights, c, dim),
+                    Self::one(weights, d, dim),
+                ]
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half(lanes: __m256i) -> __m128i {
+        unsafe {
+            _mm_add_epi32(
+                _mm256_castsi256_si128(lanes),
+                _mm256_extracti128_si256::<1>(lanes),
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(lanes: __m128i) -> i32 {
+        unsafe {
+            let two = _mm_add_epi32(lanes, _mm_shuffle_epi32::<0b1110>(lanes));
+            _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b01>(two)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum4(lanes: [__m128i; 4]) -> [i32; 4] {
+        unsafe {
+            let [a, b, c, d] = lanes;
+            let ab = _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let cd = _mm_add_epi32(_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            let sums = _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
+            let mut out = [0; 4];
+            _mm_storeu_si128(out.as_mut_ptr().cast(), sums);
+            out
+        }
     }
 }

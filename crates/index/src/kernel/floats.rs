@@ -22,32 +22,29 @@ impl Element {
     }
 }
 
-/// Squared distances of `query` to the rows at `positions`, into `out`. `dim` components of a row count; `query` is
-/// [`padded`](super::padded).
+/// Squared distances of `query` to the rows at `positions`, into `out`.
 ///
 /// # Panics
-/// If a row is not there or too short, if `query` is not padded, or if `out` has another length than `positions`.
+/// If a row is not there or too short, or if `out` has another length than `positions`.
 pub(crate) fn squared_l2<P: Positions>(
     element: Element,
     query: &[f32],
-    dim: usize,
     rows: Rows<'_>,
     positions: P,
     out: &mut [f32],
 ) {
-    run::<P, L2>(element, query, dim, rows, positions, out);
+    run::<P, L2>(element, query, rows, positions, out);
 }
 
 /// Inner products of `query` with the rows at `positions`, as [`squared_l2`] has it.
 pub(crate) fn dot<P: Positions>(
     element: Element,
     query: &[f32],
-    dim: usize,
     rows: Rows<'_>,
     positions: P,
     out: &mut [f32],
 ) {
-    run::<P, Dot>(element, query, dim, rows, positions, out);
+    run::<P, Dot>(element, query, rows, positions, out);
 }
 
 /// What is summed over the components.
@@ -110,7 +107,6 @@ read!(Bf16, 2, bf16s, bf16s_part);
 /// What one call computes; checked, so that no kernel has to.
 struct Job<'a, P> {
     query: &'a [f32],
-    dim: usize,
     rows: Rows<'a>,
     positions: P,
 }
@@ -118,20 +114,18 @@ struct Job<'a, P> {
 fn run<P: Positions, T: Term>(
     element: Element,
     query: &[f32],
-    dim: usize,
     rows: Rows<'_>,
     positions: P,
     out: &mut [f32],
 ) {
-    // "Padded".
-    assert_eq!(query.len(), dim.next_multiple_of(LANES), "query not padded");
     // "Inside".
-    assert!(dim * element.bytes() <= rows.stride, "rows are shorter");
-    assert!(positions.end() <= rows.count, "no such row");
+    assert!(
+        query.len() * element.bytes() <= rows.stride,
+        "rows are shorter"
+    );
     assert_eq!(out.len(), positions.len(), "room for other results");
     let job = Job {
         query,
-        dim,
         rows,
         positions,
     };
@@ -145,9 +139,9 @@ fn run<P: Positions, T: Term>(
 #[inline(always)]
 fn at_level<P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mut [f32]) {
     match level() {
-        // SAFETY: every processor has what the target always has; "Inside" and "Padded", by `run`.
+        // SAFETY: every processor has what the target always has; "Inside", by `run`.
         Level::Portable => unsafe { all::<Portable, P, T, R>(job, out) },
-        // SAFETY: "Detected"; "Inside" and "Padded", by `run`.
+        // SAFETY: "Detected"; "Inside", by `run`.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { all_avx2::<P, T, R>(job, out) },
         // SAFETY: as above.
@@ -180,15 +174,15 @@ const AHEAD: usize = 2 * SIDE_BY_SIDE;
 const AHEAD_LINES: usize = 16;
 
 /// # Safety
-/// "Detected", "Inside" and "Padded".
+/// "Detected" and "Inside".
 #[inline(always)]
 unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mut [f32]) {
     let Job {
         query,
-        dim,
         rows,
         positions,
     } = *job;
+    let dim = query.len();
     let count = positions.len();
     let lines = (dim * R::BYTES).div_ceil(64).min(AHEAD_LINES);
     if P::SCATTERED {
@@ -196,8 +190,7 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
             rows.prefetch(positions.at(i), lines);
         }
     }
-    // SAFETY: "Inside".
-    let row = |i: usize| unsafe { rows.bytes.as_ptr().add(positions.at(i) * rows.stride) };
+    let row = |i: usize| rows.start(positions.at(i));
     let query = query.as_ptr();
     let mut i = 0;
     while i + SIDE_BY_SIDE <= count {
@@ -206,10 +199,9 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
                 rows.prefetch(positions.at(next), lines);
             }
         }
+        let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
         // SAFETY: passed on.
-        let lanes = unsafe {
-            lanes::<I, T, R, SIDE_BY_SIDE>(query, std::array::from_fn(|at| row(i + at)), dim)
-        };
+        let lanes = unsafe { lanes::<I, T, R, SIDE_BY_SIDE>(query, four, dim) };
         // SAFETY: "Detected".
         out[i..i + SIDE_BY_SIDE].copy_from_slice(&unsafe { I::sum4(lanes) });
         i += SIDE_BY_SIDE;
@@ -233,30 +225,31 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
 }
 
 /// # Safety
-/// "Detected"; `dim` components at each row; "Padded".
+/// "Detected"; `dim` components at `query` and at each row.
 #[inline(always)]
 unsafe fn lanes<I: Isa, T: Term, R: Read, const N: usize>(
     query: *const f32,
     rows: [*const u8; N],
     dim: usize,
 ) -> [I::V; N] {
-    // SAFETY: all of it passed on; `at` stays within `dim`, and the query has whole vectors.
+    // SAFETY: all of it passed on; `at` stays within `dim`.
     unsafe {
         let mut sums = [I::zero(); N];
         let whole = dim - dim % LANES;
         let mut at = 0;
         while at < whole {
             let q = I::f32s(query.add(at));
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                *sum = T::add::<I>(q, R::whole::<I>(row.add(at * R::BYTES)), *sum);
+            for i in 0..N {
+                let row = R::whole::<I>(rows[i].add(at * R::BYTES));
+                sums[i] = T::add::<I>(q, row, sums[i]);
             }
             at += LANES;
         }
         if whole < dim {
-            let q = I::f32s(query.add(whole));
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let part = R::part::<I>(row.add(whole * R::BYTES), dim - whole);
-                *sum = T::add::<I>(q, part, *sum);
+            let q = I::f32s_part(query.add(whole), dim - whole);
+            for i in 0..N {
+                let row = R::part::<I>(rows[i].add(whole * R::BYTES), dim - whole);
+                sums[i] = T::add::<I>(q, row, sums[i]);
             }
         }
         sums

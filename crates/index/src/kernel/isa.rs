@@ -31,3 +31,11 @@ pub(super) trait Isa: Copy {
     /// Four such sums.
     unsafe fn sum4(lanes: [Self::V; 4]) -> [f32; 4];
 }
+
+/// `[f(x[0]), .., f(x[3])]`. `array::map` is a function of its own, compiled without the level's instructions.
+macro_rules! each {
+    ($four:ident, $f:path) => {
+        [$f($four[0]), $f($four[1]), $f($four[2]), $f($four[3])]
+    };
+}
+pub(super) use each;

@@ -13,12 +13,11 @@
 //!
 //! # Why it is sound
 //!
-//! The `unsafe` code of this folder relies on three things, and each block cites one of them.
+//! The `unsafe` code of this folder relies on two things, and each block cites one of them.
 //!
 //! - **Detected.** A function compiled for some instructions is called only where [`level`] has found them.
 //! - **Inside.** [`Rows`] holds `count` whole rows of `stride` bytes each, of which a kernel reads the first
-//!   `stride`; row numbers are compared with `count` before any row is read.
-//! - **Padded.** A query has [`LANES`]-fold length, filled up with zeros, so that whole vectors of it can be read.
+//!   `stride`; [`Rows::start`] compares a row number with `count`.
 //!
 //! # One order of addition
 //!
@@ -42,13 +41,14 @@ mod portable;
 mod prefetch;
 mod wide;
 
-pub(crate) use blocks::{BLOCK, Cell, Form, List, SLACK, Sink, scan};
+#[cfg(any(feature = "faiss", test))]
+pub(crate) use blocks::BLOCK;
+pub(crate) use blocks::{Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
 pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
 pub(crate) use floats::{Element, dot, squared_l2};
-pub(crate) use level::{Level, level};
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{prefetch, prefetch_at};
 
 /// Lanes that every level sums in.
 pub(crate) const LANES: usize = 16;
@@ -71,21 +71,18 @@ impl<'a> Rows<'a> {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The bytes of row `row`.
+    /// Where row `row` begins.
     ///
     /// # Panics
     /// If there is no such row.
-    #[inline]
-    pub(crate) fn row(&self, row: usize) -> &'a [u8] {
-        &self.bytes[row * self.stride..(row + 1) * self.stride]
+    #[inline(always)]
+    fn start(&self, row: usize) -> *const u8 {
+        assert!(row < self.count, "no such row");
+        self.bytes.as_ptr().wrapping_add(row * self.stride)
     }
 
     /// Hints that row `row` will be read: its first `lines` cache lines.
@@ -101,8 +98,6 @@ pub(crate) trait Positions: Copy {
     fn len(&self) -> usize;
     /// The row number of the `i`-th.
     fn at(&self, i: usize) -> usize;
-    /// One more than the largest row number.
-    fn end(&self) -> usize;
     /// Whether the processor's own prefetcher cannot guess the next row.
     const SCATTERED: bool;
 }
@@ -118,11 +113,6 @@ impl Positions for &[u32] {
     #[inline(always)]
     fn at(&self, i: usize) -> usize {
         self[i] as usize
-    }
-
-    #[inline(always)]
-    fn end(&self) -> usize {
-        self.iter().max().map_or(0, |&last| last as usize + 1)
     }
 }
 
@@ -145,18 +135,6 @@ impl Positions for Span {
     fn at(&self, i: usize) -> usize {
         self.start + i
     }
-
-    #[inline(always)]
-    fn end(&self) -> usize {
-        self.end
-    }
-}
-
-/// `vector`, filled up with zeros to a whole number of [`LANES`].
-pub(crate) fn padded(vector: &[f32], out: &mut Vec<f32>) {
-    out.clear();
-    out.extend_from_slice(vector);
-    out.resize(vector.len().next_multiple_of(LANES), 0.0);
 }
 
 #[cfg(test)]

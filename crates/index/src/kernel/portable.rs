@@ -1,7 +1,7 @@
 //! Sixteen lanes as an array: the compiler uses what vector registers the target always has.
 
 use super::LANES;
-use super::isa::Isa;
+use super::isa::{Isa, each};
 
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
@@ -83,7 +83,7 @@ impl Isa for Portable {
 
     #[inline(always)]
     unsafe fn sum4(lanes: [Self::V; 4]) -> [f32; 4] {
-        lanes.map(|lanes| unsafe { Self::sum(lanes) })
+        unsafe { each!(lanes, Self::sum) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A hint that some bytes will be read.
 
+use std::sync::OnceLock;
+
 /// Bytes of a cache line, on every processor that this is for.
 const LINE: usize = 64;
 
@@ -7,10 +9,18 @@ const LINE: usize = 64;
 /// processor has no such hint.
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8], at: usize, lines: usize) {
-    if at >= bytes.len() {
+    if let Some(first) = bytes.get(at) {
+        prefetch_at(first, lines);
+    }
+}
+
+/// Hints that `lines` cache lines will be read soon, the first one being that of `first`.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(first: &T, lines: usize) {
+    if !enabled() {
         return;
     }
-    let start = bytes.as_ptr().wrapping_add(at);
+    let start = std::ptr::from_ref(first).cast::<u8>();
     for line in 0..lines {
         let line = start.wrapping_add(line * LINE);
         #[cfg(target_arch = "x86_64")]
@@ -21,4 +31,11 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize, lines: usize) {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
     }
+}
+
+/// Whether hints are given: yes, unless the environment variable `CHIPLET_PREFETCH` is `off`, to measure what they bring.
+#[inline(always)]
+fn enabled() -> bool {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| std::env::var_os("CHIPLET_PREFETCH").is_none_or(|asked| asked != "off"))
 }

@@ -41,30 +41,28 @@ proptest! {
             }
         };
         let values: Vec<f32> = (0..dim * count).map(|_| draw()).collect();
-        let plain: Vec<f32> = (0..dim).map(|_| draw()).collect();
-        let mut query = Vec::new();
-        padded(&plain, &mut query);
+        let query: Vec<f32> = (0..dim).map(|_| draw()).collect();
         for element in [Element::F32, Element::F16, Element::Bf16] {
             let bytes = rows_of(&values, dim, element);
             let rows = Rows::new(&bytes, dim * element.bytes());
             let ids: Vec<u32> = (0..count as u32).rev().collect();
             let (mut l2, mut ip) = (vec![0.0; count], vec![0.0; count]);
-            squared_l2(element, &query, dim, rows, &ids[..], &mut l2);
-            dot(element, &query, dim, rows, &ids[..], &mut ip);
+            squared_l2(element, &query, rows, &ids[..], &mut l2);
+            dot(element, &query, rows, &ids[..], &mut ip);
             for (at, &id) in ids.iter().enumerate() {
                 let row = &values[id as usize * dim..][..dim];
-                let exact: f64 = plain.iter().zip(row)
+                let exact: f64 = query.iter().zip(row)
                     .map(|(&q, &r)| (f64::from(q) - stored(r, element)).powi(2)).sum();
                 prop_assert!((f64::from(l2[at]) - exact).abs() <= 1e-5 * (1.0 + exact));
-                let exact: f64 = plain.iter().zip(row)
+                let exact: f64 = query.iter().zip(row)
                     .map(|(&q, &r)| f64::from(q) * stored(r, element)).sum();
                 prop_assert!((f64::from(ip[at]) - exact).abs() <= 1e-5 * dim as f64);
                 // One row alone, and in a span.
                 let mut one = [0.0];
-                squared_l2(element, &query, dim, rows, &[id][..], &mut one);
+                squared_l2(element, &query, rows, &[id][..], &mut one);
                 prop_assert_eq!(one[0].to_bits(), l2[at].to_bits());
                 let span = Span { start: id as usize, end: id as usize + 1 };
-                dot(element, &query, dim, rows, span, &mut one);
+                dot(element, &query, rows, span, &mut one);
                 prop_assert_eq!(one[0].to_bits(), ip[at].to_bits());
             }
         }
@@ -77,7 +75,7 @@ proptest! {
         let dim = pairs.len();
         let codes: Vec<u8> = pairs.iter().map(|pair| pair.0).collect();
         let mut row = vec![7; row_bytes(dim)];
-        write_row(&codes, &mut row);
+        write_row(&codes, 0, &mut row);
         let rows = Rows::new(&row, row_bytes(dim));
         let mut query = CodeQuery::default();
         let mut out = [0.0];
@@ -322,9 +320,22 @@ fn a_row_that_is_not_there_is_refused() {
     squared_l2(
         Element::F32,
         &[0.0; 16],
-        16,
         Rows::new(&bytes, 64),
         &[1][..],
         &mut out,
     );
+}
+
+#[test]
+fn code_distances_of_the_longest_rows_do_not_wrap() {
+    let mut row = vec![0; row_bytes(MAX_DIM)];
+    let mut query = CodeQuery::default();
+    let mut out = [0.0];
+    for farther in [0, i32::MAX] {
+        write_row(&vec![255; MAX_DIM], farther, &mut row);
+        query.squared_l2(std::iter::repeat_n(0, MAX_DIM));
+        query.run(Rows::new(&row, row_bytes(MAX_DIM)), &[0][..], &mut out);
+        let exact = MAX_DIM as i64 * 255 * 255 + i64::from(farther);
+        assert_eq!(out[0], exact as f32);
+    }
 }

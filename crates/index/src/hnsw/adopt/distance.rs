@@ -1,58 +1,20 @@
-//! Distances a graph can be built with, and the wrapper that counts their evaluations.
+//! Distances that a graph of hnsw_rs can be built with.
 //!
 //! hnsw_rs asks two things of a distance: it must never be negative or NaN (a panic), and only its order
 //! matters (a graph walk compares distances, it computes nothing with them). So [`InnerProduct`] maps the
-//! order of the negated product onto the non-negative floats, and the reported value is computed afterwards,
-//! from the stored rows, for the few rows that are returned.
+//! order of the negated product onto the non-negative floats. What a table reports it computes by its [`Metric`].
 
-use std::cell::Cell;
+use ::hnsw_rs::prelude::{DistL2, Distance};
 
-use hnsw_rs::prelude::{DistL2, Distance};
+use crate::metric::Metric;
 
-use crate::metric::{self, Metric};
-
-thread_local! {
-    /// Distances evaluated on this thread, by every graph.
-    static EVALUATED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Distances evaluated on this thread since it started. A search runs on one thread, so the difference
-/// across it is exactly what it evaluated.
-pub(super) fn evaluated() -> u64 {
-    EVALUATED.get()
-}
-
-/// A distance whose evaluations are counted, by thread, so that a search knows how many rows it visited.
-///
-/// The count is a thread-local: it costs no cache line that two cores share.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counted<D>(
-    /// The distance that is counted.
-    pub D,
-);
-
-impl<D: Distance<f32>> Distance<f32> for Counted<D> {
-    #[inline]
-    fn eval(&self, a: &[f32], b: &[f32]) -> f32 {
-        EVALUATED.set(EVALUATED.get().wrapping_add(1));
-        self.0.eval(a, b)
-    }
-}
-
-/// A distance that [`HnswTable`](super::HnswTable) can report in the convention of a [`Metric`].
+/// A distance of hnsw_rs whose graphs [`HnswTable::new`](crate::HnswTable::new) takes.
 ///
 /// `eval` must order rows as [`GraphDistance::METRIC`] does and return neither a negative value nor NaN for
-/// rows and queries that the table accepts; hnsw_rs panics on those.
+/// rows that the table accepts; hnsw_rs panics on those.
 pub trait GraphDistance: Distance<f32> + Send + Sync + 'static {
     /// The metric whose order `eval` follows, and which the table reports.
     const METRIC: Metric;
-
-    /// The reported distance, where it is what `eval` returned. `None`, the default, has it computed from
-    /// the stored row.
-    fn reported(&self, evaluated: f32) -> Option<f32> {
-        let _ = evaluated;
-        None
-    }
 }
 
 /// Squared Euclidean distance: the order of `DistL2` without its square root.
@@ -62,16 +24,12 @@ pub struct SquaredL2;
 impl Distance<f32> for SquaredL2 {
     #[inline]
     fn eval(&self, a: &[f32], b: &[f32]) -> f32 {
-        metric::squared_l2(a, b)
+        Metric::L2.distance(a, b)
     }
 }
 
 impl GraphDistance for SquaredL2 {
     const METRIC: Metric = Metric::L2;
-
-    fn reported(&self, evaluated: f32) -> Option<f32> {
-        Some(evaluated)
-    }
 }
 
 /// Cosine distance of rows that have length 1 (or 0); pass each through [`normalized`](crate::normalized)
@@ -91,10 +49,6 @@ impl Distance<f32> for Cosine {
 
 impl GraphDistance for Cosine {
     const METRIC: Metric = Metric::Cosine;
-
-    fn reported(&self, evaluated: f32) -> Option<f32> {
-        Some(evaluated)
-    }
 }
 
 /// Inner product of any vectors: larger is nearer.
@@ -106,7 +60,7 @@ pub struct InnerProduct;
 impl Distance<f32> for InnerProduct {
     #[inline]
     fn eval(&self, a: &[f32], b: &[f32]) -> f32 {
-        order_non_negative(-metric::dot(a, b))
+        order_non_negative(Metric::InnerProduct.distance(a, b))
     }
 }
 

@@ -1,0 +1,190 @@
+//! The loop that is timed.
+
+use std::collections::HashMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chiplet_executor::{Query, SearchError, Table, Work};
+use chiplet_workload::truth::Truth;
+
+use super::super::arguments::Arguments;
+use super::super::shelf::Source;
+use super::super::usage::Usage;
+use super::build::Built;
+
+/// What is measured at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Point {
+    /// Of `--ef` or `--nprobe`.
+    pub(super) param: u32,
+    /// Searchers.
+    pub(super) threads: u32,
+}
+
+/// A point's figures of all rounds.
+pub(super) struct Result {
+    pub(super) point: Point,
+    pub(super) recall: f64,
+    /// Of each round: queries a second of all searchers together.
+    pub(super) rates: Vec<f64>,
+    /// Of each round: cores the process had for each searcher. Below 1 something else ran on them.
+    pub(super) shares: Vec<f64>,
+}
+
+/// A table, its queries, and what has been measured on them.
+pub(super) struct Bench<'a> {
+    arguments: &'a Arguments,
+    table: &'a dyn Table,
+    source: &'a Source,
+    truth: &'a Truth,
+    stop: &'a AtomicBool,
+    /// For each parameter.
+    recalls: HashMap<u32, f64>,
+    /// For each point, a rate and a share a round.
+    rounds: HashMap<Point, Vec<(f64, f64)>>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        arguments: &'a Arguments,
+        built: &'a Built,
+        source: &'a Source,
+        truth: &'a Truth,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            arguments,
+            table: &*built.table,
+            source,
+            truth,
+            stop,
+            recalls: HashMap::new(),
+            rounds: HashMap::new(),
+        }
+    }
+
+    pub(super) fn source(&self) -> &'a Source {
+        self.source
+    }
+
+    /// Measures one point once more. Nothing is noted if the run was stopped meanwhile.
+    pub(super) fn measure(&mut self, point: Point) -> anyhow::Result<()> {
+        if self.stopped() {
+            return Ok(());
+        }
+        let queries = self.queries(point.param);
+        if !self.recalls.contains_key(&point.param) {
+            let recall = self.recall(&queries)?;
+            self.recalls.insert(point.param, recall);
+        }
+        let threads = point.threads as usize;
+        let mut shares = vec![Vec::new(); threads];
+        for (number, query) in queries.into_iter().enumerate() {
+            shares[number % threads].push(query);
+        }
+        let length = self.arguments.duration;
+        let ready = Barrier::new(threads);
+        let before = Usage::now();
+        let rates = thread::scope(|scope| {
+            let searchers: Vec<_> = shares
+                .iter()
+                .map(|share| scope.spawn(|| search(self.table, share, length, &ready, self.stop)))
+                .collect();
+            let rates = searchers.into_iter().map(|searcher| match searcher.join() {
+                Ok(rate) => rate,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            rates.collect::<std::result::Result<Vec<f64>, SearchError>>()
+        })?;
+        let cores = (Usage::now() - before).process_cores();
+        if !self.stopped() {
+            let share = cores / f64::from(point.threads);
+            let found = (rates.iter().sum(), share);
+            self.rounds.entry(point).or_default().push(found);
+        }
+        Ok(())
+    }
+
+    /// Figures of those `points` that have any, in their order.
+    pub(super) fn results(&self, points: &[Point]) -> Vec<Result> {
+        let measured = points.iter().filter_map(|point| {
+            let (rates, shares) = self.rounds.get(point)?.iter().copied().unzip();
+            Some(Result {
+                point: *point,
+                recall: self.recalls[&point.param],
+                rates,
+                shares,
+            })
+        });
+        measured.collect()
+    }
+
+    /// Drops all figures but the recalls, which stay as they are.
+    pub(super) fn forget(&mut self) {
+        self.rounds.clear();
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn queries(&self, param: u32) -> Vec<Query> {
+        let k = self.arguments.k as usize;
+        let index = self.arguments.direct.index;
+        let rows = self.source.queries.rows();
+        rows.map(|row| index.ask(Query::new(row).top(k), param))
+            .collect()
+    }
+
+    /// Mean recall over all queries.
+    fn recall(&self, queries: &[Query]) -> std::result::Result<f64, SearchError> {
+        let mut work = Work::default();
+        let mut sum = 0.0;
+        for (number, query) in queries.iter().enumerate() {
+            let hits = self.table.search(query, &mut work)?;
+            sum += self
+                .truth
+                .recall(number, hits.iter().map(|hit| hit.id as u32));
+        }
+        Ok(sum / queries.len() as f64)
+    }
+}
+
+/// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries a
+/// second.
+fn search(
+    table: &dyn Table,
+    queries: &[Query],
+    length: Duration,
+    ready: &Barrier,
+    stop: &AtomicBool,
+) -> std::result::Result<f64, SearchError> {
+    let mut work = Work::default();
+    // The others wait at the barrier also if this pass fails.
+    let warm = pass(table, queries, &mut work);
+    ready.wait();
+    warm?;
+    let began = Instant::now();
+    let mut asked = 0;
+    loop {
+        pass(table, queries, &mut work)?;
+        asked += queries.len();
+        let passed = began.elapsed();
+        if passed >= length || stop.load(Ordering::Relaxed) {
+            return Ok(asked as f64 / passed.as_secs_f64());
+        }
+    }
+}
+
+fn pass(
+    table: &dyn Table,
+    queries: &[Query],
+    work: &mut Work,
+) -> std::result::Result<(), SearchError> {
+    for query in queries {
+        std::hint::black_box(table.search(query, work)?);
+    }
+    Ok(())
+}

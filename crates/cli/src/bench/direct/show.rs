@@ -1,0 +1,136 @@
+//! Figures of a direct measurement as JSON and as a table on a terminal.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::super::arguments::Arguments;
+use super::super::shelf::Source;
+use super::super::summary::median;
+use super::build::Built;
+use super::measure::Result;
+
+/// One point, as `--json` has it. The first six are what other programs rely on.
+#[derive(Debug, Serialize)]
+pub(super) struct Entry {
+    index: String,
+    param: String,
+    recall_at_10: f64,
+    /// The median over rounds.
+    qps: f64,
+    /// As the table itself counts them.
+    bytes_per_vector: f64,
+    build_s: f64,
+    /// Processor time of all threads.
+    build_cpu_s: f64,
+    threads: u32,
+    qps_low: f64,
+    qps_high: f64,
+    rounds: usize,
+    /// The lowest of all rounds; 1 if every searcher had a core to itself.
+    cpu_share: f64,
+    /// Growth of the process' memory in RAM over the build.
+    resident_bytes_per_vector: Option<f64>,
+    metric: &'static str,
+    rows: usize,
+    dim: usize,
+    k: u32,
+    queries: usize,
+}
+
+pub(super) fn entries(
+    arguments: &Arguments,
+    built: &Built,
+    source: &Source,
+    results: &[Result],
+) -> Vec<Entry> {
+    let rows = source.vectors.len();
+    let each = |bytes: u64| bytes as f64 / rows as f64;
+    let lowest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let entry = |result: &Result| Entry {
+        index: built.name.clone(),
+        param: arguments.direct.index.param(result.point.param),
+        recall_at_10: result.recall,
+        qps: median(result.rates.clone()),
+        bytes_per_vector: each(built.table.size_bytes()),
+        build_s: built.seconds,
+        build_cpu_s: built.cpu_seconds,
+        threads: result.point.threads,
+        qps_low: lowest(&result.rates),
+        qps_high: result.rates.iter().copied().fold(0.0, f64::max),
+        rounds: result.rates.len(),
+        cpu_share: lowest(&result.shares),
+        resident_bytes_per_vector: built.grown.map(each),
+        metric: metric(source),
+        rows,
+        dim: source.vectors.dim(),
+        k: arguments.k,
+        queries: source.queries.len(),
+    };
+    results.iter().map(entry).collect()
+}
+
+/// What is printed when a run is over. `entries` is not empty.
+pub(super) fn render(data: &str, entries: &[Entry]) -> String {
+    let first = &entries[0];
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{}: {} x {} ({data}), {}, k {}; built in {:.1} s, {:.0} bytes a vector",
+        first.index,
+        first.rows,
+        first.dim,
+        first.metric,
+        first.k,
+        first.build_s,
+        first.bytes_per_vector
+    );
+    let _ = writeln!(
+        out,
+        "{} queries held out; median of {} rounds, lowest and highest\n",
+        first.queries, first.rounds
+    );
+    let _ = writeln!(
+        out,
+        "{:14} {:>7} {:>7} {:>10} {:>10} {:>10} {:>9}",
+        "", "threads", "recall", "queries/s", "lowest", "highest", "us each"
+    );
+    for entry in entries {
+        let _ = writeln!(
+            out,
+            "{:14} {:>7} {:>7.4} {:>10.0} {:>10.0} {:>10.0} {:>9.1}",
+            entry.param,
+            entry.threads,
+            entry.recall_at_10,
+            entry.qps,
+            entry.qps_low,
+            entry.qps_high,
+            f64::from(entry.threads) * 1e6 / entry.qps
+        );
+    }
+    let least = entries
+        .iter()
+        .map(|entry| entry.cpu_share)
+        .fold(1.0, f64::min);
+    if least < BUSY {
+        let _ = writeln!(
+            out,
+            "\nSomething else ran meanwhile: searchers had as little as {:.0} % of a core each.",
+            least * 100.0
+        );
+    }
+    out
+}
+
+/// Below this share of a core a reader should know: more than timer interrupts and the like take.
+const BUSY: f64 = 0.9;
+
+fn metric(source: &Source) -> &'static str {
+    use chiplet_workload::truth::Metric;
+    match source.metric {
+        Metric::L2 => "l2",
+        Metric::Cosine => "cosine",
+        Metric::InnerProduct => "ip",
+        _ => "other",
+    }
+}

@@ -1,0 +1,93 @@
+//! A layer that several threads link at once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::hnsw::walk::{Layer, NONE};
+
+/// Links of each node, at a fixed stride, filled up with [`NONE`].
+pub(super) struct GrowingLayer {
+    links: Box<[AtomicU32]>,
+    locks: Box<[Mutex<()>]>,
+    stride: usize,
+}
+
+impl GrowingLayer {
+    pub(super) fn new(nodes: usize, stride: usize) -> Self {
+        Self {
+            links: (0..nodes * stride).map(|_| AtomicU32::new(NONE)).collect(),
+            locks: (0..nodes).map(|_| Mutex::new(())).collect(),
+            stride,
+        }
+    }
+
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    pub(super) fn holds(&self, node: u32) -> bool {
+        (node as usize) < self.locks.len()
+    }
+
+    /// Excludes other writers of the links of `node`.
+    pub(super) fn lock(&self, node: u32) -> MutexGuard<'_, ()> {
+        self.locks[node as usize].lock()
+    }
+
+    fn of(&self, node: u32) -> &[AtomicU32] {
+        &self.links[node as usize * self.stride..][..self.stride]
+    }
+
+    /// Replaces the links of `node`. Readers may see some of both.
+    pub(super) fn set(&self, node: u32, links: &[u32]) {
+        let rest = std::iter::repeat(&NONE);
+        // Relaxed: a link says nothing but its own number, and rows are written before any thread starts.
+        for (place, &link) in self.of(node).iter().zip(links.iter().chain(rest)) {
+            place.store(link, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a link of `node`, if there is room.
+    pub(super) fn append(&self, node: u32, link: u32) -> bool {
+        let free = self
+            .of(node)
+            .iter()
+            .find(|place| place.load(Ordering::Relaxed) == NONE);
+        free.is_some_and(|place| {
+            place.store(link, Ordering::Relaxed);
+            true
+        })
+    }
+
+    pub(super) fn read(&self, node: u32, links: &mut Vec<u32>) {
+        links.clear();
+        links.extend(self.links(node));
+    }
+
+    pub(super) fn into_links(self) -> Vec<u32> {
+        self.links.into_iter().map(AtomicU32::into_inner).collect()
+    }
+}
+
+impl Layer for GrowingLayer {
+    fn nodes(&self) -> usize {
+        self.locks.len()
+    }
+
+    #[inline]
+    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
+        let links = self
+            .of(node)
+            .iter()
+            .map(|link| link.load(Ordering::Relaxed));
+        links.take_while(|&link| link != NONE)
+    }
+
+    #[inline]
+    fn prefetch(&self, node: u32) {
+        if let Some(first) = self.links.get(node as usize * self.stride) {
+            crate::kernel::prefetch_at(first, self.stride.div_ceil(16));
+        }
+    }
+}

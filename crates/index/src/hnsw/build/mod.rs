@@ -1,0 +1,225 @@
+//! Builds a graph: rows are inserted one by one, by one thread or several (arXiv 1603.09320, algorithm 1).
+//!
+//! Nodes are numbered so that those of the highest layer come first: a layer is the nodes below some number, and needs no
+//! list of its members. The layer of each row is drawn from its number alone, so it is the same however many threads
+//! build.
+//!
+//! # Threads
+//!
+//! A node's links are atomics. Readers take no lock: in the middle of a change they see some old and some new links, all of
+//! them nodes of the layer. Writers of one node's links exclude each other by the node's lock, and hold one lock at a
+//! time. With one thread the graph depends on the rows and settings alone.
+
+mod layer;
+mod levels;
+mod select;
+mod team;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::BuildError;
+use crate::kernel::{Element, Rows};
+use crate::metric::Metric;
+use crate::progress::Progress;
+
+use super::config::HnswConfig;
+use super::format::RowDistances;
+use super::walk::{Distances as _, Scratch};
+use layer::GrowingLayer;
+use select::Selection;
+
+/// A graph as its builder leaves it: numbers of nodes, highest layer first.
+pub(crate) struct Links {
+    /// The row of each node.
+    pub(crate) rows: Vec<u32>,
+    /// Links of a node on the ground layer and on the others.
+    pub(crate) ground_stride: usize,
+    pub(crate) stride: usize,
+    /// `layers[0]` is the ground layer: `[nodes][stride]`, filled up with [`NONE`](super::walk::NONE).
+    pub(crate) layers: Vec<Vec<u32>>,
+    /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
+    pub(crate) one_look: bool,
+}
+
+impl Links {
+    pub(crate) fn stride_of(&self, level: usize) -> usize {
+        if level == 0 {
+            self.ground_stride
+        } else {
+            self.stride
+        }
+    }
+}
+
+/// Builds the links of `rows` (`[n][dim]`, checked and prepared for the metric).
+pub(crate) fn build(
+    rows: &[f32],
+    dim: usize,
+    config: &HnswConfig,
+    report: impl FnMut(Progress),
+) -> Result<Links, BuildError> {
+    let total = rows.len() / dim;
+    let plan = levels::plan(total, config.m);
+    // Rows in the order of nodes, each beginning with a cache line.
+    let stride = (dim * size_of::<f32>()).next_multiple_of(64) / size_of::<f32>();
+    let mut own = vec![0.0; total * stride];
+    for (row, &number) in own.chunks_exact_mut(stride).zip(&plan.rows) {
+        row[..dim].copy_from_slice(&rows[number as usize * dim..][..dim]);
+    }
+    let layers = plan
+        .layers
+        .iter()
+        .enumerate()
+        .map(|(level, &nodes)| GrowingLayer::new(nodes, config.links(level)))
+        .collect();
+    let builder = Builder {
+        rows: &own,
+        dim,
+        stride,
+        metric: config.metric,
+        m: config.m,
+        ef: config.ef_construction,
+        layers,
+        next: AtomicUsize::new(1),
+        total,
+    };
+    team::run(config, total, report, || Worker::new(&builder))?;
+    Ok(Links {
+        rows: plan.rows,
+        ground_stride: config.links(0),
+        stride: config.links(1),
+        layers: builder
+            .layers
+            .into_iter()
+            .map(GrowingLayer::into_links)
+            .collect(),
+        one_look: false,
+    })
+}
+
+/// What all threads share.
+struct Builder<'a> {
+    /// `[total][stride]`.
+    rows: &'a [f32],
+    dim: usize,
+    stride: usize,
+    metric: Metric,
+    m: usize,
+    ef: usize,
+    layers: Vec<GrowingLayer>,
+    /// The next node to insert. Node 0 is the entry: it needs no links to begin with.
+    next: AtomicUsize,
+    total: usize,
+}
+
+impl Builder<'_> {
+    fn row(&self, node: u32) -> &[f32] {
+        &self.rows[node as usize * self.stride..][..self.dim]
+    }
+
+    fn distances_to(&self, node: u32) -> RowDistances<'_> {
+        let rows = Rows::new(
+            bytemuck::cast_slice(self.rows),
+            self.stride * size_of::<f32>(),
+        );
+        RowDistances::floats(self.row(node), Element::F32, self.metric, rows)
+    }
+}
+
+/// One thread's part.
+struct Worker<'a> {
+    builder: &'a Builder<'a>,
+    scratch: Scratch,
+    selection: Selection,
+    candidates: Vec<(f32, u32)>,
+    links: Vec<u32>,
+    distances: Vec<f32>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(builder: &'a Builder<'a>) -> Self {
+        Self {
+            builder,
+            scratch: Scratch::default(),
+            selection: Selection::default(),
+            candidates: Vec::new(),
+            links: Vec::new(),
+            distances: Vec::new(),
+        }
+    }
+}
+
+impl team::Step for Worker<'_> {
+    /// Inserts the next node that no thread has taken; `false` if there is none.
+    fn step(&mut self) -> bool {
+        let node = self.builder.next.fetch_add(1, Ordering::Relaxed);
+        if node >= self.builder.total {
+            return false;
+        }
+        self.insert(node as u32);
+        true
+    }
+}
+
+impl Worker<'_> {
+    fn insert(&mut self, node: u32) {
+        let builder = self.builder;
+        let distances = builder.distances_to(node);
+        let mut nearest = (f32::INFINITY, 0);
+        distances.to(&[0], std::slice::from_mut(&mut nearest.0));
+        for layer in builder.layers.iter().rev() {
+            if !layer.holds(node) {
+                nearest = self.scratch.descend(layer, &distances, nearest);
+                continue;
+            }
+            self.scratch
+                .walk(layer, &distances, [nearest.1], builder.ef);
+            self.candidates.clear();
+            let found = self.scratch.pool.iter();
+            self.candidates
+                .extend(found.filter(|&(_, found)| found != node));
+            nearest = self.candidates[0];
+            self.selection
+                .choose(builder, &self.candidates, builder.m, &mut self.links);
+            layer.set(node, &self.links);
+            let chosen = std::mem::take(&mut self.links);
+            for &neighbor in &chosen {
+                self.link_back(layer, neighbor, node);
+            }
+            self.links = chosen;
+        }
+    }
+
+    /// Links `from` to `to`, dropping the least useful link of `from` if it has too many.
+    fn link_back(&mut self, layer: &GrowingLayer, from: u32, to: u32) {
+        let _lock = layer.lock(from);
+        if layer.append(from, to) {
+            return;
+        }
+        layer.read(from, &mut self.links);
+        self.links.push(to);
+        self.distances.resize(self.links.len(), 0.0);
+        self.builder
+            .distances_to(from)
+            .to(&self.links, &mut self.distances);
+        self.candidates.clear();
+        let pairs = self
+            .distances
+            .iter()
+            .copied()
+            .zip(self.links.iter().copied());
+        self.candidates.extend(pairs);
+        self.candidates
+            .sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.selection.choose(
+            self.builder,
+            &self.candidates,
+            layer.stride(),
+            &mut self.links,
+        );
+        layer.set(from, &self.links);
+    }
+}
+
+#[cfg(test)]
+mod tests;

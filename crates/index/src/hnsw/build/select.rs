@@ -1,0 +1,56 @@
+//! Which of the nearest nodes become links: those in different directions (arXiv 1603.09320, algorithm 4).
+//!
+//! A candidate is crowded out by a link that is nearer to it than the new node is. [`SLACK`] asks that it be nearer by a
+//! tenth of the squared distance, as DiskANN's alpha does (Subramanya et al., NeurIPS 2019): more links stay, and walks reach the
+//! same recall in fewer steps. Measured at recall 0.99, rows compared and nodes followed, to a slack of 1: GloVe 30,000 x 50
+//! 0.89 and 0.75, clusters of 20,000 x 128 0.85 and 0.64. At 1.2 the clusters come apart.
+
+use super::Builder;
+use crate::hnsw::walk::Distances as _;
+use crate::metric::Metric;
+
+/// Distances computed in one call: whether a candidate is crowded out is mostly known after the first few.
+const GROUP: usize = 4;
+
+/// How much nearer a link must be to crowd out a candidate: a factor on distances that are squared, or proportional to
+/// squares.
+const SLACK: f32 = 1.1;
+
+/// Buffers for choosing links.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    distances: [f32; GROUP],
+}
+
+impl Selection {
+    /// Chooses up to `most` of `candidates`, nearest first: each that is nearer to the new node than to all that were chosen
+    /// before it.
+    pub(super) fn choose(
+        &mut self,
+        builder: &Builder<'_>,
+        candidates: &[(f32, u32)],
+        most: usize,
+        chosen: &mut Vec<u32>,
+    ) {
+        chosen.clear();
+        let slack = match builder.metric {
+            Metric::L2 | Metric::Cosine => SLACK,
+            // A product may have either sign.
+            Metric::InnerProduct => 1.0,
+        };
+        for &(distance, node) in candidates {
+            if chosen.len() == most {
+                return;
+            }
+            let from_node = builder.distances_to(node);
+            let crowded = chosen.chunks(GROUP).any(|group| {
+                let room = &mut self.distances[..group.len()];
+                from_node.to(group, room);
+                room.iter().any(|&between| between * slack < distance)
+            });
+            if !crowded {
+                chosen.push(node);
+            }
+        }
+    }
+}

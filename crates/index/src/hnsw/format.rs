@@ -1,0 +1,309 @@
+//! How rows are stored in a graph, and the distances to them in each metric.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::kernel::{self, CodeQuery, Element, Positions, Rows};
+use crate::metric::Metric;
+
+use super::config::HnswConfig;
+use super::walk::{Distances, MAX_NODES};
+
+/// How a table stores the rows that a search reads. Fewer bytes let a cache hold more rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RowFormat {
+    /// 4 bytes a component, as they came.
+    #[default]
+    F32,
+    /// 2 bytes: IEEE 754 half precision, 11 bits of a number, up to 65,504 in size.
+    F16,
+    /// 2 bytes: bfloat16, 8 bits of a number, the range of `f32`.
+    Bf16,
+    /// 1 byte: 256 equal steps between the smallest and the largest value, the same step for all components.
+    Sq8,
+}
+
+impl RowFormat {
+    pub(super) fn element(self) -> Option<Element> {
+        match self {
+            Self::F32 => Some(Element::F32),
+            Self::F16 => Some(Element::F16),
+            Self::Bf16 => Some(Element::Bf16),
+            Self::Sq8 => None,
+        }
+    }
+
+    /// Bytes that a row of `dim` components needs.
+    fn row_bytes(self, dim: usize) -> usize {
+        match self.element() {
+            Some(element) => dim * element.bytes(),
+            None => kernel::row_bytes(dim),
+        }
+    }
+
+    /// Bytes from one row to the next: whole cache lines if that adds at most a fifth, else whole 16 bytes.
+    pub(super) fn stride(self, dim: usize) -> usize {
+        let bytes = self.row_bytes(dim);
+        let lines = bytes.next_multiple_of(64);
+        if lines - bytes <= bytes / 5 {
+            lines
+        } else {
+            bytes.next_multiple_of(16)
+        }
+    }
+}
+
+impl fmt::Display for RowFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Sq8 => "sq8",
+        })
+    }
+}
+
+impl FromStr for RowFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "f32" => Ok(Self::F32),
+            "f16" => Ok(Self::F16),
+            "bf16" => Ok(Self::Bf16),
+            "sq8" => Ok(Self::Sq8),
+            other => Err(format!(
+                "{other:?} is no row format; give f32, f16, bf16 or sq8"
+            )),
+        }
+    }
+}
+
+/// Checks that `rows` (`[n][dim]`, prepared for the metric) can be stored as `config` says.
+pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(), BuildError> {
+    let count = rows.len() / dim;
+    if count > MAX_NODES {
+        return Err(BuildError::TooManyRows {
+            rows: count,
+            limit: MAX_NODES,
+        });
+    }
+    for format in [Some(config.rows), config.rerank].into_iter().flatten() {
+        match format {
+            RowFormat::Sq8 if dim > kernel::MAX_DIM => {
+                return Err(BuildError::DimensionTooLarge {
+                    dim,
+                    limit: kernel::MAX_DIM,
+                });
+            }
+            RowFormat::F16 => {
+                let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
+                if let Some(at) = rows.iter().position(outside) {
+                    return Err(BuildError::OutOfRange {
+                        row: at / dim,
+                        component: at % dim,
+                        value: rows[at],
+                        format: "f16",
+                        limit: half::f16::MAX.to_f32(),
+                    });
+                }
+            }
+            // bfloat16 holds every row that its metric accepts.
+            RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 => {}
+        }
+    }
+    Ok(())
+}
+
+/// The steps of 8-bit codes: component `i` of code `c` stands for `low[i] + c * step`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid<'a> {
+    pub(super) low: &'a [f32],
+    pub(super) step: f32,
+}
+
+impl Grid<'_> {
+    /// The smallest value of each component, and the step that lets 256 of them span all components.
+    pub(super) fn of(rows: &[f32], dim: usize) -> (Vec<f32>, f32) {
+        let mut low = vec![f32::INFINITY; dim];
+        let mut high = vec![f32::NEG_INFINITY; dim];
+        for row in rows.chunks_exact(dim) {
+            for ((low, high), &x) in low.iter_mut().zip(&mut high).zip(row) {
+                *low = low.min(x);
+                *high = high.max(x);
+            }
+        }
+        if rows.is_empty() {
+            return (vec![0.0; dim], 1.0);
+        }
+        let spans = low.iter().zip(&high).map(|(low, high)| high - low);
+        let step = spans.fold(0.0, f32::max) / 255.0;
+        // Rows that are all equal need no step, but it must not be 0.
+        (low, if step > 0.0 { step } else { 1.0 })
+    }
+
+    fn codes(&self, row: &[f32]) -> impl ExactSizeIterator<Item = u8> {
+        let steps = 1.0 / self.step;
+        let pairs = row.iter().zip(self.low);
+        // `as` saturates.
+        pairs.map(move |(&x, &low)| ((x - low) * steps).round_ties_even() as u8)
+    }
+}
+
+/// Writes `row` in `format` to `out`, of [`RowFormat::stride`] bytes.
+pub(super) fn write_row(
+    format: RowFormat,
+    grid: Grid<'_>,
+    metric: Metric,
+    row: &[f32],
+    out: &mut [u8],
+) {
+    match format {
+        RowFormat::F32 => {
+            for (out, x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                *out = x.to_le_bytes();
+            }
+        }
+        RowFormat::F16 => {
+            for (out, &x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                *out = half::f16::from_f32(x).to_le_bytes();
+            }
+        }
+        RowFormat::Bf16 => {
+            for (out, &x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                *out = half::bf16::from_f32(x).to_le_bytes();
+            }
+        }
+        RowFormat::Sq8 => {
+            let codes: Vec<u8> = grid.codes(row).collect();
+            // A row of zeros has no direction: as far from every query of length 1 as one at right angles.
+            let farther = match metric {
+                Metric::Cosine if row.iter().all(|&x| x == 0.0) => (grid.step.powi(-2)) as i32,
+                _ => 0,
+            };
+            kernel::write_row(&codes, farther, out);
+        }
+    }
+}
+
+/// A query, as rows of one format are compared with it. Kept from one query to the next, so that none allocates.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    floats: Vec<f32>,
+    codes: CodeQuery,
+    /// A distance is `offset + factor * sum`, for codes.
+    offset: f32,
+    factor: f32,
+}
+
+impl Prepared {
+    /// Takes `query`, prepared for the metric, to be compared with rows of `format`.
+    pub(super) fn set(&mut self, query: &[f32], format: RowFormat, metric: Metric, grid: Grid<'_>) {
+        if format != RowFormat::Sq8 {
+            self.floats.clear();
+            self.floats.extend_from_slice(query);
+            return;
+        }
+        let square = grid.step * grid.step;
+        match metric {
+            Metric::L2 => {
+                self.codes.squared_l2(grid.codes(query));
+                (self.offset, self.factor) = (0.0, square);
+            }
+            // A query of zeros has no direction: as far from every row as one at right angles.
+            Metric::Cosine if query.iter().all(|&x| x == 0.0) => {
+                self.codes.squared_l2(grid.codes(query));
+                (self.offset, self.factor) = (1.0, 0.0);
+            }
+            // Of vectors of length 1: |a - b|^2 = 2 (1 - cos).
+            Metric::Cosine => {
+                self.codes.squared_l2(grid.codes(query));
+                (self.offset, self.factor) = (0.0, 0.5 * square);
+            }
+            Metric::InnerProduct => {
+                let largest = query.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                let step = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+                let weights = query.iter().map(|x| (x / step).round_ties_even() as i8);
+                self.codes.weighted(weights);
+                let low: f32 = query.iter().zip(grid.low).map(|(q, low)| q * low).sum();
+                (self.offset, self.factor) = (-low, -step * grid.step);
+            }
+        }
+    }
+
+    /// Distances to `rows`, which are of the format and metric that the query was prepared for.
+    pub(super) fn to<'a>(
+        &'a self,
+        format: RowFormat,
+        metric: Metric,
+        rows: Rows<'a>,
+    ) -> RowDistances<'a> {
+        RowDistances {
+            query: match format.element() {
+                Some(element) => Comparison::Floats(element, &self.floats),
+                None => Comparison::Codes(self),
+            },
+            metric,
+            rows,
+        }
+    }
+}
+
+/// Distances from one query to rows.
+#[derive(Clone, Copy)]
+pub(super) struct RowDistances<'a> {
+    query: Comparison<'a>,
+    metric: Metric,
+    rows: Rows<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Comparison<'a> {
+    Floats(Element, &'a [f32]),
+    Codes(&'a Prepared),
+}
+
+impl<'a> RowDistances<'a> {
+    /// Distances from `query` to rows of floats.
+    pub(super) fn floats(
+        query: &'a [f32],
+        element: Element,
+        metric: Metric,
+        rows: Rows<'a>,
+    ) -> Self {
+        Self {
+            query: Comparison::Floats(element, query),
+            metric,
+            rows,
+        }
+    }
+
+    /// Distances to the rows at `positions`, which exist, into `out`, which has their length.
+    #[inline]
+    pub(super) fn compute<P: Positions>(&self, positions: P, out: &mut [f32]) {
+        match self.query {
+            Comparison::Floats(element, query) => {
+                self.metric
+                    .distances(element, query, self.rows, positions, out);
+            }
+            Comparison::Codes(prepared) => {
+                prepared.codes.run(self.rows, positions, out);
+                let Prepared { offset, factor, .. } = *prepared;
+                out.iter_mut().for_each(|x| *x = offset + factor * *x);
+            }
+        }
+    }
+}
+
+impl Distances for RowDistances<'_> {
+    #[inline]
+    fn to(&self, nodes: &[u32], out: &mut [f32]) {
+        self.compute(nodes, out);
+    }
+}

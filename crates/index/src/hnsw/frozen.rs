@@ -1,0 +1,393 @@
+//! A graph as it is searched: read-only, in one piece of memory, which is also its file.
+//!
+//! | section | holds |
+//! |---|---|
+//! | `rows` | the rows that a walk compares, `[n]` at a fixed stride, in the table's [`RowFormat`] |
+//! | `links` | ground links, `[n][ground_stride]` `u32`, filled up with [`NONE`] |
+//! | `upper` | links of the higher layers, lowest first, `[nodes of the layer][stride]` |
+//! | `ids` | the id of each node, `u32` or, if one needs it, `u64` |
+//! | `full` | the rows once more, for re-ranking, if that was asked for |
+//! | `low` | the smallest value of each component, for 8-bit codes |
+//!
+//! Nodes of a higher layer come first, so that layer `l` is the nodes below `layers[l]`; node 0 is the entry.
+//!
+//! A mapped file is not read before it is searched, so nothing in the sections is trusted: a link to a node that does not
+//! exist is passed over, and any row, id or code is as good as another.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::image::{Draft, FileError, Image, Section};
+use crate::kernel::{self, Rows};
+use crate::metric::Metric;
+
+use super::build::Links;
+use super::config::HnswConfig;
+use super::format::{Grid, RowFormat, write_row};
+use super::walk::{Layer, MAX_NODES, NONE};
+
+/// What the sections mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Meta {
+    pub(super) metric: Metric,
+    pub(super) dim: usize,
+    pub(super) rows: RowFormat,
+    pub(super) full: Option<RowFormat>,
+    /// Nodes of each layer, the ground layer first.
+    pub(super) layers: Vec<usize>,
+    pub(super) ground_stride: usize,
+    pub(super) stride: usize,
+    /// Bytes of an id: 4 or 8.
+    pub(super) id_bytes: usize,
+    /// The step of 8-bit codes.
+    pub(super) step: f32,
+    /// Candidates kept by a query that does not say how many.
+    pub(super) ef: usize,
+    /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
+    #[serde(default)]
+    pub(super) one_look: bool,
+}
+
+impl Meta {
+    fn nodes(&self) -> usize {
+        self.layers.first().copied().unwrap_or(0)
+    }
+
+    fn has_codes(&self) -> bool {
+        [Some(self.rows), self.full].contains(&Some(RowFormat::Sq8))
+    }
+
+    /// Links of all layers but the ground.
+    fn upper_links(&self) -> usize {
+        let upper = self.layers.iter().skip(1);
+        upper.map(|nodes| nodes * self.stride).sum()
+    }
+
+    /// Checks what a file says, so that no size computed of it overflows and no search reads beyond a section.
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
+            if range.contains(&value) {
+                return Ok(());
+            }
+            let (least, most) = range.into_inner();
+            Err(format!(
+                "{name} is {value}, which must be {least} to {most}"
+            ))
+        };
+        within("dim", self.dim, 1..=MAX_DIM)?;
+        within("ground_stride", self.ground_stride, 1..=MAX_STRIDE)?;
+        within("stride", self.stride, 1..=MAX_STRIDE)?;
+        within("ef", self.ef, 1..=usize::MAX)?;
+        within("the number of layers", self.layers.len(), 1..=MAX_LAYERS)?;
+        let mut below = MAX_NODES;
+        for &nodes in &self.layers {
+            within("a layer's number of nodes", nodes, 0..=below)?;
+            below = nodes;
+        }
+        if self.has_codes() {
+            within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
+        }
+        if !matches!(self.id_bytes, 4 | 8) {
+            return Err(format!(
+                "ids have {} bytes, which must be 4 or 8",
+                self.id_bytes
+            ));
+        }
+        if !self.step.is_finite() {
+            return Err("the step of 8-bit codes is no finite number".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What a file of this kind of table is called inside.
+const KIND: &str = "hnsw";
+
+/// Components that a row of a file may have: with [`MAX_NODES`] rows, their bytes can be counted.
+const MAX_DIM: usize = 1 << 24;
+
+/// Links that a node of a file may have.
+const MAX_STRIDE: usize = 1 << 16;
+
+/// Layers that a file may have: at least two nodes less each makes no more than this in practice.
+const MAX_LAYERS: usize = 64;
+
+/// Where the sections are.
+#[derive(Clone, Copy)]
+struct Sections {
+    rows: Section,
+    links: Section,
+    upper: Section,
+    ids: Section,
+    full: Option<Section>,
+    low: Section,
+}
+
+/// A graph in memory of its own.
+pub(super) struct Frozen {
+    image: Image,
+    sections: Sections,
+    pub(super) meta: Meta,
+    /// Where each higher layer begins among the links of `upper`.
+    upper_starts: Vec<usize>,
+}
+
+impl Frozen {
+    /// Copies `links` over `rows` (`[n][dim]`, prepared for the metric), whose ids are `id(row number)`.
+    pub(super) fn new(
+        links: &Links,
+        rows: &[f32],
+        dim: usize,
+        config: &HnswConfig,
+        order: &[u32],
+        id: impl Fn(usize) -> u64,
+    ) -> Result<Self, BuildError> {
+        let nodes = links.rows.len();
+        // The id of each new node.
+        let ids: Vec<u64> = order
+            .iter()
+            .map(|&node| id(links.rows[node as usize] as usize))
+            .collect();
+        let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
+        let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
+            Grid::of(rows, dim)
+        } else {
+            (Vec::new(), 1.0)
+        };
+        let meta = Meta {
+            metric: config.metric,
+            dim,
+            rows: config.rows,
+            full: config.rerank,
+            layers: links
+                .layers
+                .iter()
+                .zip(0..)
+                .map(|(layer, level)| layer.len() / links.stride_of(level))
+                .collect(),
+            ground_stride: links.ground_stride,
+            stride: links.stride,
+            id_bytes: if narrow { 4 } else { 8 },
+            step,
+            ef: config.ef,
+            one_look: links.one_look,
+        };
+        let mut draft = Draft::new();
+        let sections = Sections {
+            rows: draft.add("rows", nodes * meta.rows.stride(dim)),
+            links: draft.add(
+                "links",
+                links.layers.first().map_or(0, |layer| layer.len() * 4),
+            ),
+            upper: draft.add(
+                "upper",
+                links
+                    .layers
+                    .iter()
+                    .skip(1)
+                    .map(|layer| layer.len() * 4)
+                    .sum(),
+            ),
+            ids: draft.add("ids", nodes * meta.id_bytes),
+            full: meta
+                .full
+                .map(|format| draft.add("full", nodes * format.stride(dim))),
+            low: draft.add("low", low.len() * 4),
+        };
+        let mut image = draft.allocate(config.pages)?;
+        image.section_mut::<f32>(sections.low).copy_from_slice(&low);
+        let grid = Grid { low: &low, step };
+        let stored = [
+            Some((sections.rows, meta.rows)),
+            sections.full.zip(meta.full),
+        ];
+        for (section, format) in stored.into_iter().flatten() {
+            let bytes = image.section_mut::<u8>(section);
+            for (out, &node) in bytes.chunks_exact_mut(format.stride(dim)).zip(order) {
+                let row = &rows[links.rows[node as usize] as usize * dim..][..dim];
+                write_row(format, grid, config.metric, row, out);
+            }
+        }
+        if narrow {
+            let narrowed = ids.iter().map(|&id| id as u32);
+            image
+                .section_mut::<u32>(sections.ids)
+                .iter_mut()
+                .zip(narrowed)
+                .for_each(|(out, id)| *out = id);
+        } else {
+            image.section_mut::<u64>(sections.ids).copy_from_slice(&ids);
+        }
+        let mut place = vec![0; nodes];
+        for (new, &old) in order.iter().enumerate() {
+            place[old as usize] = new as u32;
+        }
+        let mut upper = Vec::new();
+        for (level, layer) in links.layers.iter().enumerate() {
+            let stride = links.stride_of(level);
+            let moved = |out: &mut [u32]| {
+                for (out, &old) in out.chunks_exact_mut(stride).zip(order) {
+                    for (out, &link) in out.iter_mut().zip(&layer[old as usize * stride..]) {
+                        *out = if link == NONE {
+                            NONE
+                        } else {
+                            place[link as usize]
+                        };
+                    }
+                }
+            };
+            if level == 0 {
+                moved(image.section_mut::<u32>(sections.links));
+            } else {
+                let start = upper.len();
+                upper.resize(start + layer.len(), NONE);
+                moved(&mut upper[start..]);
+            }
+        }
+        image
+            .section_mut::<u32>(sections.upper)
+            .copy_from_slice(&upper);
+        let frozen = image.freeze(KIND, &meta);
+        let image = frozen.expect("numbers and names can be written as JSON");
+        Ok(Self::of(image, sections, meta))
+    }
+
+    /// A graph out of a file.
+    pub(super) fn open(image: Image) -> Result<Self, FileError> {
+        image.expect_kind(KIND)?;
+        let meta: Meta = image.meta()?;
+        meta.check().map_err(|reason| image.damaged(reason))?;
+        let nodes = meta.nodes();
+        let sections = Sections {
+            rows: image.find_values::<u8>("rows", nodes * meta.rows.stride(meta.dim))?,
+            links: image.find_values::<u32>("links", nodes * meta.ground_stride)?,
+            upper: image.find_values::<u32>("upper", meta.upper_links())?,
+            ids: image.find_values::<u8>("ids", nodes * meta.id_bytes)?,
+            full: match meta.full {
+                Some(format) => {
+                    Some(image.find_values::<u8>("full", nodes * format.stride(meta.dim))?)
+                }
+                None => None,
+            },
+            low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
+        };
+        Ok(Self::of(image, sections, meta))
+    }
+
+    fn of(image: Image, sections: Sections, meta: Meta) -> Self {
+        let mut upper_starts = Vec::new();
+        let mut start = 0;
+        for nodes in meta.layers.iter().skip(1) {
+            upper_starts.push(start);
+            start += nodes * meta.stride;
+        }
+        Self {
+            image,
+            sections,
+            meta,
+            upper_starts,
+        }
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.meta.nodes()
+    }
+
+    /// The memory that holds all of it.
+    pub(super) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The rows that a walk compares.
+    pub(super) fn rows(&self) -> Rows<'_> {
+        let bytes = self.image.section(self.sections.rows);
+        Rows::new(bytes, self.meta.rows.stride(self.meta.dim))
+    }
+
+    /// The rows for re-ranking, and their format.
+    pub(super) fn full(&self) -> Option<(RowFormat, Rows<'_>)> {
+        let (section, format) = self.sections.full.zip(self.meta.full)?;
+        let bytes = self.image.section(section);
+        Some((format, Rows::new(bytes, format.stride(self.meta.dim))))
+    }
+
+    pub(super) fn grid(&self) -> Grid<'_> {
+        Grid {
+            low: self.image.section(self.sections.low),
+            step: self.meta.step,
+        }
+    }
+
+    /// The ids of all nodes.
+    pub(super) fn ids(&self) -> Ids<'_> {
+        if self.meta.id_bytes == 4 {
+            Ids::Narrow(self.image.section(self.sections.ids))
+        } else {
+            Ids::Wide(self.image.section(self.sections.ids))
+        }
+    }
+
+    pub(super) fn ground(&self) -> FrozenLayer<'_> {
+        FrozenLayer {
+            links: self.image.section(self.sections.links),
+            stride: self.meta.ground_stride,
+            nodes: self.nodes(),
+        }
+    }
+
+    /// The layers above the ground, highest first.
+    pub(super) fn upper(&self) -> impl Iterator<Item = FrozenLayer<'_>> {
+        let all: &[u32] = self.image.section(self.sections.upper);
+        let layers = self.meta.layers.iter().skip(1).zip(&self.upper_starts);
+        layers.rev().map(|(&nodes, &start)| FrozenLayer {
+            links: &all[start..start + nodes * self.meta.stride],
+            stride: self.meta.stride,
+            nodes,
+        })
+    }
+}
+
+/// The ids of nodes, in as few bytes as they need.
+#[derive(Clone, Copy)]
+pub(super) enum Ids<'a> {
+    Narrow(&'a [u32]),
+    Wide(&'a [u64]),
+}
+
+impl Ids<'_> {
+    #[inline]
+    pub(super) fn of(&self, node: u32) -> u64 {
+        match self {
+            Self::Narrow(ids) => u64::from(ids[node as usize]),
+            Self::Wide(ids) => ids[node as usize],
+        }
+    }
+}
+
+/// One layer of a frozen graph.
+#[derive(Clone, Copy)]
+pub(super) struct FrozenLayer<'a> {
+    links: &'a [u32],
+    stride: usize,
+    nodes: usize,
+}
+
+impl Layer for FrozenLayer<'_> {
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    #[inline]
+    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
+        let links = &self.links[node as usize * self.stride..][..self.stride];
+        links.iter().copied().take_while(|&link| link != NONE)
+    }
+
+    #[inline]
+    fn prefetch(&self, node: u32) {
+        if let Some(first) = self.links.get(node as usize * self.stride) {
+            kernel::prefetch_at(first, self.stride.div_ceil(16));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! A query's way through a frozen graph: down the layers, a walk over the ground, perhaps re-ranking.
+//!
+//! # Filters
+//!
+//! With a filter the walk goes through all rows and keeps the allowed ones, until `ef` of them are nearer than anything
+//! it could go on from: recall is that of a search without a filter at the same `ef`. That follows the links of about
+//! `ef / share` rows, where `share` of the rows are allowed. A scan compares `share * n` rows. Whichever is expected to
+//! cost less is done; a walk that turns out dearer than the scan, because the allowed rows are far away from the query, is
+//! given up for it.
+
+use std::cell::RefCell;
+
+use chiplet_executor::{Filter, Neighbor, Query};
+
+use super::format::Prepared;
+use super::frozen::Frozen;
+use super::walk::{Distances as _, Scratch};
+use crate::kernel::Span;
+use crate::nearest::Nearest;
+
+/// What a thread keeps from one search to the next, so that none allocates: as much as its largest search needed.
+#[derive(Default)]
+pub(super) struct Searcher {
+    query: Prepared,
+    full: Prepared,
+    scratch: Scratch,
+    nodes: Vec<u32>,
+    distances: Vec<f32>,
+}
+
+thread_local! {
+    static SEARCHER: RefCell<Searcher> = RefCell::default();
+}
+
+/// Runs `search` with this thread's searcher. A search within it, as a filter may start one, gets one of its own.
+pub(super) fn with_searcher<T>(search: impl FnOnce(&mut Searcher) -> T) -> T {
+    SEARCHER.with(|kept| {
+        // If `search` panics, the next one begins with a new searcher.
+        let mut searcher = kept.take();
+        let found = search(&mut searcher);
+        kept.replace(searcher);
+        found
+    })
+}
+
+/// Candidates that are compared once more with full rows: the `k` asked for, and those that the coarser rows may have put
+/// behind them by mistake.
+fn reranked(k: usize) -> usize {
+    k + k / 2 + 16
+}
+
+/// Rows that a walk compares for each node it follows, about: of 32 links some 10 lead to nodes not met before (GloVe
+/// 30,000 x 50, M = 16, ef = 40).
+const COMPARED_A_STEP: f64 = 10.0;
+
+/// What a scan takes for each row that the filter refuses, and for each that it allows, to a row that a walk compares: the
+/// processor fetches ahead of a scan.
+const SCAN_REFUSED: f64 = 0.02;
+const SCAN_ALLOWED: f64 = 0.5;
+
+/// Rows that a predicate is tried on to learn how many it allows.
+const SAMPLE: usize = 128;
+
+/// Rows that a scan compares at once.
+const BLOCK: usize = 256;
+
+impl Searcher {
+    /// The `k` nearest rows that `query` allows and reaches, found with `ef` candidates, ascending, and the rows compared.
+    /// `vector` is prepared for the metric; `1 <= k <= ef <= rows`.
+    pub(super) fn search(
+        &mut self,
+        graph: &Frozen,
+        query: &Query,
+        vector: &[f32],
+        k: usize,
+        ef: usize,
+    ) -> (Vec<Neighbor>, u64) {
+        self.scratch.computed = 0;
+        let found = match query.requested_filter() {
+            None => {
+                self.walk(graph, vector, ef, None);
+                // Fewer where links do not lead to k rows from the entry: no `ef` finds the others.
+                self.scratch.pool.len() >= k
+            }
+            Some(filter) => {
+                let plan = Plan::of(graph, filter, ef);
+                plan.walks
+                    && self.walk(graph, vector, ef, Some((filter, plan.budget)))
+                    && self.scratch.pool.len() >= k
+            }
+        };
+        let mut hits = if found {
+            self.collect(graph, vector, k)
+        } else {
+            self.scan(graph, query, vector, k)
+        };
+        hits.retain(|hit| query.reaches(hit.distance));
+        (hits, self.scratch.computed)
+    }
+
+    /// Leaves the `ef` nearest allowed nodes in the pool; `false` if a walk that has a budget exceeds it.
+    fn walk(
+        &mut self,
+        graph: &Frozen,
+        vector: &[f32],
+        ef: usize,
+        filter: Option<(&Filter, usize)>,
+    ) -> bool {
+        let meta = &graph.meta;
+        self.query.set(vector, meta.rows, meta.metric, graph.grid());
+        let distances = self.query.to(meta.rows, meta.metric, graph.rows());
+        let scratch = &mut self.scratch;
+        let mut entry = (f32::INFINITY, 0);
+        distances.to(&[0], std::slice::from_mut(&mut entry.0));
+        scratch.computed += 1;
+        for layer in graph.upper() {
+            entry = if meta.one_look {
+                scratch.look(&layer, &distances, entry)
+            } else {
+                scratch.descend(&layer, &distances, entry)
+            };
+        }
+        let ground = graph.ground();
+        match filter {
+            None => {
+                scratch.walk(&ground, &distances, [entry.1], ef);
+                true
+            }
+            Some((filter, budget)) => {
+                let ids = graph.ids();
+                let allows = |node| filter.allows(ids.of(node));
+                scratch.walk_where(&ground, &distances, entry.1, ef, allows, budget)
+            }
+        }
+    }
+
+    /// The `k` nearest of the pool, by the full rows if there are any.
+    fn collect(&mut self, graph: &Frozen, vector: &[f32], k: usize) -> Vec<Neighbor> {
+        let meta = &graph.meta;
+        let ids = graph.ids();
+        let neighbor = |(distance, node)| Neighbor {
+            id: ids.of(node),
+            distance,
+        };
+        let candidates = self.scratch.pool.iter();
+        let mut hits: Vec<Neighbor> = match graph.full() {
+            None => {
+                // All as near as the k-th, so that ties are decided by id.
+                let kth = candidates.clone().nth(k - 1);
+                let near = |&(distance, _): &(f32, u32)| kth.is_none_or(|(kth, _)| distance <= kth);
+                candidates.take_while(near).map(neighbor).collect()
+            }
+            Some((format, rows)) => {
+                self.full.set(vector, format, meta.metric, graph.grid());
+                self.nodes.clear();
+                self.nodes
+                    .extend(candidates.take(reranked(k)).map(|(_, node)| node));
+                self.distances.resize(self.nodes.len(), 0.0);
+                let distances = self.full.to(format, meta.metric, rows);
+                distances.to(&self.nodes, &mut self.distances);
+                self.scratch.computed += self.nodes.len() as u64;
+                let nodes = self.nodes.iter().copied();
+                let pairs = self.distances.iter().copied().zip(nodes);
+                pairs.map(neighbor).collect()
+            }
+        };
+        hits.sort_unstable();
+        hits.truncate(k);
+        hits
+    }
+
+    /// The `k` nearest of all rows that `query` allows, ascending.
+    fn scan(&mut self, graph: &Frozen, query: &Query, vector: &[f32], k: usize) -> Vec<Neighbor> {
+        let meta = &graph.meta;
+        let (format, rows) = graph.full().unwrap_or((meta.rows, graph.rows()));
+        self.full.set(vector, format, meta.metric, graph.grid());
+        let distances = self.full.to(format, meta.metric, rows);
+        let ids = graph.ids();
+        let mut nearest = Nearest::new(k);
+        let nodes = graph.nodes();
+        for start in (0..nodes).step_by(BLOCK) {
+            let span = Span {
+                start,
+                end: (start + BLOCK).min(nodes),
+            };
+            self.nodes.clear();
+            self.nodes.extend(span.start as u32..span.end as u32);
+            if let Some(filter) = query.requested_filter() {
+                self.nodes.retain(|&node| filter.allows(ids.of(node)));
+            }
+            self.distances.resize(self.nodes.len(), 0.0);
+            if self.nodes.len() == span.end - span.start {
+                distances.compute(span, &mut self.distances);
+            } else {
+                distances.to(&self.nodes, &mut self.distances);
+            }
+            self.scratch.computed += self.nodes.len() as u64;
+            for (&node, &distance) in self.nodes.iter().zip(&self.distances) {
+                nearest.offer(Neighbor {
+                    id: ids.of(node),
+                    distance,
+                });
+            }
+        }
+        nearest.into_sorted()
+    }
+}
+
+/// Whether to walk or to scan.
+struct Plan {
+    walks: bool,
+    /// Rows that a walk may compare before a scan is cheaper.
+    budget: usize,
+}
+
+impl Plan {
+    fn of(graph: &Frozen, filter: &Filter, ef: usize) -> Self {
+        let nodes = graph.nodes();
+        let share = match filter.count() {
+            Some(count) => (count as f64 / nodes as f64).min(1.0),
+            None => {
+                let ids = graph.ids();
+                let step = nodes.div_ceil(SAMPLE);
+                let tried = (0..nodes).step_by(step);
+                let allowed = tried
+                    .clone()
+                    .filter(|&node| filter.allows(ids.of(node as u32)));
+                // One is added, as a sample of which none is allowed does not show that none is.
+                (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
+            }
+        };
+        let scan = nodes as f64 * (SCAN_REFUSED * (1.0 - share) + SCAN_ALLOWED * share);
+        let walk = COMPARED_A_STEP * ef as f64 / share;
+        Self {
+            walks: walk < scan,
+            budget: (2.0 * scan) as usize,
+        }
+    }
+}

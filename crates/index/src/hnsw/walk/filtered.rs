@@ -1,0 +1,68 @@
+//! A walk that may go through any node, but keeps only those that a filter allows.
+//!
+//! It ends as any walk does: when the nearest node to go on from is farther away than all of the `ef` that were kept. The
+//! fewer nodes are allowed, the longer that takes: about `ef / share` nodes are followed. So a walk has a budget, beyond
+//! which a scan of the allowed rows is cheaper.
+
+use std::cmp::Reverse;
+
+use super::pool::{distance, key, node};
+use super::{Distances, Layer, Scratch};
+
+impl Scratch {
+    /// Leaves the `ef` nearest of the nodes that `allows` in the pool. `false`, and anything in the pool, if more than
+    /// `budget` distances would be computed.
+    pub(crate) fn walk_where(
+        &mut self,
+        layer: &impl Layer,
+        distances: &impl Distances,
+        entry: u32,
+        ef: usize,
+        allows: impl Fn(u32) -> bool,
+        budget: usize,
+    ) -> bool {
+        let nodes = layer.nodes();
+        self.visited.reserve(nodes);
+        self.met.clear();
+        self.frontier.clear();
+        self.pool.reset(ef);
+        self.meet_where(distances, [entry].into_iter(), nodes, &allows);
+        let mut finished = true;
+        while let Some(Reverse(nearest)) = self.frontier.pop() {
+            if !self.pool.admits(distance(nearest), node(nearest)) {
+                break;
+            }
+            if self.met.len() > budget {
+                finished = false;
+                break;
+            }
+            if let Some(Reverse(next)) = self.frontier.peek() {
+                layer.prefetch(node(*next));
+            }
+            self.meet_where(distances, layer.links(node(nearest)), nodes, &allows);
+        }
+        self.visited.clear(&self.met, nodes);
+        self.computed += self.met.len() as u64;
+        finished
+    }
+
+    fn meet_where(
+        &mut self,
+        distances: &impl Distances,
+        found: impl Iterator<Item = u32>,
+        nodes: usize,
+        allows: &impl Fn(u32) -> bool,
+    ) {
+        let old = self.gather(found, nodes);
+        let new = &self.met[old..];
+        distances.to(new, &mut self.distances);
+        for (&node, &distance) in new.iter().zip(&self.distances) {
+            if self.pool.admits(distance, node) {
+                self.frontier.push(Reverse(key(distance, node)));
+                if allows(node) {
+                    self.pool.offer(distance, node);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Images to and from files.
+//!
+//! Saving writes a new file beside the old one, has it on disk, and only then gives it the name: at every moment the name is
+//! that of a whole file, and who has mapped the old one keeps it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::iter;
+use std::path::Path;
+
+use chiplet_memory::{MemoryError, Pages, Region};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::header::{self, Header, Wrong};
+use super::{FileError, Image, draft};
+
+impl Image {
+    /// Writes the image to `path`, in place of what may be there.
+    ///
+    /// # Errors
+    /// [`FileError::Io`]; [`FileError::Damaged`] if the image comes from a file and is not what that said.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), FileError> {
+        check_byte_order()?;
+        // A mapped file that is damaged must not get sums that say otherwise.
+        self.verify()?;
+        let sums: Vec<u64> = self.entries.iter().map(|entry| self.sum(entry)).collect();
+        let head = header::encode(&self.kind, &self.meta, &self.entries, &sums);
+        let head = head.map_err(|reason| FileError::Description { reason })?;
+        replace(path, &[&head, self.region.as_slice()])
+    }
+
+    /// Reads the file into memory of its own and checks all of it.
+    ///
+    /// # Errors
+    /// All of [`FileError`] but [`FileError::OtherKind`] and [`FileError::Description`].
+    pub(crate) fn load(path: &Path, pages: Pages) -> Result<Self, FileError> {
+        let mut opened = Opened::open(path)?;
+        let region = Region::new(opened.payload, pages);
+        let mut region = region.map_err(|source| memory(path, source))?;
+        let bytes = region.as_mut_slice();
+        let bytes = bytes.expect("a new region is its own memory");
+        // The header was the last that was read.
+        opened
+            .file
+            .read_exact(bytes)
+            .map_err(|source| io_error(path, "read", source))?;
+        let image = opened.into_image(path, region);
+        image.verify()?;
+        Ok(image)
+    }
+
+    /// Maps the file. Only its header is read and checked; the rest comes when it is used, see [`Image::verify`].
+    ///
+    /// # Errors
+    /// As [`Image::load`].
+    pub(crate) fn map(path: &Path) -> Result<Self, FileError> {
+        let opened = Opened::open(path)?;
+        let region = Region::map(&opened.file, opened.start as u64, opened.payload);
+        let region = region.map_err(|source| memory(path, source))?;
+        Ok(opened.into_image(path, region))
+    }
+
+    /// Checks the content against the sums of the file that it comes from. Reads all of it. An image that comes from no file has
+    /// nothing to be checked against.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub(crate) fn verify(&self) -> Result<(), FileError> {
+        for entry in &self.entries {
+            if entry.sum.is_some_and(|sum| sum != self.sum(entry)) {
+                let reason = format!("the checksum of section {:?} is wrong", entry.name);
+                return Err(self.damaged(reason));
+            }
+        }
+        let bytes = self.region.as_slice();
+        let mut gaps = draft::gaps(&self.entries).flat_map(|gap| &bytes[gap]);
+        if gaps.any(|&byte| byte != 0) {
+            return Err(self.damaged("there is something between its sections"));
+        }
+        Ok(())
+    }
+
+    fn sum(&self, entry: &super::Entry) -> u64 {
+        xxh3_64(self.section::<u8>(entry.section))
+    }
+}
+
+/// A file whose header is right.
+struct Opened {
+    file: File,
+    header: Header,
+    /// Where the payload begins.
+    start: usize,
+    /// Its bytes.
+    payload: usize,
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Self, FileError> {
+        check_byte_order()?;
+        let refused = |source| io_error(path, "open", source);
+        // Opening a pipe would wait for its other end.
+        let facts = fs::metadata(path).map_err(refused)?;
+        if !facts.is_file() {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+            return Err(refused(source));
+        }
+        let mut file = File::open(path).map_err(refused)?;
+        let length = file.metadata().map_err(refused)?.len();
+        let wrong = |wrong: Wrong| match wrong {
+            Wrong::Foreign => FileError::Foreign {
+                path: path.to_owned(),
+            },
+            Wrong::Newer(version) => FileError::Newer {
+                path: path.to_owned(),
+                version,
+                supported: header::VERSION,
+            },
+            Wrong::Short(expected) => truncated(path, length, expected as u64),
+            Wrong::Damaged(reason) => FileError::Damaged {
+                path: path.to_owned(),
+                reason,
+            },
+        };
+        // Never more than the file has and a header may.
+        let mut head = Vec::new();
+        let mut read_to = |head: &mut Vec<u8>, end: usize| {
+            let missing = (end - head.len()) as u64;
+            let read = (&mut file).take(missing).read_to_end(head);
+            read.map_err(|source| io_error(path, "read", source))
+        };
+        read_to(&mut head, header::PREFIX)?;
+        let start = header::payload_start(header::length(&head).map_err(wrong)?);
+        read_to(&mut head, start)?;
+        let header = header::decode(&head).map_err(wrong)?;
+        let payload = draft::total(&header.entries);
+        // A file that claims more than there are addresses is short of it.
+        let expected = (start as u64).saturating_add(payload as u64);
+        if length < expected {
+            return Err(truncated(path, length, expected));
+        }
+        if length > expected {
+            return Err(FileError::Damaged {
+                path: path.to_owned(),
+                reason: format!("{} bytes follow its end", length - expected),
+            });
+        }
+        Ok(Self {
+            file,
+            header,
+            start,
+            payload,
+        })
+    }
+
+    fn into_image(self, path: &Path, region: Region) -> Image {
+        Image {
+            region,
+            kind: self.header.kind,
+            meta: self.header.meta,
+            entries: self.header.entries,
+            origin: Some(path.to_owned()),
+        }
+    }
+}
+
+/// Writes `parts` to a file that gets the name `path` once it is whole and on disk.
+fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
+    let write = |source| io_error(path, "write", source);
+    let Some(name) = path.file_name() else {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "it has no file name");
+        return Err(write(source));
+    };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let prefix: OsString = iter::once(".".as_ref())
+        .chain([name, ".".as_ref()])
+        .collect();
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
+    // As any program creates a file: the process's umask decides who may read it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    // Removed again unless it gets its name.
+    let mut file = builder.tempfile_in(folder).map_err(write)?;
+    for part in parts {
+        file.write_all(part).map_err(write)?;
+    }
+    file.as_file().sync_all().map_err(write)?;
+    file.persist(path).map_err(|error| write(error.error))?;
+    // The name is on disk with its folder. Other systems do not open folders.
+    #[cfg(unix)]
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|source| io_error(path, "make sure of the name of", source))?;
+    Ok(())
+}
+
+fn check_byte_order() -> Result<(), FileError> {
+    if cfg!(target_endian = "big") {
+        return Err(FileError::BigEndian);
+    }
+    Ok(())
+}
+
+fn io_error(path: &Path, doing: &'static str, source: io::Error) -> FileError {
+    FileError::Io {
+        path: path.to_owned(),
+        doing,
+        source,
+    }
+}
+
+fn truncated(path: &Path, length: u64, expected: u64) -> FileError {
+    FileError::Truncated {
+        path: path.to_owned(),
+        length,
+        expected,
+    }
+}
+
+fn memory(path: &Path, source: MemoryError) -> FileError {
+    FileError::Memory {
+        path: path.to_owned(),
+        source,
+    }
+}

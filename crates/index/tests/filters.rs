@@ -1,0 +1,148 @@
+//! Filters and radii: the answers of an exact search over the allowed rows, or nearly so.
+
+mod common;
+
+use chiplet_executor::{Filter, Neighbor, Query, Table};
+use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use common::{clustered, unsplit};
+
+const DIM: usize = 16;
+const ROWS: usize = 4000;
+
+fn queries(k: usize) -> Vec<Query> {
+    clustered(ROWS + 60, DIM, 8)[ROWS * DIM..]
+        .chunks_exact(DIM)
+        .map(|vector| Query::new(vector).top(k).ef(64))
+        .collect()
+}
+
+/// The `k` nearest of all rows that `allowed` lets through and within `radius`, by plain arithmetic over all rows.
+fn exact(
+    rows: &[f32],
+    metric: Metric,
+    query: &Query,
+    radius: f32,
+    allowed: impl Fn(u64) -> bool,
+) -> Vec<Neighbor> {
+    let mut hits: Vec<Neighbor> = rows
+        .chunks_exact(DIM)
+        .zip(0..)
+        .filter(|&(_, id)| allowed(id))
+        .map(|(row, id)| Neighbor {
+            id,
+            distance: metric.distance(query.vector(), row),
+        })
+        .filter(|hit| hit.distance <= radius)
+        .collect();
+    hits.sort();
+    hits.truncate(query.k());
+    hits
+}
+
+/// Filters that let about `1 / one_in` of the rows through: as a bitmap, as sparse ids, as a predicate.
+fn filters(one_in: u64) -> [Filter; 3] {
+    let chosen =
+        move |id: u64| id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 0xFFFF < 0x1_0000 / one_in;
+    let ids = || (0..ROWS as u64).filter(move |&id| chosen(id));
+    [
+        Filter::ids(ids()),
+        Filter::ids(ids().chain([u64::MAX])),
+        Filter::matching(chosen),
+    ]
+}
+
+#[test]
+fn a_flat_table_answers_exactly() {
+    let rows = clustered(ROWS, DIM, 8);
+    let table = FlatTable::build(rows.clone(), DIM, Metric::L2).unwrap();
+    for filter in [1, 2, 10, 100, 10_000].into_iter().flat_map(filters) {
+        for query in queries(10).into_iter().take(10) {
+            let unbounded = exact(&rows, Metric::L2, &query, f32::MAX, |id| filter.allows(id));
+            let query = query.filter(filter.clone());
+            assert_eq!(unsplit(&table, &query), unbounded);
+            // Half of them are within the distance of the fifth.
+            let radius = unbounded.get(4).map_or(1.0, |hit| hit.distance);
+            let expected = exact(&rows, Metric::L2, &query, radius, |id| filter.allows(id));
+            assert_eq!(unsplit(&table, &query.radius(radius)), expected);
+        }
+    }
+}
+
+#[test]
+fn filtered_graphs_keep_their_recall_at_every_share() {
+    let rows = clustered(ROWS, DIM, 8);
+    for config in [
+        HnswConfig::new(Metric::L2),
+        HnswConfig::new(Metric::L2)
+            .rows(RowFormat::Sq8)
+            .rerank(RowFormat::F32),
+    ] {
+        let table = HnswTable::build(&rows, DIM, &config).unwrap();
+        for one_in in [2, 10, 100, 1_000] {
+            for filter in filters(one_in) {
+                let (mut found, mut wanted) = (0, 0);
+                for query in queries(10) {
+                    let truth = exact(&rows, Metric::L2, &query, f32::MAX, |id| filter.allows(id));
+                    let hits = unsplit(&table, &query.filter(filter.clone()));
+                    assert!(hits.iter().all(|hit| filter.allows(hit.id)));
+                    assert_eq!(hits.len(), truth.len(), "as many as there are, up to k");
+                    wanted += truth.len();
+                    found += truth.iter().filter(|hit| hits.contains(hit)).count();
+                }
+                let recall = found as f64 / wanted as f64;
+                assert!(recall >= 0.97, "one in {one_in}, {filter:?}: {recall}");
+            }
+        }
+    }
+}
+
+#[test]
+fn allowed_rows_far_from_the_query_are_found() {
+    // Two heaps far apart: the query is in one, all allowed rows are in the other.
+    let mut rows = clustered(ROWS, DIM, 8);
+    for row in rows.chunks_exact_mut(DIM).step_by(2) {
+        row.iter_mut().for_each(|x| *x += 100.0);
+    }
+    let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();
+    let even = Filter::matching(|id| id % 2 == 0);
+    for query in queries(10).into_iter().take(20) {
+        let truth = exact(&rows, Metric::L2, &query, f32::MAX, |id| id % 2 == 0);
+        let hits = unsplit(&table, &query.filter(even.clone()));
+        let same = truth.iter().filter(|hit| hits.contains(hit)).count();
+        assert!(same >= 8, "{same} of 10");
+    }
+}
+
+#[test]
+fn a_radius_leaves_out_what_is_beyond_it() {
+    let rows = clustered(ROWS, DIM, 8);
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let table = HnswTable::build(&rows, DIM, &HnswConfig::new(metric)).unwrap();
+        for query in queries(10) {
+            let all = unsplit(&table, &query);
+            let radius = all[4].distance;
+            let near = unsplit(&table, &query.clone().radius(radius));
+            assert_eq!(near, all[..near.len()]);
+            assert!(near.len() >= 5 && near.iter().all(|hit| hit.distance <= radius));
+            assert!(unsplit(&table, &query.radius(f32::NEG_INFINITY)).is_empty());
+        }
+    }
+    let table = FlatTable::build(rows, DIM, Metric::L2).unwrap();
+    assert_eq!(table.len(), ROWS);
+}
+
+#[test]
+fn a_filter_that_searches_the_same_table_is_answered() {
+    use std::sync::Arc;
+    let table = Arc::new(
+        HnswTable::build(&clustered(ROWS, DIM, 8), DIM, &HnswConfig::new(Metric::L2)).unwrap(),
+    );
+    let inner = Arc::clone(&table);
+    let probe = queries(1).remove(0);
+    let nearest = unsplit(&*table, &probe)[0].id;
+    let again = probe.clone();
+    let only_nearest =
+        Filter::matching(move |id| id == unsplit(&*inner, &again.clone().top(1).ef(64))[0].id);
+    let hits = unsplit(&*table, &probe.filter(only_nearest));
+    assert_eq!(hits[0].id, nearest);
+}
