@@ -1,13 +1,13 @@
-//! Builds the one C++ function that Faiss' C interface lacks, against the headers of the bundled Faiss.
+//! Builds the C++ functions that Faiss' C interface lacks, against the headers of the bundled Faiss.
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/ivf/scan.cpp");
+    println!("cargo:rerun-if-changed=src/ivf/faiss.cpp");
     #[cfg(feature = "faiss")]
-    build_scan();
+    build_faiss_calls();
 }
 
 #[cfg(feature = "faiss")]
-fn build_scan() {
+fn build_faiss_calls() {
     // What faiss-sys' build script tells of where it has installed Faiss.
     let root = std::env::var("DEP_FAISS_C_ROOT")
         .expect("faiss-sys says where Faiss is when it builds it (feature `static`)");
@@ -15,8 +15,8 @@ fn build_scan() {
         .cpp(true)
         .std("c++17")
         .include(std::path::Path::new(&root).join("include"))
-        .file("src/ivf/scan.cpp")
+        .file("src/ivf/faiss.cpp")
         // Faiss' own headers leave parameters unused.
         .flag_if_supported("-Wno-unused-parameter")
-        .compile("chiplet_ivf_scan");
+        .compile("chiplet_ivf_faiss");
 }

@@ -4,14 +4,7 @@
 //! |---|---|---|---|---|
 //! | [`FlatTable`] | nothing | | ground truth; tables of a few thousand rows | by blocks of rows |
 //! | [`HnswTable`] | nothing; takes graphs of other libraries | | low latency at high recall | no: a graph walk is one chain of reads |
-#![cfg_attr(
-    feature = "faiss",
-    doc = "| [`IvfTable`] | [`faiss`] | `faiss` | large or compressed tables; big `k` | by inverted lists |"
-)]
-#![cfg_attr(
-    not(feature = "faiss"),
-    doc = "| `IvfTable` | Faiss | `faiss` | large or compressed tables; big `k` | by inverted lists |"
-)]
+//! | [`IvfTable`] | Faiss, which trains and encodes | `faiss`, to build | large or compressed tables; big `k` | by inverted lists |
 //!
 //! All of them can be searched from any number of threads at once, return neighbours in ascending order
 //! (ties by id), and answer a split query exactly as an unsplit one.
@@ -45,10 +38,11 @@
 //!
 //! # Building
 //!
-//! The feature `hnsw_rs` lets [`HnswTable`] take graphs that you built with that crate; it is pure Rust. `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for
-//! the plainest processor of the architecture; `CXXFLAGS="-mavx2 -mfma -mf16c -mpopcnt"` in the environment of
-//! that build lets it use AVX2, which makes fast-scan codes four to eight times as fast (at 50 dimensions;
-//! little else changed there). Faiss trains with OpenMP, whose threads spin while they wait: where other
+//! The feature `hnsw_rs` lets [`HnswTable`] take graphs that you built with that crate; it is pure Rust.
+//! `faiss` compiles Faiss (some minutes; needs cmake 3.24+, a C++ compiler and BLAS) for the plainest
+//! processor of the architecture. It trains and encodes; the lists of common codes are scanned by kernels of this crate, with
+//! the instructions that the processor has ([`ivf`] says which). A table from a file needs no Faiss: without the feature
+//! `faiss`, [`IvfTable`] can be loaded and mapped. Faiss trains with OpenMP, whose threads spin while they wait: where other
 //! work runs beside, `OMP_WAIT_POLICY=passive` helps. OpenBLAS brings threads of its own to training; a process that exits
 //! during a build may hang or crash in OpenBLAS' exit handler, so let builds end first.
 //!
@@ -150,7 +144,6 @@ mod error;
 mod flat;
 pub mod hnsw;
 mod image;
-#[cfg(feature = "faiss")]
 pub mod ivf;
 mod kernel;
 mod metric;
@@ -164,7 +157,8 @@ pub use flat::FlatTable;
 pub use hnsw::{HnswConfig, HnswTable, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
-pub use ivf::{IvfConfig, IvfTable};
+pub use ivf::IvfConfig;
+pub use ivf::IvfTable;
 pub use metric::{MAX_NORM, Metric, normalized};
 pub use nearest::Nearest;
 pub use progress::{Progress, Stage};

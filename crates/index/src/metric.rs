@@ -95,19 +95,43 @@ impl Metric {
     /// # Errors
     /// [`SearchError::TooLong`] over [`MAX_NORM`], for L2 and inner product.
     pub(crate) fn prepare_query(self, vector: &[f32]) -> Result<Cow<'_, [f32]>, SearchError> {
-        match self {
-            Self::Cosine => Ok(Cow::Owned(normalized(vector))),
-            Self::L2 | Self::InnerProduct => {
-                let norm = norm(vector);
-                if norm > MAX_NORM {
-                    return Err(SearchError::TooLong {
-                        norm,
-                        limit: MAX_NORM,
-                    });
-                }
-                Ok(Cow::Borrowed(vector))
-            }
+        self.check_length(vector)?;
+        Ok(match self {
+            Self::Cosine => Cow::Owned(normalized(vector)),
+            Self::L2 | Self::InnerProduct => Cow::Borrowed(vector),
+        })
+    }
+
+    /// [`Metric::prepare_query`] into a buffer.
+    ///
+    /// # Errors
+    /// As [`Metric::prepare_query`].
+    pub(crate) fn prepare_query_into(
+        self,
+        vector: &[f32],
+        to: &mut Vec<f32>,
+    ) -> Result<(), SearchError> {
+        self.check_length(vector)?;
+        to.clear();
+        to.extend_from_slice(vector);
+        if self == Self::Cosine {
+            normalize(to);
         }
+        Ok(())
+    }
+
+    fn check_length(self, vector: &[f32]) -> Result<(), SearchError> {
+        if self == Self::Cosine {
+            return Ok(());
+        }
+        let norm = norm(vector);
+        if norm > MAX_NORM {
+            return Err(SearchError::TooLong {
+                norm,
+                limit: MAX_NORM,
+            });
+        }
+        Ok(())
     }
 }
 

@@ -42,8 +42,9 @@ pub(crate) struct Shelved {
     /// hnsw_rs or Faiss.
     main: Option<Arc<dyn Table>>,
     usearch: Option<Arc<dyn Table>>,
+    /// The same lists, scanned by Faiss: for its own OpenMP.
     #[cfg(feature = "faiss")]
-    pub(crate) ivf: Option<Arc<chiplet_index::IvfTable>>,
+    pub(crate) faiss: Option<Arc<chiplet_index::IvfTable>>,
 }
 
 impl Shelved {
@@ -338,7 +339,7 @@ fn build_one(
         main: None,
         usearch: None,
         #[cfg(feature = "faiss")]
-        ivf: None,
+        faiss: None,
     };
     if graph {
         let asked = |graph| {
@@ -362,11 +363,17 @@ fn build_one(
         {
             let factory = factory(arguments, rows.len());
             let config = chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe() as usize);
-            let index =
-                chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, &config)?;
-            let index = Arc::new(index);
-            shelved.main = Some(Arc::clone(&index) as Arc<dyn Table>);
-            shelved.ivf = Some(index);
+            let build = |config: &_| {
+                chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, config)
+            };
+            shelved.main = Some(Arc::new(build(&config)?));
+            if arguments
+                .strategies
+                .iter()
+                .any(super::contender::Choice::is_openmp)
+            {
+                shelved.faiss = Some(Arc::new(build(&config.faiss_scans(true))?));
+            }
         }
     }
     Ok(shelved)

@@ -74,6 +74,14 @@ pub enum FileError {
         /// Why not.
         source: MemoryError,
     },
+    /// The table is of a kind that has no file.
+    #[error("the table cannot be saved to {}: {reason}", path.display())]
+    NotSaved {
+        /// Where it was to be written.
+        path: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The table's settings cannot be written to a file.
     #[error("the table's settings cannot be kept in a file: {reason}")]
     Description {

@@ -1,5 +1,7 @@
 //! How an IVF table is searched, each default with its reason.
 
+use chiplet_memory::Pages;
+
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
 
@@ -14,6 +16,8 @@ pub struct IvfConfig {
     pub(super) metric: Metric,
     pub(super) nprobe: usize,
     pub(super) grain: Option<usize>,
+    pub(super) faiss_scans: bool,
+    pub(super) pages: Pages,
 }
 
 impl IvfConfig {
@@ -26,6 +30,8 @@ impl IvfConfig {
             metric,
             nprobe: Self::DEFAULT_NPROBE,
             grain: None,
+            faiss_scans: false,
+            pages: Pages::default(),
         }
     }
 
@@ -34,6 +40,20 @@ impl IvfConfig {
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
         self.nprobe = nprobe;
+        self
+    }
+
+    /// Whether Faiss scans the lists even where this crate can: to compare the two. Default: no.
+    #[must_use]
+    pub fn faiss_scans(mut self, faiss: bool) -> Self {
+        self.faiss_scans = faiss;
+        self
+    }
+
+    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise. Faiss allocates what it scans itself.
+    #[must_use]
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
         self
     }
 

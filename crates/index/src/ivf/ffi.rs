@@ -1,4 +1,4 @@
-//! The calls into Faiss that its safe bindings lack: the only unsafe code of this crate.
+//! The calls into Faiss that its safe bindings lack.
 //!
 //! # Why it is sound
 //!
@@ -11,14 +11,14 @@
 //!   [`Ivf::set_width`], which takes `&mut self`; the `IndexImpl` is private and never lent out. Everything
 //!   that takes `&self` calls `const` member functions of C++ (`search`, `search_preassigned`, `list_size`),
 //!   which only read. Faiss documents concurrent searches of one CPU index as safe. Statistics go into an object of
-//!   the call's own (`scan.cpp`), except in fast-scan indexes, which add to a process-wide one whatever they are given:
+//!   the call's own (`faiss.cpp`), except in fast-scan indexes, which add to a process-wide one whatever they are given:
 //!   plain counters that nothing here reads and no search depends on.
 //! - **Sized.** Faiss reads `dim` floats at the query, `width` lists and distances, and writes as many
 //!   results as it was asked for: the buffers passed have these lengths. `width` equals the index's `nprobe`
 //!   and is at most the number of lists, to which some kinds of index cut it and others do not.
 //! - **In range.** List numbers are below the number of lists, or -1. Fast-scan code does not check them.
 //!
-//! Errors: Faiss catches its exceptions, returns a non-zero code and keeps the message in a thread-local; `scan.cpp`
+//! Errors: Faiss catches its exceptions, returns a non-zero code and keeps the message in a thread-local; `faiss.cpp`
 //! catches them too and writes the message where it is told.
 
 #![allow(unsafe_code)]
@@ -152,6 +152,96 @@ impl Ivf {
             .collect())
     }
 
+    /// The metric that the quantizer ranks lists by, if it is one of ours.
+    pub(super) fn quantizer_metric(&self) -> Option<Metric> {
+        // SAFETY: "Owned".
+        named(unsafe { sys::faiss_Index_metric_type(self.quantizer.as_ptr()) })
+    }
+
+    /// The centroids, `[lists][dim]`.
+    pub(super) fn centroids(&self) -> Result<Vec<f32>, String> {
+        // SAFETY: "Owned".
+        let held = unsafe { sys::faiss_Index_ntotal(self.quantizer.as_ptr()) };
+        if held != self.lists as i64 {
+            return Err(format!("{held} centroids of {} lists", self.lists));
+        }
+        let mut centroids = vec![0.0; self.lists * self.dim];
+        // SAFETY: "Owned", "Frozen"; as many rows as asked for, and room for them.
+        check(unsafe {
+            sys::faiss_Index_reconstruct_n(self.quantizer.as_ptr(), 0, held, centroids.as_mut_ptr())
+        })?;
+        Ok(centroids)
+    }
+
+    /// What the codes mean.
+    pub(super) fn codes(&self) -> Codes {
+        let mut raw = RawCodes {
+            kind: 0,
+            by_residual: 0,
+            m: 0,
+            bits: 0,
+            code_bytes: 0,
+            values: ptr::null(),
+            count: 0,
+        };
+        // SAFETY: "Owned", "Frozen"; writes one struct.
+        unsafe { chiplet_ivf_codes(self.ivf.as_ptr(), &mut raw) };
+        let values = match raw.values.is_null() {
+            true => Vec::new(),
+            // SAFETY: "Owned", "Frozen": `count` floats of a vector of the index's, copied at once.
+            false => unsafe { std::slice::from_raw_parts(raw.values, raw.count) }.to_vec(),
+        };
+        Codes {
+            kind: match raw.kind {
+                1 => CodeKind::F32,
+                2 => CodeKind::Ranges(values),
+                3 => CodeKind::F16,
+                4 => CodeKind::Bf16,
+                5 => CodeKind::Product {
+                    m: raw.m,
+                    bits: raw.bits,
+                    centroids: values,
+                },
+                _ => CodeKind::Other,
+            },
+            by_residual: raw.by_residual != 0,
+            bytes: raw.code_bytes,
+        }
+    }
+
+    /// The ids of the rows of `list`.
+    pub(super) fn list_ids(&self, list: usize) -> Vec<i64> {
+        let mut ids = vec![0; self.list_len(list)];
+        // SAFETY: "Owned", "Frozen", "In range" (checked by `list_len`), room for all ids.
+        unsafe { sys::faiss_IndexIVF_invlists_get_ids(self.ivf.as_ptr(), list, ids.as_mut_ptr()) };
+        ids
+    }
+
+    /// The codes of the rows of `list`, of `bytes` each.
+    pub(super) fn list_codes(&self, list: usize, bytes: usize) -> Result<Vec<u8>, String> {
+        let mut codes = vec![0; self.list_len(list) * bytes];
+        let mut error = [0_u8; ERROR_ROOM];
+        // SAFETY: "Owned", "Frozen", "In range" (checked by `list_len`); writes `codes.len()` bytes or an error, a C string
+        // within `error`.
+        let code = unsafe {
+            chiplet_ivf_list(
+                self.ivf.as_ptr(),
+                list,
+                codes.as_mut_ptr(),
+                codes.len(),
+                error.as_mut_ptr().cast(),
+                error.len(),
+            )
+        };
+        written(code, &error).map(|()| codes)
+    }
+
+    /// Drops all rows: only the quantizer is used from now on.
+    pub(super) fn forget_rows(&mut self) -> Result<(), String> {
+        // SAFETY: "Owned", and `&mut self`: no search is running.
+        check(unsafe { sys::faiss_Index_reset(self.index.inner_ptr()) })
+    }
+
     /// Faiss' own search of many queries (`[n][dim]`) in one call, on its OpenMP threads: ids and distances, both
     /// `[n][k]`, id -1 where it found fewer. `1 <= nprobe <= lists`.
     pub(super) fn search_batch(
@@ -204,8 +294,58 @@ impl Ivf {
 /// What is kept of a message of Faiss'.
 const ERROR_ROOM: usize = 512;
 
+/// What the codes of an index mean, so far as this crate reads them.
+pub(super) struct Codes {
+    pub(super) kind: CodeKind,
+    /// Whether they are of rows less their list's centroid.
+    pub(super) by_residual: bool,
+    /// Bytes of a row.
+    pub(super) bytes: usize,
+}
+
+/// What a row's code is.
+pub(super) enum CodeKind {
+    F32,
+    F16,
+    Bf16,
+    /// A byte a component, within a range for each: least values, then spans.
+    Ranges(Vec<f32>),
+    /// Numbers of centroids, `[m][2^bits][dim / m]`.
+    Product {
+        m: usize,
+        bits: usize,
+        centroids: Vec<f32>,
+    },
+    Other,
+}
+
+/// `ChipletCodes` of `faiss.cpp`.
+#[repr(C)]
+struct RawCodes {
+    kind: c_int,
+    by_residual: c_int,
+    m: usize,
+    bits: usize,
+    code_bytes: usize,
+    values: *const f32,
+    count: usize,
+}
+
 unsafe extern "C" {
-    /// `scan.cpp`: one query in as many lists as the index's `nprobe`, counted in no global.
+    /// `faiss.cpp`: what the codes mean.
+    fn chiplet_ivf_codes(index: *const sys::FaissIndexIVF, codes: *mut RawCodes) -> c_int;
+
+    /// `faiss.cpp`: the codes of a list, row by row.
+    fn chiplet_ivf_list(
+        index: *const sys::FaissIndexIVF,
+        list: usize,
+        to: *mut u8,
+        bytes: usize,
+        error: *mut c_char,
+        room: usize,
+    ) -> c_int;
+
+    /// `faiss.cpp`: one query in as many lists as the index's `nprobe`, counted in no global.
     fn chiplet_ivf_scan(
         index: *const sys::FaissIndexIVF,
         query: *const f32,
@@ -271,10 +411,7 @@ impl Scanner<'_> {
                 error.len(),
             )
         };
-        if code != 0 {
-            let text = CStr::from_bytes_until_nul(&error).unwrap_or_default();
-            return Err(text.to_string_lossy().into_owned());
-        }
+        written(code, &error)?;
         let found = self.ids.iter().copied().zip(self.distances.iter().copied());
         // Faiss fills up with -1 where it found fewer.
         Ok(found.filter(|&(id, _)| id != -1))
@@ -284,7 +421,11 @@ impl Scanner<'_> {
 /// The metric of `index`, if it is one of ours.
 pub(super) fn metric(index: &IndexImpl) -> Option<Metric> {
     // SAFETY: `index` is a live index. (`Index::metric_type` panics on metrics that it does not know.)
-    match unsafe { sys::faiss_Index_metric_type(index.inner_ptr()) } {
+    named(unsafe { sys::faiss_Index_metric_type(index.inner_ptr()) })
+}
+
+fn named(metric: sys::FaissMetricType) -> Option<Metric> {
+    match metric {
         sys::FaissMetricType_METRIC_INNER_PRODUCT => Some(Metric::InnerProduct),
         sys::FaissMetricType_METRIC_L2 => Some(Metric::L2),
         _ => None,
@@ -324,6 +465,15 @@ unsafe extern "C" fn first_letters(data: *const c_void, size: usize, items: usiz
         KIND.set(unsafe { ptr::read_unaligned(data.cast::<[u8; 4]>()) });
     }
     0
+}
+
+/// The error that a function of `faiss.cpp` has written, if its `code` says that it has.
+fn written(code: c_int, error: &[u8]) -> Result<(), String> {
+    if code == 0 {
+        return Ok(());
+    }
+    let text = CStr::from_bytes_until_nul(error).unwrap_or_default();
+    Err(text.to_string_lossy().into_owned())
 }
 
 /// The error of the call that returned `code`, if any.

@@ -6,6 +6,9 @@
 //! | `isa`, `avx512`, `avx2`, `portable` | sixteen lanes of `f32`, by each set of instructions |
 //! | `floats` | squared L2 and inner products over `f32`, `f16` and `bf16` rows |
 //! | `codes` | integer distances over 8-bit codes |
+//! | `blocks` | distances of rows stored component by component: inverted lists |
+//! | `lookup` | distances of product-quantizer codes: sums of table entries |
+//! | `wide` | what those two need of each set of instructions |
 //! | `prefetch` | a hint that some bytes will be read |
 //!
 //! # Why it is sound
@@ -28,12 +31,20 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod blocks;
 mod codes;
 mod floats;
 mod isa;
 mod level;
+mod lookup;
 mod portable;
 mod prefetch;
+mod wide;
+
+#[cfg(any(feature = "faiss", test))]
+pub(crate) use blocks::BLOCK;
+pub(crate) use blocks::{Cell, Form, List, SLACK, Sink, scan};
+pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
 pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
 pub(crate) use floats::{Element, dot, squared_l2};

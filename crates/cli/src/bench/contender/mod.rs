@@ -98,6 +98,12 @@ Other pools, on the same tables and queries:
 Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usearch.
 Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-aware@10.";
 
+    /// Whether Faiss searches, which needs tables of its own.
+    #[cfg(feature = "faiss")]
+    pub(crate) fn is_openmp(&self) -> bool {
+        self.pool == Pool::OpenMp
+    }
+
     /// Whether this can run such tables, in this build.
     pub(crate) fn check(&self, kind: Kind) -> anyhow::Result<()> {
         ensure!(

@@ -66,7 +66,7 @@ impl Inner {
         while let Some((table, jobs)) = self.next() {
             let (queries, done): (Vec<_>, Vec<Completion>) =
                 jobs.into_iter().map(|job| (job.query, job.done)).unzip();
-            let table = self.shelf.tables[table].ivf.as_ref();
+            let table = self.shelf.tables[table].faiss.as_ref();
             let answers = table.and_then(|table| table.search_batch(&queries).ok());
             for (index, done) in done.into_iter().enumerate() {
                 let answer = answers.as_ref().and_then(|answers| answers.get(index));

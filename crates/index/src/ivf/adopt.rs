@@ -1,0 +1,91 @@
+//! From a Faiss index to lists of the table's own, for the kinds of code that it scans itself.
+
+use super::config::IvfConfig;
+use super::ffi::{CodeKind, Codes, Ivf};
+use super::fill::Filler;
+use super::store::{Coding, Shape, Store};
+use crate::error::BuildError;
+use crate::kernel::Bits;
+use crate::metric::Metric;
+
+/// The centroids and lists of `ivf`, a table as `config` has it; `None` if its codes are left to Faiss.
+///
+/// # Errors
+/// [`BuildError::Faiss`], [`BuildError::Memory`].
+pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, BuildError> {
+    let ranked_by = match config.metric {
+        Metric::L2 => Metric::L2,
+        Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
+    };
+    let codes = ivf.codes();
+    let Some((coding, values)) = coding(&codes, ivf.dim()) else {
+        return Ok(None);
+    };
+    // Lists are numbered in four bytes, and a quantizer may rank by another metric than its index, which is Faiss' affair.
+    if ivf.quantizer_metric() != Some(ranked_by) || u32::try_from(ivf.lists()).is_err() {
+        return Ok(None);
+    }
+    let ids: Vec<Vec<i64>> = (0..ivf.lists()).map(|list| ivf.list_ids(list)).collect();
+    let lens: Vec<usize> = ids.iter().map(Vec::len).collect();
+    let shape = Shape {
+        metric: config.metric,
+        dim: ivf.dim(),
+        rows: lens.iter().sum(),
+        lists: ivf.lists(),
+        coding,
+        residual: codes.by_residual,
+        large_ids: ids.iter().flatten().any(|&id| u32::try_from(id).is_err()),
+        nprobe: config.nprobe,
+        grain: config.grain.unwrap_or(1).min(ivf.lists()),
+    };
+    if shape.row_bytes() != Some(codes.bytes) {
+        return Ok(None);
+    }
+    let centroids = ivf.centroids().map_err(BuildError::Faiss)?;
+    let mut filler = Filler::new(shape, &lens, &centroids, &values, config.pages)?;
+    for (list, ids) in ids.iter().enumerate() {
+        let codes = ivf.list_codes(list, codes.bytes);
+        filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);
+    }
+    Ok(Some(filler.finish()))
+}
+
+/// How codes are read, and the values that this takes; `None` if this crate does not read them.
+fn coding(codes: &Codes, dim: usize) -> Option<(Coding, Vec<f32>)> {
+    match &codes.kind {
+        CodeKind::F32 => Some((Coding::F32, Vec::new())),
+        CodeKind::F16 => Some((Coding::F16, Vec::new())),
+        CodeKind::Bf16 => Some((Coding::Bf16, Vec::new())),
+        CodeKind::Ranges(ranges) if ranges.len() == 2 * dim => {
+            let (least, span) = ranges.split_at(dim);
+            // A code is the middle of its 255th part of the range (`Codec8bit`, ScalarQuantizer.cpp).
+            let step = span.iter().map(|span| span / 255.0);
+            let base = least.iter().zip(step.clone());
+            let base = base.map(|(least, step)| least + 0.5 * step);
+            Some((Coding::Scaled, base.chain(step).collect()))
+        }
+        &CodeKind::Product {
+            m,
+            bits,
+            ref centroids,
+        } => {
+            let (coding, entries) = match bits {
+                4 => (Coding::Product4 { m }, Bits::Four.entries()),
+                8 => (Coding::Product8 { m }, Bits::Eight.entries()),
+                _ => return None,
+            };
+            if m == 0 || !dim.is_multiple_of(m) || centroids.len() != dim * entries {
+                return None;
+            }
+            // [m][entries][part] becomes [m][part][entries].
+            let part = dim / m;
+            let values = (0..centroids.len()).map(|at| {
+                let (table, rest) = (at / (part * entries), at % (part * entries));
+                let (component, entry) = (rest / entries, rest % entries);
+                centroids[(table * entries + entry) * part + component]
+            });
+            Some((coding, values.collect()))
+        }
+        CodeKind::Ranges(_) | CodeKind::Other => None,
+    }
+}

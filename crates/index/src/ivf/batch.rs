@@ -1,0 +1,71 @@
+//! Many queries at once: each list is scanned for all that visit it while it is in cache.
+
+use chiplet_executor::{Neighbor, Query, SearchError, Work};
+
+use super::scratch::Scratch;
+use super::{IvfTable, Scans, own};
+
+/// Queries that are searched together. Their buffers, some kilobytes each, shall stay in a private cache.
+const TOGETHER: usize = 64;
+
+impl IvfTable {
+    /// Answers `queries` as [`Table::search`](chiplet_executor::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
+    /// it, one after the other, which pays where the lists of one query exceed a private cache.
+    ///
+    /// # Errors
+    /// As there, for the first query that is refused.
+    pub fn search_many(
+        &self,
+        queries: &[Query],
+        work: &mut Work,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let store = match &self.scans {
+            Scans::Own { store, .. } => store,
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => {
+                return queries
+                    .iter()
+                    .map(|query| chiplet_executor::Table::search(self, query, work))
+                    .collect();
+            }
+        };
+        let mut answers = Vec::with_capacity(queries.len());
+        let mut searches: Vec<Scratch> = Vec::new();
+        searches.resize_with(queries.len().min(TOGETHER), Scratch::default);
+        let mut visits = Vec::new();
+        for queries in queries.chunks(TOGETHER) {
+            for (query, scratch) in queries.iter().zip(&mut searches) {
+                self.visits(query, scratch, work)?;
+                own::begin(store, query, scratch);
+            }
+            // First the list nearest to each query, which soon bounds the search of the others.
+            for first in [true, false] {
+                visits.clear();
+                for (number, scratch) in searches.iter().take(queries.len()).enumerate() {
+                    let (nearest, others) = scratch.visits.split_at(scratch.visits.len().min(1));
+                    let chosen = if first { nearest } else { others };
+                    visits.extend(
+                        chosen
+                            .iter()
+                            .map(|&(list, distance)| (list, number, distance)),
+                    );
+                }
+                visits.sort_unstable_by_key(|&(list, number, _)| (list, number));
+                for &(list, number, distance) in &visits {
+                    let scratch = &mut searches[number];
+                    own::scan(
+                        store,
+                        &queries[number],
+                        list as usize,
+                        distance,
+                        scratch,
+                        work,
+                    );
+                }
+            }
+            let found = searches.iter_mut().take(queries.len());
+            answers.extend(found.map(|scratch| scratch.best.answer()));
+        }
+        Ok(answers)
+    }
+}

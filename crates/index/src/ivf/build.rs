@@ -1,0 +1,232 @@
+//! From rows, or from a Faiss index, to a table.
+
+use chiplet_executor::{Neighbor, Query, SearchError, Table};
+use chiplet_policy::ivf_list_bytes;
+use faiss::index::IndexImpl;
+
+use super::faiss_scan::FaissLists;
+use super::ffi::Ivf;
+use super::kind::Kind;
+use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
+use crate::error::BuildError;
+use crate::metric::Metric;
+use crate::progress::{Progress, Stage};
+use crate::rows;
+
+/// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic, few enough for a
+/// progress bar to move.
+const ADD_BATCH: usize = 8192;
+
+/// Lists that one call of Faiss may scan. Queries seldom visit more; those that do take several calls. Wider
+/// calls would only add list numbers to skip to short ones (12 bytes each).
+const CALL_LISTS: usize = 128;
+
+impl IvfTable {
+    /// Trains an index on `rows` (`[n][dim]`, one after the other) and adds them; ids are row numbers.
+    ///
+    /// `factory` is a Faiss description such as `"IVF256,Flat"`, `"IVF256,SQ8"`, `"IVF256,PQ16x4fs"` or
+    /// `"IVF256_HNSW32,Flat"`. Faiss trains and adds with OpenMP threads, and prints a warning to stderr for
+    /// fewer than 39 rows a list.
+    ///
+    /// # Errors
+    /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`], [`BuildError::RaggedRows`],
+    /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Setting`],
+    /// [`BuildError::Factory`], [`BuildError::TooFewRows`], [`BuildError::UnsupportedIndex`],
+    /// [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
+    pub fn build(
+        rows: &[f32],
+        dim: usize,
+        factory: &str,
+        config: &IvfConfig,
+    ) -> Result<Self, BuildError> {
+        Self::build_with(rows, dim, factory, config, |_| ())
+    }
+
+    /// [`IvfTable::build`], reporting progress: the begin and end of training, and every batch added.
+    ///
+    /// # Errors
+    /// As [`IvfTable::build`].
+    pub fn build_with(
+        rows: &[f32],
+        dim: usize,
+        factory: &str,
+        config: &IvfConfig,
+        mut report: impl FnMut(Progress),
+    ) -> Result<Self, BuildError> {
+        config.check()?;
+        let total = rows::check(rows, dim, config.metric)?;
+        let mut index = factory::create(factory, dim, total, config.metric)?;
+        let prepared;
+        let rows = match config.metric {
+            Metric::Cosine => {
+                prepared = rows::prepare(rows.to_vec(), dim, config.metric);
+                &prepared
+            }
+            Metric::L2 | Metric::InnerProduct => rows,
+        };
+        let stage = Stage::Training;
+        report(Progress {
+            stage,
+            done: 0,
+            total,
+        });
+        factory::train(&mut index, rows)?;
+        report(Progress {
+            stage,
+            done: total,
+            total,
+        });
+        let stage = Stage::Adding;
+        report(Progress {
+            stage,
+            done: 0,
+            total,
+        });
+        let mut done = 0;
+        for batch in rows.chunks(ADD_BATCH * dim) {
+            factory::add(&mut index, batch)?;
+            done += batch.len() / dim;
+            report(Progress { stage, done, total });
+        }
+        Self::adopt(index, config)
+    }
+
+    /// A table of an existing, trained index, with the default settings of [`IvfConfig`] and the index's own
+    /// metric. Its ids are those the rows were added under; it may be empty.
+    ///
+    /// The index becomes the table's own: its `nprobe` is overwritten. Rows longer than
+    /// [`MAX_NORM`](crate::MAX_NORM) cannot be seen from here; they may be missing from answers.
+    ///
+    /// # Errors
+    /// [`BuildError::UnsupportedIndex`], [`BuildError::Untrained`].
+    pub fn new(index: IndexImpl) -> Result<Self, BuildError> {
+        let metric = ffi::metric(&index).ok_or_else(|| BuildError::UnsupportedIndex {
+            kind: Kind::of(&index).to_string(),
+            reason: "its metric is neither L2 nor inner product",
+        })?;
+        Self::with_config(index, &IvfConfig::new(metric))
+    }
+
+    /// [`IvfTable::new`] with settings. An index of inner products becomes a table of
+    /// [`Metric::Cosine`] by saying so in `config`, if the rows added to it had length 1.
+    ///
+    /// # Errors
+    /// As [`IvfTable::new`], and [`BuildError::Setting`]; [`BuildError::UnsupportedIndex`] also for an index of
+    /// another metric than `config` has.
+    pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
+        config.check()?;
+        Self::adopt(index, config)
+    }
+
+    fn adopt(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
+        let kind = Kind::of(&index);
+        let refused = |reason| BuildError::UnsupportedIndex {
+            kind: kind.to_string(),
+            reason,
+        };
+        let cut = kind.cut().map_err(refused)?;
+        let needed = match config.metric {
+            Metric::L2 => Metric::L2,
+            Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
+        };
+        if ffi::metric(&index) != Some(needed) {
+            return Err(refused("its metric is not the one asked for"));
+        }
+        let mut ivf = Ivf::adopt(index).ok_or_else(|| refused("it holds no inverted lists"))?;
+        if !ivf.is_trained() {
+            return Err(BuildError::Untrained);
+        }
+        let (dim, rows, lists) = (ivf.dim(), ivf.rows(), ivf.lists());
+        let flat = ivf.quantizer_is_flat();
+        let store = match config.faiss_scans {
+            true => None,
+            false => adopt::store(&ivf, config)?,
+        };
+        let centroid_bytes = (dim * size_of::<f32>()) as u64;
+        let (scans, grain) = match store {
+            Some(store) => {
+                let quantizer = if flat {
+                    None
+                } else {
+                    ivf.forget_rows().map_err(BuildError::Faiss)?;
+                    Some(ivf)
+                };
+                let grain = store.shape().grain;
+                (Scans::Own { store, quantizer }, grain)
+            }
+            None => {
+                // search_preassigned reads no more lists than there are.
+                let grain = config.grain.unwrap_or(cut.grain).min(lists);
+                let width = if cut.by_grain {
+                    grain
+                } else {
+                    cut.grain.max(CALL_LISTS)
+                };
+                ivf.set_width(width.min(lists));
+                let scans = FaissLists {
+                    metric: config.metric,
+                    by_grain: cut.by_grain,
+                    code_bytes: ivf.code_bytes().map_err(BuildError::Faiss)?,
+                    ivf,
+                };
+                (Scans::Faiss(scans), grain)
+            }
+        };
+        Ok(Self {
+            scans,
+            metric: config.metric,
+            dim,
+            rows,
+            lists,
+            nprobe: config.nprobe,
+            grain,
+            coarse_bytes: match flat {
+                true => ivf_list_bytes(lists as u64, centroid_bytes),
+                false => 0,
+            },
+        })
+    }
+
+    /// Searches many queries in one call of Faiss, on its own OpenMP threads: what a service without an executor
+    /// would do, for comparison. Only for tables whose lists Faiss scans ([`IvfConfig::faiss_scans`]). All queries are searched with the `top` and `nprobe` of the first. Which of several
+    /// equally distant rows come last is Faiss' choice, unlike in [`Table::search`].
+    ///
+    /// # Errors
+    /// As [`Table::search`], for the first query that is refused; [`SearchError::Backend`] for a table that scans its lists
+    /// itself.
+    pub fn search_batch(&self, queries: &[Query]) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let Scans::Faiss(lists) = &self.scans else {
+            return Err(SearchError::Backend(
+                "Faiss does not scan this table; build it with IvfConfig::faiss_scans, or use search_many".to_owned(),
+            ));
+        };
+        let Some(first) = queries.first() else {
+            return Ok(Vec::new());
+        };
+        let mut prepared = Vec::with_capacity(queries.len() * self.dim());
+        for query in queries {
+            query.check(self.dim())?;
+            prepared.extend_from_slice(&self.metric.prepare_query(query.vector())?);
+        }
+        let k = first.k().min(self.len());
+        if k == 0 {
+            return Ok(vec![Vec::new(); queries.len()]);
+        }
+        let (ids, distances) = lists
+            .ivf
+            .search_batch(&prepared, k, self.nprobe_of(first))
+            .map_err(SearchError::Backend)?;
+        let answers = ids.chunks_exact(k).zip(distances.chunks_exact(k));
+        Ok(answers
+            .map(|(ids, distances)| {
+                let found = ids.iter().zip(distances).filter(|&(&id, _)| id >= 0);
+                found
+                    .map(|(&id, &distance)| Neighbor {
+                        id: id as u64,
+                        distance: lists.reported(distance),
+                    })
+                    .collect()
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,142 @@
+// What Faiss' C interface lacks: reading what an index holds, and a scan that counts into statistics of its own.
+//
+// Faiss' C interface calls search_preassigned without statistics, and Faiss then adds to a process-wide object from all
+// threads at once: a data race, and a cache line that every scan pulls from another core.
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <typeinfo>
+
+#include <faiss/IndexIVF.h>
+#include <faiss/IndexIVFFastScan.h>
+#include <faiss/IndexIVFFlat.h>
+#include <faiss/IndexIVFPQ.h>
+#include <faiss/IndexIVFPQFastScan.h>
+#include <faiss/IndexScalarQuantizer.h>
+#include <faiss/impl/CodePacker.h>
+#include <faiss/invlists/BlockInvertedLists.h>
+
+namespace {
+
+// Calls `body` and returns 0, or writes what it threw into `error` and returns -1.
+template <class Body>
+int caught(char* error, size_t room, Body body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::exception& thrown) {
+        std::snprintf(error, room, "%s", thrown.what());
+    } catch (...) {
+        std::snprintf(error, room, "%s", "Faiss threw something that is no exception");
+    }
+    return -1;
+}
+
+} // namespace
+
+// Searches one query in `nprobe` lists and returns 0, or writes why not into `error`, at most `room` bytes with the final
+// zero, and returns -1. Nothing is thrown.
+extern "C" int chiplet_ivf_scan(
+        const faiss::IndexIVF* index,
+        const float* query,
+        faiss::idx_t k,
+        const faiss::idx_t* lists,
+        const float* centroids,
+        float* distances,
+        faiss::idx_t* ids,
+        char* error,
+        size_t room) {
+    return caught(error, room, [=] {
+        faiss::IndexIVFStats own;
+        // Fast-scan refuses statistics of the caller's and writes the process-wide ones whatever it is given.
+        const bool fast_scan = dynamic_cast<const faiss::IndexIVFFastScan*>(index) != nullptr;
+        faiss::IndexIVFStats* const stats = fast_scan ? nullptr : &own;
+        index->search_preassigned(
+                1, query, k, lists, centroids, distances, ids, false, nullptr, stats);
+    });
+}
+
+// What the codes of an index mean. `values` belong to the index.
+struct ChipletCodes {
+    // 0: something else; 1: f32; 2: 8 bits in a range a component; 3: f16; 4: bf16; 5: product quantizer.
+    int kind;
+    int by_residual;
+    // Of a product quantizer: codes of a row, and bits of a code.
+    size_t m;
+    size_t bits;
+    size_t code_bytes;
+    // Kind 2: least values, then spans, `dim` each. Kind 5: centroids, [m][2^bits][dim / m].
+    const float* values;
+    size_t count;
+};
+
+// Classes derived from those below store their codes otherwise, so the exact class is asked for.
+extern "C" int chiplet_ivf_codes(const faiss::IndexIVF* index, ChipletCodes* codes) {
+    *codes = {0, index->by_residual ? 1 : 0, 0, 0, index->code_size, nullptr, 0};
+    const std::type_info& type = typeid(*index);
+    const faiss::ProductQuantizer* pq = nullptr;
+    if (type == typeid(faiss::IndexIVFFlat)) {
+        codes->kind = 1;
+        codes->by_residual = 0;
+    } else if (type == typeid(faiss::IndexIVFScalarQuantizer)) {
+        const auto& sq = static_cast<const faiss::IndexIVFScalarQuantizer*>(index)->sq;
+        switch (sq.qtype) {
+            case faiss::ScalarQuantizer::QT_8bit:
+                codes->kind = 2;
+                codes->values = sq.trained.data();
+                codes->count = sq.trained.size();
+                break;
+            case faiss::ScalarQuantizer::QT_fp16:
+                codes->kind = 3;
+                break;
+            case faiss::ScalarQuantizer::QT_bf16:
+                codes->kind = 4;
+                break;
+            default:
+                break;
+        }
+    } else if (type == typeid(faiss::IndexIVFPQ)) {
+        pq = &static_cast<const faiss::IndexIVFPQ*>(index)->pq;
+    } else if (type == typeid(faiss::IndexIVFPQFastScan)) {
+        pq = &static_cast<const faiss::IndexIVFPQFastScan*>(index)->pq;
+    }
+    if (pq != nullptr) {
+        codes->kind = 5;
+        codes->m = pq->M;
+        codes->bits = pq->nbits;
+        codes->values = pq->centroids.data();
+        codes->count = pq->centroids.size();
+    }
+    return codes->kind;
+}
+
+// Copies the codes of `list`, one after the other, to `to`, which has room for exactly them.
+extern "C" int chiplet_ivf_list(
+        const faiss::IndexIVF* index,
+        size_t list,
+        unsigned char* to,
+        size_t bytes,
+        char* error,
+        size_t room) {
+    return caught(error, room, [=] {
+        const size_t rows = index->invlists->list_size(list);
+        const size_t row = index->code_size;
+        FAISS_THROW_IF_NOT(bytes == rows * row);
+        if (rows == 0) {
+            return;
+        }
+        faiss::InvertedLists::ScopedCodes codes(index->invlists, list);
+        const auto* blocks = dynamic_cast<const faiss::BlockInvertedLists*>(index->invlists);
+        if (blocks == nullptr) {
+            std::memcpy(to, codes.get(), bytes);
+            return;
+        }
+        const faiss::CodePacker* packer = blocks->packer;
+        FAISS_THROW_IF_NOT(packer != nullptr && packer->code_size == row);
+        for (size_t i = 0; i < rows; i++) {
+            const unsigned char* block = codes.get() + i / packer->nvec * packer->block_size;
+            packer->unpack_1(block, i % packer->nvec, to + i * row);
+        }
+    });
+}

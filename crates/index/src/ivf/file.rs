@@ -1,0 +1,81 @@
+//! Tables to and from files.
+
+use std::path::Path;
+
+use chiplet_memory::Pages;
+use chiplet_policy::ivf_list_bytes;
+
+use super::store::Store;
+use super::{IvfTable, Scans};
+use crate::image::{FileError, Image};
+
+impl IvfTable {
+    /// Writes the table to `path`, in place of what may be there. The file holds all that a search needs, and Faiss is not
+    /// needed to read it. A graph over the centroids (`IVF<n>_HNSW<m>`) is left out: the table in the file looks at all
+    /// centroids.
+    ///
+    /// # Errors
+    /// [`FileError::Io`]; [`FileError::Damaged`] if the table comes from a damaged file; [`FileError::NotSaved`] for a table whose
+    /// lists Faiss scans.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        match &self.scans {
+            Scans::Own { store, .. } => store.image().save(path.as_ref()),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => Err(FileError::NotSaved {
+                path: path.as_ref().to_owned(),
+                reason: "Faiss scans this table's lists; of IVF tables only Flat, SQ8, SQfp16, SQbf16, PQ<m>, PQ<m>x4 and \
+                         PQ<m>x4fs are saved",
+            }),
+        }
+    }
+
+    /// Reads a table into memory of its own, in `pages`, and checks all of it against its checksums.
+    ///
+    /// # Errors
+    /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
+    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), pages)?)
+    }
+
+    /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums
+    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers, and nothing worse. The file must not be written to
+    /// while the table lives: [`IvfTable::save`] puts a new file in its place.
+    ///
+    /// # Errors
+    /// As [`IvfTable::load`].
+    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Self::open(Image::map(path.as_ref())?)
+    }
+
+    /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has none.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`].
+    pub fn verify(&self) -> Result<(), FileError> {
+        match &self.scans {
+            Scans::Own { store, .. } => store.image().verify(),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => Ok(()),
+        }
+    }
+
+    fn open(image: Image) -> Result<Self, FileError> {
+        let store = Store::open(image)?;
+        let shape = store.shape();
+        let centroid_bytes = (shape.dim * size_of::<f32>()) as u64;
+        Ok(Self {
+            metric: shape.metric,
+            dim: shape.dim,
+            rows: shape.rows,
+            lists: shape.lists,
+            nprobe: shape.nprobe,
+            grain: shape.grain,
+            coarse_bytes: ivf_list_bytes(shape.lists as u64, centroid_bytes),
+            scans: Scans::Own {
+                store,
+                #[cfg(feature = "faiss")]
+                quantizer: None,
+            },
+        })
+    }
+}

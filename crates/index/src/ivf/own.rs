@@ -1,0 +1,177 @@
+//! The search of lists in memory of the table's own.
+//!
+//! What a row's distance is, with `q` the query, `c` its list's centroid where codes are of residuals (else 0), and `x` what
+//! the code stands for:
+//!
+//! | codes | L2 | inner products |
+//! |---|---|---|
+//! | `f32`, `f16`, `bf16` | `sum ((q - c) - x)^2` | `start - sum q x` |
+//! | 8 bits, `x = base + step code` | `sum ((q - c - base) - step code)^2` | `start - sum q base - sum (q step) code` |
+//! | product quantizer | sum of the entries of `q - c` | `start +` sum of the entries of `q` |
+//!
+//! where `start` is 1 for cosine and 0 for inner products, less `sum q c`, which the coarse search has computed. What depends
+//! on the query or the list alone is computed once for each.
+//!
+//! **A row's distance depends on the query and the row alone**, to the bit, and an answer is the `k` first rows by
+//! distance, then id. So it does not matter how a query is cut, or which others it is searched with.
+
+use chiplet_executor::{Query, Work};
+
+use super::best::Offers;
+use super::scratch::Scratch;
+use super::store::{Coding, Ids, Store};
+use crate::kernel::{self, Bits, Cell, Codebook, Entry, Form};
+use crate::metric::Metric;
+
+/// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`.
+pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) {
+    let form = match store.shape().metric {
+        Metric::L2 => Form::SquaredL2,
+        Metric::Cosine | Metric::InnerProduct => Form::Product { start: 0.0 },
+    };
+    let best = &mut scratch.nearest_lists;
+    best.begin(nprobe, None);
+    let bound = best.bound();
+    let mut offers = Offers {
+        best,
+        ids: Ids::Numbers,
+        filter: None,
+        clamp: false,
+    };
+    let (query, list) = (&scratch.query, store.centroids());
+    kernel::scan(Cell::F32, form, query, list, bound, &mut offers);
+    scratch.visits.clear();
+    let found = scratch.nearest_lists.sorted();
+    let visits = found.map(|(distance, list)| (list as u32, distance));
+    scratch.visits.extend(visits);
+}
+
+/// Prepares `scratch` for scans for `scratch.query`; `query` says what is wanted.
+pub(super) fn begin(store: &Store, query: &Query, scratch: &mut Scratch) {
+    let k = query.k().min(store.shape().rows);
+    scratch.best.begin(k, query.requested_radius());
+    if !store.shape().by_list() {
+        compare_with(store, None, scratch);
+    }
+}
+
+/// Scans `list`, whose centroid is at `distance`, for the nearest rows.
+pub(super) fn scan(
+    store: &Store,
+    query: &Query,
+    list: usize,
+    distance: f32,
+    scratch: &mut Scratch,
+    work: &mut Work,
+) {
+    let (rows, ids) = store.list(list);
+    if rows.rows == 0 {
+        return;
+    }
+    work.add_bytes((rows.rows * store.row_bytes()) as u64);
+    let shape = store.shape();
+    if shape.by_list() {
+        compare_with(store, Some(list), scratch);
+    }
+    let Scratch {
+        shifted,
+        tables,
+        best,
+        start,
+        ..
+    } = scratch;
+    // What products are taken off.
+    let start = if shape.residual {
+        *start + distance
+    } else {
+        *start
+    };
+    let bound = best.bound();
+    let clamp = shape.metric == Metric::Cosine;
+    let mut offers = Offers::new(best, ids, query, clamp);
+    let product = Form::Product { start };
+    match (shape.coding, shape.metric) {
+        (Coding::F32 | Coding::F16 | Coding::Bf16, metric) => {
+            let form = match metric {
+                Metric::L2 => Form::SquaredL2,
+                Metric::Cosine | Metric::InnerProduct => product,
+            };
+            let cell = match shape.coding {
+                Coding::F16 => Cell::F16,
+                Coding::Bf16 => Cell::Bf16,
+                _ => Cell::F32,
+            };
+            kernel::scan(cell, form, shifted, rows, bound, &mut offers);
+        }
+        (Coding::Scaled, metric) => {
+            let form = match metric {
+                Metric::L2 => Form::ScaledL2(&store.values()[shape.dim..]),
+                Metric::Cosine | Metric::InnerProduct => product,
+            };
+            kernel::scan(Cell::U8, form, shifted, rows, bound, &mut offers);
+        }
+        (Coding::Product4 { .. } | Coding::Product8 { .. }, metric) => {
+            let bits = match shape.coding {
+                Coding::Product4 { .. } => Bits::Four,
+                _ => Bits::Eight,
+            };
+            let start = match metric {
+                Metric::L2 => 0.0,
+                Metric::Cosine | Metric::InnerProduct => start,
+            };
+            kernel::scan_codes(bits, tables, start, rows, bound, &mut offers);
+        }
+    }
+}
+
+/// Computes what the codes of `list` are compared with, or those of any list, from `scratch.query`.
+fn compare_with(store: &Store, list: Option<usize>, scratch: &mut Scratch) {
+    let shape = store.shape();
+    let Scratch {
+        query,
+        shifted,
+        tables,
+        start,
+        ..
+    } = scratch;
+    shifted.clear();
+    match list {
+        Some(list) => {
+            let residual = query.iter().zip(store.centroid(list)).map(|(q, c)| q - c);
+            shifted.extend(residual);
+        }
+        None => shifted.extend_from_slice(query),
+    }
+    *start = match shape.metric {
+        Metric::Cosine => 1.0,
+        Metric::L2 | Metric::InnerProduct => 0.0,
+    };
+    match shape.coding {
+        Coding::F32 | Coding::F16 | Coding::Bf16 => {}
+        Coding::Scaled => {
+            let (base, step) = store.values().split_at(shape.dim);
+            if shape.metric == Metric::L2 {
+                shifted.iter_mut().zip(base).for_each(|(q, b)| *q -= b);
+            } else {
+                // That is minus their product.
+                *start += Metric::InnerProduct.distance(query, base);
+                shifted.iter_mut().zip(step).for_each(|(q, s)| *q *= s);
+            }
+        }
+        Coding::Product4 { m } | Coding::Product8 { m } => {
+            let codebook = Codebook {
+                bits: match shape.coding {
+                    Coding::Product4 { .. } => Bits::Four,
+                    _ => Bits::Eight,
+                },
+                m,
+                values: store.values(),
+            };
+            let entry = match shape.metric {
+                Metric::L2 => Entry::SquaredL2,
+                Metric::Cosine | Metric::InnerProduct => Entry::Product,
+            };
+            tables.fill(entry, shifted, codebook);
+        }
+    }
+}

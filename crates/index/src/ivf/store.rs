@@ -1,0 +1,301 @@
+//! What a table that scans its lists itself keeps in memory, and in its file: one [`Image`].
+//!
+//! | section | holds |
+//! | --- | --- |
+//! | `starts` | `u64`: the row number of each list's first row, then the number of rows; rows are counted through all lists |
+//! | `ids` | `u32` or `u64`: a row's id, by row number |
+//! | `codes` | the lists one after the other, each from a multiple of 64 bytes on, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
+//! | `centroids` | `f32`: the lists' centroids in blocks, and [`SLACK`] bytes |
+//! | `centroid-rows` | `f32`: the same, `[lists][dim]`, where residuals are taken from them |
+//! | `values` | `f32`: of 8-bit codes the bases, then the steps, of each component; of a product quantizer its centroids, `[m][dim / m][entries]` |
+//!
+//! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened, against
+//! each other and against what is there. Ids, codes and values mean something wrong at worst: whatever they are, no search
+//! reads beside its list, panics, or goes on for ever.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::image::{FileError, Image, Section};
+use crate::kernel::{Bits, Cell, List, SLACK};
+use crate::metric::Metric;
+
+/// The kind of table that files name.
+pub(super) const KIND: &str = "ivf";
+
+/// Bytes that each list begins at a multiple of: a cache line.
+const ALIGN: usize = 64;
+
+/// What a table is, apart from its arrays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Shape {
+    pub(super) metric: Metric,
+    pub(super) dim: usize,
+    pub(super) rows: usize,
+    pub(super) lists: usize,
+    pub(super) coding: Coding,
+    /// Whether codes are of rows less their list's centroid.
+    pub(super) residual: bool,
+    /// Whether ids take eight bytes.
+    pub(super) large_ids: bool,
+    /// Lists visited by a query that does not say how many.
+    pub(super) nprobe: usize,
+    pub(super) grain: usize,
+}
+
+/// What codes mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Coding {
+    /// Components as they are.
+    F32,
+    F16,
+    Bf16,
+    /// Component `i` is `base[i] + step[i] * code`.
+    Scaled,
+    /// Numbers of centroids of `m` parts, of four bits each.
+    Product4 {
+        m: usize,
+    },
+    /// The same, of eight bits.
+    Product8 {
+        m: usize,
+    },
+}
+
+impl Coding {
+    /// Components of a row of `dim`, and the bytes of each, as far as blocks know.
+    pub(super) fn cells(self, dim: usize) -> (usize, usize) {
+        match self {
+            Self::F32 => (dim, Cell::F32.bytes()),
+            Self::F16 | Self::Bf16 => (dim, Cell::F16.bytes()),
+            Self::Scaled => (dim, Cell::U8.bytes()),
+            Self::Product4 { m } => (Bits::Four.row_bytes(m), 1),
+            Self::Product8 { m } => (Bits::Eight.row_bytes(m), 1),
+        }
+    }
+
+    /// Floats in `values`, if there are not too many.
+    pub(super) fn values(self, dim: usize) -> Option<usize> {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => Some(0),
+            Self::Scaled => dim.checked_mul(2),
+            Self::Product4 { .. } => dim.checked_mul(Bits::Four.entries()),
+            Self::Product8 { .. } => dim.checked_mul(Bits::Eight.entries()),
+        }
+    }
+}
+
+impl Shape {
+    /// Whether each list needs a query of its own: the query less its centroid.
+    pub(super) fn by_list(&self) -> bool {
+        self.residual && self.metric == Metric::L2
+    }
+
+    /// Bytes of a row's code; `None` if that is more than memory has.
+    pub(super) fn row_bytes(&self) -> Option<usize> {
+        let (cells, cell) = self.coding.cells(self.dim);
+        cells.checked_mul(cell)
+    }
+
+    /// Why no table has this shape.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.dim == 0 {
+            return Err("its vectors have no components");
+        }
+        if self.lists == 0 || u32::try_from(self.lists).is_err() {
+            return Err("it has no lists, or too many");
+        }
+        if self.nprobe == 0 || self.grain == 0 {
+            return Err("its queries would visit no lists");
+        }
+        match self.coding {
+            Coding::Product4 { m } | Coding::Product8 { m }
+                if m == 0 || !self.dim.is_multiple_of(m) =>
+            {
+                Err("its codes do not fit its dimension")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The arrays of a table.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) image: Image,
+    pub(super) shape: Shape,
+    pub(super) places: Places,
+    pub(super) row_bytes: usize,
+}
+
+/// Where the arrays are.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) starts: Section,
+    pub(super) ids: Section,
+    pub(super) codes: Section,
+    pub(super) centroids: Section,
+    pub(super) centroid_rows: Option<Section>,
+    pub(super) values: Section,
+    /// Where each list's codes begin, in bytes of `codes`, and where the last one's end.
+    pub(super) offsets: Vec<usize>,
+}
+
+/// The ids of one list.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ids<'a> {
+    /// Row `i` has the `i`-th id.
+    Small(&'a [u32]),
+    /// The same, of ids that take more than four bytes.
+    Large(&'a [u64]),
+    /// Row `i` has id `i`.
+    Numbers,
+}
+
+impl Ids<'_> {
+    #[inline]
+    pub(super) fn at(&self, row: usize) -> u64 {
+        match self {
+            Self::Small(ids) => u64::from(ids[row]),
+            Self::Large(ids) => ids[row],
+            Self::Numbers => row as u64,
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Bytes of a row's code.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// The row numbers of `list`.
+    ///
+    /// # Panics
+    /// If there is no such list.
+    fn range(&self, list: usize) -> Range<usize> {
+        let starts: &[u64] = self.image.section(self.places.starts);
+        starts[list] as usize..starts[list + 1] as usize
+    }
+
+    /// Rows in `list`.
+    ///
+    /// # Panics
+    /// If there is no such list.
+    pub(super) fn len(&self, list: usize) -> usize {
+        self.range(list).len()
+    }
+
+    /// The codes and ids of `list`.
+    ///
+    /// # Panics
+    /// If there is no such list.
+    pub(super) fn list(&self, list: usize) -> (List<'_>, Ids<'_>) {
+        let range = self.range(list);
+        let rows = range.len();
+        let codes: &[u8] = self.image.section(self.places.codes);
+        let codes = &codes[self.places.offsets[list]..];
+        let ids = match self.shape.large_ids {
+            false => Ids::Small(&self.image.section(self.places.ids)[range]),
+            true => Ids::Large(&self.image.section(self.places.ids)[range]),
+        };
+        (List { codes, rows }, ids)
+    }
+
+    /// The centroids, as a list.
+    pub(super) fn centroids(&self) -> List<'_> {
+        List {
+            codes: self.image.section(self.places.centroids),
+            rows: self.shape.lists,
+        }
+    }
+
+    /// The centroid of `list`.
+    ///
+    /// # Panics
+    /// If there is no such list, or the shape is not [`Shape::by_list`].
+    pub(super) fn centroid(&self, list: usize) -> &[f32] {
+        let rows = self.places.centroid_rows.expect("residuals are taken");
+        let rows: &[f32] = self.image.section(rows);
+        &rows[list * self.shape.dim..][..self.shape.dim]
+    }
+
+    /// What codes mean: see the table above.
+    pub(super) fn values(&self) -> &[f32] {
+        self.image.section(self.places.values)
+    }
+
+    /// All of the memory.
+    pub(super) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The table in `image`.
+    ///
+    /// # Errors
+    /// [`FileError::OtherKind`], [`FileError::Damaged`].
+    pub(super) fn open(image: Image) -> Result<Self, FileError> {
+        image.expect_kind(KIND)?;
+        let shape: Shape = image.meta()?;
+        shape.check().map_err(|reason| image.damaged(reason))?;
+        let too_large = || image.damaged("it is larger than any memory");
+        let row_bytes = shape.row_bytes().ok_or_else(too_large)?;
+        let edges = shape.lists + 1;
+        let starts = image.find_values::<u64>("starts", edges)?;
+        let offsets = offsets(image.section(starts), shape.rows, row_bytes);
+        let offsets = offsets.ok_or_else(|| image.damaged("its lists do not follow each other"))?;
+        let codes = offsets[shape.lists].checked_add(SLACK);
+        let codes = image.find_values::<u8>("codes", codes.ok_or_else(too_large)?)?;
+        let ids = match shape.large_ids {
+            false => image.find_values::<u32>("ids", shape.rows)?,
+            true => image.find_values::<u64>("ids", shape.rows)?,
+        };
+        let middles = shape.lists.checked_mul(shape.dim).ok_or_else(too_large)?;
+        let blocks = middles.checked_mul(size_of::<f32>());
+        let blocks = blocks.and_then(|bytes| bytes.checked_add(SLACK));
+        let centroids = image.find_values::<u8>("centroids", blocks.ok_or_else(too_large)?)?;
+        let centroid_rows = match shape.by_list() {
+            true => Some(image.find_values::<f32>("centroid-rows", middles)?),
+            false => None,
+        };
+        let values = shape.coding.values(shape.dim).ok_or_else(too_large)?;
+        let places = Places {
+            starts,
+            ids,
+            codes,
+            centroids,
+            centroid_rows,
+            values: image.find_values::<f32>("values", values)?,
+            offsets,
+        };
+        Ok(Self {
+            image,
+            shape,
+            places,
+            row_bytes,
+        })
+    }
+}
+
+/// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold `rows`.
+pub(super) fn offsets(starts: &[u64], rows: usize, row_bytes: usize) -> Option<Vec<usize>> {
+    if starts.first() != Some(&0) || starts.last() != Some(&(rows as u64)) {
+        return None;
+    }
+    let mut offsets = Vec::with_capacity(starts.len());
+    offsets.push(0);
+    let mut end = 0_usize;
+    for edges in starts.windows(2) {
+        let rows = usize::try_from(edges[1].checked_sub(edges[0])?).ok()?;
+        let bytes = rows.checked_mul(row_bytes)?;
+        end = end.checked_add(bytes.checked_next_multiple_of(ALIGN)?)?;
+        offsets.push(end);
+    }
+    Some(offsets)
+}

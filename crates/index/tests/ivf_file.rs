@@ -1,0 +1,165 @@
+//! IVF tables in files: as they were, mapped or read, and harmless when damaged.
+
+#![cfg(feature = "faiss")]
+
+mod common;
+
+use chiplet_executor::{Query, Table, Work};
+use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
+use common::{clustered, unsplit};
+use faiss::index::index_factory;
+use faiss::{Idx, Index, MetricType};
+
+const DIM: usize = 16;
+const ROWS: usize = 1500;
+const KINDS: [&str; 6] = [
+    "IVF24,Flat",
+    "IVF24,SQ8",
+    "IVF24,SQfp16",
+    "IVF24,PQ8x4fs",
+    "IVF24,PQ8x4fsr",
+    "IVF24,PQ4np",
+];
+
+fn tables() -> Vec<(String, IvfTable)> {
+    let rows = clustered(ROWS, DIM, 4);
+    let mut tables = Vec::new();
+    for factory in KINDS {
+        for metric in [Metric::L2, Metric::Cosine] {
+            let config = IvfConfig::new(metric).nprobe(6).grain(2);
+            let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
+            tables.push((format!("{factory} {metric:?}"), table));
+        }
+    }
+    tables
+}
+
+fn queries(count: usize) -> Vec<Query> {
+    let rows = clustered(ROWS + count, DIM, 4);
+    let vectors = rows[ROWS * DIM..].chunks_exact(DIM);
+    vectors.map(|vector| Query::new(vector).top(10)).collect()
+}
+
+#[test]
+fn a_table_from_a_file_answers_as_it_did_before() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, table) in tables() {
+        let path = folder.path().join("table");
+        table.save(&path).unwrap();
+        for back in [
+            IvfTable::load(&path, Pages::Small).unwrap(),
+            IvfTable::map(&path).unwrap(),
+        ] {
+            back.verify().unwrap();
+            assert_eq!(back.metric(), table.metric());
+            assert_eq!((back.lists(), back.len(), back.dim()), (24, ROWS, DIM));
+            assert_eq!(back.as_split().unwrap().grain(), 2);
+            assert_eq!(back.size_bytes(), table.size_bytes());
+            for query in queries(20) {
+                let (mut ours, mut theirs) = (Work::default(), Work::default());
+                let expected = table.search(&query, &mut ours).unwrap();
+                assert_eq!(
+                    back.search(&query, &mut theirs).unwrap(),
+                    expected,
+                    "{name}"
+                );
+                assert_eq!(ours, theirs, "{name}");
+            }
+            // And once more, from what came out of a file.
+            back.save(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_without_its_graph_looks_at_all_centroids() {
+    let rows = clustered(ROWS, DIM, 4);
+    let config = IvfConfig::new(Metric::L2).nprobe(24);
+    let table = IvfTable::build(&rows, DIM, "IVF24_HNSW8,Flat", &config).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    table.save(&path).unwrap();
+    let back = IvfTable::load(&path, Pages::Small).unwrap();
+    for query in queries(20) {
+        assert_eq!(unsplit(&back, &query), unsplit(&table, &query));
+    }
+}
+
+#[test]
+fn large_ids_and_empty_lists_come_back() {
+    let rows = clustered(400, DIM, 4);
+    let mut index = index_factory(DIM as u32, "IVF4,Flat", MetricType::L2).unwrap();
+    index.train(&rows).unwrap();
+    let ids: Vec<Idx> = (0..3).map(|row| Idx::new((row + 1) << 40)).collect();
+    index.add_with_ids(&rows[..3 * DIM], &ids).unwrap();
+    let table = IvfTable::new(index).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    table.save(&path).unwrap();
+    let back = IvfTable::map(&path).unwrap();
+    let hits = unsplit(&back, &Query::new(&rows[DIM..2 * DIM]).nprobe(4));
+    assert_eq!((hits.len(), hits[0].id), (3, 2 << 40));
+    assert_eq!(
+        hits,
+        unsplit(&table, &Query::new(&rows[DIM..2 * DIM]).nprobe(4))
+    );
+}
+
+#[test]
+fn a_table_that_faiss_scans_is_not_saved() {
+    let rows = clustered(ROWS, DIM, 4);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let table = IvfTable::build(&rows, DIM, "IVF24,SQ4", &IvfConfig::new(Metric::L2)).unwrap();
+    assert!(matches!(table.save(&path), Err(FileError::NotSaved { .. })));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_damaged_file_is_refused_or_searched_without_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let mut searched = 0;
+    for (name, table) in tables() {
+        table.save(&path).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let queries = queries(3);
+        // Runs of noise, ones and zeros all over the file, among them the starts of lists, ids and codes.
+        let step = whole.len() / 60;
+        for (number, at) in (0..whole.len()).step_by(step).enumerate() {
+            let mut bytes = whole.clone();
+            let end = (at + 200).min(bytes.len());
+            for (place, byte) in bytes[at..end].iter_mut().enumerate() {
+                *byte = [0xff, 0, (place * 37 + number) as u8][number % 3];
+            }
+            if bytes == whole {
+                continue;
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(
+                IvfTable::load(&path, Pages::Small).is_err(),
+                "{name}: bytes {at}..{end}"
+            );
+            let Ok(table) = IvfTable::map(&path) else {
+                continue;
+            };
+            searched += 1;
+            assert!(table.verify().is_err(), "{name}: bytes {at}..{end}");
+            for query in &queries {
+                for nprobe in [1, 24] {
+                    // Any answer will do, as long as it is one.
+                    let query = query.clone().nprobe(nprobe).top(50);
+                    assert!(unsplit(&table, &query).len() <= 50);
+                }
+            }
+            let many = table.search_many(&queries, &mut Work::default());
+            assert_eq!(many.unwrap().len(), queries.len());
+        }
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert!(matches!(
+            IvfTable::map(&path),
+            Err(FileError::Truncated { .. })
+        ));
+    }
+    assert!(searched > 100, "only {searched}");
+}
