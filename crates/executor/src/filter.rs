@@ -27,7 +27,7 @@ pub struct Filter(Arc<Kind>);
 enum Kind {
     /// Bit `id % 64` of word `id / 64`.
     Bitmap {
-        words: Arc<[u64]>,
+        words: Vec<u64>,
         count: u64,
     },
     /// Ids too far apart for a bitmap.
