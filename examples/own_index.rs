@@ -74,10 +74,12 @@ impl SplitTable for Buckets {
             work.add_bytes(probe.cost_bytes); // what was read is what placement goes by
             let bucket = &self.buckets[probe.list as usize];
             let distance = |value: f32| (value - query.vector()[0]).abs();
-            found.extend(bucket.iter().map(|&(id, v)| Neighbor {
+            let all = bucket.iter().map(|&(id, v)| Neighbor {
                 id,
                 distance: distance(v),
-            }));
+            });
+            // A query's filter and radius, if it has any.
+            found.extend(all.filter(|hit| query.allows(hit.id) && query.reaches(hit.distance)));
         }
         found.sort_unstable();
         found.truncate(query.k());

@@ -57,6 +57,34 @@ impl Metric {
         distance[0]
     }
 
+    /// The reported distances between a prepared query and prepared `rows` (`[n][dim]`, one after the other), into `out`
+    /// (`[n]`): to the bit what [`Metric::distance`] says of each row. One call for a few hundred rows takes a fraction of
+    /// the time of a call for each.
+    ///
+    /// ```
+    /// use chiplet_index::Metric;
+    /// let mut distances = [0.0; 2];
+    /// Metric::L2.distances_to(&[0.0, 0.0], &[3.0, 4.0, 0.0, 1.0], &mut distances);
+    /// assert_eq!(distances, [25.0, 1.0]);
+    /// ```
+    ///
+    /// # Panics
+    /// If `query` is empty, or `rows` are not `out.len()` rows of its dimension.
+    pub fn distances_to(self, query: &[f32], rows: &[f32], out: &mut [f32]) {
+        assert!(!query.is_empty(), "vectors of dimension 0");
+        assert_eq!(
+            Some(rows.len()),
+            query.len().checked_mul(out.len()),
+            "rows of another dimension, or another number of them"
+        );
+        let all = Span {
+            start: 0,
+            end: out.len(),
+        };
+        let rows = Rows::new(bytemuck::cast_slice(rows), size_of_val(query));
+        self.distances(Element::F32, query, rows, all, out);
+    }
+
     /// The reported distances between a prepared query and the prepared rows at `positions`, into `out`.
     ///
     /// # Panics
@@ -186,6 +214,26 @@ mod tests {
             Metric::InnerProduct.prepare_query(&[5e18]),
             Err(SearchError::TooLong { .. })
         ));
+    }
+
+    #[test]
+    fn rows_have_the_same_distances_together_as_alone() {
+        for dim in [1, 3, 16, 50, 65] {
+            let value = |i: usize| (i * 7_919 % 1_009) as f32 / 1_009.0 - 0.5;
+            let query: Vec<f32> = (1..=dim).map(value).collect();
+            for count in [0, 1, 2, 3, 4, 9] {
+                let rows: Vec<f32> = (0..count * dim).map(value).collect();
+                for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+                    let mut together = vec![f32::NAN; count];
+                    metric.distances_to(&query, &rows, &mut together);
+                    let alone: Vec<f32> = rows
+                        .chunks_exact(dim)
+                        .map(|row| metric.distance(&query, row))
+                        .collect();
+                    assert_eq!(together, alone, "{metric:?}, {count} rows of {dim}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -145,7 +145,6 @@ impl Server {
             })?)
         };
         let background = Background::new(&scheduler);
-        quiet_rayon(&background);
         let runtime = runtime(settings, &background)?;
         let builder = Builder::start(settings.index.builders, &background)
             .context("the threads that build indexes could not be started")?;
@@ -336,19 +335,6 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
         )
     })?;
     Ok(file)
-}
-
-/// hnsw_rs drops graphs on rayon's global pool, which would be a thread for each cpu at full priority. One is enough.
-fn quiet_rayon(background: &Background) {
-    let background = background.clone();
-    let built = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .thread_name(|_| "drop".to_owned())
-        .start_handler(move |_| background.settle())
-        .build_global();
-    if let Err(error) = built {
-        tracing::debug!(%error, "rayon's global pool is there already");
-    }
 }
 
 /// tokio on the cores that are left free, if there are any.

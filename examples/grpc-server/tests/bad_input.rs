@@ -259,14 +259,17 @@ fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
     assert!(running.metric("chiplet_server_shed_total", &["memory_limit"]) >= 1.0);
 }
 
-/// A graph takes several times what such short vectors do: where there is no room for it, searches go on without.
+/// Links of a point, in graphs that shall not fit: they take several times what the points do that are linked.
+const MANY_LINKS: u64 = 128;
+
+/// Where there is no room for a graph, searches go on without.
 #[test]
 fn an_index_beyond_the_memory_limit_is_not_built() {
     let running = Running::with(|settings| {
         settings.limits.memory_bytes = 1_000_000;
         settings.index.full_scan_kib = 1;
     });
-    running.fill("line", 4, 2_000);
+    running.fill_linked("line", 4, 2_000, MANY_LINKS);
     let info = || {
         let info = running.run(running.client.collection_info("line"));
         info.unwrap().result.unwrap()
@@ -301,7 +304,7 @@ fn overwriting_goes_on_where_no_index_fits() {
         settings.limits.memory_bytes = 1_000_000;
         settings.index.full_scan_kib = 1;
     });
-    running.fill("line", 4, 2_000);
+    running.fill_linked("line", 4, 2_000, MANY_LINKS);
     for _ in 0..12 {
         let points: Vec<PointStruct> = (0..2_000)
             .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))

@@ -38,6 +38,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use draft::Draft;
+#[cfg(feature = "faiss")]
+pub(crate) use draft::ImageMut;
 pub use error::FileError;
 
 /// Where a section lies in its image.

@@ -1,14 +1,16 @@
 //! Memory that builds take for a while, beside points and indexes.
 //!
-//! A build has the rows twice, and an index that nobody has counted yet. All builds together may take that up to twice the
-//! limit of points and indexes, which by default is half of the memory there is. A build asks before it begins: what does
-//! not fit beside other builds waits for them; what does not fit alone is not built.
+//! A build has the rows twice, what it works with, and an index that nobody has counted yet (`footprint`). All builds
+//! together may take that up to twice the limit of points and indexes, which by default is half of the memory there is.
+//! A build asks before it begins: what does not fit beside other builds waits for them; what does not fit alone is not
+//! built.
 
 use parking_lot::{Condvar, Mutex};
 
+use super::footprint::{Footprint, has_index, vector_bytes};
 use super::point::stored_bytes;
 use super::rows::View;
-use super::schema::{Distance, IndexKind, Settings};
+use super::schema::{Distance, Settings};
 use crate::memory::Budget;
 
 /// What a build takes, beside what its collection has already.
@@ -26,19 +28,20 @@ impl Need {
     /// An estimate: of what is written while the build runs nothing is known.
     pub(crate) fn of(view: &View, settings: &Settings) -> Self {
         let copies = view.live as u64 * stored_bytes(view.dim, 0);
-        let index = match has_index(view.live, settings) {
-            true => index_bytes(view.live, view.dim, &settings.index),
-            false => 0,
+        let indexed = has_index(view.live, settings);
+        let index = match indexed {
+            true => Footprint::of(view.live, view.dim, &settings.index),
+            false => Footprint::default(),
         };
         // The index scales a copy of its own to length 1.
         let scaled = match settings.distance {
-            Distance::Cosine if index > 0 => vector_bytes(view.live, view.dim),
+            Distance::Cosine if indexed => vector_bytes(view.live, view.dim),
             _ => 0,
         };
         let dead = view.dead.len() as u64 * stored_bytes(view.dim, 0);
         Self {
-            bytes: copies + index + scaled,
-            index,
+            bytes: copies + index.peak + scaled,
+            index: index.finished,
             forgotten: dead + view.base.index_bytes,
         }
     }
@@ -59,44 +62,6 @@ impl Need {
             "a build takes about {bytes} bytes for a while and {index} for good, which is too much beside what there is with limits.memory_bytes = {limit}; delete points, or raise it"
         )
     }
-}
-
-/// Whether so many points get an index.
-pub(crate) fn has_index(rows: usize, settings: &Settings) -> bool {
-    settings.index != IndexKind::Flat
-        && vector_bytes(rows, settings.dim) >= settings.full_scan_bytes
-        && rows >= settings.index.fewest_points()
-}
-
-/// What an index over `rows` rows takes. hnsw_rs allocates each link by itself, 48 bytes and a pointer, and some 500 bytes for
-/// each point besides its vector; a point of the ground layer has up to twice M links. Lists hold a code and an id for
-/// each point, and have a centroid each.
-pub(crate) fn index_bytes(rows: usize, dim: usize, kind: &IndexKind) -> u64 {
-    match kind {
-        IndexKind::Hnsw { m, .. } => vector_bytes(rows, dim) + (rows * (500 + 56 * 2 * m)) as u64,
-        IndexKind::Ivf { nlist, code, .. } => {
-            let parts = code.strip_prefix("PQ").and_then(|parts| {
-                let parts = parts.strip_suffix("x4fs").unwrap_or(parts);
-                parts.parse::<usize>().ok()
-            });
-            let code = match parts {
-                Some(parts) => parts,
-                None if code == "SQ8" => dim,
-                None => dim * size_of::<f32>(),
-            };
-            (rows * (code + 8)) as u64 + vector_bytes(lists(*nlist, rows), dim)
-        }
-        IndexKind::Flat => 0,
-    }
-}
-
-/// The lists of an index over `rows` rows. Faiss trains on 39 rows a list at least; a small collection gets fewer.
-pub(crate) fn lists(nlist: usize, rows: usize) -> usize {
-    nlist.min((rows / 39).max(1))
-}
-
-fn vector_bytes(rows: usize, dim: usize) -> u64 {
-    (rows * dim * size_of::<f32>()) as u64
 }
 
 /// Hands out memory to builds.
@@ -191,6 +156,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::point::PointId;
+    use super::super::schema::IndexKind;
     use super::*;
 
     fn need(bytes: u64, index: u64, forgotten: u64) -> Need {
@@ -252,12 +218,14 @@ mod tests {
             m: 16,
             ef_construct: 100,
         };
-        let (copies, graph) = (10 * (16 + 112), 10 * (16 + 500 + 56 * 32));
+        let copies = 10 * (16 + 112);
+        let Footprint { finished, peak } = Footprint::of(10, 4, &hnsw());
+        assert!(0 < finished && finished < peak);
         let of = |view: &View, distance, index| Need::of(view, &settings(distance, index));
         for (distance, index, bytes, stays) in [
             (Distance::Euclid, IndexKind::Flat, copies, 0),
-            (Distance::Euclid, hnsw(), copies + graph, graph),
-            (Distance::Cosine, hnsw(), copies + graph + 160, graph),
+            (Distance::Euclid, hnsw(), copies + peak, finished),
+            (Distance::Cosine, hnsw(), copies + peak + 160, finished),
         ] {
             assert_eq!(of(&view, distance, index), need(bytes, stays, 0));
         }

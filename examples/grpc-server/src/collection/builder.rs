@@ -14,8 +14,9 @@ use chiplet::Table;
 use chiplet::index::{BuildError, HnswConfig, HnswTable};
 use parking_lot::{Condvar, Mutex};
 
-use super::allowance::{Allowance, Loan, Need, TooMuch, has_index, index_bytes};
+use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
+use super::footprint::has_index;
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
 use crate::scheduling::background::Background;
@@ -259,10 +260,7 @@ fn rebuild(
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
     if indexed && has_index(kept.len(), settings) {
         base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
-        base.index_bytes = base
-            .index
-            .as_deref()
-            .map_or(0, |index| counted_bytes(index, &settings.index));
+        base.index_bytes = base.index.as_deref().map_or(0, Table::size_bytes);
     }
     let new_ids = ids.into_iter().zip(0..).collect();
     Ok((kept, base, new_ids))
@@ -279,14 +277,6 @@ fn explained(error: &BuildError) -> String {
     }
 }
 
-/// What a finished index takes.
-fn counted_bytes(index: &dyn Table, kind: &IndexKind) -> u64 {
-    match kind {
-        IndexKind::Hnsw { .. } => index_bytes(index.len(), index.dim(), kind),
-        IndexKind::Ivf { .. } | IndexKind::Flat => index.size_bytes(),
-    }
-}
-
 fn index(
     vectors: &[f32],
     view: &View,
@@ -295,9 +285,12 @@ fn index(
     Ok(match &settings.index {
         IndexKind::Flat => None,
         IndexKind::Hnsw { m, ef_construct } => {
+            // On this thread alone: its priority and its cpus are those that builds may have. And the same points in
+            // the same order give the same graph.
             let config = HnswConfig::new(view.metric)
                 .m(*m)
-                .ef_construction(*ef_construct);
+                .ef_construction(*ef_construct)
+                .threads(1);
             Some(Arc::new(HnswTable::build(vectors, view.dim, &config)?))
         }
         #[cfg(feature = "ivf")]
@@ -307,7 +300,7 @@ fn index(
             nprobe,
         } => {
             use chiplet::index::{IvfConfig, IvfTable};
-            let lists = super::allowance::lists(*nlist, vectors.len() / view.dim);
+            let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
             let config = IvfConfig::new(view.metric).nprobe(*nprobe);
             let factory = format!("IVF{lists},{code}");
             Some(Arc::new(IvfTable::build(
@@ -323,8 +316,8 @@ fn index(
     })
 }
 
-/// Drops a view when no search holds it any more, so that it is this thread that spends the time: dropping a large graph
-/// takes as long as hundreds of searches.
+/// Drops a view when no search holds it any more, so that it is this thread that spends the time: giving the memory of
+/// a large index and its rows back to the system takes as long as many searches.
 pub(crate) fn bury(view: Arc<View>) {
     // Searches end within their deadlines. If one does not, it will drop the view itself.
     for _ in 0..1_000 {

@@ -11,6 +11,7 @@
 //! | `writer` | writes: grouped, stored, then made visible |
 //! | `builder` | indexes, in the background |
 //! | `allowance` | memory that builds take for a while |
+//! | `footprint` | how much that is, and how much an index takes |
 //! | `catch_up` | what was written while an index was built |
 
 pub(crate) mod allowance;
@@ -22,6 +23,7 @@ pub(crate) mod catch_up;
     reason = "one collection, in the folder of all that makes one"
 )]
 pub(crate) mod collection;
+pub(crate) mod footprint;
 pub(crate) mod point;
 pub(crate) mod rows;
 pub(crate) mod schema;

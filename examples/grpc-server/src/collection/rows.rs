@@ -50,6 +50,11 @@ impl Block {
     pub(crate) fn vector(&self, position: usize, dim: usize) -> &[f32] {
         &self.vectors[self.start + position * dim..][..dim]
     }
+
+    /// All of its vectors, one after the other.
+    pub(crate) fn vectors(&self, dim: usize) -> &[f32] {
+        &self.vectors[self.start..][..self.len() * dim]
+    }
 }
 
 /// A stored point, borrowed from its view.

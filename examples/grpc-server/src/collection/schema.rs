@@ -45,7 +45,7 @@ impl Distance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum IndexKind {
-    /// A graph (hnsw_rs).
+    /// A graph: links of a point on each upper layer, candidates kept while one is inserted.
     Hnsw { m: usize, ef_construct: usize },
     /// Inverted lists (Faiss): lists, the code of a vector, and how many lists a query visits.
     Ivf {

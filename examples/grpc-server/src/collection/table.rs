@@ -25,6 +25,9 @@ const WHOLE: u64 = 1 << 62;
 /// Rows that are asked for beside the `k` wanted, at least, where rows are dead.
 const FEWEST_MORE: usize = 16;
 
+/// Rows whose distances are computed in one call: enough that the call costs nothing beside them, few enough for the stack.
+const AT_ONCE: usize = 256;
+
 /// What goes along with a query.
 pub(crate) struct Ask {
     pub(crate) view: Arc<View>,
@@ -163,17 +166,20 @@ impl Ask {
     fn scan_block(&self, query: &Query, number: usize, nearest: &mut Nearest, work: &mut Work) {
         let view = &*self.view;
         let block = view.block(number);
-        let first = view.first_row(number);
-        for position in 0..block.len() {
-            let row = first + position as u32;
-            if !view.dead.contains(row) {
-                let distance = view
-                    .metric
-                    .distance(query.vector(), block.vector(position, view.dim));
-                nearest.offer(Neighbor {
-                    id: u64::from(row),
-                    distance,
-                });
+        let mut row = view.first_row(number);
+        let mut distances = [0.0; AT_ONCE];
+        for rows in block.vectors(view.dim).chunks(AT_ONCE * view.dim) {
+            let distances = &mut distances[..rows.len() / view.dim];
+            // Of dead rows too: asking first would cost more than it saves.
+            view.metric.distances_to(query.vector(), rows, distances);
+            for &mut distance in distances {
+                if !view.dead.contains(row) {
+                    nearest.offer(Neighbor {
+                        id: u64::from(row),
+                        distance,
+                    });
+                }
+                row += 1;
             }
         }
         work.add_bytes((block.len() * view.dim * size_of::<f32>()) as u64);

@@ -9,7 +9,8 @@ use chiplet_grpc_server::config::Settings;
 use chiplet_grpc_server::server::Server;
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
-    CreateCollectionBuilder, Distance, PointStruct, UpsertPointsBuilder, VectorParamsBuilder,
+    CreateCollectionBuilder, Distance, HnswConfigDiffBuilder, PointStruct, UpsertPointsBuilder,
+    VectorParamsBuilder,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -73,10 +74,20 @@ impl Running {
 
     /// A collection of `rows` points; point `i` is at `(i, 0, 0, ..)`.
     pub fn fill(&self, name: &str, dim: usize, rows: u64) {
+        self.fill_linked(name, dim, rows, 16);
+    }
+
+    /// [`Running::fill`], for graphs of `m` links a point.
+    pub fn fill_linked(&self, name: &str, dim: usize, rows: u64, m: u64) {
         self.run(async {
+            let graph = HnswConfigDiffBuilder::default().m(m);
             let params = VectorParamsBuilder::new(dim as u64, Distance::Euclid);
             self.client
-                .create_collection(CreateCollectionBuilder::new(name).vectors_config(params))
+                .create_collection(
+                    CreateCollectionBuilder::new(name)
+                        .vectors_config(params)
+                        .hnsw_config(graph),
+                )
                 .await
                 .unwrap();
             for first in (0..rows).step_by(10_000) {

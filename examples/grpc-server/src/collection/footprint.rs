@@ -1,0 +1,157 @@
+//! What an index takes of memory: for good, and while it is built. Estimates, from how chiplet's tables are laid out.
+
+use super::schema::{IndexKind, Settings};
+
+/// Memory of an index, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// Of the finished index.
+    pub(crate) finished: u64,
+    /// The most while it is built, the finished index included. Not in it: the rows that it is built of.
+    pub(crate) peak: u64,
+}
+
+impl Footprint {
+    /// Of an index over `rows` rows.
+    pub(crate) fn of(rows: usize, dim: usize, kind: &IndexKind) -> Self {
+        match kind {
+            IndexKind::Hnsw { m, .. } => graph(rows as u64, dim as u64, *m as u64),
+            IndexKind::Ivf { nlist, code, .. } => inverted_lists(rows, dim, *nlist, code),
+            IndexKind::Flat => Self::default(),
+        }
+    }
+}
+
+/// Whether so many points get an index.
+pub(crate) fn has_index(rows: usize, settings: &Settings) -> bool {
+    settings.index != IndexKind::Flat
+        && vector_bytes(rows, settings.dim) >= settings.full_scan_bytes
+        && rows >= settings.index.fewest_points()
+}
+
+/// The lists of an index over `rows` rows. Faiss trains on 39 rows a list at least; a small collection gets fewer.
+pub(crate) fn lists(nlist: usize, rows: usize) -> usize {
+    nlist.min((rows / 39).max(1))
+}
+
+pub(crate) fn vector_bytes(rows: usize, dim: usize) -> u64 {
+    (rows * dim * size_of::<f32>()) as u64
+}
+
+/// A row's id in a graph. It is the row's number, so 4 bytes hold it.
+const ID: u64 = 4;
+
+/// What a build keeps for each row while it writes the finished graph: its number, its new place and its old one (4
+/// bytes each), and its id (8 bytes).
+const WRITING: u64 = 3 * 4 + 8;
+
+/// A build takes the most at its end, when it writes rows and links to their final place and the builder's links are
+/// still there; those of the higher layers are there once more on their way. Before that the builder links rows in a
+/// copy of its own, which is padded to cache lines, at most 48 bytes a row, and has a lock of a byte for each list of
+/// links: that is less.
+fn graph(rows: u64, dim: u64, m: u64) -> Footprint {
+    // 4 bytes a link: 2M of them on the ground layer, M on each layer above. A layer has an M-th of the rows of the one
+    // below, so the layers above the ground have 1 / (M - 1) of all rows.
+    let upper = rows * 4 * m / (m - 1).max(1);
+    let links = rows * 4 * 2 * m + upper;
+    let vector = dim * size_of::<f32>() as u64;
+    let finished = rows * (stride(vector) + ID) + links;
+    Footprint {
+        finished,
+        peak: finished + links + upper + rows * WRITING,
+    }
+}
+
+/// Bytes from one vector of a graph to the next: whole cache lines if that adds at most a fifth, else a multiple of 16.
+fn stride(vector: u64) -> u64 {
+    let lines = vector.next_multiple_of(64);
+    match lines - vector <= vector / 5 {
+        true => lines,
+        false => vector.next_multiple_of(16),
+    }
+}
+
+/// Lists hold a code and an id of 8 bytes for each point, and have a centroid each. While they are filled the codes and
+/// ids may take as much again: Faiss' arrays double when they are full.
+fn inverted_lists(rows: usize, dim: usize, nlist: usize, code: &str) -> Footprint {
+    let parts = code.strip_prefix("PQ").and_then(|parts| {
+        let parts = parts.strip_suffix("x4fs").unwrap_or(parts);
+        parts.parse::<usize>().ok()
+    });
+    let code = match parts {
+        Some(parts) => parts,
+        None if code == "SQ8" => dim,
+        None => dim * size_of::<f32>(),
+    };
+    let entries = (rows * (code + size_of::<i64>())) as u64;
+    let finished = entries + vector_bytes(lists(nlist, rows), dim);
+    Footprint {
+        finished,
+        peak: finished + entries,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chiplet::Table;
+    use chiplet::index::{HnswConfig, HnswTable, Metric};
+
+    use super::*;
+
+    #[test]
+    fn a_finished_graph_takes_what_was_estimated() {
+        const ROWS: usize = 3_000;
+        // Strides of whole cache lines and of 16 bytes, few links and many.
+        for (dim, m) in [
+            (1, 16),
+            (4, 2),
+            (4, 64),
+            (16, 3),
+            (50, 16),
+            (61, 16),
+            (100, 8),
+        ] {
+            let rows: Vec<f32> = (0..ROWS * dim)
+                .map(|i| (i * 7_919 % 1_009) as f32)
+                .collect();
+            let config = HnswConfig::new(Metric::L2).m(m).ef_construction(8);
+            let table = HnswTable::build(&rows, dim, &config).unwrap();
+            let kind = IndexKind::Hnsw { m, ef_construct: 8 };
+            let estimated = Footprint::of(ROWS, dim, &kind).finished;
+            let off = estimated.abs_diff(table.size_bytes());
+            assert!(
+                100 * off <= table.size_bytes(),
+                "{dim} dimensions, M = {m}: {estimated} bytes estimated, {} taken",
+                table.size_bytes()
+            );
+        }
+    }
+
+    #[test]
+    fn a_build_takes_the_builders_links_beside_the_finished_graph() {
+        let kind = IndexKind::Hnsw {
+            m: 16,
+            ef_construct: 8,
+        };
+        let found = Footprint::of(1_000, 50, &kind);
+        // Vectors at a stride of 208 bytes, an id, 32 links; 16 more for each 15th row.
+        let upper = 1_000 * 4 * 16 / 15;
+        assert_eq!(found.finished, 1_000 * (208 + 4 + 128) + upper);
+        assert_eq!(found.peak - found.finished, 1_000 * (128 + 20) + 2 * upper);
+    }
+
+    #[test]
+    fn lists_take_codes_ids_and_centroids() {
+        for (code, bytes) in [("Flat", 256), ("SQ8", 64), ("PQ16", 16), ("PQ16x4fs", 16)] {
+            let kind = IndexKind::Ivf {
+                nlist: 10,
+                code: code.to_owned(),
+                nprobe: 1,
+            };
+            let found = Footprint::of(1_000, 64, &kind);
+            let (entries, centroids) = (1_000 * (bytes + 8), 10 * 256);
+            assert_eq!(found.finished, entries + centroids, "{code}");
+            assert_eq!(found.peak, 2 * entries + centroids, "{code}");
+        }
+    }
+}
