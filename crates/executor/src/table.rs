@@ -26,8 +26,9 @@ use crate::sync;
 pub struct Query {
     vector: Vec<f32>,
     top: usize,
-    ef: Option<usize>,
-    nprobe: Option<usize>,
+    // `u32`, as a refused query is moved back to its sender whole: the smaller, the better.
+    ef: Option<u32>,
+    nprobe: Option<u32>,
     radius: Option<f32>,
     filter: Option<Filter>,
     deadline: Option<Instant>,
@@ -81,7 +82,7 @@ impl Query {
     /// table's own default holds. Tables without a graph ignore it.
     #[must_use]
     pub fn ef(mut self, ef: usize) -> Self {
-        self.ef = Some(ef);
+        self.ef = Some(narrow(ef));
         self
     }
 
@@ -89,7 +90,7 @@ impl Query {
     /// [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists ignore it.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
-        self.nprobe = Some(nprobe);
+        self.nprobe = Some(narrow(nprobe));
         self
     }
 
@@ -163,12 +164,12 @@ impl Query {
 
     /// The `ef` asked for, if any.
     pub fn requested_ef(&self) -> Option<usize> {
-        self.ef
+        self.ef.map(|ef| ef as usize)
     }
 
     /// The `nprobe` asked for, if any.
     pub fn requested_nprobe(&self) -> Option<usize> {
-        self.nprobe
+        self.nprobe.map(|nprobe| nprobe as usize)
     }
 
     /// The radius asked for, if any.
@@ -228,6 +229,11 @@ impl Query {
         }
         Ok(())
     }
+}
+
+/// A number that is as good as any larger one: more than any table has rows or lists.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// A found vector. Ordered by distance, then by id, so that equal distances have one order everywhere.
