@@ -96,7 +96,7 @@ asan: setup ## The test suite under AddressSanitizer, with leaks.
 faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
-properties: ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
+properties: setup ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
 	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology
 
 soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
@@ -151,6 +151,7 @@ examples: setup ## Build the examples alone.
 	cargo build --locked --workspace --all-features --examples
 
 topologies: setup ## Compare our reading of saved machines with lstopo: TREES=DIR, see tests/topologies.
+	@command -v lstopo >/dev/null || scripts/setup.sh hwloc-nox
 	cargo build --locked -p chiplet-cli
 	tests/topologies/compare.py --chiplet target/debug/chiplet $(TREES)
 

@@ -12,17 +12,20 @@ say() { printf 'cold-build: %s\n' "$*"; }
 # The same command as in `make lint`, after which there is nothing left to build.
 script=$(cargo clippy --quiet --locked --workspace --all-targets --all-features \
   --message-format json-render-diagnostics -- -D warnings |
-  grep -F "\"manifest_path\":\"$folder/Cargo.toml\"" | grep -F '"kind":["custom-build"]' |
+  awk -v manifest="\"manifest_path\":\"$folder/Cargo.toml\"" 'index($0, manifest) && /"kind":\["custom-build"\]/' |
   sed -nE 's/.*"filenames":\["([^"]+)".*/\1/p')
-[ -x "$script" ] || { say "FAILED: cargo does not say where the build script of $package is" >&2; exit 1; }
+if [ ! -x "$script" ]; then
+  say "FAILED: cargo does not say where the build script of $package is" >&2
+  exit 1
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/home" "$work/out"
 # What the user has set for cargo holds here too, such as a mirror of the registry.
 for file in config config.toml credentials credentials.toml; do
-  set_here=${CARGO_HOME:-$HOME/.cargo}/$file
-  [ ! -e "$set_here" ] || ln -s "$set_here" "$work/home/$file"
+  of_user=${CARGO_HOME:-$HOME/.cargo}/$file
+  [ ! -e "$of_user" ] || ln -s "$of_user" "$work/home/$file"
 done
 export CARGO_HOME=$work/home
 

@@ -5,6 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# What sets the table at the end is not in every Debian.
+command -v column >/dev/null || scripts/setup.sh bsdextrautils
+
 work=$PWD/target/verify
 parts=${PARTS:-}
 [ -n "$parts" ] || rm -rf "$work"

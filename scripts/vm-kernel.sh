@@ -12,14 +12,26 @@ if ! command -v apt-get >/dev/null || [ "$(uname -m)" != x86_64 ]; then
 fi
 scripts/setup.sh qemu-system-x86
 compgen -G 'target/vm/vmlinuz*' >/dev/null && exit 0
-package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -nE 's/^ *Depends: (linux-image-[^ ]+)$/\1/p' | head -n 1)
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+# The system's lists of packages may be old or not there at all; lists of its own need no root.
+mkdir -p "$folder/lists/partial" "$folder/cache"
+cat >"$folder/apt.conf" <<END
+Dir::State::Lists "$folder/lists";
+Dir::Cache "$folder/cache";
+APT::Sandbox::User "root";
+END
+export APT_CONFIG=$folder/apt.conf
+apt-get update -qq 2>/dev/null || true
+# An unknown package is an error of apt-cache: Ubuntu has none of that name.
+package=$( (apt-cache depends linux-image-cloud-amd64 2>/dev/null || true) |
+  sed -nE 's/^ *Depends: (linux-image-[^ ]+)$/\1/p' | head -n 1)
 if [ -z "$package" ]; then
   say "skipped: no package linux-image-cloud-amd64 here (Debian has it)"
   exit 0
 fi
 mkdir -p target/vm
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 say "fetching $package"
 if ! (cd "$folder" && apt-get download -qq "$package" 2>/dev/null); then
   say "skipped: $package cannot be fetched"
