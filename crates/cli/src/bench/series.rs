@@ -418,8 +418,8 @@ fn workload(
     let uses = |graph| runners.iter().any(|runner| runner.choice.graph == graph);
     let mut indexes = Vec::new();
     if shelf.graphs > 0 {
-        if uses(Graph::HnswRs) {
-            indexes.push("hnsw_rs".to_owned());
+        if uses(Graph::Own) {
+            indexes.push("chiplet HNSW".to_owned());
         }
         if uses(Graph::Usearch) {
             indexes.push("usearch".to_owned());

@@ -19,7 +19,7 @@ use super::arguments::{Arguments, Kind};
 /// Which library searches the graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Graph {
-    HnswRs,
+    Own,
     Usearch,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Shelf {
 pub(crate) struct Shelved {
     pub(crate) name: String,
     pub(crate) truth: Truth,
-    /// hnsw_rs or Faiss.
+    /// `HnswTable` or `IvfTable`.
     main: Option<Arc<dyn Table>>,
     usearch: Option<Arc<dyn Table>>,
     /// The same lists, scanned by Faiss: for its own OpenMP.
@@ -51,7 +51,7 @@ impl Shelved {
     /// The index to search where graphs are to be `graph`.
     pub(crate) fn index(&self, graph: Graph) -> &Arc<dyn Table> {
         let asked = match graph {
-            Graph::HnswRs => self.main.as_ref().or(self.usearch.as_ref()),
+            Graph::Own => self.main.as_ref().or(self.usearch.as_ref()),
             Graph::Usearch => self.usearch.as_ref().or(self.main.as_ref()),
         };
         asked.expect("a table has at least one index: `build_one` makes it")
@@ -348,7 +348,7 @@ fn build_one(
                 .iter()
                 .any(|choice| choice.graph == graph)
         };
-        if asked(Graph::HnswRs) {
+        if asked(Graph::Own) {
             let config = HnswConfig::new(metric).ef(arguments.ef() as usize);
             let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
             shelved.main = Some(Arc::new(index));

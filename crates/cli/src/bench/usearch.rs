@@ -1,4 +1,4 @@
-//! A usearch graph as a table: a second graph index, so that no claim rests on hnsw_rs alone.
+//! A usearch graph as a table: a second graph index, so that no claim rests on our own alone.
 
 use anyhow::Context as _;
 use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
@@ -7,7 +7,7 @@ use chiplet_policy::hnsw_query_bytes;
 use chiplet_workload::dataset::VectorSet;
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 
-/// Links a node, as in hnsw_rs' default here, so that both graphs are alike.
+/// Links a node, as in `HnswConfig`, so that both graphs are alike.
 const M: usize = 16;
 
 pub(crate) struct UsearchTable {

@@ -95,7 +95,7 @@ Other pools, on the same tables and queries:
   rayon           a rayon pool, one spawn a query
   spawn-blocking  tokio's spawn_blocking
   openmp          Faiss's own OpenMP over the queries that wait for a table (needs --kind ivf)
-Append +usearch to search usearch graphs instead of hnsw_rs ones: ccd-aware+usearch.
+Append +usearch to search usearch graphs instead of our own: ccd-aware+usearch.
 Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-aware@10.";
 
     /// Whether Faiss searches, which needs tables of its own.
@@ -111,11 +111,11 @@ Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-
             "openmp is Faiss's own batch search: it needs --kind ivf"
         );
         ensure!(
-            self.graph == Graph::HnswRs || kind != Kind::Ivf,
+            self.graph == Graph::Own || kind != Kind::Ivf,
             "{self}: there are no graphs with --kind ivf"
         );
         ensure!(
-            self.graph == Graph::HnswRs || cfg!(feature = "usearch"),
+            self.graph == Graph::Own || cfg!(feature = "usearch"),
             "{self}: this chiplet was built without usearch; build it with --features usearch"
         );
         Ok(())
@@ -179,7 +179,7 @@ impl FromStr for Choice {
             Some((text, seconds)) => (text, Some(arguments::window(seconds)?)),
         };
         let (name, graph) = match text.split_once('+') {
-            None => (text, Graph::HnswRs),
+            None => (text, Graph::Own),
             Some((name, "usearch")) => (name, Graph::Usearch),
             Some((_, other)) => {
                 bail!("unknown graph index {other:?}: only +usearch can be appended")

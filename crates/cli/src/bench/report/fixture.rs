@@ -245,7 +245,7 @@ fn workload() -> Workload {
     Workload {
         data: "synthetic clusters".into(),
         kind: "hnsw".into(),
-        indexes: vec!["hnsw_rs".into()],
+        indexes: vec!["chiplet HNSW".into()],
         tables: 32,
         rows: 1_500,
         dims: 64,

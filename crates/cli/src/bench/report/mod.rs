@@ -63,7 +63,7 @@ pub struct Workload {
     pub data: String,
     /// `hnsw`, `ivf` or `mixed`.
     pub kind: String,
-    /// `hnsw_rs`, `usearch`, `faiss`, as used.
+    /// `chiplet HNSW`, `usearch`, `faiss`, as used.
     pub indexes: Vec<String>,
     pub tables: usize,
     pub rows: usize,
