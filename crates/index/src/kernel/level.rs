@@ -38,7 +38,7 @@ impl Level {
         levels
     }
 
-    /// As [`crate::simd`] and the variable `CHIPLET_SIMD` name it.
+    /// As the environment variable `CHIPLET_SIMD` names it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
