@@ -155,7 +155,7 @@ def measure_part(options, folder, data, variant, ours):
     if known or options.tables_only:
         return known
     base = ours.contenders()[0]
-    say(f"{data.name}: {variant.name}, building")
+    say(f"{data.name}: {variant.name}")
     with ours.process(variant) as process:
         sweeps = rounds(options, data.name, [base, Contender(variant.name, process, grid(variant.family))])
     unit = described(data, base.name, variant.family, settings, sweeps) | {"part": variant.name}
@@ -290,21 +290,34 @@ class Ours:
             self.running = []
             for variant in self.variants:
                 self.build_times(variant)
-                say(f"{self.data.name}: {variant.name}, building")
                 self.running.append(Contender(variant.name, self.process(variant), grid(variant.family)))
         return self.running
 
     def process(self, variant):
+        """The command, which loads the table, or builds and keeps it."""
+        file = self.index(variant)
         command = [*self.command(variant, grid(variant.family)), "--threads", comma(self.options.threads), "--cue"]
-        return Process(variant.name, command, self.log(variant), variant.environment)
+        return Process(variant.name, [*command, "--file", file], self.log(variant), variant.environment)
+
+    def index(self, variant):
+        """The table's file: one for all variants that build alike with this command."""
+        alike = [word for word in variant.options if word not in ("--index", "--pages", "small")]
+        folder = self.options.folder / "indexes" / self.data.name
+        folder.mkdir(parents=True, exist_ok=True)
+        digest = self.settings["chiplet"][:12]
+        for old in folder.glob("chiplet-*"):
+            if digest not in old.name:
+                remove(old)
+        return folder / f"chiplet-{slug(' '.join(alike)).replace('--', '')}-{digest}"
 
     def build_times(self, variant):
-        """Builds on each number of threads; a number that the table refuses leaves no time."""
-        for threads in self.options.threads:
+        """Builds on each number of threads, the fewest for keeps; a number that the table refuses leaves no time."""
+        for threads in sorted(self.options.threads, reverse=True):
             file = build_file(self.options.folder, self.data.name, variant.name, threads)
             known = read(file)
             version = self.settings["chiplet"]
-            if known and known["version"] == version:
+            keep = threads == min(self.options.threads)
+            if known and known["version"] == version and (not keep or self.index(variant).exists()):
                 continue
             say(f"{self.data.name}: {variant.name}, building on {threads} thread{'s' * (threads > 1)}")
             found = file.with_suffix(".partial")
@@ -313,6 +326,10 @@ class Ours:
             environment = {**variant.environment, "OMP_NUM_THREADS": str(threads)}  # for Faiss
             if variant.family == "hnsw":
                 command += ["--build-threads", threads]
+            if keep:
+                # Built for its time, whether another variant has left the same table or not.
+                self.index(variant).unlink(missing_ok=True)
+                command += ["--file", self.index(variant)]
             with Process(variant.name, command, self.log(variant), environment) as process:
                 if process.child.wait() == 0:
                     entry = read(found)[0]

@@ -18,7 +18,7 @@ OURS = [
     Variant("chiplet HNSW f32", ["--index", "hnsw"]),
     Variant("chiplet HNSW f16", ["--index", "hnsw", "--rows-as", "f16"]),
     Variant("chiplet HNSW SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
-    Variant("chiplet HNSW SQ8, re-ranked f16", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f16"]),
+    Variant("chiplet HNSW SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
     Variant("chiplet IVF Flat", ["--index", "ivf"], family="ivf"),
 ]
 
@@ -29,7 +29,5 @@ PARTS = [
     Variant("no prefetch", ["--index", "hnsw"], {"CHIPLET_PREFETCH": "off"}),
     Variant("small pages", ["--index", "hnsw", "--pages", "small"]),
     Variant("order of rows", ["--index", "hnsw", "--no-reorder"]),
-    Variant("f16", ["--index", "hnsw", "--rows-as", "f16"]),
-    Variant("SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
-    Variant("SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
+    Variant("two walks in turns", ["--index", "hnsw", "--together", "1000"]),
 ]

@@ -510,6 +510,53 @@ fn inverted_lists_are_measured_directly_by_nprobe() {
 }
 
 #[test]
+fn a_table_is_built_once_and_opened_from_its_file_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("table.chiplet");
+    let file = file.to_str().unwrap();
+    for index in [&["--index", "hnsw"], &["--index", "ivf"]] {
+        let with =
+            |more: &[&str]| run_direct(&[index.as_slice(), &["--file", file], more].concat());
+        let (built, _) = with(&[]);
+        assert!(number(&built[0]["build_s"]) > 0.0 && built[0]["open_s"].is_null());
+        let (loaded, text) = with(&[]);
+        assert!(text.contains("loaded in"), "{text}");
+        let (mapped, text) = with(&["--map"]);
+        assert!(text.contains("mapped in"), "{text}");
+        for opened in [&loaded[0], &mapped[0]] {
+            assert!(number(&opened["open_s"]) > 0.0 && opened["build_s"].is_null());
+            assert_eq!(opened["recall_at_10"], built[0]["recall_at_10"]);
+        }
+        refused_directly(
+            &[index.as_slice(), &["--file", file, "--rows", "500"]].concat(),
+            &["table.chiplet", "400 x 8", "500 x 8"],
+        );
+        std::fs::remove_file(file).unwrap();
+    }
+    let (_, _) = run_direct(&["--rows-as", "f16", "--file", file]);
+    refused_directly(&["--file", file], &["table.chiplet", "f16", "--rows-as"]);
+    std::fs::write(file, b"something else").unwrap();
+    refused_directly(&["--file", file], &["table.chiplet"]);
+    refused_directly(&["--map"], &["--map", "--file"]);
+}
+
+#[test]
+fn queries_are_asked_together_and_with_a_filter() {
+    for index in [&["--index", "hnsw"], &["--index", "ivf"]] {
+        let (alone, _) = run_direct(index);
+        let (together, _) = run_direct(&[index.as_slice(), &["--together", "16"]].concat());
+        assert_eq!(together[0]["together"], 16);
+        assert_eq!(together[0]["recall_at_10"], alone[0]["recall_at_10"]);
+    }
+    let (entries, _) = run_direct(&["--filter", "10%"]);
+    assert_eq!(entries[0]["filter"], 10.0);
+    // So few rows are all compared.
+    assert_eq!(entries[0]["recall_at_10"], 1.0);
+    refused_directly(&["--filter", "1"], &["--filter 1", "of 400 rows"]);
+    refused_directly(&["--filter", "101"], &["--filter", "up to 100"]);
+}
+
+#[test]
 fn each_cue_is_answered_by_a_line_of_json() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = direct(folder.path(), &["--cue", "--ef", "12,24"])

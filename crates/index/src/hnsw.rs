@@ -7,10 +7,12 @@
 //! | `format` | how rows are stored, and distances to them |
 //! | `walk` | the walk over a layer, which builds and searches |
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
+//! | `batch` | many queries at once |
 //! | `order` | which nodes lie side by side |
 //! | `adopt` | graphs that another library built |
 
 mod adopt;
+mod batch;
 mod build;
 mod config;
 mod format;
@@ -23,7 +25,6 @@ use std::path::Path;
 
 use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
 use chiplet_memory::{Pages, Region};
-use chiplet_policy::hnsw_query_bytes;
 
 use crate::error::{BuildError, at_least_one};
 use crate::image::{FileError, Image};
@@ -162,8 +163,14 @@ impl HnswTable {
         self.graph.meta.metric
     }
 
-    fn row_bytes(&self) -> u64 {
-        self.graph.rows().stride() as u64
+    /// How the graph's rows are kept ([`HnswConfig::rows`]).
+    pub fn row_format(&self) -> RowFormat {
+        self.graph.meta.rows
+    }
+
+    /// How the rows are kept that candidates are compared with once more ([`HnswConfig::rerank`]), if they are.
+    pub fn rerank_format(&self) -> Option<RowFormat> {
+        self.graph.meta.full
     }
 }
 
@@ -182,24 +189,6 @@ impl Table for HnswTable {
     }
 
     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(self.dim())?;
-        let vector = self.metric().prepare_query(query.vector())?;
-        let rows = self.len();
-        let k = query.k().min(rows);
-        if k == 0 {
-            return Ok(Vec::new());
-        }
-        let ef = query
-            .requested_ef()
-            .unwrap_or(self.graph.meta.ef)
-            .clamp(k, rows);
-        let (hits, visited) =
-            with_searcher(|searcher| searcher.search(&self.graph, query, &vector, k, ef));
-        work.add_bytes(hnsw_query_bytes(
-            visited,
-            self.row_bytes(),
-            self.graph.meta.stride as u64,
-        ));
-        Ok(hits)
+        with_searcher(|searcher| searcher.search(&self.graph, query, work))
     }
 }

@@ -182,6 +182,7 @@ Examples:
   chiplet bench --data sift-128-euclidean.hdf5 --tables 16 --strategy global-steal+usearch,ccd-aware+usearch
   chiplet bench --table-skew 1 --flip 5 --duration 15 --warmup 5 --window 1 --rate 60%
   chiplet bench --direct --data glove --metric l2 --ef 20,40,80 --threads 1,2 --json direct.json
+  chiplet bench --direct --data glove --metric l2 --ef 40 --file glove.chiplet    built once, loaded from then on
 
 Latency counts from the time at which a query should have been sent, except with --rate max and --clients, where
 it counts from the sending. Ratios compare rounds of the same number, which see the same queries.

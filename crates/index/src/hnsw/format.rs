@@ -306,4 +306,11 @@ impl Distances for RowDistances<'_> {
     fn to(&self, nodes: &[u32], out: &mut [f32]) {
         self.compute(nodes, out);
     }
+
+    #[inline]
+    fn prefetch(&self, nodes: &[u32]) {
+        for &node in nodes {
+            self.rows.prefetch(node as usize, self.rows.stride());
+        }
+    }
 }

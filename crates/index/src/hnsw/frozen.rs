@@ -387,7 +387,7 @@ impl Layer for FrozenLayer<'_> {
     #[inline]
     fn prefetch(&self, node: u32) {
         if let Some(first) = self.links.get(node as usize * self.stride) {
-            kernel::prefetch_at(first, self.stride.div_ceil(16));
+            kernel::prefetch(first, self.stride * size_of::<u32>());
         }
     }
 }

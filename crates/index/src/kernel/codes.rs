@@ -111,11 +111,11 @@ impl CodeQuery {
     /// "Detected" and "Inside".
     #[inline(always)]
     unsafe fn all<I: Products, P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
-        let lines = row_bytes(self.dim).div_ceil(64).min(AHEAD_LINES);
+        let bytes = row_bytes(self.dim);
         let count = positions.len();
         if P::SCATTERED {
             for i in 0..count.min(AHEAD) {
-                rows.prefetch(positions.at(i), lines);
+                rows.prefetch(positions.at(i), bytes);
             }
         }
         let row = |i: usize| rows.start(positions.at(i));
@@ -124,7 +124,7 @@ impl CodeQuery {
         while i + 4 <= count {
             if P::SCATTERED {
                 for next in i + AHEAD..(i + AHEAD + 4).min(count) {
-                    rows.prefetch(positions.at(next), lines);
+                    rows.prefetch(positions.at(next), bytes);
                 }
             }
             let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
@@ -169,9 +169,6 @@ impl CodeQuery {
 
 /// Rows that are asked for ahead of those computed.
 const AHEAD: usize = 16;
-
-/// Cache lines of a row that are asked for; the processor's own prefetcher follows a longer row.
-const AHEAD_LINES: usize = 16;
 
 /// Sums of `weights[i] * row[i]`.
 ///

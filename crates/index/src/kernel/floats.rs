@@ -170,9 +170,6 @@ const SIDE_BY_SIDE: usize = 4;
 /// Rows that are asked for ahead of those computed.
 const AHEAD: usize = 2 * SIDE_BY_SIDE;
 
-/// Cache lines of a row that are asked for; the processor's own prefetcher follows a longer row.
-const AHEAD_LINES: usize = 16;
-
 /// # Safety
 /// "Detected" and "Inside".
 #[inline(always)]
@@ -184,10 +181,10 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
     } = *job;
     let dim = query.len();
     let count = positions.len();
-    let lines = (dim * R::BYTES).div_ceil(64).min(AHEAD_LINES);
+    let bytes = dim * R::BYTES;
     if P::SCATTERED {
         for i in 0..count.min(AHEAD) {
-            rows.prefetch(positions.at(i), lines);
+            rows.prefetch(positions.at(i), bytes);
         }
     }
     let row = |i: usize| rows.start(positions.at(i));
@@ -196,7 +193,7 @@ unsafe fn all<I: Isa, P: Positions, T: Term, R: Read>(job: &Job<'_, P>, out: &mu
     while i + SIDE_BY_SIDE <= count {
         if P::SCATTERED {
             for next in i + AHEAD..(i + AHEAD + SIDE_BY_SIDE).min(count) {
-                rows.prefetch(positions.at(next), lines);
+                rows.prefetch(positions.at(next), bytes);
             }
         }
         let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];

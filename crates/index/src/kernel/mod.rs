@@ -48,7 +48,7 @@ pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
 pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
 pub(crate) use floats::{Element, dot, squared_l2};
-pub(crate) use prefetch::{prefetch, prefetch_at};
+pub(crate) use prefetch::prefetch;
 
 /// Lanes that every level sums in.
 pub(crate) const LANES: usize = 16;
@@ -85,10 +85,11 @@ impl<'a> Rows<'a> {
         self.bytes.as_ptr().wrapping_add(row * self.stride)
     }
 
-    /// Hints that row `row` will be read: its first `lines` cache lines.
-    #[inline]
-    pub(crate) fn prefetch(&self, row: usize, lines: usize) {
-        prefetch(self.bytes, row.saturating_mul(self.stride), lines);
+    /// Hints that the first `count` bytes of row `row` will be read.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, row: usize, count: usize) {
+        let at = row.wrapping_mul(self.stride);
+        prefetch(self.bytes.as_ptr().wrapping_add(at), count);
     }
 }
 

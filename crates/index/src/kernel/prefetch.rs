@@ -1,26 +1,21 @@
-//! A hint that some bytes will be read.
+//! A hint that some bytes will be read. Any address will do, as nothing is read.
 
 use std::sync::OnceLock;
 
 /// Bytes of a cache line, on every processor that this is for.
 const LINE: usize = 64;
 
-/// Hints that `lines` cache lines of `bytes`, from byte `at` on, will be read soon. Does nothing past the end, or where the
-/// processor has no such hint.
-#[inline(always)]
-pub(crate) fn prefetch(bytes: &[u8], at: usize, lines: usize) {
-    if let Some(first) = bytes.get(at) {
-        prefetch_at(first, lines);
-    }
-}
+/// Cache lines that are asked for; the processor's own prefetcher follows what is longer.
+const MOST: usize = 16;
 
-/// Hints that `lines` cache lines will be read soon, the first one being that of `first`.
+/// Hints that `count` bytes from `at` on will be read soon. Does nothing where the processor has no such hint.
 #[inline(always)]
-pub(crate) fn prefetch_at<T>(first: &T, lines: usize) {
+pub(crate) fn prefetch<T>(at: *const T, count: usize) {
     if !enabled() {
         return;
     }
-    let start = std::ptr::from_ref(first).cast::<u8>();
+    let start = at.cast::<u8>();
+    let lines = (start.addr() % LINE + count).div_ceil(LINE).min(MOST);
     for line in 0..lines {
         let line = start.wrapping_add(line * LINE);
         #[cfg(target_arch = "x86_64")]

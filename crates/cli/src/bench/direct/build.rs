@@ -1,10 +1,12 @@
-//! The table of a direct measurement, and what building it took.
+//! The table of a direct measurement, built or from a file, and what that took.
 
+use std::fmt;
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::bail;
-use chiplet_executor::Table;
-use chiplet_index::{HnswConfig, HnswTable, Metric, Progress, Stage};
+use anyhow::{bail, ensure};
+use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_index::{FileError, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::super::arguments::Arguments;
@@ -12,71 +14,220 @@ use super::super::usage::Usage;
 use super::super::{machine, shelf, style};
 use super::options::Index;
 
-/// A table that is ready to be searched.
+/// A table that is ready to be searched, and what getting it took.
 pub(super) struct Built {
-    pub(super) table: Box<dyn Table>,
-    /// As in `chiplet HNSW f32`.
-    pub(super) name: String,
+    pub(super) table: Any,
+    pub(super) from: From,
     pub(super) seconds: f64,
     /// Processor time of all threads, in seconds.
     pub(super) cpu_seconds: f64,
-    /// How much memory in RAM the process had more after building than before, in bytes; what the allocator keeps for
-    /// later is in it.
+    /// How much memory in RAM the process had more after that than before, in bytes; what the allocator keeps for later is
+    /// in it.
     pub(super) grown: Option<u64>,
 }
 
-/// Builds the table that `--index` names.
+/// Where a table comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    Rows,
+    LoadedFile,
+    MappedFile,
+}
+
+impl From {
+    /// `seconds` if they went into building.
+    pub(super) fn build_time(self, seconds: f64) -> Option<f64> {
+        (self == Self::Rows).then_some(seconds)
+    }
+
+    /// `seconds` if they went into opening a file.
+    pub(super) fn open_time(self, seconds: f64) -> Option<f64> {
+        (self != Self::Rows).then_some(seconds)
+    }
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rows => "built",
+            Self::LoadedFile => "loaded",
+            Self::MappedFile => "mapped",
+        })
+    }
+}
+
+/// The table that `--index` names, from `--file` if that is there.
 pub(super) fn build(
     arguments: &Arguments,
     source: &shelf::Source,
     bars: &MultiProgress,
 ) -> anyhow::Result<Built> {
-    let metric = source.index_metric()?;
-    let bar = bars.add(ProgressBar::new(source.vectors.len() as u64));
-    bar.set_style(style("{msg} {bar:30} {pos}/{len} rows, {eta} left"));
-    let show = |progress: Progress| {
-        bar.set_message(match progress.stage {
-            Stage::Training => "training",
-            _ => "building",
-        });
-        bar.set_position(progress.done as u64);
+    let options = &arguments.direct;
+    let build = || Any::build(arguments, source, bars);
+    let Some(file) = options.file.as_deref() else {
+        return timed(From::Rows, build);
     };
+    if !file.exists() {
+        let made = timed(From::Rows, build)?;
+        made.table.save(file)?;
+        if !options.map {
+            return Ok(made);
+        }
+    }
+    let from = if options.map {
+        From::MappedFile
+    } else {
+        From::LoadedFile
+    };
+    let opened = timed(from, || Ok(Any::open(file, arguments)?))?;
+    opened.table.check(file, arguments, source)?;
+    Ok(opened)
+}
+
+fn timed(from: From, get: impl FnOnce() -> anyhow::Result<Any>) -> anyhow::Result<Built> {
     let before = machine::resident();
     let (began, usage) = (Instant::now(), Usage::now());
-    let (table, name) = match arguments.direct.index {
-        Index::Hnsw => graph(arguments, source, metric, show)?,
-        Index::Ivf => lists(arguments, source, metric, show)?,
-    };
+    let table = get()?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu_seconds = (Usage::now() - usage).process_cores() * seconds;
-    bar.finish_and_clear();
     let grown = before
         .zip(machine::resident())
         .map(|(before, after)| after.saturating_sub(before));
     Ok(Built {
         table,
-        name,
+        from,
         seconds,
         cpu_seconds,
         grown,
     })
 }
 
-fn graph(
-    arguments: &Arguments,
-    source: &shelf::Source,
-    metric: Metric,
-    show: impl FnMut(Progress),
-) -> anyhow::Result<(Box<dyn Table>, String)> {
-    let rows = &source.vectors;
-    let config = graph_config(arguments, metric);
-    let table = HnswTable::build_with(rows.as_slice(), rows.dim(), &config, show)?;
-    let options = &arguments.direct;
-    let mut name = format!("chiplet HNSW {}", options.rows_as);
-    if let Some(format) = options.rerank {
-        name = format!("{name}, re-ranked {format}");
+/// Either table.
+pub(super) enum Any {
+    Graph(HnswTable),
+    /// With the lists' kind, as in `IVF1024,Flat`.
+    Lists(IvfTable, String),
+}
+
+impl Any {
+    fn build(
+        arguments: &Arguments,
+        source: &shelf::Source,
+        bars: &MultiProgress,
+    ) -> anyhow::Result<Self> {
+        let metric = source.index_metric()?;
+        let bar = bars.add(ProgressBar::new(source.vectors.len() as u64));
+        bar.set_style(style("{msg} {bar:30} {pos}/{len} rows, {eta} left"));
+        let show = |progress: Progress| {
+            bar.set_message(match progress.stage {
+                Stage::Training => "training",
+                _ => "building",
+            });
+            bar.set_position(progress.done as u64);
+        };
+        let built = match arguments.direct.index {
+            Index::Hnsw => {
+                let rows = &source.vectors;
+                let config = graph_config(arguments, metric);
+                let table = HnswTable::build_with(rows.as_slice(), rows.dim(), &config, show)?;
+                Self::Graph(table)
+            }
+            Index::Ivf => lists(arguments, source, metric, show)?,
+        };
+        bar.finish_and_clear();
+        Ok(built)
     }
-    Ok((Box::new(table), name))
+
+    /// The table in `file`.
+    fn open(file: &Path, arguments: &Arguments) -> Result<Self, FileError> {
+        let options = &arguments.direct;
+        let pages = options.pages.into();
+        Ok(match (options.index, options.map) {
+            (Index::Hnsw, false) => Self::Graph(HnswTable::load(file, pages)?),
+            (Index::Hnsw, true) => Self::Graph(HnswTable::map(file)?),
+            (Index::Ivf, false) => {
+                let table = IvfTable::load(file, pages)?;
+                let kind = format!("IVF{}", table.lists());
+                Self::Lists(table, kind)
+            }
+            (Index::Ivf, true) => {
+                let table = IvfTable::map(file)?;
+                let kind = format!("IVF{}", table.lists());
+                Self::Lists(table, kind)
+            }
+        })
+    }
+
+    fn save(&self, file: &Path) -> Result<(), FileError> {
+        match self {
+            Self::Graph(table) => table.save(file),
+            Self::Lists(table, _) => table.save(file),
+        }
+    }
+
+    /// Whether the table of `file` can be of these rows, and is as the command line has it.
+    fn check(
+        &self,
+        file: &Path,
+        arguments: &Arguments,
+        source: &shelf::Source,
+    ) -> anyhow::Result<()> {
+        let wanted = source.index_metric()?;
+        let table = self.table();
+        let metric = match self {
+            Self::Graph(table) => table.metric(),
+            Self::Lists(table, _) => table.metric(),
+        };
+        let (rows, dim) = (source.vectors.len(), source.vectors.dim());
+        let file = file.display();
+        ensure!(
+            (table.len(), table.dim(), metric) == (rows, dim, wanted),
+            "{file} holds a table of {} x {}, {metric:?}; these are {rows} x {dim}, {wanted:?}: give another --file",
+            table.len(),
+            table.dim()
+        );
+        if let Self::Graph(table) = self {
+            let options = &arguments.direct;
+            ensure!(
+                (table.row_format(), table.rerank_format()) == (options.rows_as, options.rerank),
+                "{file} holds {}, not what --rows-as and --rerank ask for: give another --file",
+                self.name()
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn table(&self) -> &dyn Table {
+        match self {
+            Self::Graph(table) => table,
+            Self::Lists(table, _) => table,
+        }
+    }
+
+    pub(super) fn search_many(
+        &self,
+        queries: &[Query],
+        work: &mut Work,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        match self {
+            Self::Graph(table) => table.search_many(queries, work),
+            Self::Lists(table, _) => table.search_many(queries, work),
+        }
+    }
+
+    /// As in `chiplet HNSW f32`.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Graph(table) => {
+                let rows = format!("chiplet HNSW {}", table.row_format());
+                match table.rerank_format() {
+                    Some(format) => format!("{rows}, re-ranked {format}"),
+                    None => rows,
+                }
+            }
+            Self::Lists(_, kind) => format!("chiplet {kind}"),
+        }
+    }
 }
 
 /// The command line as the table's settings: what a graph learns to do is added here.
@@ -101,7 +252,7 @@ fn lists(
     source: &shelf::Source,
     metric: Metric,
     show: impl FnMut(Progress),
-) -> anyhow::Result<(Box<dyn Table>, String)> {
+) -> anyhow::Result<Any> {
     if let Some(threads) = arguments.direct.build_threads {
         bail!(
             "--build-threads {threads}: Faiss builds on OMP_NUM_THREADS threads; set that instead"
@@ -109,10 +260,9 @@ fn lists(
     }
     let rows = &source.vectors;
     let factory = shelf::factory(arguments, rows.len());
-    let config = chiplet_index::IvfConfig::new(metric);
-    let table =
-        chiplet_index::IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, show)?;
-    Ok((Box::new(table), format!("chiplet {factory}")))
+    let config = chiplet_index::IvfConfig::new(metric).pages(arguments.direct.pages.into());
+    let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, show)?;
+    Ok(Any::Lists(table, factory))
 }
 
 #[cfg(not(feature = "faiss"))]
@@ -121,6 +271,6 @@ fn lists(
     _: &shelf::Source,
     _: Metric,
     _: impl FnMut(Progress),
-) -> anyhow::Result<(Box<dyn Table>, String)> {
+) -> anyhow::Result<Any> {
     bail!("--index ivf: this chiplet was built without Faiss; build it with --features faiss")
 }

@@ -1,18 +1,19 @@
 //! The loop that is timed.
 
 use std::collections::HashMap;
+use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet_executor::{Query, SearchError, Table, Work};
-use chiplet_workload::truth::Truth;
+use chiplet_executor::{Query, SearchError, Work};
 
 use super::super::arguments::Arguments;
 use super::super::shelf::Source;
 use super::super::usage::Usage;
-use super::build::Built;
+use super::allowed::Allowed;
+use super::build::{Any, Built};
 
 /// What is measured at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,9 +37,9 @@ pub(super) struct Result {
 /// A table, its queries, and what has been measured on them.
 pub(super) struct Bench<'a> {
     arguments: &'a Arguments,
-    table: &'a dyn Table,
+    table: &'a Any,
     source: &'a Source,
-    truth: &'a Truth,
+    allowed: &'a Allowed,
     stop: &'a AtomicBool,
     /// For each parameter.
     recalls: HashMap<u32, f64>,
@@ -51,14 +52,14 @@ impl<'a> Bench<'a> {
         arguments: &'a Arguments,
         built: &'a Built,
         source: &'a Source,
-        truth: &'a Truth,
+        allowed: &'a Allowed,
         stop: &'a AtomicBool,
     ) -> Self {
         Self {
             arguments,
-            table: &*built.table,
+            table: &built.table,
             source,
-            truth,
+            allowed,
             stop,
             recalls: HashMap::new(),
             rounds: HashMap::new(),
@@ -85,12 +86,15 @@ impl<'a> Bench<'a> {
             shares[number % threads].push(query);
         }
         let length = self.arguments.duration;
+        let together = self.arguments.direct.together as usize;
         let ready = Barrier::new(threads);
         let before = Usage::now();
         let rates = thread::scope(|scope| {
             let searchers: Vec<_> = shares
                 .iter()
-                .map(|share| scope.spawn(|| search(self.table, share, length, &ready, self.stop)))
+                .map(|share| {
+                    scope.spawn(|| search(self.table, share, together, length, &ready, self.stop))
+                })
                 .collect();
             let rates = searchers.into_iter().map(|searcher| match searcher.join() {
                 Ok(rate) => rate,
@@ -134,7 +138,7 @@ impl<'a> Bench<'a> {
         let k = self.arguments.k as usize;
         let index = self.arguments.direct.index;
         let rows = self.source.queries.rows();
-        rows.map(|row| index.ask(Query::new(row).top(k), param))
+        rows.map(|row| self.allowed.ask(index.ask(Query::new(row).top(k), param)))
             .collect()
     }
 
@@ -142,11 +146,10 @@ impl<'a> Bench<'a> {
     fn recall(&self, queries: &[Query]) -> std::result::Result<f64, SearchError> {
         let mut work = Work::default();
         let mut sum = 0.0;
-        for (number, query) in queries.iter().enumerate() {
-            let hits = self.table.search(query, &mut work)?;
-            sum += self
-                .truth
-                .recall(number, hits.iter().map(|hit| hit.id as u32));
+        let answers = self.table.search_many(queries, &mut work)?;
+        for (number, hits) in answers.iter().enumerate() {
+            let ids = hits.iter().map(|hit| hit.id as u32);
+            sum += self.allowed.recall(number, ids);
         }
         Ok(sum / queries.len() as f64)
     }
@@ -155,21 +158,22 @@ impl<'a> Bench<'a> {
 /// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries a
 /// second.
 fn search(
-    table: &dyn Table,
+    table: &Any,
     queries: &[Query],
+    together: usize,
     length: Duration,
     ready: &Barrier,
     stop: &AtomicBool,
 ) -> std::result::Result<f64, SearchError> {
     let mut work = Work::default();
     // The others wait at the barrier also if this pass fails.
-    let warm = pass(table, queries, &mut work);
+    let warm = pass(table, queries, together, &mut work);
     ready.wait();
     warm?;
     let began = Instant::now();
     let mut asked = 0;
     loop {
-        pass(table, queries, &mut work)?;
+        pass(table, queries, together, &mut work)?;
         asked += queries.len();
         let passed = began.elapsed();
         if passed >= length || stop.load(Ordering::Relaxed) {
@@ -178,13 +182,22 @@ fn search(
     }
 }
 
+/// Asks `queries`, `together` in each call.
 fn pass(
-    table: &dyn Table,
+    table: &Any,
     queries: &[Query],
+    together: usize,
     work: &mut Work,
 ) -> std::result::Result<(), SearchError> {
+    if together > 1 {
+        for queries in queries.chunks(together) {
+            black_box(table.search_many(queries, work)?);
+        }
+        return Ok(());
+    }
+    let table = table.table();
     for query in queries {
-        std::hint::black_box(table.search(query, work)?);
+        black_box(table.search(query, work)?);
     }
     Ok(())
 }

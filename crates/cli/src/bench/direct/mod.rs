@@ -13,6 +13,7 @@
 //!
 //! With `--cue` another program says when a round runs, so that it can measure something else in between.
 
+mod allowed;
 mod build;
 mod measure;
 mod options;
@@ -26,6 +27,7 @@ use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
 use super::shelf;
+use allowed::Allowed;
 use build::Built;
 use measure::{Bench, Point};
 pub(crate) use options::{Index, Options};
@@ -45,10 +47,10 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
             .all(|&threads| threads as usize <= most),
         "--threads: more searchers than the {most} queries that they share; give more --queries"
     );
-    let truth = source.truth(&arguments, &source.vectors, true)?;
+    let allowed = Allowed::find(&arguments, &source)?;
     let bars = MultiProgress::new();
     let built = build::build(&arguments, &source, &bars)?;
-    let mut bench = Bench::new(&arguments, &built, &source, &truth, stop);
+    let mut bench = Bench::new(&arguments, &built, &source, &allowed, stop);
     if options.cue {
         answer_cues(&mut bench, &arguments, &built)?;
         return Ok(String::new());
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     if let Some(path) = &arguments.json {
         super::write(path, &(serde_json::to_string_pretty(&entries)? + "\n"))?;
     }
-    Ok(show::render(&source.name, &entries))
+    Ok(show::render(&source.name, &built, &entries))
 }
 
 /// One round for each line of standard input, of the parameters that it names, or of all if it is empty. Each is

@@ -1,6 +1,7 @@
 //! What only `--direct` knows, of the command line.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use chiplet_executor::Query;
 use chiplet_index::{Pages, RowFormat};
@@ -49,6 +50,14 @@ pub(crate) struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(crate) build_threads: Option<u32>,
 
+    /// Keep the table in this file: it is loaded if the file is there, else built and saved
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Map the file of --file instead of loading it: searches begin at once, and the system reads what they touch
+    #[arg(long, requires = "file")]
+    pub(crate) map: bool,
+
     /// Searchers that share the table, each on a thread of its own with its share of the queries; also a list
     #[arg(
         long,
@@ -59,16 +68,25 @@ pub(crate) struct Options {
     )]
     pub(crate) threads: Vec<u32>,
 
+    /// Queries that a searcher gives to the table in one call (search_many)
+    #[arg(long, value_name = "N", default_value_t = TOGETHER, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) together: u32,
+
+    /// Ask for rows of a filter (a bitmap) that allows this share of them, in percent; recall is among those
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) filter: Option<f64>,
+
     /// Run a round for each line of standard input, of the parameters it names (20,40) or of all, and answer it by
     /// one line of JSON; for measuring other programs in between. Ends with its input
     #[arg(long, conflicts_with_all = ["json", "rounds"])]
     pub(crate) cue: bool,
 }
 
-/// Defaults of `--m`, `--ef-construction` and `--threads`.
+/// Defaults of `--m`, `--ef-construction`, `--threads` and `--together`.
 const M: u32 = 16;
 const EF_CONSTRUCTION: u32 = 200;
 const THREADS: u32 = 1;
+const TOGETHER: u32 = 1;
 
 impl Options {
     /// An option that asks for something only `--direct` can do, where that is not given. (clap would not tell beside
@@ -83,7 +101,10 @@ impl Options {
             ("--m", self.m != M),
             ("--ef-construction", self.ef_construction != EF_CONSTRUCTION),
             ("--build-threads", self.build_threads.is_some()),
+            ("--file", self.file.is_some()),
             ("--threads", self.threads != [THREADS]),
+            ("--together", self.together != TOGETHER),
+            ("--filter", self.filter.is_some()),
             ("--cue", self.cue),
         ];
         let stray = asked.into_iter().find(|(_, asked)| *asked && !self.direct);
@@ -97,6 +118,13 @@ impl Options {
             Index::Ivf => arguments.nprobes(),
         }
     }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse().ok();
+    number
+        .filter(|&percent: &f64| percent > 0.0 && percent <= 100.0)
+        .ok_or_else(|| "give a number above 0, up to 100".to_owned())
 }
 
 /// Which table is searched.

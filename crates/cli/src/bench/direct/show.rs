@@ -20,16 +20,23 @@ pub(super) struct Entry {
     qps: f64,
     /// As the table itself counts them.
     bytes_per_vector: f64,
-    build_s: f64,
+    /// `None` for a table that came from a file.
+    build_s: Option<f64>,
     /// Processor time of all threads.
-    build_cpu_s: f64,
+    build_cpu_s: Option<f64>,
+    /// What loading or mapping the table's file took; `None` for a table that was built.
+    open_s: Option<f64>,
     threads: u32,
+    /// Queries a call.
+    together: u32,
+    /// Share of the rows that the queries' filter allows, in percent.
+    filter: Option<f64>,
     qps_low: f64,
     qps_high: f64,
     rounds: usize,
     /// The lowest of all rounds; 1 if every searcher had a core to itself.
     cpu_share: f64,
-    /// Growth of the process' memory in RAM over the build.
+    /// Growth of the process' memory in RAM over building or opening the table.
     resident_bytes_per_vector: Option<f64>,
     metric: &'static str,
     rows: usize,
@@ -48,14 +55,17 @@ pub(super) fn entries(
     let each = |bytes: u64| bytes as f64 / rows as f64;
     let lowest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let entry = |result: &Result| Entry {
-        index: built.name.clone(),
+        index: built.table.name(),
         param: arguments.direct.index.param(result.point.param),
         recall_at_10: result.recall,
         qps: median(result.rates.clone()),
-        bytes_per_vector: each(built.table.size_bytes()),
-        build_s: built.seconds,
-        build_cpu_s: built.cpu_seconds,
+        bytes_per_vector: each(built.table.table().size_bytes()),
+        build_s: built.from.build_time(built.seconds),
+        build_cpu_s: built.from.build_time(built.cpu_seconds),
+        open_s: built.from.open_time(built.seconds),
         threads: result.point.threads,
+        together: arguments.direct.together,
+        filter: arguments.direct.filter,
         qps_low: lowest(&result.rates),
         qps_high: result.rates.iter().copied().fold(0.0, f64::max),
         rounds: result.rates.len(),
@@ -71,18 +81,19 @@ pub(super) fn entries(
 }
 
 /// What is printed when a run is over. `entries` is not empty.
-pub(super) fn render(data: &str, entries: &[Entry]) -> String {
+pub(super) fn render(data: &str, built: &Built, entries: &[Entry]) -> String {
     let first = &entries[0];
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{}: {} x {} ({data}), {}, k {}; built in {:.1} s, {:.0} bytes a vector",
+        "{}: {} x {} ({data}), {}, k {}; {} in {}, {:.0} bytes a vector",
         first.index,
         first.rows,
         first.dim,
         first.metric,
         first.k,
-        first.build_s,
+        built.from,
+        span(built.seconds),
         first.bytes_per_vector
     );
     let _ = writeln!(
@@ -124,6 +135,15 @@ pub(super) fn render(data: &str, entries: &[Entry]) -> String {
 
 /// Below this share of a core a reader should know: more than timer interrupts and the like take.
 const BUSY: f64 = 0.9;
+
+/// Seconds, or milliseconds where that reads better.
+fn span(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.1} ms", seconds * 1e3)
+    } else {
+        format!("{seconds:.1} s")
+    }
+}
 
 fn metric(source: &Source) -> &'static str {
     use chiplet_workload::truth::Metric;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hnsw::walk::{Layer, NONE};
+use crate::kernel;
 
 /// Links of each node, at a fixed stride, filled up with [`NONE`].
 pub(super) struct GrowingLayer {
@@ -87,7 +88,7 @@ impl Layer for GrowingLayer {
     #[inline]
     fn prefetch(&self, node: u32) {
         if let Some(first) = self.links.get(node as usize * self.stride) {
-            crate::kernel::prefetch_at(first, self.stride.div_ceil(16));
+            kernel::prefetch(first, self.stride * size_of::<u32>());
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::pool::{distance, key, node};
+use super::pool::{key, node};
 use super::{Distances, Layer, Scratch};
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Scratch {
         self.meet_where(distances, [entry].into_iter(), nodes, &allows);
         let mut finished = true;
         while let Some(Reverse(nearest)) = self.frontier.pop() {
-            if !self.pool.admits(distance(nearest), node(nearest)) {
+            if !self.pool.admits(nearest) {
                 break;
             }
             if self.met.len() > budget {
@@ -53,14 +53,15 @@ impl Scratch {
         nodes: usize,
         allows: &impl Fn(u32) -> bool,
     ) {
-        let old = self.gather(found, nodes);
-        let new = &self.met[old..];
+        self.gather(found, nodes);
+        let new = &self.met[self.compared..];
         distances.to(new, &mut self.distances);
         for (&node, &distance) in new.iter().zip(&self.distances) {
-            if self.pool.admits(distance, node) {
-                self.frontier.push(Reverse(key(distance, node)));
+            let key = key(distance, node);
+            if self.pool.admits(key) {
+                self.frontier.push(Reverse(key));
                 if allows(node) {
-                    self.pool.offer(distance, node);
+                    self.pool.offer(key);
                 }
             }
         }

@@ -11,6 +11,7 @@ mod visited;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use pool::{Key, key, node};
 pub(crate) use pool::{MAX_NODES, Pool};
 use visited::Visited;
 
@@ -36,6 +37,9 @@ pub(crate) trait Layer {
 pub(crate) trait Distances {
     /// The distances of `nodes`, which exist, into `out`, which has their length.
     fn to(&self, nodes: &[u32], out: &mut [f32]);
+
+    /// Hints that the distances of `nodes`, which exist, will be asked for.
+    fn prefetch(&self, nodes: &[u32]);
 }
 
 /// What a walk needs, kept from one to the next so that none allocates.
@@ -44,10 +48,14 @@ pub(crate) struct Scratch {
     pub(crate) pool: Pool,
     visited: Visited,
     /// Nodes met by a filtered walk whose links are yet to be followed, nearest first.
-    frontier: BinaryHeap<Reverse<pool::Key>>,
+    frontier: BinaryHeap<Reverse<Key>>,
     /// All nodes met by the walk.
     met: Vec<u32>,
+    /// Those of `met` from here on have not been compared.
+    compared: usize,
     distances: Vec<f32>,
+    /// Of the nodes compared last those that were near enough.
+    admitted: Vec<Key>,
     /// Distances computed since this was last set to 0.
     pub(crate) computed: u64,
 }
@@ -61,35 +69,85 @@ impl Scratch {
         entries: impl IntoIterator<Item = u32>,
         ef: usize,
     ) {
+        self.begin(layer, distances, entries, ef);
+        while self.advance(layer) {
+            self.compare(layer, distances);
+        }
+        self.end(layer);
+    }
+
+    /// Begins a walk from `entries`, which are compared. After it, [`Scratch::advance`] and [`Scratch::compare`] take turns
+    /// until there is nothing to advance to; then [`Scratch::end`].
+    pub(crate) fn begin(
+        &mut self,
+        layer: &impl Layer,
+        distances: &impl Distances,
+        entries: impl IntoIterator<Item = u32>,
+        ef: usize,
+    ) {
         let nodes = layer.nodes();
         self.visited.reserve(nodes);
         self.met.clear();
         self.pool.reset(ef);
-        self.meet(distances, entries.into_iter(), nodes);
-        while let Some(node) = self.pool.follow() {
-            if let Some(next) = self.pool.upcoming() {
-                layer.prefetch(next);
-            }
-            self.meet(distances, layer.links(node), nodes);
+        self.gather(entries.into_iter(), nodes);
+        self.compare(layer, distances);
+    }
+
+    /// Follows the nearest node that has not been followed, and gathers the nodes that it leads to. `false` if all have been
+    /// followed.
+    #[inline]
+    pub(crate) fn advance(&mut self, layer: &impl Layer) -> bool {
+        let Some(node) = self.pool.follow() else {
+            return false;
+        };
+        if let Some(next) = self.pool.upcoming() {
+            layer.prefetch(next);
         }
-        self.visited.clear(&self.met, nodes);
+        self.gather(layer.links(node), layer.nodes());
+        true
+    }
+
+    /// Hints that the nodes gathered last will be compared.
+    #[inline]
+    pub(crate) fn prefetch(&self, distances: &impl Distances) {
+        distances.prefetch(&self.met[self.compared..]);
+    }
+
+    /// Offers the nodes gathered last to the pool.
+    #[inline]
+    pub(crate) fn compare(&mut self, layer: &impl Layer, distances: &impl Distances) {
+        let new = &self.met[self.compared..];
+        distances.to(new, &mut self.distances);
+        self.admitted.clear();
+        self.admitted.resize(new.len(), 0);
+        let (mut count, mut nearest) = (0, Key::MAX);
+        // Without a branch on what no processor can guess: which nodes are near enough.
+        for (&new, &distance) in new.iter().zip(&self.distances) {
+            let key = key(distance, new);
+            self.admitted[count] = key;
+            count += usize::from(self.pool.admits(key));
+            nearest = nearest.min(key);
+        }
+        let admitted = &self.admitted[..count];
+        if !admitted.is_empty() {
+            // The walk goes on from the nearest of these, or from one whose links were asked for when it came next.
+            layer.prefetch(node(nearest));
+        }
+        for &key in admitted {
+            self.pool.offer(key);
+        }
+        self.compared = self.met.len();
+    }
+
+    /// Ends a walk: the pool has what it found.
+    pub(crate) fn end(&mut self, layer: &impl Layer) {
+        self.visited.clear(&self.met, layer.nodes());
         self.computed += self.met.len() as u64;
     }
 
-    /// Offers those of `found` to the pool that the walk has not met before.
+    /// Adds those of `found` to `met` that are not in it, and makes room for their distances.
     #[inline]
-    fn meet(&mut self, distances: &impl Distances, found: impl Iterator<Item = u32>, nodes: usize) {
-        let old = self.gather(found, nodes);
-        let new = &self.met[old..];
-        distances.to(new, &mut self.distances);
-        for (&node, &distance) in new.iter().zip(&self.distances) {
-            self.pool.offer(distance, node);
-        }
-    }
-
-    /// Adds those of `found` to `met` that are not in it, makes room for their distances, and returns where they begin.
-    #[inline]
-    fn gather(&mut self, found: impl Iterator<Item = u32>, nodes: usize) -> usize {
+    fn gather(&mut self, found: impl Iterator<Item = u32>, nodes: usize) {
         let old = self.met.len();
         let mut end = old;
         for node in found {
@@ -104,7 +162,7 @@ impl Scratch {
         }
         self.met.truncate(end);
         self.distances.resize(end - old, 0.0);
-        old
+        self.compared = old;
     }
 
     /// The nearest node to which each step leads to a nearer one, from `from` on: a walk with `ef` 1.

@@ -54,14 +54,13 @@ impl Pool {
 
     /// Whether a candidate would enter.
     #[inline]
-    pub(crate) fn admits(&self, distance: f32, node: u32) -> bool {
-        key(distance, node) < self.bound
+    pub(super) fn admits(&self, key: Key) -> bool {
+        key < self.bound
     }
 
     /// Adds a candidate that was not offered before, unless `capacity` others are nearer.
     #[inline]
-    pub(crate) fn offer(&mut self, distance: f32, node: u32) {
-        let key = key(distance, node);
+    pub(super) fn offer(&mut self, key: Key) {
         if key >= self.bound {
             return;
         }
@@ -128,7 +127,7 @@ mod tests {
             pool.reset(capacity);
             let mut followed = Vec::new();
             for (node, &distance) in offers.iter().enumerate() {
-                pool.offer(f32::from(distance), node as u32);
+                pool.offer(key(f32::from(distance), node as u32));
                 if node % pace == 0 {
                     followed.extend(pool.follow());
                 }

@@ -1,0 +1,154 @@
+//! Many queries at once: their walks take turns, so that one computes while the rows of the others are on their way.
+
+use std::cell::RefCell;
+
+use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+
+use super::HnswTable;
+use super::search::{Searcher, Size};
+
+/// Walks that take turns. Of 1,500,000 rows of 128 floats (972 MB, twice the L3) two walks that took turns answered
+/// 1.09-1.13 times as many queries as one after the other, four 1.01-1.05 times.
+const TURNS: usize = 2;
+
+/// Smaller tables are searched one query after the other: of 137 MB, less than the L3, turns gave 0.88-0.93. Measured on a
+/// Xeon whose virtual machine shows an L3 of 480 MiB.
+const LARGE: usize = 512 << 20;
+
+thread_local! {
+    /// As the searcher of single queries: kept, so that none allocates.
+    static SEARCHERS: RefCell<[Searcher; TURNS]> = RefCell::default();
+}
+
+impl HnswTable {
+    /// Answers `queries` as [`Table::search`] does one by one, on the calling thread. In a table of 512 MiB and more the
+    /// walks of two queries take turns.
+    ///
+    /// # Errors
+    /// As there, for the first query that is refused.
+    pub fn search_many(
+        &self,
+        queries: &[Query],
+        work: &mut Work,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        if self.graph.image().bytes() < LARGE {
+            return queries
+                .iter()
+                .map(|query| self.search(query, work))
+                .collect();
+        }
+        SEARCHERS.with(|kept| {
+            let mut searchers = kept.take();
+            let answers = self.take_turns(&mut searchers, queries, work);
+            kept.replace(searchers);
+            answers
+        })
+    }
+
+    fn take_turns(
+        &self,
+        searchers: &mut [Searcher; TURNS],
+        queries: &[Query],
+        work: &mut Work,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let graph = &self.graph;
+        let mut answers = vec![Vec::new(); queries.len()];
+        let mut waiting = 0..queries.len();
+        // The query that each searcher walks for, and how many rows it wants.
+        let mut walking: [Option<(usize, usize)>; TURNS] = Default::default();
+        loop {
+            for (searcher, walking) in searchers.iter_mut().zip(&mut walking) {
+                // A query that needs no walk, or a walk through a filter, is answered at once.
+                while walking.is_none()
+                    && let Some(number) = waiting.next()
+                {
+                    let query = &queries[number];
+                    if query.requested_filter().is_some() {
+                        answers[number] = searcher.search(graph, query, work)?;
+                    } else if let Some(Size { k, ef }) = searcher.prepare(graph, query)? {
+                        searcher.begin(graph, ef);
+                        *walking = Some((number, k));
+                    }
+                }
+            }
+            if walking.iter().all(Option::is_none) {
+                return Ok(answers);
+            }
+            for (searcher, walking) in searchers.iter_mut().zip(&mut walking) {
+                let Some((number, k)) = *walking else {
+                    continue;
+                };
+                if searcher.advance(graph) {
+                    searcher.prefetch(graph);
+                } else {
+                    let found = searcher.end(graph, k);
+                    answers[number] = searcher.answer(graph, &queries[number], k, found, work);
+                    *walking = None;
+                }
+            }
+            for (searcher, walking) in searchers.iter_mut().zip(&walking) {
+                if walking.is_some() {
+                    searcher.compare(graph);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chiplet_executor::Filter;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{HnswConfig, Metric, RowFormat};
+
+    fn table(rerank: bool) -> HnswTable {
+        let mut config = HnswConfig::new(Metric::L2).m(4).ef_construction(20);
+        if rerank {
+            config = config.rows(RowFormat::Sq8).rerank(RowFormat::F32);
+        }
+        let rows: Vec<f32> = (0..1200).map(|i| (i * 7919 % 1201) as f32).collect();
+        HnswTable::build(&rows, 3, &config).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn turns_change_no_answer(
+            asked in proptest::collection::vec((0.0f32..1200.0, 1usize..20, 1usize..60, any::<bool>()), 0..12),
+            rerank in any::<bool>(),
+        ) {
+            let table = table(rerank);
+            let queries: Vec<Query> = asked
+                .into_iter()
+                .map(|(x, k, ef, filtered)| {
+                    let query = Query::new([x, 1200.0 - x, x / 2.0]).top(k).ef(ef);
+                    if filtered { query.filter(Filter::matching(|id| id % 3 == 0)) } else { query }
+                })
+                .collect();
+            let (mut work, mut expected_work) = (Work::default(), Work::default());
+            let expected: Vec<_> = queries
+                .iter()
+                .map(|query| table.search(query, &mut expected_work).unwrap())
+                .collect();
+            let found = table.take_turns(&mut Default::default(), &queries, &mut work).unwrap();
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(work.bytes(), expected_work.bytes());
+        }
+    }
+
+    #[test]
+    fn a_query_that_is_refused_refuses_all() {
+        let table = table(false);
+        let queries = [Query::new([1.0, 2.0, 3.0]), Query::new([1.0])];
+        let alone = table.search(&queries[1], &mut Work::default()).unwrap_err();
+        let together = table.take_turns(&mut Default::default(), &queries, &mut Work::default());
+        assert_eq!(together.unwrap_err(), alone);
+        assert_eq!(
+            table
+                .search_many(&queries, &mut Work::default())
+                .unwrap_err(),
+            alone
+        );
+    }
+}
