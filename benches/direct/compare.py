@@ -42,6 +42,7 @@ examples:
   make peers ARGS="--only glove-30k"       one data set
   make peers ARGS="--only glove-30k --peer hnswlib,glass --rounds 9"
   make peers ARGS="--no-ours"              the libraries alone
+  make peers ARGS='--only glove-400k --ours "chiplet HNSW f32,chiplet HNSW SQ8 re-ranked"'
   make peers ARGS="--tables-only"          the tables again, from what was measured
 
 The tables go to standard output and to target/peers/tables.md, all figures to target/peers/results.json.
@@ -81,6 +82,7 @@ def arguments():
     parser.add_argument("--only", type=names, metavar="A,B",
                         help=f"data sets; all without it: {', '.join(vectors.SETS)}")
     parser.add_argument("--peer", type=names, metavar="A,B", help="libraries whose names begin so; all without it")
+    parser.add_argument("--ours", type=names, metavar="A,B", help="our variants whose names begin so; all without it")
     parser.add_argument("--family", choices=["hnsw", "ivf", "all"], default="hnsw", help="which indexes (%(default)s)")
     parser.add_argument("--rounds", type=int, help="of each library (5, quick 1)")
     parser.add_argument("--seconds", type=float, help="at least, of each point of a round (0.5, quick 0.2)")
@@ -113,7 +115,7 @@ def arguments():
 
 
 def begins(name, beginnings):
-    return beginnings is None or any(name.lower().startswith(beginning.lower()) for beginning in beginnings)
+    return beginnings is None or any(slug(name).startswith(slug(beginning)) for beginning in beginnings)
 
 
 def measure_set(options, folder, name, peers):
@@ -270,7 +272,8 @@ class Ours:
     def __init__(self, options, data, family):
         self.options = options
         self.data = data
-        self.variants = [] if options.no_ours else [variant for variant in OURS if variant.family == family]
+        chosen = [] if options.no_ours else OURS
+        self.variants = [one for one in chosen if one.family == family and begins(one.name, options.ours)]
         self.names = [variant.name for variant in self.variants]
         self.running = None
         self.settings = {"rounds": options.rounds, "seconds": options.seconds, "threads": options.threads}
@@ -301,7 +304,13 @@ class Ours:
 
     def index(self, variant):
         """The table's file: one for all variants that build alike with this command."""
-        alike = [word for word in variant.options if word not in ("--index", "--pages", "small")]
+        options = iter(variant.options)
+        alike = []
+        for word in options:
+            if word in ("--pages", "--together"):
+                next(options)
+            elif word != "--index":
+                alike.append(word)
         folder = self.options.folder / "indexes" / self.data.name
         folder.mkdir(parents=True, exist_ok=True)
         digest = self.settings["chiplet"][:12]
@@ -340,10 +349,11 @@ class Ours:
 
     def command(self, variant, params):
         sweep = "--ef" if variant.family == "hnsw" else "--nprobe"
+        lists = str(int(4 * len(self.data.rows) ** 0.5))
         return [
             self.options.chiplet, "bench", "--direct", "--data", self.data.file, "--metric", "l2",
             "--queries", vectors.QUERIES, "--k", vectors.K, sweep, comma(params),
-            "--duration", self.options.seconds, *variant.options,
+            "--duration", self.options.seconds, *(option.replace("NLIST", lists) for option in variant.options),
         ]  # fmt: skip
 
     def log(self, variant):

@@ -8,7 +8,8 @@ class Variant:
     """A way to run `chiplet bench --direct`."""
 
     name: str
-    options: list  # besides --data, --ef or --nprobe, and what is the same for all
+    # Besides --data, --ef or --nprobe, and what is the same for all. NLIST becomes 4 sqrt(rows), as in peers.py.
+    options: list
     environment: dict = field(default_factory=dict)
     family: str = "hnsw"  # or "ivf": measured beside the peers of the same family
 
@@ -20,6 +21,9 @@ OURS = [
     Variant("chiplet HNSW SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
     Variant("chiplet HNSW SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
     Variant("chiplet IVF Flat", ["--index", "ivf"], family="ivf"),
+    Variant("chiplet IVF Flat, 64 a call", ["--index", "ivf", "--together", "64"], family="ivf"),
+    Variant("chiplet IVF SQ8", ["--index", "ivf", "--factory", "IVFNLIST,SQ8"], family="ivf"),
+    Variant("chiplet IVF SQ8, 64 a call", ["--index", "ivf", "--factory", "IVFNLIST,SQ8", "--together", "64"], family="ivf"),
 ]
 
 # What each part brings: measured in turn with the first of OURS of the same family, against that one only.
@@ -29,5 +33,7 @@ PARTS = [
     Variant("no prefetch", ["--index", "hnsw"], {"CHIPLET_PREFETCH": "off"}),
     Variant("small pages", ["--index", "hnsw", "--pages", "small"]),
     Variant("order of rows", ["--index", "hnsw", "--no-reorder"]),
-    Variant("two walks in turns", ["--index", "hnsw", "--together", "1000"]),
+    Variant("f16", ["--index", "hnsw", "--rows-as", "f16"]),
+    Variant("SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
+    Variant("SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
 ]

@@ -90,7 +90,7 @@ impl Place {
         plan.iter().flat_map(places).collect()
     }
 
-    /// Ties the calling thread, worker `index`, and says what came of it.
+    /// Ties the calling thread, worker `index`, to its cpus, and returns what the system granted.
     pub(crate) fn settle(self, index: usize) -> Member {
         let mut member = Member {
             info: WorkerInfo {

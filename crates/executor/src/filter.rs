@@ -35,8 +35,9 @@ enum Kind {
     Predicate(Box<dyn Fn(u64) -> bool + Send + Sync>),
 }
 
-/// Bytes of a bitmap for each id in it, at most: what an entry of a hash set takes, about.
-const BITMAP_BYTES_PER_ID: u64 = 16;
+/// Bytes of a bitmap for each id in it, at most: several times what an entry of a hash set takes, as a bitmap answers
+/// several times as fast, and a scan asks it for every row.
+const BITMAP_BYTES_PER_ID: u64 = 128;
 
 /// Words that a bitmap may always take, however few the ids.
 const SMALL_BITMAP_WORDS: u64 = 512;

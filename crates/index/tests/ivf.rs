@@ -7,9 +7,7 @@ mod common;
 use std::sync::LazyLock;
 
 use chiplet_executor::{Filter, Neighbor, Query, SearchError, SplitTable, Table, Work};
-use chiplet_index::{
-    BuildError, FlatTable, IvfConfig, IvfTable, Metric, Progress, Stage, normalized,
-};
+use chiplet_index::{FlatTable, IvfConfig, IvfTable, Metric, normalized};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
     on_eight_threads, recall, split, unsplit,
@@ -496,124 +494,6 @@ fn units_and_probes_that_make_no_sense_are_refused() {
     assert_eq!(
         refused,
         SearchError::Backend("there is no list 24, only 24".to_owned())
-    );
-}
-
-#[test]
-fn progress_tells_training_from_adding() {
-    let rows = clustered(9000, DIM, 4);
-    let mut reports = Vec::new();
-    let config = IvfConfig::new(Metric::L2);
-    IvfTable::build_with(&rows, DIM, "IVF4,Flat", &config, |progress| {
-        reports.push(progress)
-    })
-    .unwrap();
-    let report = |stage, done| Progress {
-        stage,
-        done,
-        total: 9000,
-    };
-    let expected = [
-        report(Stage::Training, 0),
-        report(Stage::Training, 9000),
-        report(Stage::Adding, 0),
-        report(Stage::Adding, 8192),
-        report(Stage::Adding, 9000),
-    ];
-    assert_eq!(reports, expected);
-}
-
-#[test]
-fn refuses_what_cannot_be_built_and_says_why() {
-    let rows = clustered(300, DIM, 4);
-    let build = |factory: &str| {
-        IvfTable::build(&rows, DIM, factory, &IvfConfig::new(Metric::L2))
-            .err()
-            .unwrap()
-    };
-    for (factory, reason) in [
-        ("HNSW32", "begin with IVF"),
-        ("IVF0,Flat", "no lists"),
-        ("IVF4,Nonsense", "Nonsense"),
-        ("IVF4,PQ5", "multiple"),
-        ("OPQ4,IVF4,PQ4", "transforms"),
-        ("IVF4,Flat,RFlat", "re-ranks"),
-        ("IVF4\0,Flat", "description"),
-    ] {
-        let refused = build(factory);
-        assert!(
-            matches!(&refused, BuildError::Factory { reason: r, .. } if r.contains(reason)),
-            "{factory:?}: {refused:?}"
-        );
-    }
-    assert_eq!(
-        build("IVF301,Flat"),
-        BuildError::TooFewRows {
-            rows: 300,
-            lists: 301
-        }
-    );
-    assert_eq!(
-        build("IVF1000000M,Flat"),
-        BuildError::TooFewRows {
-            rows: 300,
-            lists: 1_000_000 << 20
-        }
-    );
-    // PQ with 8 bits trains 256 centroids of its own.
-    let few = IvfTable::build(
-        &rows[..100 * DIM],
-        DIM,
-        "IVF4,PQ4",
-        &IvfConfig::new(Metric::L2),
-    );
-    assert!(matches!(few.err(), Some(BuildError::Faiss(_))));
-    for (factory, kind) in [("IVF4,PQ4+4", "IwQR"), ("IVF4,RQ2x4fs_Nrq2x4", "IVRf")] {
-        let refused = build(factory);
-        assert!(
-            matches!(&refused, BuildError::UnsupportedIndex { kind: k, .. } if k == kind),
-            "{factory}: {refused:?}"
-        );
-    }
-    for config in [
-        IvfConfig::new(Metric::L2).nprobe(0),
-        IvfConfig::new(Metric::L2).grain(0),
-    ] {
-        let refused = IvfTable::build(&rows, DIM, "IVF4,Flat", &config).err();
-        assert!(
-            matches!(refused, Some(BuildError::Setting { value: 0, .. })),
-            "{refused:?}"
-        );
-    }
-}
-
-#[test]
-fn refuses_to_adopt_indexes_that_are_not_plain_ivf() {
-    let rows = clustered(300, DIM, 4);
-    let adopt = |factory: &str, metric: MetricType, config: &IvfConfig| {
-        let mut index = index_factory(DIM as u32, factory, metric).unwrap();
-        index.train(&rows).unwrap();
-        IvfTable::with_config(index, config).err().unwrap()
-    };
-    let l2 = IvfConfig::new(Metric::L2);
-    for (factory, letters) in [
-        ("Flat", "IxF2"),
-        ("HNSW8", "IHNf"),
-        ("PCA8,IVF4,Flat", "IxPT"),
-        ("IDMap,IVF4,Flat", "IxMp"),
-        ("IVF4,Flat,RFlat", "IxRF"),
-        ("IVF4,ITQ16,SH", "IwSh"),
-    ] {
-        let refused = adopt(factory, MetricType::L2, &l2);
-        assert!(
-            matches!(&refused, BuildError::UnsupportedIndex { kind, .. } if kind == letters),
-            "{factory}: {refused:?}"
-        );
-    }
-    let refused = adopt("IVF4,Flat", MetricType::InnerProduct, &l2);
-    assert!(
-        matches!(refused, BuildError::UnsupportedIndex { .. }),
-        "{refused:?}"
     );
 }
 

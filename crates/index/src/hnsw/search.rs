@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use chiplet_executor::{Filter, Neighbor, Query, SearchError, Work};
 use chiplet_policy::hnsw_query_bytes;
 
-use super::format::Prepared;
+use super::format::{Prepared, RowDistances};
 use super::frozen::Frozen;
 use super::walk::{Distances as _, Scratch};
 use crate::kernel::Span;
@@ -74,6 +74,12 @@ const SAMPLE: usize = 128;
 /// Rows that a scan compares at once.
 const BLOCK: usize = 256;
 
+/// Distances from `query` to the rows that a walk compares.
+#[inline]
+fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
+    query.to(graph.meta.rows, graph.meta.metric, graph.rows())
+}
+
 impl Searcher {
     /// Answers `query` by itself; what was read goes into `work`.
     pub(super) fn search(
@@ -128,9 +134,7 @@ impl Searcher {
     /// nothing to advance to; then [`Searcher::end`].
     pub(super) fn begin(&mut self, graph: &Frozen, ef: usize) {
         let entry = self.descend(graph);
-        let distances = self
-            .query
-            .to(graph.meta.rows, graph.meta.metric, graph.rows());
+        let distances = walked(&self.query, graph);
         self.scratch.begin(&graph.ground(), &distances, [entry], ef);
     }
 
@@ -142,17 +146,13 @@ impl Searcher {
     /// Hints that [`Searcher::compare`] comes next.
     #[inline]
     pub(super) fn prefetch(&self, graph: &Frozen) {
-        let distances = self
-            .query
-            .to(graph.meta.rows, graph.meta.metric, graph.rows());
+        let distances = walked(&self.query, graph);
         self.scratch.prefetch(&distances);
     }
 
     #[inline]
     pub(super) fn compare(&mut self, graph: &Frozen) {
-        let distances = self
-            .query
-            .to(graph.meta.rows, graph.meta.metric, graph.rows());
+        let distances = walked(&self.query, graph);
         self.scratch.compare(&graph.ground(), &distances);
     }
 
@@ -188,9 +188,7 @@ impl Searcher {
     /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared.
     fn walk_where(&mut self, graph: &Frozen, ef: usize, filter: &Filter, budget: usize) -> bool {
         let entry = self.descend(graph);
-        let distances = self
-            .query
-            .to(graph.meta.rows, graph.meta.metric, graph.rows());
+        let distances = walked(&self.query, graph);
         let ids = graph.ids();
         let allows = |node| filter.allows(ids.of(node));
         let ground = graph.ground();
@@ -203,7 +201,7 @@ impl Searcher {
         let meta = &graph.meta;
         self.query
             .set(&self.vector, meta.rows, meta.metric, graph.grid());
-        let distances = self.query.to(meta.rows, meta.metric, graph.rows());
+        let distances = walked(&self.query, graph);
         let scratch = &mut self.scratch;
         let mut entry = (f32::INFINITY, 0);
         distances.to(&[0], std::slice::from_mut(&mut entry.0));

@@ -67,14 +67,6 @@ impl IndexKind {
         }
     }
 
-    /// Inverted lists that are always scanned together, as chiplet's `IvfTable` has it for fast-scan codes.
-    pub(crate) fn grain(&self) -> usize {
-        match self {
-            Self::Ivf { code, .. } if code.ends_with("x4fs") => 8,
-            _ => 1,
-        }
-    }
-
     /// Whether its queries visit inverted lists.
     pub(crate) fn has_lists(&self) -> bool {
         matches!(self, Self::Ivf { .. })

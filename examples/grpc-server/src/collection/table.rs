@@ -71,15 +71,11 @@ impl Spans {
 /// The executor's table of a collection. Its rows are in the queries' views.
 pub(crate) struct CollectionTable {
     dim: usize,
-    grain: usize,
 }
 
 impl CollectionTable {
     pub(crate) fn new(settings: &Settings) -> Self {
-        Self {
-            dim: settings.dim,
-            grain: settings.index.grain(),
-        }
+        Self { dim: settings.dim }
     }
 
     fn ask(query: &Query) -> Result<&Ask, SearchError> {
@@ -233,10 +229,6 @@ impl SplitTable for CollectionTable {
         )
     }
 
-    fn grain(&self) -> usize {
-        self.grain
-    }
-
     fn scan(
         &self,
         query: &Query,
@@ -365,7 +357,7 @@ mod tests {
             exact: false,
             spans: Spans::under(Span::none()),
         };
-        let table = CollectionTable { dim: 1, grain: 1 };
+        let table = CollectionTable { dim: 1 };
         let query = Query::new([at]).top(k).attach(Arc::new(ask));
         let found = table.search(&query, &mut Work::default()).unwrap();
         found.iter().map(|hit| hit.id).collect()

@@ -6,7 +6,7 @@
 //! 3. [`CounterValues::per_query`] is what the report holds.
 //!
 //! Only time in user space counts. Searching happens there, an ordinary user may count it
-//! (`perf_event_paranoid` 2), and figures do not change with the privileges of whoever measures.
+//! (`perf_event_paranoid` 2), and figures do not change with the privileges of the user.
 //!
 //! If there are more events than the processor has counters, the kernel lets them take turns. Each count is
 //! then scaled by the time that its event was to be counted over the time that it was
