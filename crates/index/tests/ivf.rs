@@ -7,7 +7,7 @@ mod common;
 use std::sync::LazyLock;
 
 use chiplet_executor::{Filter, Neighbor, Query, SearchError, SplitTable, Table, Work};
-use chiplet_index::{FlatTable, IvfConfig, IvfTable, Metric, normalized};
+use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric, normalized};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
     on_eight_threads, recall, split, unsplit,

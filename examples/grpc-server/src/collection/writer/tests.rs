@@ -5,7 +5,6 @@ use crate::collection::Catalog;
 use crate::collection::catalog::Loading;
 use crate::collection::point::{Payload, Point};
 use crate::collection::schema::{Distance, IndexKind, Settings};
-use crate::collection::store::{self, Store};
 use crate::config::SchedulerSettings;
 use crate::memory::Budget;
 use crate::scheduling::Scheduler;
@@ -91,6 +90,8 @@ fn a_point_of_another_dimension_is_refused_and_nothing_stored() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_write_that_panics_gives_back_what_it_and_those_behind_it_have_taken() {
+    use crate::collection::store::{self, Store};
+
     let folder = tempfile::tempdir().unwrap();
     {
         let path = store::path_of(folder.path(), "a").unwrap();
