@@ -37,11 +37,20 @@ impl HnswTable {
                 .map(|query| self.search(query, work))
                 .collect();
         }
+        self.in_turns(queries, work)
+    }
+
+    fn in_turns(
+        &self,
+        queries: &[Query],
+        work: &mut Work,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         SEARCHERS.with(|kept| {
             let mut searchers = kept.take();
-            let answers = self.take_turns(&mut searchers, queries, work);
+            // A refused query leaves another one's walk unfinished, so those searchers are not used again.
+            let answers = self.take_turns(&mut searchers, queries, work)?;
             kept.replace(searchers);
-            answers
+            Ok(answers)
         })
     }
 
@@ -142,8 +151,14 @@ mod tests {
         let table = table(false);
         let queries = [Query::new([1.0, 2.0, 3.0]), Query::new([1.0])];
         let alone = table.search(&queries[1], &mut Work::default()).unwrap_err();
-        let together = table.take_turns(&mut Default::default(), &queries, &mut Work::default());
+        let together = table.in_turns(&queries, &mut Work::default());
         assert_eq!(together.unwrap_err(), alone);
+        // The walk that was given up harms no later one, which would else take visited rows for its own.
+        let (mut work, mut expected_work) = (Work::default(), Work::default());
+        let expected = table.search(&queries[0], &mut expected_work).unwrap();
+        let later = table.in_turns(&queries[..1], &mut work).unwrap();
+        assert_eq!(later, [expected]);
+        assert_eq!(work.bytes(), expected_work.bytes());
         assert_eq!(
             table
                 .search_many(&queries, &mut Work::default())
