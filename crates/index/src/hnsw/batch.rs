@@ -153,7 +153,7 @@ mod tests {
         let alone = table.search(&queries[1], &mut Work::default()).unwrap_err();
         let together = table.in_turns(&queries, &mut Work::default());
         assert_eq!(together.unwrap_err(), alone);
-        // The walk that was given up harms no later one, which would else take visited rows for its own.
+        // The walk that was given up left no marks behind.
         let (mut work, mut expected_work) = (Work::default(), Work::default());
         let expected = table.search(&queries[0], &mut expected_work).unwrap();
         let later = table.in_turns(&queries[..1], &mut work).unwrap();
