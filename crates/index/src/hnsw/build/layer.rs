@@ -43,9 +43,9 @@ impl GrowingLayer {
     /// Replaces the links of `node`. Readers may see some of both.
     pub(super) fn set(&self, node: u32, links: &[u32]) {
         let rest = std::iter::repeat(&NONE);
-        // Relaxed: a link says nothing but its own number, and rows are written before any thread starts.
+        // Release, and Acquire where links are followed: whoever meets a node sees its links on the layers below.
         for (place, &link) in self.of(node).iter().zip(links.iter().chain(rest)) {
-            place.store(link, Ordering::Relaxed);
+            place.store(link, Ordering::Release);
         }
     }
 
@@ -56,7 +56,7 @@ impl GrowingLayer {
             .iter()
             .find(|place| place.load(Ordering::Relaxed) == NONE);
         free.is_some_and(|place| {
-            place.store(link, Ordering::Relaxed);
+            place.store(link, Ordering::Release);
             true
         })
     }
@@ -81,7 +81,7 @@ impl Layer for GrowingLayer {
         let links = self
             .of(node)
             .iter()
-            .map(|link| link.load(Ordering::Relaxed));
+            .map(|link| link.load(Ordering::Acquire));
         links.take_while(|&link| link != NONE)
     }
 

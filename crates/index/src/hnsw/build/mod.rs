@@ -8,7 +8,8 @@
 //!
 //! A node's links are atomics. Readers take no lock: in the middle of a change they see some old and some new links, all of
 //! them nodes of the layer. Writers of one node's links exclude each other by the node's lock, and hold one lock at a
-//! time. With one thread the graph depends on the rows and settings alone.
+//! time. A node can be met on a layer only after its links on the layers below are there. With one thread the graph
+//! depends on the rows and settings alone.
 
 mod layer;
 mod levels;
@@ -132,6 +133,8 @@ struct Worker<'a> {
     scratch: Scratch,
     selection: Selection,
     candidates: Vec<(f32, u32)>,
+    /// The links of the node that is being inserted, by layer.
+    chosen: Vec<Vec<u32>>,
     links: Vec<u32>,
     distances: Vec<f32>,
 }
@@ -143,6 +146,7 @@ impl<'a> Worker<'a> {
             scratch: Scratch::default(),
             selection: Selection::default(),
             candidates: Vec::new(),
+            chosen: vec![Vec::new(); builder.layers.len()],
             links: Vec::new(),
             distances: Vec::new(),
         }
@@ -167,7 +171,7 @@ impl Worker<'_> {
         let distances = builder.distances_to(node);
         let mut nearest = (f32::INFINITY, 0);
         distances.to(&[0], std::slice::from_mut(&mut nearest.0));
-        for layer in builder.layers.iter().rev() {
+        for (layer, chosen) in builder.layers.iter().zip(&mut self.chosen).rev() {
             if !layer.holds(node) {
                 nearest = self.scratch.descend(layer, &distances, nearest);
                 continue;
@@ -175,18 +179,24 @@ impl Worker<'_> {
             self.scratch
                 .walk(layer, &distances, [nearest.1], builder.ef);
             self.candidates.clear();
-            let found = self.scratch.pool.iter();
-            self.candidates
-                .extend(found.filter(|&(_, found)| found != node));
+            self.candidates.extend(self.scratch.pool.iter());
             nearest = self.candidates[0];
             self.selection
-                .choose(builder, &self.candidates, builder.m, &mut self.links);
-            layer.set(node, &self.links);
-            let chosen = std::mem::take(&mut self.links);
+                .choose(builder, &self.candidates, builder.m, chosen);
+        }
+        // From the ground up: another thread that meets the node on a layer goes on from it one layer below. If the node
+        // had no links there yet, that thread's row would be linked to this one alone, and could be lost.
+        for level in 0..builder.layers.len() {
+            let layer = &builder.layers[level];
+            if !layer.holds(node) {
+                break;
+            }
+            let chosen = std::mem::take(&mut self.chosen[level]);
+            layer.set(node, &chosen);
             for &neighbor in &chosen {
                 self.link_back(layer, neighbor, node);
             }
-            self.links = chosen;
+            self.chosen[level] = chosen;
         }
     }
 

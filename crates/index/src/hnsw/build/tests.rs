@@ -61,7 +61,8 @@ fn links_lead_to_other_nodes_of_the_layer_once_each() {
 
 #[test]
 fn nearly_every_node_can_be_reached_from_the_entry() {
-    for threads in [1, 2, 4] {
+    // Four threads more than once: how they meet differs from build to build.
+    for threads in [1, 2, 4, 4, 4, 4, 4, 4] {
         let links = built(threads);
         let mut reached = vec![false; ROWS];
         reached[0] = true;
