@@ -121,7 +121,7 @@ fn smaller_formats_take_less_memory() {
         let config = config(Metric::L2).rows(format);
         HnswTable::build(&rows, DIM, &config).unwrap().size_bytes()
     });
-    // Rows of 24 components: 96, 48, 48 and 28 bytes, to whole 16 of them.
+    // Rows of 24 components: 96, 48, 48 and 28 bytes.
     assert_eq!(bytes[0] - bytes[1], 48 * ROWS as u64);
     assert_eq!(bytes[1], bytes[2]);
     assert!(bytes[3] < bytes[2]);

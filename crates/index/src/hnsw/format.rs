@@ -46,14 +46,22 @@ impl RowFormat {
         }
     }
 
-    /// Bytes from one row to the next: whole cache lines if that adds at most a fifth, else whole 16 bytes.
-    pub(super) fn stride(self, dim: usize) -> usize {
-        let bytes = self.row_bytes(dim);
-        let lines = bytes.next_multiple_of(64);
-        if lines - bytes <= bytes / 5 {
-            lines
+    /// Bytes from one row of `dim` components to the next in a table: whole cache lines of 64 bytes where that adds at
+    /// most a fifth and at most 24 bytes, else whole 4 bytes. A padded short row touches one line where it would often
+    /// touch two; a long row gains nothing (`docs/performance.md`).
+    ///
+    /// ```
+    /// use chiplet_index::RowFormat;
+    /// assert_eq!(RowFormat::Sq8.stride(50), 64);
+    /// assert_eq!(RowFormat::F32.stride(50), 200);
+    /// ```
+    pub fn stride(self, dim: usize) -> usize {
+        let bytes = self.row_bytes(dim).next_multiple_of(4);
+        let padding = bytes.next_multiple_of(64) - bytes;
+        if padding <= bytes / 5 && padding <= 24 {
+            bytes + padding
         } else {
-            bytes.next_multiple_of(16)
+            bytes
         }
     }
 }

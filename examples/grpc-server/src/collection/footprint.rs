@@ -1,5 +1,7 @@
 //! What an index takes of memory: for good, and while it is built. Estimates, from how chiplet's tables are laid out.
 
+use chiplet::index::RowFormat;
+
 use super::schema::{IndexKind, Settings};
 
 /// Memory of an index, in bytes.
@@ -47,27 +49,18 @@ const WRITING: u64 = 3 * 4 + 8;
 
 /// A build takes the most at its end, when it writes rows and links to their final place and the builder's links are
 /// still there; those of the higher layers are there once more on their way. Before that the builder links rows in a
-/// copy of its own, which is padded to cache lines, at most 48 bytes a row, and has a lock of a byte for each list of
+/// copy of its own, which is padded to cache lines, at most 60 bytes a row, and has a lock of a byte for each list of
 /// links: that is less.
 fn graph(rows: u64, dim: u64, m: u64) -> Footprint {
     // 4 bytes a link: 2M of them on the ground layer, M on each layer above. A layer has an M-th of the rows of the one
     // below, so the layers above the ground have 1 / (M - 1) of all rows.
     let upper = rows * 4 * m / (m - 1).max(1);
     let links = rows * 4 * 2 * m + upper;
-    let vector = dim * size_of::<f32>() as u64;
-    let finished = rows * (stride(vector) + ID) + links;
+    let stride = RowFormat::F32.stride(dim as usize) as u64;
+    let finished = rows * (stride + ID) + links;
     Footprint {
         finished,
         peak: finished + links + upper + rows * WRITING,
-    }
-}
-
-/// Bytes from one vector of a graph to the next: whole cache lines if that adds at most a fifth, else a multiple of 16.
-fn stride(vector: u64) -> u64 {
-    let lines = vector.next_multiple_of(64);
-    match lines - vector <= vector / 5 {
-        true => lines,
-        false => vector.next_multiple_of(16),
     }
 }
 
@@ -101,7 +94,7 @@ mod tests {
     #[test]
     fn a_finished_graph_takes_what_was_estimated() {
         const ROWS: usize = 3_000;
-        // Strides of whole cache lines and of 16 bytes, few links and many.
+        // Vectors padded to cache lines and not, few links and many.
         for (dim, m) in [
             (1, 16),
             (4, 2),
@@ -134,9 +127,9 @@ mod tests {
             ef_construct: 8,
         };
         let found = Footprint::of(1_000, 50, &kind);
-        // Vectors at a stride of 208 bytes, an id, 32 links; 16 more for each 15th row.
+        // Vectors of 200 bytes, an id, 32 links; 16 more for each 15th row.
         let upper = 1_000 * 4 * 16 / 15;
-        assert_eq!(found.finished, 1_000 * (208 + 4 + 128) + upper);
+        assert_eq!(found.finished, 1_000 * (200 + 4 + 128) + upper);
         assert_eq!(found.peak - found.finished, 1_000 * (128 + 20) + 2 * upper);
     }
 
