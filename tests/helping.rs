@@ -4,6 +4,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use chiplet::SubmitError;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home};
@@ -72,4 +74,51 @@ fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
     let mut helped = [(); 2].map(|()| arrivals.recv_timeout(HANG).expect("both workers help"));
     helped.sort_unstable();
     assert_eq!(helped, [0, 1]);
+}
+
+#[test]
+fn tasks_behind_endless_ones_are_taken_by_another_domain() {
+    // All four workers of domain 0 are inside tasks of which nobody knows how long they take. What waits behind them is
+    // less than any price, and nobody submits any more: only its age tells that it should be taken.
+    let executor = executor(2, 4);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, table, 4, &gate);
+    let behind: Vec<_> = (0..3).map(|n| executor.spawn(table, move || n)).collect();
+    for (n, mut ticket) in behind.into_iter().enumerate() {
+        assert_eq!(ticket.wait_for(HANG), Some(Ok(n)));
+    }
+}
+
+#[test]
+fn a_flooded_domain_refuses_nothing_while_others_have_idle_workers() {
+    const TASKS: usize = 6_000;
+    const RATE: f64 = 5_000.0;
+    const TASK: Duration = Duration::from_millis(2);
+    // Four workers run 2,000 tasks a second, with the three idle ones of each other domain 6,500.
+    let executor = executor(4, 4);
+    let tables: Vec<_> = (0..4)
+        .map(|n| executor.add_closure_table(format!("t{n}"), 1))
+        .collect();
+    let homes: BTreeSet<_> = tables.iter().map(|&table| home(&executor, table)).collect();
+    assert_eq!(homes.len(), 4);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _endless: Vec<_> = tables[1..]
+        .iter()
+        .map(|&table| hold(&executor, table, 1, &gate))
+        .collect();
+    let began = Instant::now();
+    let mut refused = 0;
+    for sent in 0..TASKS {
+        while began.elapsed().as_secs_f64() * RATE < sent as f64 {
+            thread::sleep(Duration::from_micros(500));
+        }
+        match executor.submit_fn(tables[0], None, |_| thread::sleep(TASK)) {
+            Ok(ticket) => ticket.detach(),
+            Err(_) => refused += 1,
+        }
+    }
+    assert_eq!(refused, 0);
 }

@@ -343,7 +343,7 @@ impl Control {
             .collect();
         for entry in &gone {
             for group in 0..shared.hub.groups() {
-                shared.hub.inbox(group).lock().retire(entry.id);
+                shared.hub.inbox(group).lock().queue.retire(entry.id);
             }
             shared.ledger.retire(entry.id);
         }

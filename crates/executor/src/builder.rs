@@ -34,7 +34,7 @@ pub struct Builder {
     max_workers: Option<usize>,
     queue_limit: Option<usize>,
     table_limit: Option<usize>,
-    patience: Duration,
+    reorder: f64,
     planner: PlannerConfig,
     steal: StealConfig,
     split: SplitConfig,
@@ -53,7 +53,7 @@ impl Default for Builder {
             max_workers: None,
             queue_limit: None,
             table_limit: None,
-            patience: Duration::from_millis(1),
+            reorder: 0.2,
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
@@ -116,11 +116,15 @@ impl Builder {
         self
     }
 
-    /// How long another table's task may wait while a core runs task after task of one table. Default: 1 ms. Zero
-    /// ends every run as soon as another table waits, `Duration::MAX` none, and then no table that was served less goes
-    /// out of turn either.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
+    /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 - share)` times
+    /// as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of these, NaN as the
+    /// default, 0.2.
+    pub fn reorder(mut self, share: f64) -> Self {
+        self.reorder = match share.is_nan() {
+            true => Self::default().reorder,
+            false => share.clamp(0.0, 0.9),
+        };
         self
     }
 
@@ -195,7 +199,7 @@ impl Builder {
             steal: self.steal,
             discipline: Discipline {
                 run_length: self.strategy.run_length,
-                patience: self.patience,
+                reorder: self.reorder,
                 limit: queue_limit,
                 table_limit,
             },
@@ -239,7 +243,7 @@ impl Builder {
 
         let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
-        let mut threads = Vec::with_capacity(places.len() + 1);
+        let mut threads = Vec::with_capacity(places.len() + 2);
         for (place, local) in places.into_iter().zip(locals) {
             let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
             let worker = Worker::new(Arc::clone(&shared), local);
@@ -265,6 +269,24 @@ impl Builder {
         let mut members: Vec<Member> = std::iter::from_fn(|| reports.recv().ok()).collect();
         members.sort_by_key(|member| member.info.index);
         shared.balancer.hire(members);
+
+        if shared.hub.is_watched() {
+            let watching = Arc::clone(&shared);
+            let name = format!("{}-watch", self.name);
+            match thread::Builder::new()
+                .name(name.clone())
+                .spawn(move || watching.hub.watch())
+            {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    shared.hub.close();
+                    for thread in threads {
+                        let _ = thread.join();
+                    }
+                    return Err(BuildError::Spawn { name, source });
+                }
+            }
+        }
 
         let name = format!("{}-balance", self.name);
         let balancing = Arc::clone(&shared);

@@ -123,9 +123,9 @@ impl Counts {
 /// Tasks and scan units by the rung of the steal ladder they were taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steals {
-    /// The worker's own: its own scan units, and tables that no sibling ran last.
+    /// From its domain's queue, or its own scan units.
     pub own: u64,
-    /// A sibling's in the same domain: its scan units, or a table whose last task it ran.
+    /// A sibling's scan units.
     pub domain: u64,
     /// Another domain's.
     pub remote: u64,
@@ -147,9 +147,9 @@ impl Steals {
         self.remote += other.remote;
     }
 
-    /// The part of steals (domain + remote) that crossed domains; `None` without steals.
+    /// The part of all tasks and units that was taken from another domain; `None` if nothing was taken.
     pub fn remote_share(&self) -> Option<f64> {
-        let steals = self.domain + self.remote;
-        (steals > 0).then(|| self.remote as f64 / steals as f64)
+        let all = self.own + self.domain + self.remote;
+        (all > 0).then(|| self.remote as f64 / all as f64)
     }
 }

@@ -31,15 +31,18 @@ struct TableLatencies {
 }
 
 impl TableEntry {
-    /// The home for the next task: homes take turns in proportion to their weights.
-    pub(crate) fn next_home(&self) -> DomainId {
+    /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
+    /// less. Homes take turns in proportion to their weights.
+    pub(crate) fn next_homes(&self) -> (DomainId, Option<DomainId>) {
         let homes = self.homes.load();
-        let turn = if homes.len() == 1 {
-            0
-        } else {
-            self.turn.fetch_add(1, Ordering::Relaxed)
-        };
-        homes.pick(turn)
+        if homes.len() == 1 {
+            return (homes.pick(0), None);
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let first = homes.pick(turn);
+        // The next turn's home mostly is another one: turns are spread over the weights.
+        let second = homes.pick(turn.wrapping_add(1));
+        (first, (second != first).then_some(second))
     }
 
     pub(crate) fn record(&self, wait: Duration, service: Duration) {

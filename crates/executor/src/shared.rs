@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Routing, SplitConfig, Splitting, Strategy, TableId};
-use chiplet_topology::Topology;
+use chiplet_topology::{DomainId, Topology};
 
 use crate::balance::Balancer;
 use crate::cell::contain;
@@ -77,14 +77,19 @@ impl Shared {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
-                let home = entry.next_home().0 as usize;
-                self.group_of_domain
-                    .get(home)
-                    .copied()
-                    .flatten()
-                    .unwrap_or(0)
+                let (first, second) = entry.next_homes();
+                let first = self.group_of(first);
+                match second.map(|second| self.group_of(second)) {
+                    Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
+                    _ => first,
+                }
             }
         }
+    }
+
+    fn group_of(&self, domain: DomainId) -> usize {
+        let group = self.group_of_domain.get(domain.0 as usize);
+        group.copied().flatten().unwrap_or(0)
     }
 
     /// Accepts `task` for its table's home, or hands it back with the reason.
@@ -98,7 +103,7 @@ impl Shared {
             Splitting::Never | Splitting::AllCores => 0,
         };
         let mut group = self.route(entry);
-        let mut refused = match self.hub.push(group, entry.id, task, helpers) {
+        let mut refused = match self.hub.push(group, entry.id, task, at, helpers) {
             Ok(()) => return Ok(()),
             Err(refused) => refused,
         };
@@ -112,16 +117,23 @@ impl Shared {
                 0 => self.route(entry),
                 _ => (group + 1) % self.hub.groups(),
             };
-            refused = match self.hub.push(group, entry.id, refused.1, helpers) {
+            refused = match self.hub.push(group, entry.id, refused.1, at, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
         }
         // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
+        // Full: another domain's workers are idle, so the task is better off there than refused.
+        if full && let Some(spare) = self.hub.nearest_spare(group) {
+            refused = match self.hub.push(spare, entry.id, refused.1, at, 0) {
+                Ok(()) => return Ok(()),
+                Err((_, task)) => (refused.0, task),
+            };
+        }
         let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
         let (refusal, task) = if full && self.purge(group, of, at) {
-            match self.hub.push(group, entry.id, refused.1, helpers) {
+            match self.hub.push(group, entry.id, refused.1, at, helpers) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             }
@@ -130,7 +142,7 @@ impl Shared {
         };
         drop(task);
         if refusal != Refusal::Closed {
-            self.hub.inbox(group).lock().count_shed(entry.id);
+            self.hub.inbox(group).lock().queue.count_shed(entry.id);
         }
         Err(match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
@@ -149,7 +161,11 @@ impl Shared {
     /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
     /// hold places that living ones could use. True if any place was freed.
     fn purge(&self, group: usize, of: Option<TableId>, now: Instant) -> bool {
-        if !self.hub.inbox(group).lock().may_purge(now, PURGE_INTERVAL) {
+        let may = |group| {
+            let mut inbox = self.hub.inbox(group).lock();
+            inbox.queue.may_purge(now, PURGE_INTERVAL)
+        };
+        if !may(group) {
             return false;
         }
         let dead = self.hub.extract(group, of, |task| {
@@ -175,7 +191,7 @@ impl Shared {
             let end = task.end_queued(error.clone());
             {
                 let mut inbox = self.hub.inbox(group).lock();
-                let intake = inbox.intake_mut(table);
+                let intake = inbox.queue.intake_mut(table);
                 match end {
                     Some(End::Expired) => intake.expired += 1,
                     _ => intake.cancelled += 1,

@@ -118,7 +118,10 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         let (pages, intakes) = shared.ledger.freeze(|| {
             inboxes
                 .iter()
-                .map(|inbox| (inbox.queued(), inbox.retired(), inbox.intake().collect()))
+                .map(|inbox| {
+                    let queue = &inbox.queue;
+                    (queue.len(), queue.retired(), queue.intake().collect())
+                })
                 .collect::<Vec<GroupIntake>>()
         });
         drop(inboxes);

@@ -14,7 +14,7 @@
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
 //! | into which units is an IVF query cut? | [`split`], [`fork_join`] |
-//! | may an idle core help another domain? | [`may_cross`], [`choose_victim`], [`climb`] |
+//! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
 //! | which of these rules apply at all? | [`Strategy`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as traffic they count as 0, as a threshold
@@ -61,8 +61,7 @@ pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
 pub use split::{SplitConfig, fork_join, split};
 pub use steal::{
-    DomainLoad, Rung, StealConfig, StealRule, Step, choose_victim, climb, crossing_backlog,
-    may_cross,
+    Backlog, Rung, StealConfig, StealRule, can_spare, choose_victim, is_worth_crossing,
 };
 pub use strategy::{Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;

@@ -1,4 +1,5 @@
-//! Named sets of rules, so that every claim is an A/B in one run: three baselines and chiplet's own.
+//! Named sets of rules, so that every claim is an A/B in one run: three baselines, chiplet's own, and chiplet's own
+//! without runs, which tells what placement brings and what runs bring.
 //!
 //! | name | routing | IVF splitting | stealing |
 //! |---|---|---|---|
@@ -6,9 +7,10 @@
 //! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only |
 //! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere |
 //! | `ccd-aware` | the table's home domain | by load, within the domain | the priced ladder |
+//! | `ccd-aware-fifo` | as `ccd-aware`, but queries start in the order in which they came | | |
 //!
 //! The first two are V0 of arXiv 2605.10090 (for HNSW and for IVF as Faiss does it with OpenMP), the
-//! third is its V1 (bthread), the last its V2 with what chiplet adds.
+//! third is its V1 (bthread), `ccd-aware` its V2 with what chiplet adds.
 
 use std::fmt;
 use std::ops::Range;
@@ -60,8 +62,8 @@ pub struct Strategy {
     pub splitting: Splitting,
     /// Who takes work from whom.
     pub stealing: StealRule,
-    /// Queued queries of one table that a core may run in a row before it turns to another's; 1 is
-    /// plain first-in-first-out, and 0 counts as 1.
+    /// Queued queries of one table that a core may run in a row although older ones of other tables wait; 1 is plain
+    /// first-in-first-out, and 0 counts as 1.
     pub run_length: u32,
 }
 
@@ -90,9 +92,7 @@ impl Strategy {
         ..Self::ROUND_ROBIN
     };
 
-    /// `ccd-aware`: queries stay where their table is in cache. Runs of 16 queries of a table: measured
-    /// for this project, they raised 1.20x over any-core to 1.29x with 8 tables on two cores and to
-    /// 1.35-1.5x with 32, and a query waits for at most 15 others out of turn.
+    /// `ccd-aware`: queries stay where their table is in cache, and a core runs up to 16 of one table in a row.
     pub const CCD_AWARE: Self = Self {
         name: "ccd-aware",
         routing: Routing::Home,
@@ -101,11 +101,19 @@ impl Strategy {
         run_length: 16,
     };
 
+    /// `ccd-aware-fifo`: `ccd-aware` without runs.
+    pub const CCD_AWARE_FIFO: Self = Self {
+        name: "ccd-aware-fifo",
+        run_length: 1,
+        ..Self::CCD_AWARE
+    };
+
     /// All strategies, baselines first.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::ROUND_ROBIN,
         Self::FORK_JOIN,
         Self::GLOBAL_STEAL,
+        Self::CCD_AWARE_FIFO,
         Self::CCD_AWARE,
     ];
 

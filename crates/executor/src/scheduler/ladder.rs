@@ -1,11 +1,14 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
+use std::cmp::Reverse;
 use std::ops::Range;
+use std::time::Duration;
 
-use chiplet_policy::{DomainLoad, Rung, StealRule};
+use chiplet_policy::{Rung, StealRule};
 use chiplet_topology::DomainId;
 
-use super::{Found, Hub, Local};
+use super::queue::Run;
+use super::{Found, Hub, Local, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, deque, left_out, now, pause};
 
@@ -96,25 +99,29 @@ impl<T, U> Hub<T, U> {
     }
 
     fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
-        let mut inbox = self.groups[local.group].inbox.lock();
-        if local.abroad {
-            local.abroad = false;
-            inbox.abroad -= 1;
-        }
-        if inbox.stands_by(local.worker) {
-            return Near::OffDuty;
-        }
-        let Some(taken) = inbox.take(local.worker, &mut local.run, local.now) else {
-            return Near::Nothing;
+        let (task, needy) = {
+            let mut inbox = self.groups[local.group].inbox.lock();
+            if local.abroad {
+                local.abroad = false;
+                inbox.abroad -= 1;
+            }
+            if inbox.stands_by(local.worker) {
+                return Near::OffDuty;
+            }
+            let taken = inbox
+                .queue
+                .take(Some(local.worker), &mut local.run, local.now);
+            let Some(task) = taken else {
+                return Near::Nothing;
+            };
+            let needy = self.publish(local.group, &mut inbox, local.now);
+            self.refresh_spare(local.group, &mut inbox);
+            (task, needy)
         };
-        self.publish_length(local.group, &inbox);
-        self.refresh_spare(local.group, &mut inbox);
-        let rung = if taken.from_sibling {
-            Rung::Domain
-        } else {
-            Rung::Own
-        };
-        Near::Found(Found::Task(taken.task, rung))
+        if needy {
+            self.call_help(local.group, 1);
+        }
+        Near::Found(Found::Task(task, Rung::Own))
     }
 
     fn steal_units(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<U> {
@@ -181,14 +188,14 @@ impl<T, U> Hub<T, U> {
         let group = &self.groups[local.group];
         {
             let mut inbox = group.inbox.lock();
-            if inbox.queued() > 0 || inbox.is_closed() {
+            if inbox.queue.len() > 0 || inbox.queue.is_closed() {
                 return true;
             }
             inbox.lingering += 1;
         }
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
-            if group.queued.load(Ordering::Acquire) > 0
+            if self.queued(local.group) > 0
                 || self.units_within(local, group.workers.clone())
                 || (round % LOOK_ABROAD == LOOK_ABROAD - 1
                     && self.crosses()
@@ -209,16 +216,17 @@ impl<T, U> Hub<T, U> {
         let group = &self.groups[local.group];
         let (spare, closed) = {
             let mut inbox = group.inbox.lock();
-            if inbox.queued() > 0 || inbox.stands_by(local.worker) {
+            if inbox.queue.len() > 0 || inbox.stands_by(local.worker) {
                 return Rest::LookAgain;
             }
-            let closed = inbox.is_closed();
+            let closed = inbox.queue.is_closed();
             if !closed {
                 inbox.sleepers.push(local.worker);
                 local.listed = true;
                 self.refresh_spare(local.group, &mut inbox);
             }
-            (inbox.offered || closed, closed)
+            let call = self.seats[local.worker].call.load(Ordering::Acquire);
+            (inbox.offered || closed || call == call::OVERDUE, closed)
         };
         if !left_out(Step::SweepBeforeParking) && self.units_within(local, group.workers.clone()) {
             self.leave(local);
@@ -269,15 +277,7 @@ impl<T, U> Hub<T, U> {
         if !self.leave(local) && !closed {
             return Some(Rest::LookAgain);
         }
-        let task = {
-            let mut inbox = self.groups[victim].inbox.lock();
-            // Others may have shortened it since the look.
-            let worth = inbox.queued() as u32 >= self.groups[victim].worth_crossing();
-            let task = if worth { inbox.take_for_thief() } else { None };
-            self.publish_length(victim, &inbox);
-            task
-        };
-        let Some(task) = task else {
+        let Some(task) = self.take_from(victim, local) else {
             return Some(Rest::LookAgain);
         };
         self.answer_call(local);
@@ -290,7 +290,7 @@ impl<T, U> Hub<T, U> {
         }
         // Going abroad makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim(local).is_some() {
-            self.call_helper(local.group);
+            self.call_helper(local.group, call::HELP);
         }
         Some(Rest::Found(Found::Task(
             task,
@@ -298,28 +298,41 @@ impl<T, U> Hub<T, U> {
         )))
     }
 
-    fn choose_victim(&self, local: &mut Local<U>) -> Option<usize> {
-        local.loads.clear();
-        local
-            .loads
-            .extend(self.groups.iter().map(|group| DomainLoad {
-                workers: group.at_work.load(Ordering::Acquire),
-                queued: group.queued.load(Ordering::Acquire),
-                home_running: 0,
-            }));
-        // The policy speaks of domains; where every worker is a group of its own, a group stands for one.
-        let nearest = self.groups[local.group]
-            .nearest
-            .iter()
-            .map(|&group| DomainId(group as u32));
-        chiplet_policy::choose_victim(
-            DomainId(local.group as u32),
-            &local.loads,
-            nearest,
-            self.rules.stealing,
-            &self.rules.steal,
-        )
-        .map(|group| group.0 as usize)
+    /// Takes a task of another group, if that is still worth it: others may have shortened its queue since the look. One:
+    /// a few expensive tasks are not worth moving by halves.
+    fn take_from(&self, victim: usize, local: &mut Local<U>) -> Option<T> {
+        let run = match &mut local.away {
+            Some((group, run)) if *group == victim => run,
+            away => &mut away.insert((victim, Run::default())).1,
+        };
+        let mut inbox = self.groups[victim].inbox.lock();
+        let _ = self.publish(victim, &mut inbox, local.now);
+        if self.rules.stealing == StealRule::Ladder && !inbox.needy {
+            return None;
+        }
+        let task = inbox.queue.take(None, run, local.now);
+        // Should it be worth more without this task, another worker sees that in its next look.
+        let _ = self.publish(victim, &mut inbox, local.now);
+        task
+    }
+
+    fn choose_victim(&self, local: &Local<U>) -> Option<usize> {
+        match self.rules.stealing {
+            StealRule::Never => None,
+            // The longest queue; of several, the first.
+            StealRule::Anywhere => (0..self.groups.len())
+                .filter(|&group| group != local.group && self.queued(group) > 0)
+                .max_by_key(|&group| (self.queued(group), Reverse(group))),
+            StealRule::Ladder if self.needy.is_empty() => None,
+            StealRule::Ladder => {
+                let nearest = self.groups[local.group].nearest.iter();
+                let needy = nearest.filter(|&&group| self.needy.contains(group));
+                chiplet_policy::choose_victim(needy.map(|&group| {
+                    let wait = self.groups[group].seen.wait.load(Ordering::Relaxed);
+                    (group, Duration::from_nanos(wait))
+                }))
+            }
+        }
     }
 
     /// Whether anything may ever leave its group.

@@ -3,8 +3,6 @@
 //! A worker that sleeps through a task leaves the model with all threads blocked, which loom reports as a
 //! deadlock. So each test only needs to run workers until they have seen what was submitted.
 
-use std::time::Duration;
-
 use chiplet_policy::{StealConfig, StealRule, TableId};
 use chiplet_topology::DomainId;
 use loom::sync::Arc;
@@ -36,13 +34,17 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
         steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 1,
-            patience: Duration::from_secs(1),
+            reorder: 0.2,
             limit: 8,
             table_limit: 8,
         },
     };
     let (hub, locals) = Hub::new(rules, specs);
     (Arc::new(hub), locals)
+}
+
+fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
+    hub.push(group, table, task, now(), 0)
 }
 
 /// Runs until the hub is closed; returns how many tasks and units it ran.
@@ -66,7 +68,7 @@ fn one_worker_sees_every_task_of_two_submitters() {
     let submitters: Vec<_> = (0..2)
         .map(|task| {
             let hub = Arc::clone(&hub);
-            thread::spawn(move || hub.push(0, TABLE, task, 0).unwrap())
+            thread::spawn(move || push(&hub, 0, TABLE, task).unwrap())
         })
         .collect();
     work_for(&hub, &mut locals[0], 2);
@@ -84,7 +86,7 @@ fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
             thread::spawn(move || work(&hub, local))
         })
         .collect();
-    hub.push(0, TABLE, 1, 0).unwrap();
+    push(&hub, 0, TABLE, 1).unwrap();
     hub.close();
     let ran: u32 = workers
         .into_iter()
@@ -112,9 +114,9 @@ fn two_workers_and_two_submitters_lose_nothing() {
         .collect();
     let other = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.push(0, TABLE, 1, 0).unwrap())
+        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
     };
-    hub.push(0, TABLE, 2, 0).unwrap();
+    push(&hub, 0, TABLE, 2).unwrap();
     other.join().unwrap();
     workers
         .into_iter()
@@ -129,8 +131,8 @@ fn an_idle_group_hears_of_work_worth_crossing_for() {
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || {
-            hub.push(0, TABLE, 1, 0).unwrap();
-            hub.push(0, TABLE, 2, 0).unwrap();
+            push(&hub, 0, TABLE, 1).unwrap();
+            push(&hub, 0, TABLE, 2).unwrap();
         })
     };
     work_for(&hub, &mut locals[1], 1);
@@ -142,7 +144,7 @@ fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
     // as is worth one crossing: each worker finds one task.
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
     for task in [1, 2] {
-        hub.push(0, TABLE, task, 0).unwrap();
+        push(&hub, 0, TABLE, task).unwrap();
     }
     let mut second = locals.pop().unwrap();
     let mut first = locals.pop().unwrap();
@@ -154,7 +156,7 @@ fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
         let hub = Arc::clone(&hub);
         thread::spawn(move || {
             for task in [3, 4] {
-                hub.push(1, TABLE, task, 0).unwrap();
+                push(&hub, 1, TABLE, task).unwrap();
             }
         })
     };
@@ -195,7 +197,7 @@ fn a_call_for_help_outlives_work_at_home() {
         })
     };
     for (group, task) in [(0, 1), (0, 2), (1, OWN)] {
-        hub.push(group, TABLE, task, 0).unwrap();
+        push(&hub, group, TABLE, task).unwrap();
     }
     at_home.join().unwrap();
     elsewhere.join().unwrap();
@@ -218,7 +220,7 @@ fn a_push_against_the_close_is_run_or_refused() {
     let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
     let submitter = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || u32::from(hub.push(0, TABLE, 1, 0).is_ok()))
+        thread::spawn(move || u32::from(push(&hub, 0, TABLE, 1).is_ok()))
     };
     let closer = {
         let hub = Arc::clone(&hub);
@@ -238,7 +240,7 @@ fn an_old_token_does_not_make_a_worker_deaf() {
     hub.unpark(1);
     let submitter = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.push(0, TABLE, 1, 0).unwrap())
+        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
     };
     work_for(&hub, &mut locals[1], 1);
     submitter.join().unwrap();
@@ -256,7 +258,7 @@ fn a_worker_that_stands_by_hands_on_its_call() {
         thread::spawn(move || {
             // Worker 0 may be asleep, lingering, or called for the task and not come yet.
             assert!(hub.staff(&[false, true], |_| 0));
-            hub.push(0, TABLE, 1, 0).unwrap();
+            push(&hub, 0, TABLE, 1).unwrap();
         })
     };
     work_for(&hub, &mut at_work, 1);
@@ -274,7 +276,7 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
     };
     let submitter = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.push(0, TABLE, 1, 0).is_ok())
+        thread::spawn(move || push(&hub, 0, TABLE, 1).is_ok())
     };
     assert!(hub.staff(&[false, true], |_| 1));
     let accepted = submitter.join().unwrap();
@@ -286,7 +288,22 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
     assert_eq!(u32::from(accepted), ran);
 }
 
+fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
+    // Group 0's worker never comes, so its task has to wait.
+    let (hub, _locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    hub.watch.arm();
+    hub.watch.park();
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+    };
+    hub.disarm();
+    hub.watch.park();
+    submitter.join().unwrap();
+}
+
 checks! {
+    timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfWatch;
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes LingerEnds;
     two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
     two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes LingerEnds;

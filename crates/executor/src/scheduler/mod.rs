@@ -9,27 +9,34 @@
 
 mod inbox;
 mod ladder;
-mod lanes;
+mod lane;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod queue;
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod queue_tests;
 mod sleep;
 mod standby;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
 mod wake;
+mod watch;
 
 use std::ops::Range;
 use std::time::Instant;
 
-use chiplet_policy::{DomainLoad, Rung, StealConfig, StealRule, TableId};
+use chiplet_policy::{Rung, StealConfig, StealRule, TableId, can_spare, is_worth_crossing};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
-pub(crate) use inbox::{Discipline, Inbox, Refusal, Run};
-use sleep::{Parker, SpareGroups};
+pub(crate) use inbox::Inbox;
+pub(crate) use queue::{Discipline, Refusal};
+use queue::{Queue, Run};
+use sleep::{GroupSet, Parker};
+use watch::Watch;
 
 /// A group as it is asked for.
 pub(crate) struct GroupSpec {
@@ -54,41 +61,33 @@ struct Group<T> {
     workers: Range<usize>,
     nearest: Vec<usize>,
     inbox: CachePadded<Mutex<Inbox<T>>>,
-    /// The inbox's length, for looks without the lock. Written under it.
-    queued: CachePadded<AtomicU32>,
-    /// Workers that are not standing by, and the queue length from which an idle group may help them. Written under the
-    /// inbox's lock, and hardly ever.
+    seen: CachePadded<Seen>,
+}
+
+/// What others see of a group without its lock. Written under it.
+struct Seen {
+    /// The queue's length.
+    queued: AtomicU32,
+    /// How long its last task will wait, in nanoseconds, as far as is known.
+    wait: AtomicU64,
+    /// Workers that are not standing by. Written hardly ever.
     at_work: AtomicU32,
-    worth_crossing: AtomicU32,
 }
 
-impl<T> Group<T> {
-    fn worth_crossing(&self) -> u32 {
-        self.worth_crossing.load(Ordering::Acquire)
-    }
-
-    /// Whether its queue is long enough for an idle group to help, as far as can be seen without the lock.
-    fn is_worth_crossing(&self) -> bool {
-        self.queued.load(Ordering::Acquire) >= self.worth_crossing()
-    }
-}
-
-impl Rules {
-    /// Queue length from which an idle group may help one of so many workers.
-    fn worth_crossing(&self, workers: usize) -> u32 {
-        match self.stealing {
-            StealRule::Never => u32::MAX,
-            StealRule::Anywhere => 1,
-            StealRule::Ladder => chiplet_policy::crossing_backlog(workers as u32, &self.steal),
-        }
-    }
+/// What a worker is woken for besides work of its own group ([`Seat::call`]).
+mod call {
+    pub(super) const NONE: u8 = 0;
+    /// To help another group, if its own can spare it.
+    pub(super) const HELP: u8 = 1;
+    /// To help another group whose oldest task has waited too long.
+    pub(super) const OVERDUE: u8 = 2;
 }
 
 struct Seat<U> {
     group: usize,
     parker: CachePadded<Parker>,
     /// It was woken to help another group and has not found work there yet. Whoever is diverted passes the call on.
-    asked: AtomicBool,
+    call: AtomicU8,
     units: deque::Stealer<U>,
 }
 
@@ -98,6 +97,8 @@ pub(crate) struct Local<U> {
     pub(crate) group: usize,
     units: deque::Worker<U>,
     run: Run,
+    /// The group that it last took a task from besides its own, and what it ran of it.
+    away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     now: Instant,
     abroad: bool,
@@ -109,7 +110,6 @@ pub(crate) struct Local<U> {
     pauses: u32,
     /// Where the last look for a sibling's units began; rotates so that thieves spread.
     turn: usize,
-    loads: Vec<DomainLoad>,
 }
 
 impl<U> Local<U> {
@@ -122,7 +122,10 @@ impl<U> Local<U> {
     /// Says that it is `now`: when a task has ended.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.now = now;
-        self.run.tell(now);
+        match &mut self.away {
+            Some((_, run)) if self.abroad => run.tell(now),
+            _ => self.run.tell(now),
+        }
     }
 }
 
@@ -137,12 +140,17 @@ pub(crate) struct Hub<T, U> {
     rules: Rules,
     groups: Box<[Group<T>]>,
     seats: Box<[Seat<U>]>,
-    spare: SpareGroups,
+    /// Groups with a worker to spare.
+    spare: GroupSet,
+    /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
+    needy: GroupSet,
+    watch: Watch,
 }
 
 impl<T, U> Hub<T, U> {
     /// A hub and one [`Local`] for each worker, in worker order. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
+        let began = now();
         let mut seats = Vec::new();
         let mut locals = Vec::new();
         for (group, spec) in specs.iter().enumerate() {
@@ -151,7 +159,7 @@ impl<T, U> Hub<T, U> {
                 seats.push(Seat {
                     group,
                     parker: CachePadded::new(Parker::new()),
-                    asked: AtomicBool::new(false),
+                    call: AtomicU8::new(call::NONE),
                     units: units.stealer(),
                 });
                 locals.push(Local {
@@ -159,38 +167,41 @@ impl<T, U> Hub<T, U> {
                     group,
                     units,
                     run: Run::default(),
-                    now: now(),
+                    away: None,
+                    now: began,
                     abroad: false,
                     lingered: false,
                     listed: false,
                     pauses: PAUSES,
                     turn: worker,
-                    loads: Vec::with_capacity(specs.len()),
                 });
             }
         }
-        let spare = SpareGroups::new(specs.len());
-        let groups = specs
-            .into_iter()
-            .map(|spec| Group {
-                at_work: AtomicU32::new(spec.workers.len() as u32),
-                worth_crossing: AtomicU32::new(rules.worth_crossing(spec.workers.len())),
+        let count = specs.len();
+        let groups = specs.into_iter().map(|spec| {
+            let workers = spec.workers.len();
+            let queue = Queue::new(rules.discipline, workers, began);
+            Group {
                 domain: spec.domain,
                 workers: spec.workers,
                 nearest: spec.nearest,
-                inbox: CachePadded::new(Mutex::new(Inbox::new(rules.discipline))),
-                queued: CachePadded::new(AtomicU32::new(0)),
-            })
-            .collect();
-        (
-            Self {
-                rules,
-                groups,
-                seats: seats.into_boxed_slice(),
-                spare,
-            },
-            locals,
-        )
+                inbox: CachePadded::new(Mutex::new(Inbox::new(queue))),
+                seen: CachePadded::new(Seen {
+                    queued: AtomicU32::new(0),
+                    wait: AtomicU64::new(0),
+                    at_work: AtomicU32::new(workers as u32),
+                }),
+            }
+        });
+        let hub = Self {
+            rules,
+            groups: groups.collect(),
+            seats: seats.into_boxed_slice(),
+            spare: GroupSet::new(count),
+            needy: GroupSet::new(count),
+            watch: Watch::new(),
+        };
+        (hub, locals)
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -211,31 +222,70 @@ impl<T, U> Hub<T, U> {
 
     /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken.
     pub(crate) fn idle(&self, group: usize) -> usize {
-        let inbox = self.groups[group].inbox.lock();
-        (inbox.sleepers.len() + inbox.lingering + inbox.woken).saturating_sub(inbox.queued())
+        self.groups[group].inbox.lock().idle()
     }
 
-    /// The queue of `group`, for counters and for taking dead tasks out.
+    /// How long a task that is pushed to `group` now would wait, in nanoseconds, as far as is known.
+    pub(crate) fn wait(&self, group: usize) -> u64 {
+        self.groups[group].seen.wait.load(Ordering::Relaxed)
+    }
+
+    /// The queue of `group` and its sleepers, under their lock.
     pub(crate) fn inbox(&self, group: usize) -> &Mutex<Inbox<T>> {
         &self.groups[group].inbox
     }
 
-    fn publish_length(&self, group: usize, inbox: &Inbox<T>) {
-        self.groups[group]
-            .queued
-            .store(inbox.queued() as u32, Ordering::Release);
+    fn queued(&self, group: usize) -> u32 {
+        self.groups[group].seen.queued.load(Ordering::Acquire)
     }
 
-    /// Keeps the group's bit in `spare` true to its inbox: a sleeper to call, nothing queued, and no worker on
-    /// this group's own work (all asleep, abroad or standing by).
+    /// Whether an idle worker of another group may take a task of this one, as far as can be seen without the lock.
+    fn is_needy(&self, group: usize) -> bool {
+        match self.rules.stealing {
+            StealRule::Never => false,
+            StealRule::Anywhere => self.queued(group) > 0,
+            StealRule::Ladder => self.needy.contains(group),
+        }
+    }
+
+    /// Shows the others what has become of the queue. True if it has become worth crossing for: the caller then calls for
+    /// help once it has released the lock.
+    #[must_use]
+    fn publish(&self, group: usize, inbox: &mut Inbox<T>, now: Instant) -> bool {
+        let seen = &self.groups[group].seen;
+        let queued = inbox.queue.len() as u32;
+        seen.queued.store(queued, Ordering::Release);
+        if self.rules.stealing != StealRule::Ladder || self.groups.len() == 1 {
+            return false;
+        }
+        let (wait, needy) = match queued {
+            0 => (0, false),
+            _ => {
+                let backlog = inbox.queue.backlog(now);
+                let worth = is_worth_crossing(&backlog, &self.rules.steal);
+                (backlog.wait().as_nanos() as u64, worth)
+            }
+        };
+        seen.wait.store(wait, Ordering::Relaxed);
+        let changed = std::mem::replace(&mut inbox.needy, needy) != needy;
+        match needy {
+            true if changed => self.needy.insert(group),
+            false if changed => self.needy.remove(group),
+            _ => {}
+        }
+        needy && changed
+    }
+
+    /// Keeps the group's bit in `spare` true to its inbox: a sleeper to call, nothing queued, and either another sleeper
+    /// stays or nobody is on this group's own work (all asleep, abroad or standing by).
     fn refresh_spare(&self, group: usize, inbox: &mut Inbox<T>) {
         if !self.crosses() {
             return;
         }
-        let offered = !inbox.sleepers.is_empty()
-            && inbox.queued() == 0
-            && inbox.sleepers.len() + inbox.abroad + inbox.standing_by
-                == self.groups[group].workers.len();
+        let asleep = inbox.sleepers.len();
+        let elsewhere = asleep + inbox.abroad + inbox.standing_by;
+        let at_home = self.groups[group].workers.len() - elsewhere;
+        let offered = inbox.queue.len() == 0 && can_spare(asleep as u32, at_home as u32);
         if offered != inbox.offered {
             inbox.offered = offered;
             if offered {
@@ -254,8 +304,9 @@ impl<T, U> Hub<T, U> {
         dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
         let mut inbox = self.groups[group].inbox.lock();
-        let out = inbox.extract(of, dead);
-        self.publish_length(group, &inbox);
+        let out = inbox.queue.extract(of, dead);
+        // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
+        let _ = self.publish(group, &mut inbox, now());
         out
     }
 
@@ -264,7 +315,7 @@ impl<T, U> Hub<T, U> {
         for group in &self.groups {
             let sleepers = {
                 let mut inbox = group.inbox.lock();
-                inbox.close();
+                inbox.queue.close();
                 let mut sleepers = inbox.wake(usize::MAX);
                 if !left_out(Step::CloseCallsAll) {
                     sleepers.extend(&inbox.standby);
@@ -275,6 +326,7 @@ impl<T, U> Hub<T, U> {
                 self.seats[worker].parker.unpark();
             }
         }
+        self.watch.close();
     }
 
     /// Parks `worker` until [`Hub::unpark`]; for waits that are not about queued work.

@@ -1,4 +1,6 @@
-//! How a worker sleeps, and the set of groups with workers to spare. The protocol is in `README.md` here.
+//! How a worker sleeps, and sets of groups. The protocol is in `README.md` here.
+
+use std::time::Instant;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Mutex, Step, left_out};
@@ -26,21 +28,30 @@ impl Parker {
         *token = false;
     }
 
+    /// As [`Parker::park`], at most until `deadline`; it may return early.
+    pub(crate) fn park_until(&self, deadline: Instant) {
+        let mut token = self.token.lock();
+        if !*token {
+            token = self.signal.wait_until(token, deadline);
+        }
+        *token = false;
+    }
+
     pub(crate) fn unpark(&self) {
         *self.token.lock() = true;
         self.signal.notify_one();
     }
 }
 
-/// Groups that have a sleeping worker and no work of their own: those that could help another.
+/// A set of groups: those with a worker to spare, or those whose queue is worth crossing for.
 ///
-/// A bit changes only under its group's inbox lock. Reading is lock-free; a reader that acts on a bit
-/// confirms it under that lock.
-pub(crate) struct SpareGroups {
+/// A bit changes only under its group's inbox lock, and only when its group crosses the threshold. Reading is lock-free; a
+/// reader that acts on a bit confirms it under that lock.
+pub(crate) struct GroupSet {
     words: Box<[AtomicU64]>,
 }
 
-impl SpareGroups {
+impl GroupSet {
     pub(crate) fn new(groups: usize) -> Self {
         Self {
             words: (0..groups.div_ceil(64))
@@ -49,7 +60,7 @@ impl SpareGroups {
         }
     }
 
-    /// Adds `group`, then orders that before the caller's next look at other groups' queues.
+    /// Adds `group`, then orders that before the caller's next look at another set or queue.
     pub(crate) fn insert(&self, group: usize) {
         self.words[group / 64].fetch_or(1 << (group % 64), Ordering::AcqRel);
         if !left_out(Step::FenceOfSpare) {

@@ -6,7 +6,7 @@
 //! what it runs and what lies on its own deque, hands on any call that it was woken for, and parks.
 
 use super::inbox::Inbox;
-use super::{Group, Hub, Local};
+use super::{Group, Hub, Local, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, Step, left_out, now};
 
@@ -21,7 +21,7 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
         debug_assert!(at_work.contains(&true), "somebody has to work");
         let mut inboxes: Vec<_> = self.groups.iter().map(|group| group.inbox.lock()).collect();
-        if inboxes.iter().any(|inbox| inbox.is_closed()) {
+        if inboxes.iter().any(|inbox| inbox.queue.is_closed()) {
             return false;
         }
         let mut called = Vec::new();
@@ -40,49 +40,48 @@ impl<T, U> Hub<T, U> {
         }
         self.clear_vacant(&mut inboxes, rehome);
         for (group, inbox) in inboxes.iter_mut().enumerate() {
-            let idle = inbox.queued().saturating_sub(inbox.lingering);
+            let idle = inbox.queue.len().saturating_sub(inbox.lingering);
             called.extend(inbox.wake(idle));
-            self.publish_length(group, inbox);
+            let _ = self.publish(group, inbox, now());
             self.refresh_spare(group, inbox);
         }
         drop(inboxes);
         for worker in called {
             self.seats[worker].parker.unpark();
         }
-        for (index, group) in self.groups.iter().enumerate() {
-            if group.is_worth_crossing() {
+        for group in 0..self.groups.len() {
+            if self.is_needy(group) {
                 // A whole queue may have come at once, for which nobody has called yet.
-                let queued = group.queued.load(Ordering::Acquire);
-                self.call_help(index, queued as usize);
+                self.call_help(group, self.queued(group) as usize);
             }
+        }
+        if self.is_watched() {
+            self.watch.arm();
         }
         true
     }
 
     fn publish_strength(&self, group: &Group<T>, inbox: &mut Inbox<T>) {
-        let at_work = group.workers.len() - inbox.off_duty();
-        inbox.set_vacant(at_work == 0);
-        group.at_work.store(at_work as u32, Ordering::Release);
-        let worth_crossing = self.rules.worth_crossing(at_work);
-        group
-            .worth_crossing
-            .store(worth_crossing, Ordering::Release);
+        let at_work = group.workers.len() - inbox.standby.len();
+        inbox.queue.set_workers(at_work);
+        let seen = &group.seen.at_work;
+        seen.store(at_work as u32, Ordering::Release);
     }
 
     /// Moves what is queued where nobody works.
     fn clear_vacant(&self, inboxes: &mut [MutexGuard<'_, Inbox<T>>], rehome: impl Fn(&T) -> usize) {
         let count = inboxes.len();
         for from in 0..count {
-            let keeps = !inboxes[from].is_vacant() || left_out(Step::TasksMove);
-            if keeps || inboxes[from].queued() == 0 {
+            let keeps = !inboxes[from].queue.is_vacant() || left_out(Step::TasksMove);
+            if keeps || inboxes[from].queue.len() == 0 {
                 continue;
             }
-            for (table, task) in inboxes[from].extract(None, |_| true) {
+            for (table, task) in inboxes[from].queue.extract(None, |_| true) {
                 let wanted = rehome(&task);
                 let to = (0..count).map(|step| (wanted + step) % count);
-                let to = to.into_iter().find(|&to| !inboxes[to].is_vacant());
+                let to = to.into_iter().find(|&to| !inboxes[to].queue.is_vacant());
                 match to {
-                    Some(to) => inboxes[to].adopt(table, task),
+                    Some(to) => inboxes[to].queue.adopt(table, task, now()),
                     None => unreachable!("at least one worker is at work"),
                 }
             }
@@ -98,7 +97,7 @@ impl<T, U> Hub<T, U> {
 
     /// Workers at work in `group`.
     pub(crate) fn at_work_in(&self, group: usize) -> usize {
-        self.groups[group].at_work.load(Ordering::Acquire) as usize
+        self.groups[group].seen.at_work.load(Ordering::Acquire) as usize
     }
 
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
@@ -111,8 +110,8 @@ impl<T, U> Hub<T, U> {
             }
             inbox.standing_by += 1;
             // It may have been woken for a task, or have lingered in place of a sleeper: somebody else sees to that.
-            let wanted =
-                inbox.queued() > inbox.lingering || self.units_within(local, group.workers.clone());
+            let wanted = inbox.queue.len() > inbox.lingering
+                || self.units_within(local, group.workers.clone());
             let successor = if wanted && !left_out(Step::CallHandedOn) {
                 inbox.wake_one()
             } else {
@@ -133,7 +132,7 @@ impl<T, U> Hub<T, U> {
             {
                 let mut inbox = group.inbox.lock();
                 let recalled = !inbox.stands_by(local.worker);
-                if recalled || inbox.is_closed() {
+                if recalled || inbox.queue.is_closed() {
                     inbox.standing_by -= 1;
                     self.refresh_spare(local.group, &mut inbox);
                     local.now = now();
@@ -146,45 +145,8 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     fn call_helper_if_needed(&self, group: usize) {
-        let needy = |other: usize| other != group && self.groups[other].is_worth_crossing();
-        if (0..self.groups.len()).any(needy) {
-            self.call_helper(group);
+        if (0..self.groups.len()).any(|other| other != group && self.is_needy(other)) {
+            self.call_helper(group, call::HELP);
         }
-    }
-}
-
-impl<T> Inbox<T> {
-    /// Whether `worker` is not to take tasks.
-    pub(super) fn stands_by(&self, worker: usize) -> bool {
-        self.standby.contains(&worker)
-    }
-
-    /// Workers that are not to take tasks, whether they know it yet or not.
-    fn off_duty(&self) -> usize {
-        self.standby.len()
-    }
-
-    /// Says whether `worker` is to stand by. True if it is to be unparked: it sleeps, or stands by already.
-    fn set_standby(&mut self, worker: usize, stands_by: bool) -> bool {
-        if !stands_by {
-            self.standby.retain(|&other| other != worker);
-            return true;
-        }
-        self.standby.push(worker);
-        let slept = self.sleepers.iter().position(|&other| other == worker);
-        if let Some(index) = slept {
-            self.sleepers.remove(index);
-            self.woken += 1;
-        }
-        slept.is_some()
-    }
-
-    /// Whether nobody of the group is at work, so that it refuses tasks.
-    pub(super) fn is_vacant(&self) -> bool {
-        self.vacant
-    }
-
-    fn set_vacant(&mut self, vacant: bool) {
-        self.vacant = vacant;
     }
 }

@@ -1,8 +1,10 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use chiplet_policy::TableId;
+use std::time::Instant;
 
-use super::{Hub, Local, Refusal};
+use chiplet_policy::{StealRule, TableId};
+
+use super::{Hub, Local, Refusal, call};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
@@ -11,23 +13,24 @@ use crate::sync::{Step, left_out};
 const HELPERS: usize = 16;
 
 impl<T, U> Hub<T, U> {
-    /// Accepts `task` for `group` and wakes a worker that may run it, or hands it back. If the task will be cut,
-    /// `helpers` more are woken at once, as waking takes longer than cutting.
+    /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back. If the task
+    /// will be cut, `helpers` more are woken at once, as waking takes longer than cutting.
     pub(crate) fn push(
         &self,
         group: usize,
         table: TableId,
         task: T,
+        at: Instant,
         helpers: usize,
     ) -> Result<(), (Refusal, T)> {
         let home = &self.groups[group];
         let mut others = [0; HELPERS];
         let mut helping = 0;
-        let (sleeper, queued) = {
+        let (sleeper, unseen) = {
             let mut inbox = home.inbox.lock();
-            inbox.push(table, task)?;
-            self.publish_length(group, &inbox);
-            let queued = inbox.queued();
+            inbox.queue.push(table, task, at)?;
+            let _ = self.publish(group, &mut inbox, at);
+            let queued = inbox.queue.len();
             // Each lingering worker will see one.
             let sleeper = if queued > inbox.lingering && !left_out(Step::PushWakes) {
                 inbox.wake_one()
@@ -44,14 +47,18 @@ impl<T, U> Hub<T, U> {
                 }
             }
             self.refresh_spare(group, &mut inbox);
-            let seen_to = sleeper.is_some() || queued <= inbox.lingering;
-            (sleeper, (!seen_to).then_some(queued as u32))
+            (sleeper, sleeper.is_none() && queued > inbox.lingering)
         };
         for &worker in sleeper.iter().chain(&others[..helping]) {
             self.seats[worker].parker.unpark();
         }
-        if queued.is_some_and(|queued| queued >= home.worth_crossing()) {
-            self.call_help(group, 1);
+        if unseen {
+            if self.is_needy(group) {
+                self.call_help(group, 1);
+            }
+            if self.is_watched() {
+                self.watch.arm();
+            }
         }
         Ok(())
     }
@@ -83,38 +90,50 @@ impl<T, U> Hub<T, U> {
         woken.len()
     }
 
-    /// Wakes up to `wanted` sleeping workers of other groups that have nothing of their own to do.
-    pub(super) fn call_help(&self, group: usize, wanted: usize) {
-        // Pairs with the fence in `SpareGroups::insert`: either this load sees the group that has just become
+    /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
+    pub(super) fn call_help(&self, group: usize, wanted: usize) -> usize {
+        // Pairs with the fence in `GroupSet::insert`: either this load sees the group that has just become
         // spare, or that group's look at the queues sees what was pushed before this call.
         fence(Ordering::SeqCst);
         if self.spare.is_empty() {
-            return;
+            return 0;
         }
-        let mut wanted = wanted;
+        let mut called = 0;
         for &other in &self.groups[group].nearest {
-            if wanted == 0 {
-                return;
+            // A group may have several to spare.
+            while called < wanted
+                && self.spare.contains(other)
+                && self.call_helper(other, call::HELP)
+            {
+                called += 1;
             }
-            if !self.spare.contains(other) {
-                continue;
-            }
-            wanted -= usize::from(self.call_helper(other));
         }
+        called
     }
 
-    /// Wakes a sleeper of `group` to help elsewhere, if the group has workers to spare.
-    pub(super) fn call_helper(&self, group: usize) -> bool {
+    /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
+    pub(crate) fn nearest_spare(&self, group: usize) -> Option<usize> {
+        let nearest = &self.groups[group].nearest;
+        nearest
+            .iter()
+            .copied()
+            .find(|&other| self.rules.stealing == StealRule::Ladder && self.spare.contains(other))
+    }
+
+    /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
+    /// ([`call::OVERDUE`]) also if it would rather not.
+    pub(super) fn call_helper(&self, group: usize, reason: u8) -> bool {
         let sleeper = {
             let mut inbox = self.groups[group].inbox.lock();
-            let sleeper = if inbox.offered {
+            let idle = inbox.queue.len() == 0 && reason == call::OVERDUE;
+            let sleeper = if inbox.offered || idle {
                 inbox.wake_one()
             } else {
                 None
             };
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
-                self.seats[worker].asked.store(true, Ordering::Release);
+                self.seats[worker].call.store(reason, Ordering::Release);
             }
             self.refresh_spare(group, &mut inbox);
             sleeper
@@ -128,8 +147,8 @@ impl<T, U> Hub<T, U> {
     /// work at home.
     pub(super) fn answer_call(&self, local: &Local<U>) {
         self.seats[local.worker]
-            .asked
-            .store(false, Ordering::Release);
+            .call
+            .store(call::NONE, Ordering::Release);
     }
 
     /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its place,
@@ -138,15 +157,18 @@ impl<T, U> Hub<T, U> {
         if left_out(Step::CallPassedOn) {
             return;
         }
-        let asked = &self.seats[local.worker].asked;
-        if !asked.load(Ordering::Acquire) || !asked.swap(false, Ordering::AcqRel) {
+        let mine = &self.seats[local.worker].call;
+        if mine.load(Ordering::Acquire) == call::NONE
+            || mine.swap(call::NONE, Ordering::AcqRel) == call::NONE
+        {
             return;
         }
         if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
-            return self.call_help(local.group, 1);
+            self.call_help(local.group, 1);
+            return;
         }
-        let needy = (0..self.groups.len())
-            .find(|&other| other != local.group && self.groups[other].is_worth_crossing());
+        let needy =
+            (0..self.groups.len()).find(|&other| other != local.group && self.is_needy(other));
         if let Some(needy) = needy {
             self.call_help(needy, 1);
         }

@@ -14,6 +14,8 @@ pub(crate) enum Step {
     WakingLeavesList,
     /// A group is offered as spare before its worker looks at the other groups' queues.
     FenceOfSpare,
+    /// The timed look lets itself be woken before it looks at the queues for the last time.
+    FenceOfWatch,
     /// A worker that stops lingering is counted out.
     LingerEnds,
     /// An answer wakes whoever waits for it.

@@ -1,227 +1,163 @@
-//! The ladder skips no rung, and crossing domains is priced alike wherever the price is asked.
+//! Crossing is priced in time, its wait is bounded, and no domain gives away what it needs itself.
 
-use chiplet_policy::{
-    DomainLoad, Rung, StealConfig, StealRule, Step, choose_victim, climb, crossing_backlog,
-    may_cross,
-};
-use chiplet_topology::DomainId;
+use std::time::Duration;
+
+use chiplet_policy::{Backlog, Rung, StealConfig, can_spare, choose_victim, is_worth_crossing};
 use proptest::prelude::*;
 
-fn any_load() -> impl Strategy<Value = DomainLoad> {
+fn micros() -> impl Strategy<Value = Duration> {
+    (0_u64..20_000).prop_map(Duration::from_micros)
+}
+
+fn any_backlog() -> impl Strategy<Value = Backlog> {
     (
         0_u32..17,
-        prop_oneof![2 => Just(0), 3 => 0_u32..60],
-        prop_oneof![Just(0), 0_u32..17],
+        prop_oneof![1 => Just(0), 4 => 1_u32..300],
+        micros(),
+        micros(),
+        proptest::option::of(prop_oneof![1.0..8.0, proptest::num::f64::ANY]),
+        micros(),
     )
-        .prop_map(|(workers, queued, home_running)| DomainLoad {
+        .prop_map(|(workers, queued, mean, service, cold, age)| Backlog {
             workers,
             queued,
-            home_running,
+            work: mean * queued,
+            service,
+            cold,
+            age,
         })
 }
 
 fn any_config() -> impl Strategy<Value = StealConfig> {
-    prop_oneof![
-        1.0..5.0,
-        Just(2.0),
-        Just(f64::INFINITY),
-        proptest::num::f64::ANY
-    ]
-    .prop_map(|cold_factor| StealConfig { cold_factor })
-}
-
-fn idle(workers: u32) -> DomainLoad {
-    DomainLoad {
-        workers,
-        queued: 0,
-        home_running: 0,
-    }
+    let factor = prop_oneof![
+        4 => 1.0..5.0,
+        1 => Just(f64::INFINITY),
+        1 => proptest::num::f64::ANY
+    ];
+    (factor, micros(), micros()).prop_map(|(cold_factor, cold_limit, max_wait)| StealConfig {
+        cold_factor,
+        cold_limit,
+        max_wait,
+    })
 }
 
 proptest! {
     #[test]
-    fn a_rung_is_climbed_only_when_all_below_are_empty(
-        own in 0_usize..3,
-        domain in 0_usize..3,
-        victim in proptest::option::of(0_u32..4),
+    fn no_task_waits_longer_than_the_bound_beside_an_idle_worker(
+        backlog in any_backlog(),
+        config in any_config(),
     ) {
-        let mut asked = false;
-        let step = climb(own, domain, || {
-            asked = true;
-            victim.map(DomainId)
-        });
-        prop_assert_eq!(asked, own == 0 && domain == 0, "looks elsewhere only when it has to");
-        let expected = match (own, domain, victim) {
-            (1.., _, _) => Some(Rung::Own),
-            (0, 1.., _) => Some(Rung::Domain),
-            (0, 0, Some(_)) => Some(Rung::Remote),
-            (0, 0, None) => None,
+        prop_assume!(config.cold_factor != f64::INFINITY && backlog.queued > 0);
+        let old = Backlog { age: backlog.age.max(config.max_wait), ..backlog };
+        prop_assert!(is_worth_crossing(&old, &config));
+    }
+
+    #[test]
+    fn an_empty_queue_and_an_infinite_price_attract_nobody(
+        backlog in any_backlog(),
+        config in any_config(),
+    ) {
+        let empty = Backlog { queued: 0, ..backlog };
+        prop_assert!(!is_worth_crossing(&empty, &config));
+        let never = StealConfig { cold_factor: f64::INFINITY, ..config };
+        prop_assert!(!is_worth_crossing(&backlog, &never));
+    }
+
+    /// More waiting, fewer workers, more age: whatever makes a queue slower never makes helping less worth it.
+    #[test]
+    fn a_slower_queue_is_worth_no_less(
+        backlog in any_backlog(),
+        config in any_config(),
+        more in micros(),
+        fewer in 0_u32..17,
+    ) {
+        prop_assume!(is_worth_crossing(&backlog, &config));
+        let slower = Backlog {
+            workers: backlog.workers.saturating_sub(fewer),
+            work: backlog.work + more,
+            age: backlog.age + more,
+            ..backlog
         };
-        prop_assert_eq!(step.map(Step::rung), expected);
-    }
-
-    /// A worker that looks at its own queue, then its domain's, then asks for a victim, as the executor does:
-    /// whatever it takes, nothing is left on a rung below, and work is left alone only if no rung allows it.
-    #[test]
-    fn whoever_takes_from_afar_leaves_nothing_undone_at_home(
-        own in 0_usize..3,
-        loads in proptest::collection::vec(any_load(), 1..12),
-        thief in any::<prop::sample::Index>(),
-        config in any_config(),
-    ) {
-        let thief = thief.index(loads.len());
-        let home = loads[thief];
-        let others = (0..loads.len()).filter(|&domain| domain != thief);
-        let by_distance = others.clone().map(|domain| DomainId(domain as u32));
-        let step = climb(own, home.queued as usize, || {
-            choose_victim(DomainId(thief as u32), &loads, by_distance, StealRule::Ladder, &config)
-        });
-        match step {
-            Some(Step::Own) => prop_assert!(own > 0),
-            Some(Step::Domain) => prop_assert!(own == 0 && home.queued > 0),
-            Some(Step::Remote(victim)) => {
-                let victim = loads[victim.0 as usize];
-                prop_assert_eq!((own, home.queued, home.home_running), (0, 0, 0));
-                prop_assert!(victim.queued > 0, "there is nothing to take");
-                prop_assert!(victim.queued >= crossing_backlog(victim.workers, &config));
-            }
-            None => {
-                prop_assert_eq!((own, home.queued), (0, 0));
-                for victim in others.map(|domain| loads[domain]) {
-                    let worth = victim.queued >= crossing_backlog(victim.workers, &config);
-                    prop_assert!(!worth || home.home_running > 0, "{victim:?} waits for help");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_crossing_backlog_is_where_crossing_starts_to_pay(
-        workers in 0_u32..300,
-        thief in 1_u32..20,
-        config in any_config(),
-    ) {
-        let least = crossing_backlog(workers, &config);
-        let victim = |queued| DomainLoad { workers, queued, home_running: workers };
-        prop_assert!(least >= 1);
-        prop_assert!(may_cross(idle(thief), victim(least), &config));
-        prop_assert!(!may_cross(idle(thief), victim(least - 1), &config));
+        prop_assert!(is_worth_crossing(&slower, &config));
     }
 
     #[test]
     fn crossing_pays_exactly_when_the_wait_exceeds_the_cold_cache(
-        victim in any_load(),
+        workers in 1_u32..17,
+        queued in 1_u32..300,
+        micros in 1_u64..1_000,
         cold_factor in 1.0..6.0,
     ) {
-        prop_assume!(victim.workers > 0);
-        let config = StealConfig { cold_factor };
-        let wait = f64::from(victim.queued) / f64::from(victim.workers);
-        prop_assume!((wait - (cold_factor - 1.0)).abs() > 1e-9);
-        prop_assert_eq!(may_cross(idle(8), victim, &config), wait > cold_factor - 1.0);
+        let service = Duration::from_micros(micros);
+        let backlog = Backlog { workers, queued, work: service * queued, service, ..Backlog::default() };
+        let config = StealConfig { cold_factor, cold_limit: Duration::MAX, ..StealConfig::default() };
+        let services = f64::from(queued) / f64::from(workers);
+        prop_assume!((services - (cold_factor - 1.0)).abs() > 1e-6);
+        prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
+        // Before anything is known of the table, its tasks count as equally long: the same.
+        let unknown = Backlog { work: Duration::ZERO, service: Duration::ZERO, ..backlog };
+        prop_assert_eq!(is_worth_crossing(&unknown, &config), services > cold_factor - 1.0);
     }
 
     #[test]
-    fn a_domain_with_work_of_its_own_never_crosses(
-        thief in any_load(),
-        victim in any_load(),
-        config in any_config(),
+    fn what_was_measured_replaces_the_built_in_factor(
+        queued in 1_u32..300,
+        measured in 1.0..6.0,
+        built_in in 1.0..6.0,
     ) {
-        if thief.queued > 0 || thief.home_running > 0 {
-            prop_assert!(!may_cross(thief, victim, &config));
-        }
+        let service = Duration::from_micros(100);
+        let backlog = Backlog { workers: 4, queued, work: service * queued, service, ..Backlog::default() };
+        let config = |cold_factor| StealConfig { cold_factor, ..StealConfig::default() };
+        let known = Backlog { cold: Some(measured), ..backlog };
+        prop_assert_eq!(
+            is_worth_crossing(&known, &config(built_in)),
+            is_worth_crossing(&backlog, &config(measured))
+        );
     }
 
     #[test]
-    fn the_victim_is_worth_it_and_near_the_longest_backlog(
-        loads in proptest::collection::vec(any_load(), 1..16),
-        thief in 0_u32..16,
-        config in any_config(),
-        seed in any::<prop::sample::Index>(),
-    ) {
-        let mut order: Vec<DomainId> = (0..loads.len() as u32 + 2).map(DomainId).collect();
-        let turn = seed.index(order.len());
-        order.rotate_left(turn);
-        let thief = DomainId(thief);
-        let chosen = choose_victim(thief, &loads, order.clone(), StealRule::Ladder, &config);
-        let thief_load = loads.get(thief.0 as usize).copied();
-        let worth: Vec<DomainId> = order
-            .iter()
-            .copied()
-            .filter(|&domain| domain != thief && (domain.0 as usize) < loads.len())
-            .filter(|&domain| {
-                thief_load.is_some_and(|load| may_cross(load, loads[domain.0 as usize], &config))
-            })
-            .collect();
-        let backlog = |domain: DomainId| loads[domain.0 as usize].backlog();
-        match chosen {
-            None => prop_assert!(worth.is_empty()),
-            Some(victim) => {
-                prop_assert!(worth.contains(&victim));
-                let longest = worth.iter().map(|&domain| backlog(domain)).fold(0.0, f64::max);
-                prop_assert!(backlog(victim) * 1.25 >= longest);
-                // The nearest is passed over only for a backlog a quarter longer.
-                if longest <= backlog(worth[0]) * 1.25 {
-                    prop_assert_eq!(victim, worth[0]);
-                }
-            }
-        }
+    fn a_domain_with_work_of_its_own_keeps_an_idle_worker(idle in 0_u32..20, at_home in 0_u32..20) {
+        let leaves = can_spare(idle, at_home);
+        prop_assert_eq!(leaves, idle > 0 && (at_home == 0 || idle > 1));
     }
 
     #[test]
-    fn topology_blind_stealing_takes_from_any_queue_and_only_from_queues(
-        loads in proptest::collection::vec(any_load(), 1..16),
-        thief in 0_u32..16,
+    fn the_victim_is_near_the_longest_wait_and_the_nearest_of_those(
+        waits in proptest::collection::vec(micros(), 0..16),
     ) {
-        let thief = DomainId(thief);
-        let order = (0..loads.len() as u32).map(DomainId);
-        let config = StealConfig::default();
-        let victim = choose_victim(thief, &loads, order.clone(), StealRule::Anywhere, &config);
-        let any_queued = order.clone().any(|id| id != thief && loads[id.0 as usize].queued > 0);
-        prop_assert_eq!(victim.is_some(), any_queued);
-        if let Some(victim) = victim {
-            prop_assert!(victim != thief && loads[victim.0 as usize].queued > 0);
+        let chosen = choose_victim(waits.iter().copied().enumerate());
+        prop_assert_eq!(chosen.is_none(), waits.is_empty());
+        let Some(chosen) = chosen else { return Ok(()) };
+        let longest = waits.iter().copied().max().unwrap_or_default();
+        prop_assert!(waits[chosen] + waits[chosen] / 4 >= longest);
+        // The nearest is passed over only for a wait a quarter longer.
+        if longest <= waits[0] + waits[0] / 4 {
+            prop_assert_eq!(chosen, 0);
         }
-        prop_assert_eq!(choose_victim(thief, &loads, order, StealRule::Never, &config), None);
     }
 }
 
 #[test]
-fn distance_breaks_near_ties_and_nothing_else() {
-    let busy = |queued| DomainLoad {
+fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
+    let config = StealConfig::default();
+    let service = Duration::from_secs(3);
+    // One more of three seconds waits behind four workers: 750 ms, where a crossing costs 3 ms at most.
+    let backlog = Backlog {
         workers: 4,
-        queued,
-        home_running: 4,
+        queued: 1,
+        work: service,
+        service,
+        ..Backlog::default()
     };
-    let choose = |loads: &[DomainLoad]| {
-        let nearest_first = [DomainId(2), DomainId(1)];
-        let config = StealConfig::default();
-        choose_victim(
-            DomainId(0),
-            loads,
-            nearest_first,
-            StealRule::Ladder,
-            &config,
-        )
+    assert!(is_worth_crossing(&backlog, &config));
+    let unlimited = StealConfig {
+        cold_limit: Duration::MAX,
+        ..config
     };
-    assert_eq!(choose(&[idle(4), busy(24), busy(20)]), Some(DomainId(2)));
-    assert_eq!(choose(&[idle(4), busy(26), busy(20)]), Some(DomainId(1)));
-    assert_eq!(choose(&[idle(4), busy(4), busy(4)]), None);
+    assert!(!is_worth_crossing(&backlog, &unlimited));
 }
 
 #[test]
 fn rungs_are_ordered_as_they_are_climbed() {
     assert!(Rung::ALL.is_sorted());
-}
-
-#[test]
-fn an_infinite_price_is_never_paid() {
-    let config = StealConfig {
-        cold_factor: f64::INFINITY,
-    };
-    let victim = DomainLoad {
-        workers: 1,
-        queued: u32::MAX - 1,
-        home_running: 1,
-    };
-    assert!(!may_cross(idle(8), victim, &config));
 }

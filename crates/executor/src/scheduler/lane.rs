@@ -1,0 +1,160 @@
+//! One table's tasks in a domain's queue, and what is known of how long they take.
+
+use std::collections::{TryReserveError, VecDeque};
+
+use crate::counts::Intake;
+
+/// An emptied lane gives back its buffer above this many slots.
+const LANE_KEEPS: usize = 16;
+
+/// Buffers given back that wait for the next lane that grows, so that a bursty table does not allocate anew in
+/// every burst; about as many lanes are long at once as a domain has cores.
+const SPARE_BUFFERS: usize = 8;
+
+/// A mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
+/// table whose queries change.
+const FOLLOW: u64 = 8;
+
+/// A waiting task. Times are nanoseconds since the hub was made.
+struct Waiting<T> {
+    task: T,
+    /// When it was accepted.
+    at: u64,
+    /// Its place in the order of the queue: when it would have come, had its table kept to its share.
+    key: u64,
+}
+
+/// Mean service times, in nanoseconds; 0 while unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Service {
+    pub(super) home: u64,
+    pub(super) away: u64,
+}
+
+impl Service {
+    /// How many times longer the table's tasks take on a cold cache, if both are known.
+    pub(super) fn cold(&self) -> Option<f64> {
+        (self.home > 0 && self.away > 0).then(|| self.away as f64 / self.home as f64)
+    }
+}
+
+/// What the queue keeps for one table.
+pub(super) struct Lane<T> {
+    tasks: VecDeque<Waiting<T>>,
+    /// The lane's own short buffer, while `tasks` is a long one from [`Buffers`].
+    short: VecDeque<Waiting<T>>,
+    pub(super) intake: Intake,
+    pub(super) service: Service,
+    /// The worker of the domain that last ran this table.
+    pub(super) last: Option<usize>,
+    /// The key of the task that came last.
+    newest: u64,
+    /// Whether it stands in the queue's order.
+    pub(super) ready: bool,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self {
+            tasks: VecDeque::new(),
+            short: VecDeque::new(),
+            intake: Intake::default(),
+            service: Service::default(),
+            last: None,
+            newest: 0,
+            ready: false,
+        }
+    }
+}
+
+/// Empty buffers of more than [`LANE_KEEPS`] slots.
+pub(super) struct Buffers<T>(Vec<VecDeque<Waiting<T>>>);
+
+impl<T> Buffers<T> {
+    pub(super) fn new() -> Self {
+        // All at once: a worker that gives a buffer back must not need memory for that.
+        Self(Vec::with_capacity(SPARE_BUFFERS))
+    }
+}
+
+impl<T> Lane<T> {
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// The key of the task that is next in this lane.
+    pub(super) fn key(&self) -> Option<u64> {
+        self.tasks.front().map(|waiting| waiting.key)
+    }
+
+    /// When the task that is next in this lane was accepted.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.tasks.front().map(|waiting| waiting.at)
+    }
+
+    /// Makes sure that [`Lane::append`] of one task needs no memory.
+    pub(super) fn make_room(&mut self, buffers: &mut Buffers<T>) -> Result<(), TryReserveError> {
+        self.lengthen(buffers);
+        self.tasks.try_reserve(1)
+    }
+
+    /// Adds a task accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than
+    /// `lead` after it came.
+    pub(super) fn append(&mut self, task: T, at: u64, apart: u64, lead: u64) -> u64 {
+        let key = self.newest.saturating_add(apart).min(at + lead).max(at);
+        self.newest = key;
+        self.intake.waiting += 1;
+        self.tasks.push_back(Waiting { task, at, key });
+        key
+    }
+
+    /// If the lane is full, goes on in a longer buffer if there is one to spare.
+    pub(super) fn lengthen(&mut self, buffers: &mut Buffers<T>) {
+        let slots = self.tasks.capacity();
+        if self.tasks.len() == slots
+            && slots >= 4
+            && let Some(mut buffer) = buffers.0.pop_if(|buffer| buffer.capacity() > slots)
+        {
+            buffer.append(&mut self.tasks);
+            self.short = std::mem::replace(&mut self.tasks, buffer);
+        }
+    }
+
+    /// The next task.
+    pub(super) fn pop(&mut self, buffers: &mut Buffers<T>) -> Option<T> {
+        let waiting = self.tasks.pop_front()?;
+        self.intake.waiting -= 1;
+        if self.tasks.is_empty() && self.tasks.capacity() > LANE_KEEPS {
+            let short = std::mem::take(&mut self.short);
+            let buffer = std::mem::replace(&mut self.tasks, short);
+            if buffers.0.len() < SPARE_BUFFERS {
+                buffers.0.push(buffer);
+            }
+        }
+        Some(waiting.task)
+    }
+
+    /// Takes out every task for which `dead` holds.
+    pub(super) fn extract(&mut self, mut dead: impl FnMut(&T) -> bool, mut out: impl FnMut(T)) {
+        for _ in 0..self.tasks.len() {
+            match self.tasks.pop_front() {
+                Some(waiting) if dead(&waiting.task) => {
+                    self.intake.waiting -= 1;
+                    out(waiting.task);
+                }
+                Some(waiting) => self.tasks.push_back(waiting),
+                None => break,
+            }
+        }
+    }
+}
+
+/// `mean` after one more task that took `nanos`.
+pub(super) fn follow(mean: u64, nanos: u64) -> u64 {
+    let nanos = nanos.max(1);
+    match mean {
+        0 => nanos,
+        // The rest that division drops must not keep the mean from falling.
+        _ => (mean * (FOLLOW - 1) + nanos).div_ceil(FOLLOW),
+    }
+}

@@ -1,0 +1,331 @@
+//! In which order a queue serves, what it refuses, and what it knows of what waits.
+
+use std::time::{Duration, Instant};
+
+use chiplet_policy::TableId;
+use proptest::prelude::*;
+
+use super::queue::{Discipline, Queue, Refusal, Run};
+
+const fn table(slot: u32) -> TableId {
+    TableId {
+        slot,
+        generation: 0,
+    }
+}
+
+const PLAIN: Discipline = Discipline {
+    run_length: 1,
+    reorder: 0.2,
+    limit: 100,
+    table_limit: 100,
+};
+
+const RUNS: Discipline = Discipline {
+    run_length: 16,
+    ..PLAIN
+};
+
+const fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// A queue served by some workers, and a clock.
+struct Bench {
+    queue: Queue<u32>,
+    runs: Vec<Run>,
+    epoch: Instant,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(discipline: Discipline, workers: usize) -> Self {
+        let epoch = Instant::now();
+        Self {
+            queue: Queue::new(discipline, workers, epoch),
+            runs: vec![Run::default(); workers],
+            epoch,
+            now: epoch,
+        }
+    }
+
+    fn push(&mut self, slot: u32, task: u32) {
+        self.queue.push(table(slot), task, self.now).unwrap();
+    }
+
+    /// Worker 0 takes the next task, which takes this long.
+    fn run(&mut self, lasting: Duration) -> Option<u32> {
+        self.run_on(0, lasting)
+    }
+
+    fn run_on(&mut self, worker: usize, lasting: Duration) -> Option<u32> {
+        let run = &mut self.runs[worker];
+        let task = self.queue.take(Some(worker), run, self.now)?;
+        self.now += lasting;
+        run.tell(self.now);
+        Some(task)
+    }
+
+    fn drain(&mut self, lasting: Duration) -> Vec<u32> {
+        std::iter::from_fn(|| self.run(lasting)).collect()
+    }
+}
+
+#[test]
+fn without_runs_tasks_start_in_the_order_in_which_they_came() {
+    let mut bench = Bench::new(PLAIN, 1);
+    for (task, slot) in [0, 1, 0, 2, 1, 0].into_iter().enumerate() {
+        bench.push(slot, task as u32);
+        bench.now += micros(1);
+    }
+    assert_eq!(bench.drain(micros(50)), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_run_takes_what_is_nearly_as_old_and_leaves_what_is_not() {
+    let mut bench = Bench::new(RUNS, 1);
+    // Table 0 at 0, 10 and 60 us, table 1 at 2 us.
+    for (at, slot) in [(0, 0), (2, 1), (10, 0), (60, 0)] {
+        bench.now = bench.epoch + micros(at);
+        bench.push(slot, at as u32);
+    }
+    bench.now = bench.epoch + micros(100);
+    // At 150 us the task of table 1 has waited for 148; a fifth of that younger is what came until 31 us.
+    assert_eq!(bench.drain(micros(50)), [0, 10, 2, 60]);
+}
+
+#[test]
+fn a_run_has_an_end() {
+    let mut bench = Bench::new(
+        Discipline {
+            run_length: 3,
+            ..RUNS
+        },
+        1,
+    );
+    for task in 0..6 {
+        bench.push(0, task);
+        bench.push(1, 10 + task);
+    }
+    bench.now += micros(100);
+    assert_eq!(
+        bench.drain(micros(50)),
+        [0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15]
+    );
+}
+
+#[test]
+fn workers_prefer_tables_that_no_sibling_has_in_its_cache() {
+    let mut bench = Bench::new(RUNS, 2);
+    for slot in [0, 1] {
+        bench.push(slot, slot);
+    }
+    assert_eq!(bench.run_on(0, micros(0)), Some(0));
+    assert_eq!(bench.run_on(1, micros(0)), Some(1));
+    for slot in [0, 1, 2] {
+        bench.push(slot, 10 + slot);
+    }
+    bench.now += micros(100);
+    bench.runs[1] = Run::default();
+    assert_eq!(
+        bench.run_on(1, micros(1)),
+        Some(11),
+        "its own, though not in front"
+    );
+    bench.runs[1] = Run::default();
+    assert_eq!(bench.run_on(1, micros(1)), Some(12), "nobody's");
+    assert_eq!(bench.run_on(1, micros(1)), Some(10), "what is left");
+}
+
+#[test]
+fn a_table_that_asks_for_little_hardly_waits_for_one_that_floods() {
+    const QUERY: Duration = Duration::from_millis(2);
+    let mut bench = Bench::new(PLAIN, 1);
+    // A sender that has 40 tasks of table 0 waiting at all times.
+    for task in 0..40 {
+        bench.push(0, task);
+    }
+    for task in 40..300 {
+        assert!(bench.run(QUERY).is_some());
+        bench.push(0, task);
+    }
+    for (slot, task) in [(1, 1_000), (2, 2_000), (1, 1_001)] {
+        bench.push(slot, task);
+        bench.now += micros(1);
+    }
+    let order: Vec<_> = (0..3).filter_map(|_| bench.run(QUERY)).collect();
+    assert_eq!(order, [1_000, 2_000, 1_001]);
+    assert_eq!(bench.run(QUERY), Some(260), "nothing else waits");
+}
+
+#[test]
+fn a_table_that_flooded_has_its_share_again_soon_after() {
+    const QUERY: Duration = Duration::from_millis(2);
+    let mut bench = Bench::new(PLAIN, 1);
+    bench.push(0, 0);
+    for _ in 0..10_000 {
+        bench.run(QUERY);
+        bench.push(0, 0);
+    }
+    bench.run(QUERY);
+    // Its tasks are ordered a second late at most, whatever it asked for.
+    bench.now += Duration::from_millis(1_100);
+    bench.push(0, 1);
+    bench.push(1, 2);
+    assert_eq!(bench.drain(QUERY), [1, 2]);
+}
+
+#[test]
+fn bounds_are_exact_and_a_refused_task_comes_back() {
+    let mut bench = Bench::new(
+        Discipline {
+            limit: 3,
+            table_limit: 2,
+            ..RUNS
+        },
+        1,
+    );
+    let now = bench.now;
+    bench.push(0, 1);
+    bench.push(0, 2);
+    let queue = &mut bench.queue;
+    assert_eq!(queue.push(table(0), 3, now), Err((Refusal::TableFull, 3)));
+    queue.push(table(1), 4, now).unwrap();
+    assert_eq!(queue.push(table(1), 5, now), Err((Refusal::GroupFull, 5)));
+    assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
+    queue.push(table(1), 5, now).unwrap();
+    queue.close();
+    assert_eq!(queue.push(table(1), 6, now), Err((Refusal::Closed, 6)));
+}
+
+#[test]
+fn a_queue_that_nobody_serves_refuses() {
+    let mut bench = Bench::new(RUNS, 1);
+    bench.queue.set_workers(0);
+    let refused = bench.queue.push(table(0), 1, bench.now);
+    assert_eq!(refused, Err((Refusal::Vacant, 1)));
+}
+
+#[test]
+fn extracting_the_dead_keeps_the_order_of_the_living() {
+    let mut bench = Bench::new(PLAIN, 1);
+    for (slot, task) in [(0, 1), (0, 2), (1, 3), (0, 4), (1, 5)] {
+        bench.push(slot, task);
+    }
+    let dead = bench.queue.extract(None, |task| task % 2 == 0);
+    assert_eq!(dead, [(table(0), 2), (table(0), 4)]);
+    assert_eq!(bench.queue.len(), 3);
+    assert_eq!(bench.drain(micros(1)), [1, 3, 5]);
+}
+
+#[test]
+fn only_the_full_table_is_searched_for_the_dead() {
+    let mut bench = Bench::new(RUNS, 1);
+    for (slot, task) in [(0, 1), (1, 2), (0, 3), (1, 4)] {
+        bench.push(slot, task);
+    }
+    let queue = &mut bench.queue;
+    let of_one = queue.extract(Some(table(1)), |_| true);
+    assert_eq!(of_one, [(table(1), 2), (table(1), 4)]);
+    assert!(queue.extract(Some(table(7)), |_| true).is_empty());
+    let rest = queue.extract(None, |_| true);
+    assert_eq!(rest, [(table(0), 1), (table(0), 3)]);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
+    let mut bench = Bench::new(RUNS, 1);
+    bench.push(0, 1);
+    assert!(bench.run(micros(100)).is_some());
+    // Cancelled while it waited: nobody says when it ended. The worker sleeps, then scans a unit for a sibling.
+    bench.push(0, 2);
+    let (queue, run) = (&mut bench.queue, &mut bench.runs[0]);
+    assert!(queue.take(Some(0), run, bench.now).is_some());
+    assert!(queue.take(Some(0), run, bench.now).is_none());
+    bench.now += Duration::from_secs(60);
+    run.tell(bench.now);
+    bench.push(0, 3);
+    assert!(bench.run(micros(100)).is_some());
+    bench.push(0, 4);
+    assert_eq!(bench.queue.backlog(bench.now).service, micros(100));
+}
+
+#[test]
+fn the_backlog_is_known_in_time() {
+    let mut bench = Bench::new(RUNS, 1);
+    bench.push(0, 1);
+    assert!(bench.queue.backlog(bench.now).service.is_zero());
+    bench.run(micros(300));
+    for task in 2..6 {
+        bench.push(0, task);
+        bench.now += micros(10);
+    }
+    // A thief takes one, for which its cold cache takes twice as long.
+    let mut thief = Run::default();
+    assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(2));
+    bench.now += micros(600);
+    thief.tell(bench.now);
+    assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(3));
+    let backlog = bench.queue.backlog(bench.now);
+    // The worker's own task was learnt of only when it took the next.
+    assert!(backlog.service.is_zero());
+    bench.push(0, 6);
+    assert_eq!(bench.run(micros(0)), Some(4));
+    let backlog = bench.queue.backlog(bench.now);
+    assert_eq!((backlog.queued, backlog.workers), (2, 1));
+    assert_eq!(backlog.service, micros(300));
+    assert_eq!(backlog.work, micros(600));
+    assert_eq!(backlog.wait(), micros(600));
+    assert_eq!(backlog.cold, Some(2.0));
+    assert_eq!(backlog.age, micros(610));
+}
+
+proptest! {
+    /// However tables and workers mix: every task is taken once, in order within its table, and before an older one only
+    /// if it has waited nearly as long.
+    #[test]
+    fn every_task_is_taken_once_and_none_far_out_of_turn(
+        steps in prop::collection::vec((0_u32..5, 0_usize..4, 0_u64..40), 1..80),
+        run_length in 1_u32..20,
+        reorder in 0.0..0.9,
+    ) {
+        let mut bench = Bench::new(Discipline { run_length, reorder, ..PLAIN }, 3);
+        let mut thief = Run::default();
+        let mut waiting: Vec<(u32, u32, Instant)> = Vec::new();
+        let mut pushed = 0;
+        let mut taken = 0;
+        let mut step = 0;
+        while step < steps.len() || !waiting.is_empty() {
+            let (slot, takes, passes) = *steps.get(step).unwrap_or(&(0, 3, 1));
+            if step < steps.len() {
+                bench.push(slot, pushed);
+                waiting.push((slot, pushed, bench.now));
+                pushed += 1;
+            }
+            step += 1;
+            for worker in 0..takes {
+                let (now, queue) = (bench.now, &mut bench.queue);
+                // No time is told, so no table has more than its share.
+                let task = match worker {
+                    2 => queue.take(None, &mut thief, now),
+                    _ => queue.take(Some(worker), &mut bench.runs[worker], now),
+                };
+                let Some(task) = task else { continue };
+                let place = waiting.iter().position(|&(_, other, _)| other == task);
+                let (slot, _, at) = waiting.remove(place.expect("it waits, once"));
+                taken += 1;
+                prop_assert!(waiting.iter().all(|&(table, other, _)| table != slot || other > task));
+                for &(_, _, older) in waiting.iter().filter(|waits| waits.2 < at) {
+                    let age = now.duration_since(older).as_secs_f64();
+                    let ahead = at.duration_since(older).as_secs_f64();
+                    prop_assert!(ahead <= age * reorder + 1e-8);
+                    prop_assert!(run_length > 1);
+                }
+            }
+            bench.now += micros(passes);
+        }
+        prop_assert_eq!(taken, pushed);
+        prop_assert_eq!(bench.queue.len(), 0);
+    }
+}

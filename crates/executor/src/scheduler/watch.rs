@@ -1,0 +1,126 @@
+//! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep.
+//!
+//! A queue becomes worth crossing for when a task is pushed or taken, which is when its length changes. It may also
+//! become so by age alone: its workers are inside long tasks, and other groups' workers have been asleep since before.
+//! One thread looks every [`INTERVAL`] while tasks wait anywhere, and calls for help for the queues that need it by
+//! then. Go's `sysmon` is the model.
+//!
+//! The thread costs nothing while no task waits: it parks once [`QUIET_LOOKS`] looks in a row have found every queue
+//! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of them
+//! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
+
+use std::time::{Duration, Instant};
+
+use chiplet_policy::StealRule;
+
+use super::{Hub, Parker, call};
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
+use crate::sync::{Step, left_out, now};
+
+/// Between two looks. Half of the default bound on a task's wait ([`chiplet_policy::StealConfig::max_wait`]).
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// Looks in a row that find nothing waiting before the thread parks.
+const QUIET_LOOKS: u32 = 8;
+
+pub(super) struct Watch {
+    /// The thread looks, or has been woken to.
+    armed: AtomicBool,
+    closed: AtomicBool,
+    parker: Parker,
+}
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self {
+            armed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            parker: Parker::new(),
+        }
+    }
+
+    /// Makes sure that the thread looks. The caller has published that a task waits.
+    pub(super) fn arm(&self) {
+        fence(Ordering::SeqCst);
+        if !self.armed.load(Ordering::Relaxed) && !self.armed.swap(true, Ordering::AcqRel) {
+            self.parker.unpark();
+        }
+    }
+
+    /// Waits until it is woken.
+    pub(super) fn park(&self) {
+        self.parker.park();
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.parker.unpark();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl<T, U> Hub<T, U> {
+    /// Whether [`Hub::watch`] has anything to do under these rules.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.rules.stealing == StealRule::Ladder && self.groups.len() > 1
+    }
+
+    /// The thread: looks while tasks wait, until the hub is closed.
+    pub(crate) fn watch(&self) {
+        loop {
+            self.watch.park();
+            let mut quiet = 0;
+            while quiet < QUIET_LOOKS {
+                self.watch.parker.park_until(now() + INTERVAL);
+                if self.watch.is_closed() {
+                    return;
+                }
+                quiet = match self.look(now()) {
+                    true => 0,
+                    false => quiet + 1,
+                };
+            }
+            self.disarm();
+        }
+    }
+
+    /// The thread is about to park: from now on a push wakes it. What was pushed before keeps it awake.
+    pub(super) fn disarm(&self) {
+        self.watch.armed.store(false, Ordering::Release);
+        if !left_out(Step::FenceOfWatch) {
+            fence(Ordering::SeqCst);
+        }
+        if (0..self.groups.len()).any(|group| self.queued(group) > 0) {
+            self.watch.arm();
+        }
+    }
+
+    /// Calls for help for every queue that is worth crossing for at `now`. True if any task waits anywhere.
+    pub(super) fn look(&self, now: Instant) -> bool {
+        let mut waiting = false;
+        for group in 0..self.groups.len() {
+            if self.queued(group) == 0 {
+                continue;
+            }
+            waiting = true;
+            let (wanted, overdue) = {
+                let mut inbox = self.groups[group].inbox.lock();
+                let _ = self.publish(group, &mut inbox, now);
+                let age = inbox.queue.backlog(now).age;
+                let wanted = if inbox.needy { inbox.queue.len() } else { 0 };
+                (wanted, age >= self.rules.steal.max_wait)
+            };
+            if wanted > 0 && self.call_help(group, wanted) == 0 && overdue {
+                // No group has workers to spare, so one sends a worker that it would rather keep.
+                let nearest = &self.groups[group].nearest;
+                nearest
+                    .iter()
+                    .any(|&other| self.call_helper(other, call::OVERDUE));
+            }
+        }
+        waiting
+    }
+}
