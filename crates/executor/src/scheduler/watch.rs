@@ -70,20 +70,20 @@ impl<T, U> Hub<T, U> {
 
     /// The thread: looks while tasks wait, until the hub is closed.
     pub(crate) fn watch(&self) {
-        loop {
-            self.watch.park();
-            let mut quiet = 0;
-            while quiet < QUIET_LOOKS {
+        self.watch.park();
+        let mut quiet = 0;
+        while !self.watch.is_closed() {
+            if quiet < QUIET_LOOKS {
                 self.watch.parker.park_until(now() + INTERVAL);
-                if self.watch.is_closed() {
-                    return;
+                quiet += 1;
+                if self.look(now()) {
+                    quiet = 0;
                 }
-                quiet = match self.look(now()) {
-                    true => 0,
-                    false => quiet + 1,
-                };
+            } else {
+                self.disarm();
+                self.watch.park();
+                quiet = 0;
             }
-            self.disarm();
         }
     }
 
