@@ -120,8 +120,6 @@ pub struct SchedulerSettings {
     pub pin: String,
     /// Queries that may wait, for each worker of a domain; a collection may have half of them.
     pub queue_per_worker: usize,
-    /// Microseconds that a collection's query may wait while a core runs query after query of another one.
-    pub patience_micros: u64,
     /// The network's threads. 0: one for each core left free, at least two.
     pub network_threads: usize,
 }
@@ -230,7 +228,6 @@ impl Default for SchedulerSettings {
             level: "auto".into(),
             pin: "domain".into(),
             queue_per_worker: 32,
-            patience_micros: 1_000,
             network_threads: 0,
         }
     }

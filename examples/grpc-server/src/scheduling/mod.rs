@@ -56,7 +56,6 @@ impl Scheduler {
                 let mut builder = Executor::builder()
                     .reserve_cores(reserve)
                     .pin(settings.pin())
-                    .patience(Duration::from_micros(settings.patience_micros))
                     .name("search")
                     .on_remap(on_remap);
                 let mut workers = topology
