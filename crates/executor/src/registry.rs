@@ -66,25 +66,33 @@ impl TableEntry {
     }
 }
 
+/// A generation that no table of this process has, from 1 on. After 2^32 - 1 tables it starts over: an id that old would
+/// then have to be of the same slot to be taken for another table's. A plain static and not one of `crate::sync`: it
+/// outlives every executor, and nothing waits for it.
+fn next_generation() -> u32 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let tables = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    (tables % u64::from(u32::MAX)) as u32 + 1
+}
+
 type Slot = Swap<Option<Arc<TableEntry>>>;
 
-/// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor.
+/// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor, and from the
+/// tables of other executors.
 #[derive(Default)]
 pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
-    free: Mutex<Vec<TableId>>,
+    free: Mutex<Vec<u32>>,
 }
 
 impl Registry {
     /// Reserves an id. The entry is not found until [`Registry::publish`].
     pub(crate) fn reserve(&self) -> TableId {
-        if let Some(id) = self.free.lock().pop() {
-            return id;
-        }
-        let slot = self.slots.push(Slot::new(None));
+        let freed = self.free.lock().pop();
+        let slot = freed.unwrap_or_else(|| self.slots.push(Slot::new(None)) as u32);
         TableId {
-            slot: slot as u32,
-            generation: 0,
+            slot,
+            generation: next_generation(),
         }
     }
 
@@ -121,10 +129,7 @@ impl Registry {
         let mut free = self.free.lock();
         let entry = self.find(id)?;
         self.slots[id.slot as usize].store(None);
-        free.push(TableId {
-            slot: id.slot,
-            generation: id.generation.wrapping_add(1),
-        });
+        free.push(id.slot);
         Some(entry)
     }
 
