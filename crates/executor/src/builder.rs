@@ -23,6 +23,9 @@ use crate::worker::Worker;
 /// beyond that an interactive search is better refused.
 pub const QUEUE_PER_WORKER: usize = 256;
 
+/// What a thread runs.
+type Body = Box<dyn FnOnce() + Send>;
+
 /// Settings of an executor; see [`Executor::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -239,7 +242,7 @@ impl Builder {
 
         let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
-        let mut threads = Vec::with_capacity(places.len() + 1);
+        let mut threads = Vec::with_capacity(places.len() + 2);
         for (place, local) in places.into_iter().zip(locals) {
             let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
             let worker = Worker::new(Arc::clone(&shared), local);
@@ -266,21 +269,24 @@ impl Builder {
         members.sort_by_key(|member| member.info.index);
         shared.balancer.hire(members);
 
-        let name = format!("{}-balance", self.name);
-        let balancing = Arc::clone(&shared);
-        let balancer = thread::Builder::new()
-            .name(name.clone())
-            .spawn(move || Balancer::run(&balancing));
-        match balancer {
-            Ok(balancer) => Ok(Executor::new(shared, threads, balancer)),
-            Err(source) => {
-                shared.hub.close();
-                for thread in threads {
-                    let _ = thread.join();
+        let (timer, balancing) = (Arc::clone(&shared.timer), Arc::clone(&shared));
+        let timing: Body = Box::new(move || timer.run());
+        let balancing: Body = Box::new(move || Balancer::run(&balancing));
+        for (what, body) in [("timer", timing), ("balance", balancing)] {
+            let name = format!("{}-{what}", self.name);
+            match thread::Builder::new().name(name.clone()).spawn(body) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    // The workers leave, and the last of them stops the timer.
+                    shared.hub.close();
+                    for thread in threads {
+                        let _ = thread.join();
+                    }
+                    return Err(BuildError::Spawn { name, source });
                 }
-                Err(BuildError::Spawn { name, source })
             }
         }
+        Ok(Executor::new(shared, threads))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::latencies::{CompactLatencies, Latencies};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, Swap};
 use crate::table::Table;
+use crate::timer::Timer;
 
 /// A table and what the executor keeps for it.
 pub(crate) struct TableEntry {
@@ -18,6 +19,9 @@ pub(crate) struct TableEntry {
     /// `None` for a table that only closures search.
     pub(crate) table: Option<Arc<dyn Table>>,
     pub(crate) homes: Swap<Homes>,
+    /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
+    /// the timer task by task.
+    pub(crate) timer: Arc<Timer>,
     turn: AtomicU32,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
@@ -79,13 +83,21 @@ type Slot = Swap<Option<Arc<TableEntry>>>;
 
 /// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor, and from the
 /// tables of other executors.
-#[derive(Default)]
 pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
     free: Mutex<Vec<u32>>,
+    timer: Arc<Timer>,
 }
 
 impl Registry {
+    pub(crate) fn new(timer: Arc<Timer>) -> Self {
+        Self {
+            slots: boxcar::Vec::new(),
+            free: Mutex::new(Vec::new()),
+            timer,
+        }
+    }
+
     /// Reserves an id. The entry is not found until [`Registry::publish`].
     pub(crate) fn reserve(&self) -> TableId {
         let freed = self.free.lock().pop();
@@ -108,6 +120,7 @@ impl Registry {
             name,
             table,
             homes: Swap::new(homes),
+            timer: Arc::clone(&self.timer),
             turn: AtomicU32::new(0),
             last_units: AtomicU32::new(0),
             latencies: Mutex::new(None),
