@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use chiplet::{Error, Query, SubmitError};
+use chiplet::{Error, Query, SubmitError, TableId, Work};
+use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold};
 
 #[test]
@@ -52,7 +53,10 @@ fn a_passed_deadline_ends_a_task_unrun() {
         .submit_fn(table, past, |_| panic!("must not run"))
         .unwrap();
     assert_eq!(ticket.wait(), Err(Error::Expired));
-    assert_eq!(executor.snapshot().total.expired, 1);
+    // It is counted by the worker that finds it, which has done so before it answers the next.
+    executor.spawn(table, || ()).wait().unwrap();
+    let total = executor.snapshot().total;
+    assert_eq!((total.accepted, total.done, total.expired), (2, 1, 1));
 }
 
 #[test]
@@ -220,6 +224,51 @@ fn removing_a_table_answers_what_was_accepted_and_refuses_the_rest() {
         "a removed table still counts in the totals"
     );
     assert_eq!(snapshot.tables.len(), 1);
+}
+
+#[test]
+fn a_table_of_another_executor_is_unknown() {
+    let (own, other) = (executor(1, 1), executor(1, 1));
+    // As many tables in both, and one of the other's has a slot that was used before.
+    let tables = [&own, &other].map(|executor| {
+        assert!(executor.remove_table(executor.add_closure_table("gone", 1)));
+        [
+            executor.add_table("lists", Lists::default()),
+            executor.add_closure_table("t", 1),
+        ]
+    });
+    for foreign in tables[1] {
+        let query = Query::new([1.0]);
+        let unknown = SubmitError::UnknownTable;
+        let refused = own.submit(foreign, query.clone()).unwrap_err();
+        assert_eq!((refused.reason, &refused.input), (unknown, &query));
+        let refused = own.submit_fn(foreign, None, |_| 9).unwrap_err();
+        assert_eq!(refused.reason, unknown);
+        assert_eq!((refused.input)(&mut Work::default()), 9);
+        assert_eq!(
+            own.search(foreign, query).wait(),
+            Err(Error::Refused(unknown))
+        );
+        assert_eq!(own.spawn(foreign, || ()).refusal(), Some(unknown));
+        assert!(!own.remove_table(foreign));
+    }
+    for (executor, [lists, closures]) in [(&own, tables[0]), (&other, tables[1])] {
+        assert_eq!(
+            executor
+                .search(lists, Query::new([1.0]))
+                .wait()
+                .unwrap()
+                .len(),
+            Query::DEFAULT_TOP
+        );
+        assert_eq!(executor.spawn(closures, || 1).wait(), Ok(1));
+    }
+    let by_hand = TableId::default();
+    assert_eq!(
+        own.spawn(by_hand, || ()).refusal(),
+        Some(SubmitError::UnknownTable)
+    );
+    assert_eq!(own.snapshot().total.accepted, 2);
 }
 
 #[test]

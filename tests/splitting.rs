@@ -76,6 +76,7 @@ fn a_deadline_that_passes_between_units_ends_the_query() {
         .search(id, Query::new([3.0]).deadline(deadline))
         .wait();
     assert_eq!(outcome, Err(Error::Expired));
+    executor.shutdown(Shutdown::Drain(HANG));
     assert!(
         scans.load(Ordering::SeqCst) <= 2,
         "each worker scans at most the unit it had begun"
@@ -99,6 +100,7 @@ fn a_deadline_that_passes_before_an_uncut_scan_ends_the_query() {
         .search(id, Query::new([3.0]).deadline(deadline))
         .wait();
     assert_eq!(outcome, Err(Error::Expired));
+    executor.shutdown(Shutdown::Drain(HANG));
     assert_eq!(scans.load(Ordering::SeqCst), 0);
 }
 

@@ -79,7 +79,7 @@ fn build_fails_at(started: u64, name: &str) {
 
     // Nothing of the failure stays: the same can be built once it is allowed.
     let executor = builder().build().unwrap();
-    assert_eq!(threads() as u64, before as u64 + WORKERS + 2);
+    assert_eq!(threads() as u64, before as u64 + WORKERS + 3);
     let table = executor.add_closure_table("t", 1);
     assert_eq!(executor.spawn(table, || 7).wait(), Ok(7));
 }
@@ -92,7 +92,7 @@ fn check(test: &str, started: u64, name: &str) {
         ("MALLOC_ARENA_MAX", "1"),
     ];
     child::run(test, name, &variables, || build_fails_at(started, name));
-    verified(&format!("no thread {name}, after {started} of 98"));
+    verified(&format!("no thread {name}, after {started} of 99"));
 }
 
 #[test]
@@ -123,6 +123,15 @@ fn the_last_worker_cannot_be_started() {
 }
 
 #[test]
+fn the_timer_cannot_be_started() {
+    check(
+        "threads::the_timer_cannot_be_started",
+        WORKERS,
+        "chiplet-timer",
+    );
+}
+
+#[test]
 fn the_balancer_cannot_be_started() {
     check(
         "threads::the_balancer_cannot_be_started",
@@ -135,7 +144,7 @@ fn the_balancer_cannot_be_started() {
 fn the_timed_look_cannot_be_started() {
     check(
         "threads::the_timed_look_cannot_be_started",
-        WORKERS,
+        WORKERS + 2,
         "chiplet-watch",
     );
 }

@@ -23,6 +23,9 @@ use crate::worker::Worker;
 /// beyond that an interactive search is better refused.
 pub const QUEUE_PER_WORKER: usize = 256;
 
+/// What a thread runs.
+type Body = Box<dyn FnOnce() + Send>;
+
 /// Settings of an executor; see [`Executor::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -243,7 +246,7 @@ impl Builder {
 
         let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
-        let mut threads = Vec::with_capacity(places.len() + 2);
+        let mut threads = Vec::with_capacity(places.len() + 3);
         for (place, local) in places.into_iter().zip(locals) {
             let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
             let worker = Worker::new(Arc::clone(&shared), local);
@@ -270,16 +273,23 @@ impl Builder {
         members.sort_by_key(|member| member.info.index);
         shared.balancer.hire(members);
 
+        let (timer, balancing) = (Arc::clone(&shared.timer), Arc::clone(&shared));
+        let mut bodies: Vec<(&str, Body)> = vec![
+            ("timer", Box::new(move || timer.run())),
+            ("balance", Box::new(move || Balancer::run(&balancing))),
+        ];
         if shared.hub.is_watched() {
             let watching = Arc::clone(&shared);
-            let name = format!("{}-watch", self.name);
-            match thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || watching.hub.watch())
-            {
+            bodies.push(("watch", Box::new(move || watching.hub.watch())));
+        }
+        for (what, body) in bodies {
+            let name = format!("{}-{what}", self.name);
+            match thread::Builder::new().name(name.clone()).spawn(body) {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
+                    // The workers leave, and the last of them stops the timer.
                     shared.hub.close();
+                    shared.balancer.stop();
                     for thread in threads {
                         let _ = thread.join();
                     }
@@ -287,22 +297,7 @@ impl Builder {
                 }
             }
         }
-
-        let name = format!("{}-balance", self.name);
-        let balancing = Arc::clone(&shared);
-        let balancer = thread::Builder::new()
-            .name(name.clone())
-            .spawn(move || Balancer::run(&balancing));
-        match balancer {
-            Ok(balancer) => Ok(Executor::new(shared, threads, balancer)),
-            Err(source) => {
-                shared.hub.close();
-                for thread in threads {
-                    let _ = thread.join();
-                }
-                Err(BuildError::Spawn { name, source })
-            }
-        }
+        Ok(Executor::new(shared, threads))
     }
 }
 

@@ -1,14 +1,20 @@
 //! A task's life as one locked value: queued, running, ended, taken.
 //!
-//! Worker, ticket and shutdown meet here and nowhere else. Every transition happens under the cell's lock,
+//! Worker, ticket, timer and shutdown meet here and nowhere else. Every transition happens under the cell's lock,
 //! so each of these is decided by whoever locks first:
 //!
 //! 1. `Queued -> Running` by the worker that took the task ([`Cell::begin`]);
 //! 2. `Queued -> Ended(error)` by a cancelled ticket, a passed deadline, or shutdown ([`Cell::end_queued`]);
-//! 3. `Running -> Ended(result)` by the worker, once ([`Cell::end`]).
+//! 3. `Queued, Running -> Ended(Expired)` at the deadline, by the ticket that waits ([`Cell::poll`]) or by the timer
+//!    ([`Cell::expire`]);
+//! 4. `Running -> Settled` by the worker that is about to count how a task with a deadline has ended
+//!    ([`Cell::settle`]);
+//! 5. `Running, Settled -> Ended(result)` by the worker, once ([`Cell::end`]).
 //!
-//! So a task ends exactly once. The waker is taken under the lock and called after it is released: it may run
-//! the caller's code.
+//! So a task ends exactly once. A worker whose task was ended by 3 hears of it from 4, counts the task as expired, and
+//! drops its result in 5. Without a deadline 3 cannot happen, and the worker leaves 4 out.
+//!
+//! The waker is taken under the lock and called after it is released: it may run the caller's code.
 
 use std::task::{Poll, Waker};
 
@@ -19,6 +25,8 @@ use crate::sync::{Mutex, Step, left_out};
 enum State<T> {
     Queued,
     Running,
+    /// Its worker is counting how it ended and will say so next. It expires no more.
+    Settled,
     Ended(Result<T, Error>),
     /// The ticket has the result, or nobody will ask for it.
     Over(End),
@@ -69,7 +77,9 @@ impl<T> Cell<T> {
             }
             State::Ended(result) => Err(end_of(result)),
             State::Over(end) => Err(*end),
-            State::Running => unreachable!("a task is in one queue once, so one worker takes it"),
+            State::Running | State::Settled => {
+                unreachable!("a task is in one queue once, so one worker takes it")
+            }
         }
     }
 
@@ -88,7 +98,7 @@ impl<T> Cell<T> {
                     };
                     (end, inner.waker.take())
                 }
-                State::Running => return None,
+                State::Running | State::Settled => return None,
                 State::Ended(result) => return Some(end_of(result)),
                 State::Over(end) => return Some(*end),
             }
@@ -97,15 +107,53 @@ impl<T> Cell<T> {
         Some(end)
     }
 
-    /// Delivers a running task's result.
+    /// The deadline has passed: tells the ticket so, if it waits for a task that has not ended. One that runs, runs on.
+    pub(crate) fn expire(&self) {
+        let waker = {
+            let mut inner = self.0.lock();
+            if inner.unwanted || !matches!(inner.state, State::Queued | State::Running) {
+                return;
+            }
+            inner.state = State::Ended(Err(Error::Expired));
+            inner.waker.take()
+        };
+        if !left_out(Step::ExpiryWakes) {
+            wake(waker);
+        }
+    }
+
+    /// How a task that has run into `end` is to be counted: so, unless its ticket has been told that it expired. From
+    /// now on the ticket is told nothing else than what is counted.
+    pub(crate) fn settle(&self, end: End) -> End {
+        let mut inner = self.0.lock();
+        match &inner.state {
+            State::Ended(result) => end_of(result),
+            State::Over(end) => *end,
+            State::Queued | State::Running | State::Settled => {
+                debug_assert!(
+                    matches!(inner.state, State::Running),
+                    "only a running task is settled, and once"
+                );
+                if !left_out(Step::SettledStays) {
+                    inner.state = State::Settled;
+                }
+                end
+            }
+        }
+    }
+
+    /// Delivers a running task's result, or drops it if the ticket has been told that the task expired.
     pub(crate) fn end(&self, result: Result<T, Error>) {
-        let (unwanted, waker) = {
+        let (dropped, waker) = {
             let mut inner = self.0.lock();
             debug_assert!(
-                matches!(inner.state, State::Running),
+                !matches!(inner.state, State::Queued),
                 "only a running task ends this way"
             );
-            if inner.unwanted {
+            let told = matches!(inner.state, State::Ended(_) | State::Over(_));
+            if told {
+                (Some(result), None)
+            } else if inner.unwanted {
                 inner.state = State::Over(end_of(&result));
                 (Some(result), None)
             } else {
@@ -114,7 +162,7 @@ impl<T> Cell<T> {
             }
         };
         // The answer's destructor and the waker are the caller's code: outside the lock, and contained.
-        if let Some(result) = unwanted {
+        if let Some(result) = dropped {
             contain(|| drop(result));
         }
         if !left_out(Step::AnswerWakes) {
@@ -122,12 +170,17 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Whether the ticket was dropped, and not detached.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.lock().cancelled
+    /// Why a running task is not worth going on with, if so: its ticket was told that it expired, or was dropped and
+    /// not detached.
+    pub(crate) fn stop_reason(&self) -> Option<Error> {
+        let inner = self.0.lock();
+        match inner.state {
+            State::Ended(_) | State::Over(_) => Some(Error::Expired),
+            _ => inner.cancelled.then_some(Error::Cancelled),
+        }
     }
 
-    /// Whether the task has ended while still in its queue.
+    /// Whether the task has ended as far as its ticket is concerned: in its queue, by its deadline, or with an answer.
     pub(crate) fn is_ended(&self) -> bool {
         matches!(self.0.lock().state, State::Ended(_) | State::Over(_))
     }
@@ -155,8 +208,9 @@ impl<T> Cell<T> {
         drop(leftovers);
     }
 
-    /// The result if there is one, else remembers whom to wake.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<T, Error>> {
+    /// The result if there is one, else remembers whom to wake. If the deadline has passed (`due`) and there is none,
+    /// that is the result.
+    pub(crate) fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
         // Cloning and dropping a waker is the caller's code, so both happen outside the lock.
         let mut mine = None;
         loop {
@@ -170,7 +224,14 @@ impl<T> Cell<T> {
                     }
                 }
                 State::Over(_) => panic!("a ticket was polled after it had given its answer"),
-                State::Queued | State::Running => {}
+                State::Queued | State::Running if due => {
+                    inner.state = State::Over(End::Expired);
+                    let known = inner.waker.take();
+                    drop(inner);
+                    drop(known);
+                    return Poll::Ready(Err(Error::Expired));
+                }
+                State::Queued | State::Running | State::Settled => {}
             }
             if inner
                 .waker
@@ -197,7 +258,7 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// Runs the caller's code where a panic must not reach the worker.
+/// Runs the caller's code where a panic must not reach the thread.
 pub(crate) fn contain(code: impl FnOnce()) {
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
         // A payload is the caller's too, and its destructor may panic in turn; then it is leaked.
@@ -205,6 +266,6 @@ pub(crate) fn contain(code: impl FnOnce()) {
         {
             std::mem::forget(again);
         }
-        tracing::error!("a waker or an answer's destructor panicked; the worker goes on");
+        tracing::error!("a waker or an answer's destructor panicked; the thread goes on");
     }
 }

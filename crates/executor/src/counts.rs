@@ -74,7 +74,8 @@ pub struct Counts {
     pub running: u64,
     /// Answered, also with a [`SearchError`](crate::SearchError).
     pub done: u64,
-    /// Ended by their deadline.
+    /// Ended by their deadline. A ticket that tells so before a worker has found that, or is done with the task, leaves
+    /// it among `queued` or `running` until then.
     pub expired: u64,
     /// Ended because nobody wanted the answer, or by shutdown.
     pub cancelled: u64,

@@ -59,8 +59,8 @@ pub struct ShutdownReport {
 /// ```
 pub struct Executor {
     shared: Arc<Shared>,
+    /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
-    balancer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Executor {
@@ -69,15 +69,10 @@ impl Executor {
         Builder::default()
     }
 
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        threads: Vec<JoinHandle<()>>,
-        balancer: JoinHandle<()>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, threads: Vec<JoinHandle<()>>) -> Self {
         Self {
             shared,
             threads: Mutex::new(threads),
-            balancer: Mutex::new(Some(balancer)),
         }
     }
 
@@ -179,8 +174,10 @@ impl Executor {
     }
 
     /// Runs a closure on `table`'s home, or says at once why not and hands it back. The closure may report the
-    /// bytes it reads; without that its traffic is estimated from the time it takes. `deadline` is checked when
-    /// it is about to start.
+    /// bytes it reads; without that its traffic is estimated from the time it takes.
+    ///
+    /// At `deadline` the ticket resolves to [`Error::Expired`] if there is no answer yet. A closure that has not
+    /// started then never will; one that runs is not interrupted, and what it returns is dropped.
     ///
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down.
@@ -305,10 +302,10 @@ impl Executor {
         }
         if left == 0 {
             let threads = std::mem::take(&mut *self.threads.lock());
-            let balancer = self.balancer.lock().take();
             let this = thread::current().id();
-            for thread in threads.into_iter().chain(balancer) {
-                // From the remap callback this is the balancer's own thread, which ends after the callback.
+            for thread in threads {
+                // From the remap callback this is the balancer's own thread, which ends after the callback; from a
+                // waker it may be the timer's, which ends after that.
                 if thread.thread().id() != this {
                     // Workers contain panics; one that escapes anyway has been printed by its thread.
                     let _ = thread.join();

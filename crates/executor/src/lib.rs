@@ -27,6 +27,7 @@ mod sync;
 pub mod table;
 mod task;
 mod ticket;
+mod timer;
 mod worker;
 
 pub use balance::{RemapEvent, TableMove};

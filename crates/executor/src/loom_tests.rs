@@ -1,4 +1,4 @@
-//! Every interleaving of a task's end: completion, cancellation and expiry meet in one cell.
+//! Every interleaving of a task's end: completion, cancellation and deadline meet in one cell.
 
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -31,7 +31,7 @@ fn a_result_is_seen_or_its_waker_is_called() {
             cell.end(Ok(7));
         })
     };
-    let first = cell.poll(Context::from_waker(&waker).waker());
+    let first = cell.poll(Context::from_waker(&waker).waker(), false);
     worker.join().unwrap();
     match first {
         Poll::Ready(result) => assert_eq!(result, Ok(7)),
@@ -41,7 +41,7 @@ fn a_result_is_seen_or_its_waker_is_called() {
                 1,
                 "a pending poll is followed by one wake"
             );
-            assert_eq!(cell.poll(&waker), Poll::Ready(Ok(7)));
+            assert_eq!(cell.poll(&waker, false), Poll::Ready(Ok(7)));
         }
     }
 }
@@ -79,8 +79,79 @@ fn expiry_and_cancellation_agree_on_one_end() {
     );
 }
 
+/// Worker, timer and ticket meet: the ticket is told once, and what it is told is what the worker counts.
+fn a_deadline_and_an_answer_agree_on_one_end() {
+    let cell = Arc::new(Cell::new());
+    let wakes = StdArc::new(CountWakes(AtomicUsize::new(0)));
+    let waker = Waker::from(StdArc::clone(&wakes));
+    let worker = {
+        let cell = Arc::clone(&cell);
+        thread::spawn(move || match cell.begin() {
+            Ok(()) => {
+                let counted = cell.settle(End::Done);
+                cell.end(Ok(7));
+                counted
+            }
+            Err(end) => end,
+        })
+    };
+    let timer = {
+        let cell = Arc::clone(&cell);
+        thread::spawn(move || cell.expire())
+    };
+    let first = cell.poll(&waker, false);
+    timer.join().unwrap();
+    let counted = worker.join().unwrap();
+    let told = match first {
+        Poll::Ready(result) => result,
+        Poll::Pending => {
+            assert_eq!(wakes.0.load(Ordering::Acquire), 1, "it is woken once");
+            match cell.poll(&waker, false) {
+                Poll::Ready(result) => result,
+                Poll::Pending => panic!("both have ended it"),
+            }
+        }
+    };
+    match counted {
+        End::Done => assert_eq!(told, Ok(7)),
+        End::Expired => assert_eq!(told, Err(Error::Expired)),
+        other => panic!("nobody ended it as {other:?}"),
+    }
+}
+
+/// A ticket that finds its deadline passed is told so at once, unless the answer is being counted; its worker counts
+/// the same.
+fn a_late_poll_and_an_answer_agree_on_one_end() {
+    let cell = Arc::new(Cell::new());
+    let waker = Waker::from(StdArc::new(CountWakes(AtomicUsize::new(0))));
+    let worker = {
+        let cell = Arc::clone(&cell);
+        thread::spawn(move || {
+            cell.begin().ok()?;
+            let counted = cell.settle(End::Done);
+            cell.end(Ok(7));
+            Some(counted)
+        })
+    };
+    let first = cell.poll(&waker, true);
+    let counted = worker.join().unwrap();
+    match first {
+        Poll::Ready(Ok(answer)) => assert_eq!((answer, counted), (7, Some(End::Done))),
+        Poll::Ready(Err(error)) => {
+            assert_eq!(error, Error::Expired);
+            assert!(matches!(counted, None | Some(End::Expired)));
+        }
+        Poll::Pending => {
+            assert_eq!(counted, Some(End::Done));
+            assert_eq!(cell.poll(&waker, true), Poll::Ready(Ok(7)));
+        }
+    }
+}
+
 checks! {
     answer: a_result_is_seen_or_its_waker_is_called without AnswerWakes;
     run_or_cancelled: a_task_is_either_run_or_cancelled without;
     one_end: expiry_and_cancellation_agree_on_one_end without;
+    deadline: a_deadline_and_an_answer_agree_on_one_end without SettledStays ExpiryWakes AnswerWakes;
+    late_poll: a_late_poll_and_an_answer_agree_on_one_end without SettledStays;
 }

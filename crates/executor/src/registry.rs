@@ -10,6 +10,7 @@ use crate::latencies::{CompactLatencies, Latencies};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, Swap};
 use crate::table::Table;
+use crate::timer::Timer;
 
 /// A table and what the executor keeps for it.
 pub(crate) struct TableEntry {
@@ -18,6 +19,9 @@ pub(crate) struct TableEntry {
     /// `None` for a table that only closures search.
     pub(crate) table: Option<Arc<dyn Table>>,
     pub(crate) homes: Swap<Homes>,
+    /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
+    /// the timer task by task.
+    pub(crate) timer: Arc<Timer>,
     turn: AtomicU32,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
@@ -69,25 +73,41 @@ impl TableEntry {
     }
 }
 
+/// A generation that no table of this process has, from 1 on. After 2^32 - 1 tables it starts over: an id that old would
+/// then have to be of the same slot to be taken for another table's. A plain static and not one of `crate::sync`: it
+/// outlives every executor, and nothing waits for it.
+fn next_generation() -> u32 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let tables = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    (tables % u64::from(u32::MAX)) as u32 + 1
+}
+
 type Slot = Swap<Option<Arc<TableEntry>>>;
 
-/// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor.
-#[derive(Default)]
+/// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor, and from the
+/// tables of other executors.
 pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
-    free: Mutex<Vec<TableId>>,
+    free: Mutex<Vec<u32>>,
+    timer: Arc<Timer>,
 }
 
 impl Registry {
+    pub(crate) fn new(timer: Arc<Timer>) -> Self {
+        Self {
+            slots: boxcar::Vec::new(),
+            free: Mutex::new(Vec::new()),
+            timer,
+        }
+    }
+
     /// Reserves an id. The entry is not found until [`Registry::publish`].
     pub(crate) fn reserve(&self) -> TableId {
-        if let Some(id) = self.free.lock().pop() {
-            return id;
-        }
-        let slot = self.slots.push(Slot::new(None));
+        let freed = self.free.lock().pop();
+        let slot = freed.unwrap_or_else(|| self.slots.push(Slot::new(None)) as u32);
         TableId {
-            slot: slot as u32,
-            generation: 0,
+            slot,
+            generation: next_generation(),
         }
     }
 
@@ -103,6 +123,7 @@ impl Registry {
             name,
             table,
             homes: Swap::new(homes),
+            timer: Arc::clone(&self.timer),
             turn: AtomicU32::new(0),
             last_units: AtomicU32::new(0),
             latencies: Mutex::new(None),
@@ -124,10 +145,7 @@ impl Registry {
         let mut free = self.free.lock();
         let entry = self.find(id)?;
         self.slots[id.slot as usize].store(None);
-        free.push(TableId {
-            slot: id.slot,
-            generation: id.generation.wrapping_add(1),
-        });
+        free.push(id.slot);
         Some(entry)
     }
 

@@ -11,15 +11,16 @@ use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting};
 
-use crate::cell::{Cell, end_of};
+use crate::cell::Cell;
 use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, Step, left_out, now};
 use crate::table::{Neighbor, Probe, Query, SplitTable, Table, Work};
-use crate::task::{Header, Task, guarded};
+use crate::task::{Header, Task, guarded, settled};
 use crate::ticket::Outcome;
+use crate::timer::Expire;
 use crate::worker::Worker;
 
 pub(crate) struct SearchTask {
@@ -77,14 +78,10 @@ impl SearchTask {
         let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
+        let end = settled(&self.header, &self.cell, &result);
         {
             let mut page = worker.page();
-            page.ended(
-                &self.header.entry,
-                end_of(&result),
-                self.header.waited(started),
-                busy,
-            );
+            page.ended(&self.header.entry, end, self.header.waited(started), busy);
             page.worked(self.header.entry.id, work.bytes(), busy);
         }
         self.cell.end(result);
@@ -93,11 +90,11 @@ impl SearchTask {
     /// What is checked before each scan unit: the deadline and the ticket.
     fn check_wanted(&self, now: Instant) -> Result<(), Error> {
         if self.header.is_expired(now) {
-            Err(Error::Expired)
-        } else if self.cell.is_cancelled() {
-            Err(Error::Cancelled)
-        } else {
-            Ok(())
+            return Err(Error::Expired);
+        }
+        match self.cell.stop_reason() {
+            Some(error) => Err(error),
+            None => Ok(()),
         }
     }
 
@@ -265,12 +262,13 @@ impl Unit {
             }),
         };
         let ended = now();
+        let end = settled(&task.header, &task.cell, &result);
         {
             let mut page = worker.page();
             let entry: &TableEntry = &task.header.entry;
             page.ended(
                 entry,
-                end_of(&result),
+                end,
                 task.header.waited(split.started),
                 ended.saturating_duration_since(split.started),
             );
@@ -287,12 +285,18 @@ impl Unit {
     }
 }
 
+impl Expire for SearchTask {
+    fn expire(&self) {
+        self.cell.expire();
+    }
+}
+
 impl Outcome<Vec<Neighbor>> for SearchTask {
-    fn cell(&self) -> &Cell<Vec<Neighbor>> {
-        &self.cell
+    fn header(&self) -> &Header {
+        &self.header
     }
 
-    fn executor(&self) -> u64 {
-        self.header.executor
+    fn cell(&self) -> &Cell<Vec<Neighbor>> {
+        &self.cell
     }
 }

@@ -17,6 +17,7 @@ use crate::search::Unit;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 use crate::task::Task;
+use crate::timer::Timer;
 
 /// A full queue is searched for dead tasks at most this often, so that a flood of refused submits does not
 /// walk it each time.
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     pub(crate) balancer: Balancer,
     pub(crate) exits: Exits,
+    pub(crate) timer: Arc<Timer>,
     /// Group of each domain of the topology; `None` if it has no worker.
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
@@ -55,16 +57,18 @@ impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let workers = parts.hub.workers();
+        let timer = Arc::new(Timer::default());
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             topology: parts.topology,
             strategy: parts.strategy,
             split: parts.split,
             hub: parts.hub,
-            registry: Registry::default(),
+            registry: Registry::new(Arc::clone(&timer)),
             ledger: Ledger::new(workers),
             balancer: parts.balancer,
-            exits: Exits::new(workers),
+            exits: Exits::new(workers, Arc::clone(&timer)),
+            timer,
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
@@ -203,17 +207,20 @@ impl Shared {
     }
 }
 
-/// Counts workers out; shutdown waits for them here.
+/// Counts workers out; shutdown waits for them here. The last one stops the timer: not before, as a task that outlives
+/// the shutdown still has its deadline.
 pub(crate) struct Exits {
     left: Mutex<usize>,
     changed: Condvar,
+    timer: Arc<Timer>,
 }
 
 impl Exits {
-    fn new(workers: usize) -> Self {
+    fn new(workers: usize, timer: Arc<Timer>) -> Self {
         Self {
             left: Mutex::new(workers),
             changed: Condvar::new(),
+            timer,
         }
     }
 
@@ -222,8 +229,15 @@ impl Exits {
         struct Leaves<'a>(&'a Exits);
         impl Drop for Leaves<'_> {
             fn drop(&mut self) {
-                *self.0.left.lock() -= 1;
+                let left = {
+                    let mut left = self.0.left.lock();
+                    *left -= 1;
+                    *left
+                };
                 self.0.changed.notify_all();
+                if left == 0 && !left_out(Step::LastStopsTimer) {
+                    self.0.timer.stop();
+                }
             }
         }
         Leaves(self)

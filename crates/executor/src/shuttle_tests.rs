@@ -21,6 +21,8 @@ use crate::{
     SubmitError, Table, Ticket, Work,
 };
 
+mod deadlines;
+
 /// Longer than any model waits.
 const PATIENCE: Duration = Duration::from_secs(1_000);
 

@@ -109,8 +109,9 @@ impl Query {
         self
     }
 
-    /// The instant after which an answer is worthless. Checked before the search starts and before each
-    /// scan unit; a search that has begun its last unit is not interrupted.
+    /// The instant after which an answer is worthless: the ticket resolves to [`Error::Expired`](crate::Error::Expired)
+    /// then, if there is no answer yet, whatever its worker does. The search itself is not interrupted: the deadline is
+    /// checked before it starts and before each scan unit, and what a later unit finds is dropped.
     #[must_use]
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);

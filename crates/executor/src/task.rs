@@ -13,6 +13,7 @@ use crate::registry::TableEntry;
 use crate::sync::{Mutex, now};
 use crate::table::Work;
 use crate::ticket::Outcome;
+use crate::timer::Expire;
 use crate::worker::Worker;
 
 /// What is known of a task before it runs.
@@ -28,8 +29,23 @@ impl Header {
         self.expires.is_some_and(|at| now >= at)
     }
 
+    /// Whether the deadline has passed by now. Without one nobody asks what time it is.
+    pub(crate) fn is_due(&self) -> bool {
+        self.expires.is_some_and(|at| now() >= at)
+    }
+
     pub(crate) fn waited(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.accepted)
+    }
+}
+
+/// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
+/// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
+pub(crate) fn settled<T>(header: &Header, cell: &Cell<T>, result: &Result<T, Error>) -> End {
+    let end = end_of(result);
+    match header.expires {
+        Some(_) => cell.settle(end),
+        None => end,
     }
 }
 
@@ -143,17 +159,23 @@ where
         } else {
             busy.as_nanos() as u64
         };
+        let end = settled(&self.header, &self.cell, &result);
         {
             let mut page = worker.page();
-            page.ended(
-                &self.header.entry,
-                end_of(&result),
-                self.header.waited(started),
-                busy,
-            );
+            page.ended(&self.header.entry, end, self.header.waited(started), busy);
             page.worked(self.header.entry.id, bytes, busy);
         }
         self.cell.end(result);
+    }
+}
+
+impl<F, T> Expire for ClosureTask<F, T>
+where
+    F: Send,
+    T: Send,
+{
+    fn expire(&self) {
+        self.cell.expire();
     }
 }
 
@@ -162,11 +184,11 @@ where
     F: Send,
     T: Send,
 {
-    fn cell(&self) -> &Cell<T> {
-        &self.cell
+    fn header(&self) -> &Header {
+        &self.header
     }
 
-    fn executor(&self) -> u64 {
-        self.header.executor
+    fn cell(&self) -> &Cell<T> {
+        &self.cell
     }
 }

@@ -10,12 +10,13 @@ use crate::cell::Cell;
 use crate::current;
 use crate::error::{Error, SubmitError};
 use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
+use crate::task::Header;
+use crate::timer::{Alarm, Expire, Timer};
 
 /// The part of a task that its ticket sees.
-pub(crate) trait Outcome<T>: Send + Sync {
+pub(crate) trait Outcome<T>: Expire {
+    fn header(&self) -> &Header;
     fn cell(&self) -> &Cell<T>;
-    /// The executor the task belongs to.
-    fn executor(&self) -> u64;
 }
 
 enum Inner<T> {
@@ -31,23 +32,33 @@ enum Inner<T> {
 /// cancels a task that has not started; one that has started runs on (a split query stops at its next scan
 /// unit) and its answer is discarded. [`Ticket::detach`] drops it without cancelling.
 ///
+/// If the task has a deadline, its ticket resolves to [`Error::Expired`] when the deadline comes and there is no answer
+/// yet, however long its worker is busy with this task or others: by waiting and by polling alike. A task that has not
+/// started then never will; one that has started runs on (a split query stops at its next scan unit) and its answer is
+/// dropped. The executor counts it as expired when a worker comes to it or is done with it. An answer that is there
+/// when the ticket is asked is given, be it late.
+///
 /// # Panics
 /// Polling a ticket again after it was ready panics, as other futures do.
 #[must_use = "dropping a ticket cancels its task; use `detach` to let it run unobserved"]
 pub struct Ticket<T> {
     inner: Inner<T>,
+    /// Set by the first poll that finds no answer, if the task has a deadline.
+    alarm: Option<Alarm>,
 }
 
 impl<T> Ticket<T> {
     pub(crate) fn live(task: Arc<dyn Outcome<T>>) -> Self {
         Self {
             inner: Inner::Live(task),
+            alarm: None,
         }
     }
 
     pub(crate) fn refused(reason: SubmitError) -> Self {
         Self {
             inner: Inner::Refused(reason),
+            alarm: None,
         }
     }
 
@@ -59,15 +70,20 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Whether the task has ended, so that waiting would not block.
+    /// Whether the task has ended or its deadline has passed, so that waiting would not block.
     pub fn is_finished(&self) -> bool {
         match &self.inner {
-            Inner::Live(task) => task.cell().is_ended(),
+            Inner::Live(task) => {
+                if task.header().is_due() {
+                    task.expire();
+                }
+                task.cell().is_ended()
+            }
             Inner::Refused(_) | Inner::Spent => true,
         }
     }
 
-    /// Blocks this thread until the task has ended.
+    /// Blocks this thread until the task has ended or its deadline has passed.
     ///
     /// # Errors
     /// The task's [`Error`]. [`Error::WouldDeadlock`] at once when called inside a task of the same executor
@@ -77,8 +93,7 @@ impl<T> Ticket<T> {
         self.block(None).unwrap_or(Err(Error::WouldDeadlock))
     }
 
-    /// Like [`Ticket::wait`], for at most `time`; `None` if the task has not ended by then. The ticket
-    /// stays valid.
+    /// Like [`Ticket::wait`], for at most `time`; `None` if there is no result by then. The ticket stays valid.
     ///
     /// # Errors
     /// As [`Ticket::wait`].
@@ -89,7 +104,7 @@ impl<T> Ticket<T> {
 
     /// Lets the task run without anyone waiting for it.
     pub fn detach(mut self) {
-        if let Inner::Live(task) = std::mem::replace(&mut self.inner, Inner::Spent) {
+        if let Some(task) = self.leave() {
             task.cell().abandon(false);
         }
     }
@@ -99,9 +114,8 @@ impl<T> Ticket<T> {
 
     fn block(&mut self, until: Option<Instant>) -> Option<Result<T, Error>> {
         // Inside a task of its own executor nothing is worth waiting for.
-        let inside = |task: &Arc<dyn Outcome<T>>| current::executor() == Some(task.executor());
         if let Inner::Live(task) = &self.inner
-            && !inside(task)
+            && !is_own(&**task)
         {
             // A short task's answer is there before this thread would be asleep.
             (0..PAUSES).any(|round| {
@@ -115,29 +129,90 @@ impl<T> Ticket<T> {
         WAKER.with(|waker| self.park(waker, until))
     }
 
+    /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
     fn park(&mut self, waker: &Waker, until: Option<Instant>) -> Option<Result<T, Error>> {
-        let mut context = Context::from_waker(waker);
         loop {
-            if let Poll::Ready(result) = Pin::new(&mut *self).poll(&mut context) {
-                return Some(result);
-            }
+            let wakes = match self.ask(waker) {
+                Ok(result) => return Some(result),
+                Err(deadline) => earlier(deadline, until),
+            };
             if let Inner::Live(task) = &self.inner
-                && current::executor() == Some(task.executor())
+                && is_own(&**task)
             {
                 return Some(Err(Error::WouldDeadlock));
             }
-            match until {
-                None => thread::park(),
-                Some(until) => {
-                    let left = until.saturating_duration_since(now());
-                    if left.is_zero() {
-                        return None;
-                    }
-                    park_timeout(left);
-                }
+            let Some(wakes) = wakes else {
+                thread::park();
+                continue;
+            };
+            let now = now();
+            if until.is_some_and(|until| until <= now) {
+                return None;
+            }
+            let left = wakes.saturating_duration_since(now);
+            if !left.is_zero() {
+                park_timeout(left);
             }
         }
     }
+
+    /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
+    /// unless the answer is just being counted: then it is about to come.
+    fn ask(&mut self, waker: &Waker) -> Result<Result<T, Error>, Option<Instant>> {
+        let task = match &self.inner {
+            Inner::Live(task) => task,
+            Inner::Refused(reason) => {
+                let reason = *reason;
+                self.inner = Inner::Spent;
+                return Ok(Err(Error::Refused(reason)));
+            }
+            Inner::Spent => panic!("a ticket was polled after it had given its answer"),
+        };
+        let header = task.header();
+        let due = header.is_due();
+        match task.cell().poll(waker, due) {
+            Poll::Ready(result) => {
+                self.leave();
+                Ok(result)
+            }
+            Poll::Pending => Err(header.expires.filter(|_| !due)),
+        }
+    }
+
+    /// Has the timer end the task at its deadline, which wakes whoever has polled.
+    fn set_alarm(&mut self, deadline: Instant) {
+        if let Inner::Live(task) = &self.inner
+            && self.alarm.is_none()
+        {
+            let expires: Arc<dyn Expire> = Arc::clone(task) as _;
+            self.alarm = timer(&**task).set(deadline, Arc::downgrade(&expires));
+        }
+    }
+
+    /// Lets go of the task and takes the alarm back. Says which task it was.
+    fn leave(&mut self) -> Option<Arc<dyn Outcome<T>>> {
+        let Inner::Live(task) = std::mem::replace(&mut self.inner, Inner::Spent) else {
+            return None;
+        };
+        if let Some(alarm) = self.alarm.take() {
+            timer(&*task).take_back(alarm);
+        }
+        Some(task)
+    }
+}
+
+/// Whether this thread is a worker of the task's executor.
+fn is_own<T>(task: &dyn Outcome<T>) -> bool {
+    current::executor() == Some(task.header().executor)
+}
+
+fn timer<T>(task: &dyn Outcome<T>) -> &Timer {
+    &task.header().entry.timer
+}
+
+/// The earlier of two instants, of which none may ever come.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }
 
 struct Unpark(thread::Thread);
@@ -152,21 +227,21 @@ impl<T> Future for Ticket<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let poll = match &self.inner {
-            Inner::Live(task) => task.cell().poll(context.waker()),
-            Inner::Refused(reason) => Poll::Ready(Err(Error::Refused(*reason))),
-            Inner::Spent => panic!("a ticket was polled after it had given its answer"),
-        };
-        if poll.is_ready() {
-            self.inner = Inner::Spent;
+        match self.ask(context.waker()) {
+            Ok(result) => Poll::Ready(result),
+            Err(deadline) => {
+                if let Some(deadline) = deadline {
+                    self.set_alarm(deadline);
+                }
+                Poll::Pending
+            }
         }
-        poll
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if let Inner::Live(task) = &self.inner {
+        if let Some(task) = self.leave() {
             task.cell().abandon(true);
         }
     }

@@ -151,7 +151,9 @@ impl<'a> Client<'a> {
         let check = move |book: &Book, outcome: Result<u64, Error>| {
             let expected = u32::from(book.told(&outcome, fails));
             let runs = ran.map_or(expected, |ran| ran.load(Ordering::Relaxed));
-            assert_eq!(runs, expected, "{outcome:?}");
+            // Its deadline may have come before it ran or meanwhile.
+            let late = outcome == Err(Error::Expired) && runs == 1;
+            assert!(runs == expected || late, "{runs} runs, {outcome:?}");
             assert!(outcome.is_err() || outcome == Ok(number), "{outcome:?}");
         };
         self.keep(table, fate, ticket, check);

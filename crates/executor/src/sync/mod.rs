@@ -3,7 +3,8 @@
 //! A normal build gets parking_lot, std, crossbeam-deque and arc-swap (`real.rs`). Under `--cfg chiplet_loom` or
 //! `--cfg chiplet_shuttle` the same names stand for the checkers' counterparts (`model.rs`), so that what is explored is
 //! the code that ships and not a copy of it. Nothing else in this crate may name synchronisation primitives other than
-//! `Arc` and `OnceLock` (both carry no protocol of ours).
+//! `Arc`, `Weak` and `OnceLock` (none carries a protocol of ours), but for two counters of the process that number
+//! executors and tables.
 
 #[cfg(any(chiplet_loom, chiplet_shuttle))]
 mod model;

@@ -1,8 +1,8 @@
 //! What a model-checked build shares state through: the same names, over loom's or shuttle's primitives.
 //!
-//! Time is made up: it passes by being asked for, and a deadline that is near may come at any moment that somebody waits
-//! for it. crossbeam-deque and arc-swap are stood in for by a queue and a pointer under a model mutex: their own
-//! algorithms are not under test here, the protocol around them is.
+//! Time is made up: it passes by being asked for. A deadline that is near may come at any moment that somebody waits
+//! for it, and one that is very near does come. crossbeam-deque and arc-swap are stood in for by a queue and a pointer
+//! under a model mutex: their own algorithms are not under test here, the protocol around them is.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,7 +22,10 @@ pub(crate) use checker::{thread, thread_local};
 #[derive(Default)]
 pub(crate) struct Mutex<T>(checker::sync::Mutex<T>);
 
-pub(crate) struct MutexGuard<'a, T>(checker::sync::MutexGuard<'a, T>);
+pub(crate) struct MutexGuard<'a, T> {
+    guard: checker::sync::MutexGuard<'a, T>,
+    mutex: &'a Mutex<T>,
+}
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -30,20 +33,23 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(self.0.lock().expect("a model thread panicked"))
+        MutexGuard {
+            guard: self.0.lock().expect("a model thread panicked"),
+            mutex: self,
+        }
     }
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        &self.0
+        &self.guard
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
+        &mut self.guard
     }
 }
 
@@ -65,19 +71,27 @@ impl Condvar {
     }
 
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        MutexGuard(self.0.wait(guard.0).expect("a model thread panicked"))
+        let MutexGuard { guard, mutex } = guard;
+        let guard = self.0.wait(guard).expect("a model thread panicked");
+        MutexGuard { guard, mutex }
     }
 
-    /// Waits, or finds that `deadline` has come: which of them, the checker tries.
+    /// Waits, finds that `deadline` has come, or returns early: which of them, the checker tries.
     pub(crate) fn wait_until<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         deadline: Instant,
     ) -> MutexGuard<'a, T> {
-        if !comes(deadline) {
-            return self.wait(guard);
+        match turn_of(deadline) {
+            Turn::Come => guard,
+            Turn::Later => {
+                let mutex = guard.mutex;
+                drop(guard);
+                thread::yield_now();
+                mutex.lock()
+            }
+            Turn::Never => self.wait(guard),
         }
-        guard
     }
 
     pub(crate) fn notify_one(&self) {
@@ -156,8 +170,11 @@ impl<T> Swap<T> {
 /// A deadline farther away than this is patience, and never comes.
 const NEAR: Duration = Duration::from_secs(10);
 
-/// Deadlines that may come while one thread waits; without a bound a checker would try for ever what happens if
-/// nothing but time passes.
+/// A deadline nearer than this comes if it is waited for for long enough; of one farther away that is left to chance.
+const SOON: Duration = Duration::from_millis(5);
+
+/// Deadlines, other than such as come soon, that may come while one thread waits; without a bound a checker would try
+/// for ever what happens if nothing but time passes.
 const MOST_TIMEOUTS: u32 = 3;
 
 /// Nanoseconds that have passed.
@@ -170,20 +187,35 @@ pub(crate) fn now() -> Instant {
     began + Duration::from_nanos(PASSED.fetch_add(1_000, Relaxed))
 }
 
-/// Whether the deadline comes now; then it is that late.
-fn comes(deadline: Instant) -> bool {
+/// What becomes of a deadline that somebody waits for.
+enum Turn {
+    /// It comes now, and it is that late.
+    Come,
+    /// It will come. The wait ends early, as waits may.
+    Later,
+    /// It does not come while this wait lasts.
+    Never,
+}
+
+fn turn_of(deadline: Instant) -> Turn {
     thread_local! {
         static TIMEOUTS: Cell<u32> = Cell::new(0);
     }
     let left = deadline.saturating_duration_since(now());
+    let soon = left <= SOON && cfg!(chiplet_shuttle);
     let used = TIMEOUTS.with(Cell::get);
-    if left > NEAR || used == MOST_TIMEOUTS || !chance() {
-        return false;
+    if left > NEAR || (used == MOST_TIMEOUTS && !soon) {
+        return Turn::Never;
     }
-    TIMEOUTS.with(|timeouts| timeouts.set(used + 1));
+    if !chance() {
+        return if soon { Turn::Later } else { Turn::Never };
+    }
+    if !soon {
+        TIMEOUTS.with(|timeouts| timeouts.set(used + 1));
+    }
     PASSED.fetch_add(left.as_nanos() as u64, Relaxed);
     thread::yield_now();
-    true
+    Turn::Come
 }
 
 #[cfg(chiplet_shuttle)]
@@ -198,9 +230,11 @@ fn chance() -> bool {
     false
 }
 
-/// Parks this thread until it is unparked, or until the time is up.
+/// Parks this thread until it is unparked, or until the time is up; it may return early.
 pub(crate) fn park_timeout(time: Duration) {
-    if !comes(now() + time) {
-        thread::park();
+    match turn_of(now() + time) {
+        Turn::Come => {}
+        Turn::Later => thread::yield_now(),
+        Turn::Never => thread::park(),
     }
 }

@@ -20,6 +20,14 @@ pub(crate) enum Step {
     LingerEnds,
     /// An answer wakes whoever waits for it.
     AnswerWakes,
+    /// A deadline that passes wakes whoever waits for the answer.
+    ExpiryWakes,
+    /// A task whose end is being counted expires no more.
+    SettledStays,
+    /// An alarm that is due before the timer's thread would wake up wakes it.
+    AlarmWakes,
+    /// The last worker to leave stops the timer.
+    LastStopsTimer,
     /// A worker does not start what has ended in the queue.
     BeginAsks,
     /// The last unit of a query wakes the worker at the barrier.

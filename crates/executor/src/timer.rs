@@ -1,0 +1,304 @@
+//! Deadlines of tickets that are polled: a thread of the executor that wakes them in time.
+//!
+//! A thread that waits for a ticket keeps the deadline itself. A future has nobody who would poll it when its deadline
+//! comes, and no runtime may be assumed, so at its first poll that finds no answer it sets an alarm here. It takes the
+//! alarm back when it is ready or dropped: there is at most one alarm for each ticket that lives.
+//!
+//! The thread sleeps until the earliest alarm, and without a limit while there is none. A new alarm wakes it only if it
+//! is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the next.
+//!
+//! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
+//! table's entry. The last worker that leaves stops the timer ([`crate::shared::Exits`]): every accepted task has ended
+//! by then, so no ticket needs an alarm any more.
+
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::time::Instant;
+
+use crate::cell::contain;
+use crate::sync::{Condvar, Mutex, Step, left_out, now};
+
+/// What has a deadline.
+pub(crate) trait Expire: Send + Sync {
+    /// The deadline has passed.
+    fn expire(&self);
+}
+
+/// One ticket's place in the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alarm {
+    at: Instant,
+    /// Tells alarms of one instant apart.
+    number: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Timer {
+    alarms: Mutex<Alarms>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Alarms {
+    set: BTreeMap<Alarm, Weak<dyn Expire>>,
+    /// Alarms set so far.
+    count: u64,
+    thread: Thread,
+}
+
+/// What the timer's thread is doing.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Thread {
+    /// It looks at the alarms before it sleeps again.
+    #[default]
+    Awake,
+    /// It sleeps, until then at most.
+    Asleep(Option<Instant>),
+    /// It has ended or is about to.
+    Stopped,
+}
+
+impl Timer {
+    /// Has `task` told at `at` that its deadline has passed. `None` once the timer was stopped.
+    pub(crate) fn set(&self, at: Instant, task: Weak<dyn Expire>) -> Option<Alarm> {
+        let (alarm, wake) = {
+            let mut alarms = self.alarms.lock();
+            let wake = match alarms.thread {
+                Thread::Stopped => return None,
+                Thread::Awake => false,
+                Thread::Asleep(until) => until.is_none_or(|until| at < until),
+            };
+            let number = alarms.count;
+            alarms.count += 1;
+            let alarm = Alarm { at, number };
+            alarms.set.insert(alarm, task);
+            if wake {
+                // One call is enough, however many alarms are set until it is followed.
+                alarms.thread = Thread::Awake;
+            }
+            (alarm, wake)
+        };
+        if wake && !left_out(Step::AlarmWakes) {
+            self.changed.notify_one();
+        }
+        Some(alarm)
+    }
+
+    /// Forgets an alarm. It may be going off just now.
+    pub(crate) fn take_back(&self, alarm: Alarm) {
+        let gone = self.alarms.lock().set.remove(&alarm);
+        // Whatever it may free is freed outside the lock.
+        drop(gone);
+    }
+
+    /// Ends the thread and forgets all alarms.
+    pub(crate) fn stop(&self) {
+        let gone = {
+            let mut alarms = self.alarms.lock();
+            alarms.thread = Thread::Stopped;
+            std::mem::take(&mut alarms.set)
+        };
+        drop(gone);
+        self.changed.notify_one();
+    }
+
+    /// The timer's thread.
+    pub(crate) fn run(&self) {
+        while let Some(due) = self.wait() {
+            for task in due {
+                // Wakers are the caller's code. So is what goes with the task, should this be the last to refer to it.
+                contain(|| {
+                    if let Some(task) = task.upgrade() {
+                        task.expire();
+                    }
+                });
+            }
+        }
+    }
+
+    /// Sleeps until alarms are due, and takes them; `None` once the timer was stopped.
+    fn wait(&self) -> Option<Vec<Weak<dyn Expire>>> {
+        let mut alarms = self.alarms.lock();
+        loop {
+            if alarms.thread == Thread::Stopped {
+                return None;
+            }
+            let due = alarms.take_due(now());
+            if !due.is_empty() {
+                alarms.thread = Thread::Awake;
+                return Some(due);
+            }
+            let next = alarms.set.keys().next().map(|alarm| alarm.at);
+            alarms.thread = Thread::Asleep(next);
+            alarms = match next {
+                Some(at) => self.changed.wait_until(alarms, at),
+                None => self.changed.wait(alarms),
+            };
+        }
+    }
+}
+
+impl Alarms {
+    fn take_due(&mut self, now: Instant) -> Vec<Weak<dyn Expire>> {
+        let mut due = Vec::new();
+        while let Some(first) = self.set.first_entry()
+            && first.key().at <= now
+        {
+            due.push(first.remove());
+        }
+        due
+    }
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use chiplet_policy::Homes;
+    use chiplet_topology::DomainId;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::registry::Registry;
+    use crate::table::Work;
+    use crate::task::{ClosureTask, Header};
+    use crate::ticket::Ticket;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+    /// A test that waits this long has hung.
+    const HANG: Duration = Duration::from_secs(60);
+
+    /// Says its name when it expires.
+    struct Says(u32, Sender<u32>);
+
+    impl Expire for Says {
+        fn expire(&self) {
+            self.1.send(self.0).unwrap();
+        }
+    }
+
+    fn weak(task: &Arc<Says>) -> Weak<dyn Expire> {
+        let task: Arc<dyn Expire> = Arc::clone(task) as _;
+        Arc::downgrade(&task)
+    }
+
+    fn len(timer: &Timer) -> usize {
+        timer.alarms.lock().set.len()
+    }
+
+    /// A ticket of a task with that deadline, which nobody runs.
+    fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
+        let registry = Registry::new(Arc::clone(timer));
+        let id = registry.reserve();
+        registry.publish(id, "t".into(), None, Homes::single(DomainId(0)));
+        let header = Header {
+            executor: 0,
+            entry: registry.find(id).unwrap(),
+            accepted: now(),
+            expires: Some(deadline),
+        };
+        Ticket::live(Arc::new(ClosureTask::new(header, |_: &mut Work| ())))
+    }
+
+    fn poll<T>(ticket: &mut Ticket<T>) -> Poll<Result<T, Error>> {
+        pin!(ticket).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn alarms_go_off_in_order_whichever_was_set_first() {
+        let (timer, (says, said)) = (Arc::new(Timer::default()), channel());
+        let running = Arc::clone(&timer);
+        let thread = std::thread::spawn(move || running.run());
+        let tasks = [0, 1, 2, 3].map(|name| Arc::new(Says(name, says.clone())));
+        let begun = now();
+        let after = [
+            HOUR,
+            Duration::from_millis(500),
+            Duration::from_millis(200),
+            HOUR,
+        ];
+        let alarms: Vec<Alarm> = tasks
+            .iter()
+            .zip(after)
+            .map(|(task, after)| timer.set(begun + after, weak(task)).unwrap())
+            .collect();
+        for (name, after) in [(2, after[2]), (1, after[1])] {
+            assert_eq!(said.recv_timeout(HANG), Ok(name));
+            assert!(begun.elapsed() >= after, "{name} came early");
+        }
+        assert_eq!(len(&timer), 2, "what has gone off is gone");
+        timer.take_back(alarms[0]);
+        timer.take_back(alarms[1]);
+        assert_eq!(len(&timer), 1);
+        timer.stop();
+        thread.join().unwrap();
+        assert_eq!(len(&timer), 0, "a stopped timer keeps nothing");
+        assert_eq!(timer.set(begun, weak(&tasks[0])), None);
+        assert!(said.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_task_that_is_gone_is_passed_over() {
+        let (timer, (says, said)) = (Timer::default(), channel());
+        let gone = Arc::new(Says(0, says.clone()));
+        let there = Arc::new(Says(1, says));
+        timer.set(now(), weak(&gone)).unwrap();
+        timer.set(now(), weak(&there)).unwrap();
+        drop(gone);
+        let due = timer.wait().unwrap();
+        assert_eq!((due.len(), len(&timer)), (2, 0));
+        due.iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|task| task.expire());
+        assert_eq!(said.try_iter().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn tickets_that_are_gone_leave_no_alarm() {
+        let timer = Arc::new(Timer::default());
+        let deadline = now() + HOUR;
+        let mut kept = ticket(&timer, deadline);
+        for turn in 0..10_000 {
+            let mut ticket = ticket(&timer, deadline);
+            // However often it is polled, it has one alarm.
+            for _ in 0..3 {
+                assert!(poll(&mut ticket).is_pending());
+            }
+            assert!(poll(&mut kept).is_pending());
+            assert_eq!(len(&timer), 2);
+            match turn % 2 {
+                0 => drop(ticket),
+                _ => ticket.detach(),
+            }
+            assert_eq!(len(&timer), 1);
+        }
+        drop(kept);
+        assert_eq!(len(&timer), 0);
+        assert_eq!(Arc::strong_count(&timer), 1, "nothing keeps the tasks");
+    }
+
+    #[test]
+    fn a_ticket_that_is_ready_leaves_no_alarm() {
+        let timer = Arc::new(Timer::default());
+        let mut ticket = ticket(&timer, now() + Duration::from_millis(10));
+        while poll(&mut ticket).is_pending() {
+            assert!(len(&timer) <= 1);
+        }
+        assert_eq!(len(&timer), 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_needs_no_alarm() {
+        let timer = Arc::new(Timer::default());
+        let deadline = now() + Duration::from_millis(300);
+        let mut ticket = ticket(&timer, deadline);
+        assert_eq!(ticket.wait_for(Duration::from_millis(1)), None);
+        assert_eq!(len(&timer), 0);
+        assert_eq!(ticket.wait(), Err(Error::Expired));
+        assert!(now() >= deadline);
+    }
+}
