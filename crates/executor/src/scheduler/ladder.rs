@@ -337,7 +337,8 @@ impl<T, U> Hub<T, U> {
 
     /// Whether anything may ever leave its group.
     pub(super) fn crosses(&self) -> bool {
-        self.rules.stealing != StealRule::Never || self.rules.units_anywhere
+        self.groups.len() > 1
+            && (self.rules.stealing != StealRule::Never || self.rules.units_anywhere)
     }
 
     pub(super) fn units_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
