@@ -7,7 +7,8 @@ use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
 use crate::latencies::{CompactLatencies, Latencies};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::scheduler::Pace;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, Swap};
 use crate::table::Table;
 use crate::timer::Timer;
@@ -23,6 +24,8 @@ pub(crate) struct TableEntry {
     /// the timer task by task.
     pub(crate) timer: Arc<Timer>,
     turn: AtomicU32,
+    /// Whether it asks for more than its share of its home's time. Written when that changes.
+    over_share: AtomicBool,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
     /// Made at the first answer, so that an idle table costs nothing.
@@ -47,6 +50,18 @@ impl TableEntry {
         // The next turn's home mostly is another one: turns are spread over the weights.
         let second = homes.pick(turn.wrapping_add(1));
         (first, (second != first).then_some(second))
+    }
+
+    /// Takes note of how fast its tasks come.
+    pub(crate) fn note(&self, pace: Pace) {
+        let over_share = pace == Pace::OverShare;
+        if self.is_over_share() != over_share {
+            self.over_share.store(over_share, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_over_share(&self) -> bool {
+        self.over_share.load(Ordering::Relaxed)
     }
 
     pub(crate) fn record(&self, wait: Duration, service: Duration) {
@@ -125,6 +140,7 @@ impl Registry {
             homes: Swap::new(homes),
             timer: Arc::clone(&self.timer),
             turn: AtomicU32::new(0),
+            over_share: AtomicBool::new(false),
             last_units: AtomicU32::new(0),
             latencies: Mutex::new(None),
         });

@@ -39,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
     turn: AtomicUsize,
+    began: Instant,
 }
 
 /// The fixed parts of [`Shared`].
@@ -73,6 +74,7 @@ impl Shared {
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
             turn: AtomicUsize::new(0),
+            began: now(),
         }
     }
 
@@ -107,8 +109,15 @@ impl Shared {
             Splitting::Never | Splitting::AllCores => 0,
         };
         let mut group = self.route(entry);
+        let task = match self.even_out(entry, group, task, at) {
+            None => return Ok(()),
+            Some(task) => task,
+        };
         let mut refused = match self.hub.push(group, entry.id, task, at, helpers) {
-            Ok(()) => return Ok(()),
+            Ok(pace) => {
+                entry.note(pace);
+                return Ok(());
+            }
             Err(refused) => refused,
         };
         // The home had its workers taken away between the look and the push: the table has another by now. Where
@@ -122,7 +131,7 @@ impl Shared {
                 _ => (group + 1) % self.hub.groups(),
             };
             refused = match self.hub.push(group, entry.id, refused.1, at, helpers) {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(refused) => refused,
             };
         }
@@ -131,14 +140,14 @@ impl Shared {
         // Full: another domain's workers are idle, so the task is better off there than refused.
         if full && let Some(spare) = self.hub.nearest_spare(group) {
             refused = match self.hub.push(spare, entry.id, refused.1, at, 0) {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err((_, task)) => (refused.0, task),
             };
         }
         let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
         let (refusal, task) = if full && self.purge(group, of, at) {
             match self.hub.push(group, entry.id, refused.1, at, helpers) {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(refused) => refused,
             }
         } else {
@@ -160,6 +169,28 @@ impl Shared {
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
         })
+    }
+
+    /// Gives `task` to another domain whose queue is shorter than its home's by more than chance and a cold cache are worth,
+    /// or hands it back. A table that asks for more than its share waits at home: others need not pay for it.
+    fn even_out(
+        &self,
+        entry: &TableEntry,
+        home: usize,
+        task: Arc<dyn Task>,
+        at: Instant,
+    ) -> Option<Arc<dyn Task>> {
+        // The clock's low digits are as good as a random number here, and need no shared state.
+        let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;
+        let other = match self.strategy.routing {
+            Routing::Home if !entry.is_over_share() => self.hub.evens_out(home, draw),
+            _ => None,
+        };
+        let Some(other) = other else {
+            return Some(task);
+        };
+        let pushed = self.hub.push(other, entry.id, task, at, 0);
+        pushed.err().map(|(_, task)| task)
     }
 
     /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::time::Duration;
 
 use chiplet_policy::{Rung, StealRule};
 use chiplet_topology::DomainId;
@@ -327,10 +326,7 @@ impl<T, U> Hub<T, U> {
             StealRule::Ladder => {
                 let nearest = self.groups[local.group].nearest.iter();
                 let needy = nearest.filter(|&&group| self.needy.contains(group));
-                chiplet_policy::choose_victim(needy.map(|&group| {
-                    let wait = self.groups[group].seen.wait.load(Ordering::Relaxed);
-                    (group, Duration::from_nanos(wait))
-                }))
+                chiplet_policy::choose_victim(needy.map(|&group| (group, self.wait(group))))
             }
         }
     }

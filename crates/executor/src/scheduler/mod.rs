@@ -23,9 +23,11 @@ mod wake;
 mod watch;
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, StealConfig, StealRule, TableId, can_spare, is_worth_crossing};
+use chiplet_policy::{
+    Rung, StealConfig, StealRule, TableId, can_spare, is_worth_crossing, is_worth_evening,
+};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
@@ -33,10 +35,13 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
 pub(crate) use inbox::Inbox;
-pub(crate) use queue::{Discipline, Refusal};
+pub(crate) use queue::{Discipline, Pace, Refusal};
 use queue::{Queue, Run};
 use sleep::{GroupSet, Parker};
 use watch::Watch;
+
+/// Shorter waits are not compared with other groups': reading their counters costs a cache miss.
+const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// A group as it is asked for.
 pub(crate) struct GroupSpec {
@@ -70,6 +75,8 @@ struct Seen {
     queued: AtomicU32,
     /// How long its last task will wait, in nanoseconds, as far as is known.
     wait: AtomicU64,
+    /// What a cold cache would cost the next task, in nanoseconds.
+    price: AtomicU64,
     /// Workers that are not standing by. Written hardly ever.
     at_work: AtomicU32,
 }
@@ -189,6 +196,7 @@ impl<T, U> Hub<T, U> {
                 seen: CachePadded::new(Seen {
                     queued: AtomicU32::new(0),
                     wait: AtomicU64::new(0),
+                    price: AtomicU64::new(0),
                     at_work: AtomicU32::new(workers as u32),
                 }),
             }
@@ -225,9 +233,23 @@ impl<T, U> Hub<T, U> {
         self.groups[group].inbox.lock().idle()
     }
 
-    /// How long a task that is pushed to `group` now would wait, in nanoseconds, as far as is known.
-    pub(crate) fn wait(&self, group: usize) -> u64 {
-        self.groups[group].seen.wait.load(Ordering::Relaxed)
+    /// How long a task that is pushed to `group` now would wait, as far as is known.
+    pub(crate) fn wait(&self, group: usize) -> Duration {
+        Duration::from_nanos(self.groups[group].seen.wait.load(Ordering::Relaxed))
+    }
+
+    /// The group that should have a task of `home` to keep their queues alike, if any. Two queues are compared, home's and
+    /// one drawn by `draw`: of many queues a short one is found soon (Mitzenmacher, The power of two choices, 1996).
+    pub(crate) fn evens_out(&self, home: usize, draw: usize) -> Option<usize> {
+        let wait = self.wait(home);
+        if wait < LONG_WAIT || !self.is_watched() {
+            return None;
+        }
+        let nearest = &self.groups[home].nearest;
+        let other = nearest[draw % nearest.len()];
+        let price = Duration::from_nanos(self.groups[home].seen.price.load(Ordering::Relaxed));
+        let staffed = self.at_work_in(other) > 0;
+        (staffed && is_worth_evening(wait, self.wait(other), price)).then_some(other)
     }
 
     /// The queue of `group` and its sleepers, under their lock.
@@ -258,14 +280,15 @@ impl<T, U> Hub<T, U> {
         if self.rules.stealing != StealRule::Ladder || self.groups.len() == 1 {
             return false;
         }
-        let (wait, needy) = match queued {
-            0 => (0, false),
-            _ => {
-                let backlog = inbox.queue.backlog(now);
-                let worth = is_worth_crossing(&backlog, &self.rules.steal);
-                (backlog.wait().as_nanos() as u64, worth)
-            }
-        };
+        let mut needy = false;
+        let mut wait = 0;
+        if queued > 0 {
+            let backlog = inbox.queue.backlog(now);
+            needy = is_worth_crossing(&backlog, &self.rules.steal);
+            wait = backlog.wait().as_nanos() as u64;
+            let price = self.rules.steal.price(&backlog).as_nanos() as u64;
+            seen.price.store(price, Ordering::Relaxed);
+        }
         seen.wait.store(wait, Ordering::Relaxed);
         let changed = std::mem::replace(&mut inbox.needy, needy) != needy;
         match needy {

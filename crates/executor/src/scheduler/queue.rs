@@ -34,6 +34,9 @@ const SHARE: (u64, u64) = (3, 4);
 /// can be made to wait by others; longer than any queue of default length takes.
 const LEAD: Duration = Duration::from_secs(1);
 
+/// A table whose tasks are ordered this much later than they came asks for more than its share, and not just in a burst.
+const TOO_FAST: Duration = Duration::from_millis(10);
+
 /// Lanes looked at for one that the worker ran last. Bounded, so that taking is O(log n) in the number of tables; the
 /// first elements of a heap are among its smallest.
 const LOOK_AHEAD: usize = 7;
@@ -73,6 +76,15 @@ impl Run {
         let spent = ended?.saturating_duration_since(began?);
         Some((self.table?, spent.as_nanos() as u64))
     }
+}
+
+/// How fast a table's tasks come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// The table asks for its share of the domain's time at most.
+    Within,
+    /// It has asked for more for some time.
+    OverShare,
 }
 
 /// Why a task was not accepted.
@@ -181,7 +193,7 @@ impl<T> Queue<T> {
         table: TableId,
         task: T,
         at: Instant,
-    ) -> Result<(), (Refusal, T)> {
+    ) -> Result<Pace, (Refusal, T)> {
         let bounded = !left_out(Step::BoundRefuses);
         let limit = self.discipline.table_limit;
         if self.closed && !left_out(Step::CloseRefuses) {
@@ -204,23 +216,19 @@ impl<T> Queue<T> {
             return Err((Refusal::NoMemory, task));
         }
         lane.intake.accepted += 1;
-        self.append(table, task, at);
-        Ok(())
+        Ok(self.append(table, task, at))
     }
 
     /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
     /// system refuses ends the process here, as it does by default.
     pub(super) fn adopt(&mut self, table: TableId, task: T, at: Instant) {
-        self.lanes.entry(table).or_default();
         self.append(table, task, at);
     }
 
-    fn append(&mut self, table: TableId, task: T, at: Instant) {
+    fn append(&mut self, table: TableId, task: T, at: Instant) -> Pace {
         let at = self.nanos(at);
         let workers = u64::from(self.workers.max(1));
-        let Some(lane) = self.lanes.get_mut(&table) else {
-            return;
-        };
+        let lane = self.lanes.entry(table).or_default();
         lane.lengthen(&mut self.buffers);
         let apart = lane.service.home * SHARE.1 / (workers * SHARE.0);
         let key = lane.append(task, at, apart, LEAD.as_nanos() as u64);
@@ -229,6 +237,10 @@ impl<T> Queue<T> {
         }
         self.queued += 1;
         self.work += lane.service.home;
+        match key - at > TOO_FAST.as_nanos() as u64 {
+            true => Pace::OverShare,
+            false => Pace::Within,
+        }
     }
 
     /// Counts a refused task of `table`: with the removed tables' if there is no memory to count it by itself.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use chiplet_policy::{StealRule, TableId};
 
-use super::{Hub, Local, Refusal, call};
+use super::{Hub, Local, Pace, Refusal, call};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
@@ -22,13 +22,13 @@ impl<T, U> Hub<T, U> {
         task: T,
         at: Instant,
         helpers: usize,
-    ) -> Result<(), (Refusal, T)> {
+    ) -> Result<Pace, (Refusal, T)> {
         let home = &self.groups[group];
         let mut others = [0; HELPERS];
         let mut helping = 0;
-        let (sleeper, unseen) = {
+        let (pace, sleeper, unseen) = {
             let mut inbox = home.inbox.lock();
-            inbox.queue.push(table, task, at)?;
+            let pace = inbox.queue.push(table, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
             let queued = inbox.queue.len();
             // Each lingering worker will see one.
@@ -47,7 +47,7 @@ impl<T, U> Hub<T, U> {
                 }
             }
             self.refresh_spare(group, &mut inbox);
-            (sleeper, sleeper.is_none() && queued > inbox.lingering)
+            (pace, sleeper, sleeper.is_none() && queued > inbox.lingering)
         };
         for &worker in sleeper.iter().chain(&others[..helping]) {
             self.seats[worker].parker.unpark();
@@ -60,7 +60,7 @@ impl<T, U> Hub<T, U> {
                 self.watch.arm();
             }
         }
-        Ok(())
+        Ok(pace)
     }
 
     /// Makes `units` stealable and wakes as many workers as could take one, all at once: a cascade of single

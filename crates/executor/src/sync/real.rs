@@ -5,9 +5,9 @@ pub(crate) use std::thread;
 pub(crate) use std::thread_local;
 use std::time::{Duration, Instant};
 
-pub(crate) use std::sync::atomic;
 pub(crate) use std::sync::MutexGuard;
 use std::sync::PoisonError;
+pub(crate) use std::sync::atomic;
 
 /// The standard library's mutex: it spins for a moment and then sleeps in the kernel. parking_lot's yields the core in
 /// between, which is costly where other work wants it (see [`pause`]).
