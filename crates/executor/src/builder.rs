@@ -56,7 +56,7 @@ impl Default for Builder {
             max_workers: None,
             queue_limit: None,
             table_limit: None,
-            reorder: 0.2,
+            reorder: 0.3,
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
@@ -122,7 +122,7 @@ impl Builder {
     /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
     /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 - share)` times
     /// as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of these, NaN as the
-    /// default, 0.2.
+    /// default, 0.3.
     pub fn reorder(mut self, share: f64) -> Self {
         self.reorder = match share.is_nan() {
             true => Self::default().reorder,
