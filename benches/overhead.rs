@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Executor, Query, Strategy, Table, TableId, Topology, Work};
+use chiplet::{Context, Executor, Query, Strategy, Table, TableId, Topology};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Queries kept outstanding where throughput is measured: enough to keep two workers busy.
@@ -76,7 +76,7 @@ fn search(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("exact search of 2,000 x 64");
     let table = build();
     group.bench_function("direct", |bencher| {
-        bencher.iter(|| table.search(&query, &mut Work::default()));
+        bencher.iter(|| table.search(&query, &mut Context::default()));
     });
     let executor = executor(Strategy::CCD_AWARE);
     let id = executor.add_table("flat", build());

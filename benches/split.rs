@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet::{
-    Executor, Neighbor, Probe, Query, SearchError, SplitTable, Strategy, Table, TableId, Topology,
-    Work,
+    Context, Executor, Neighbor, Probe, Query, SearchError, SplitTable, Strategy, Table, TableId,
+    Topology,
 };
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -60,8 +60,8 @@ impl Table for Sums {
             .sum()
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        self.search_whole(query, work)
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        self.search_whole(query, context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -70,7 +70,7 @@ impl Table for Sums {
 }
 
 impl SplitTable for Sums {
-    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, _: &mut Context) -> Result<Vec<Probe>, SearchError> {
         query.check(1)?;
         let probe = |list| Probe {
             list: list as u64,
@@ -85,10 +85,10 @@ impl SplitTable for Sums {
         _: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let found = probes[unit].iter().map(|probe| {
-            work.add_bytes(probe.cost_bytes);
+            context.add_bytes(probe.cost_bytes);
             Neighbor {
                 id: probe.list,
                 distance: sum(black_box(&self.lists[probe.list as usize])),

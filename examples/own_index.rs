@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use chiplet::{Executor, Neighbor, Probe, Query, SearchError, SplitTable, Table, Topology, Work};
+use chiplet::{
+    Context, Executor, Neighbor, Probe, Query, SearchError, SplitTable, Table, Topology,
+};
 
 /// Points on a line, kept in buckets of equal width.
 struct Buckets {
@@ -37,8 +39,8 @@ impl Table for Buckets {
     }
 
     // A whole search is all its units in one go, so split and unsplit answers are the same by construction.
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        self.search_whole(query, work)
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        self.search_whole(query, context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -47,7 +49,7 @@ impl Table for Buckets {
 }
 
 impl SplitTable for Buckets {
-    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, _: &mut Context) -> Result<Vec<Probe>, SearchError> {
         query.check(self.dim())?;
         let x = query.vector()[0];
         let mut probes: Vec<Probe> = (0..self.buckets.len())
@@ -67,11 +69,11 @@ impl SplitTable for Buckets {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let mut found = Vec::new();
         for probe in &probes[unit] {
-            work.add_bytes(probe.cost_bytes); // what was read is what placement goes by
+            context.add_bytes(probe.cost_bytes); // what was read is what placement goes by
             let bucket = &self.buckets[probe.list as usize];
             let distance = |value: f32| (value - query.vector()[0]).abs();
             let all = bucket.iter().map(|&(id, v)| Neighbor {

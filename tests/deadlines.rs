@@ -153,7 +153,7 @@ fn a_panic_after_the_deadline_changes_nothing() {
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     let waits = gate.clone();
-    let code = move |_: &mut chiplet::Work| {
+    let code = move |_: &mut chiplet::Context| {
         waits.wait();
         panic!("it fails too late for anyone to hear");
     };
@@ -302,7 +302,7 @@ fn a_task_that_outlives_a_shutdown_has_its_deadline() {
     let (arrived, arrivals) = channel();
     let waits = gate.clone();
     let deadline = Instant::now() + 20 * SOON;
-    let code = move |_: &mut chiplet::Work| {
+    let code = move |_: &mut chiplet::Context| {
         arrived.send(()).unwrap();
         waits.wait();
     };

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
-    DomainId, Executor, PlannerConfig, Query, StealConfig, Strategy, TableId, Ticket, Topology,
-    Work,
+    Context, DomainId, Executor, PlannerConfig, Query, StealConfig, Strategy, TableId, Ticket,
+    Topology,
 };
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
@@ -194,8 +194,8 @@ fn a_table_with_most_of_the_traffic_gets_several_homes() {
                 } else {
                     tables[1 + turn % 23]
                 };
-                let task = executor.submit_fn(table, None, move |work: &mut Work| {
-                    work.add_bytes(1 << 20);
+                let task = executor.submit_fn(table, None, move |context: &mut Context| {
+                    context.add_bytes(1 << 20);
                     std::thread::park_timeout(Duration::from_micros(if hot { 2_000 } else { 100 }));
                 });
                 match task {

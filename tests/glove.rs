@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use chiplet::index::{HnswConfig, HnswTable, IvfConfig, IvfTable, Metric};
-use chiplet::{Query, Table, Work};
+use chiplet::{Context, Query, Table};
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::{self, Truth};
 
@@ -30,7 +30,7 @@ fn serve(
     let mut recall = 0.0;
     for (number, vector) in queries.rows().enumerate() {
         let hits = executor.search(id, ask(vector)).wait().unwrap();
-        let direct = table.search(&ask(vector), &mut Work::default()).unwrap();
+        let direct = table.search(&ask(vector), &mut Context::default()).unwrap();
         assert_eq!(hits, direct, "query {number}");
         recall += truth.recall(number, hits.iter().map(|hit| hit.id as u32));
     }

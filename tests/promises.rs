@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use chiplet::{Error, Query, SubmitError, TableId, Work};
+use chiplet::{Context, Error, Query, SubmitError, TableId};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold};
 
@@ -244,7 +244,7 @@ fn a_table_of_another_executor_is_unknown() {
         assert_eq!((refused.reason, &refused.input), (unknown, &query));
         let refused = own.submit_fn(foreign, None, |_| 9).unwrap_err();
         assert_eq!(refused.reason, unknown);
-        assert_eq!((refused.input)(&mut Work::default()), 9);
+        assert_eq!((refused.input)(&mut Context::default()), 9);
         assert_eq!(
             own.search(foreign, query).wait(),
             Err(Error::Refused(unknown))

@@ -172,7 +172,7 @@ fn nothing_is_lost(strategy: Strategy, how: Shutdown) {
                     let table = tables[turn % tables.len()];
                     if turn % 2 == 0 {
                         let ran = Arc::clone(ran);
-                        let code = move |_: &mut chiplet::Work| {
+                        let code = move |_: &mut chiplet::Context| {
                             ran.fetch_add(1, Ordering::Relaxed);
                         };
                         match executor.submit_fn(table, None, code) {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use chiplet::{Error, Executor, Query, SearchError, Shutdown, SplitConfig, Strategy, Table, Work};
+use chiplet::{
+    Context, Error, Executor, Query, SearchError, Shutdown, SplitConfig, Strategy, Table,
+};
 use common::lists::{LISTS, Lists, PER_LIST};
 use common::{Gate, HANG, OpenOnDrop, builder, pass};
 
@@ -25,7 +27,7 @@ fn every_strategy_gives_the_unsplit_answer() {
             .collect();
         let direct: Vec<_> = queries
             .iter()
-            .map(|query| table.search(query, &mut Work::default()).unwrap())
+            .map(|query| table.search(query, &mut Context::default()).unwrap())
             .collect();
         let id = executor.add_table("lists", table);
         let tickets: Vec<_> = queries

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use chiplet::{Error, Executor, Neighbor, TableId, Ticket, Work, merge_nearest};
+use chiplet::{Context, Error, Executor, Neighbor, TableId, Ticket, merge_nearest};
 use chiplet_workload::latency::{LatencyRecorder, LatencySummary};
 use chiplet_workload::load::{self, Load, LoadReport};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
@@ -40,7 +40,7 @@ pub fn compare_with_direct(
         for (row, ticket) in queries.into_iter().zip(tickets) {
             let direct = table
                 .index
-                .search(&table.query(row), &mut Work::default())?;
+                .search(&table.query(row), &mut Context::default())?;
             outcome.compared += 1;
             outcome.equal += usize::from(ticket.wait()? == direct);
         }

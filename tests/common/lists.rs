@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+use chiplet::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 
 pub const LISTS: u64 = 40;
 pub const PER_LIST: u64 = 25;
@@ -64,8 +64,8 @@ impl Table for Lists {
         LISTS * PER_LIST * 4
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        self.search_whole(query, work)
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        self.search_whole(query, context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -74,7 +74,7 @@ impl Table for Lists {
 }
 
 impl SplitTable for Lists {
-    fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, _: &mut Context) -> Result<Vec<Probe>, SearchError> {
         query.check(1)?;
         (self.coarse)(query);
         let probe = |list| Probe {
@@ -90,7 +90,7 @@ impl SplitTable for Lists {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         (self.scan)(query, &unit);
         let lists = probes[unit].iter().map(|probe| probe.list);
@@ -101,7 +101,7 @@ impl SplitTable for Lists {
                 distance: (value(id) - query.vector()[0]).abs(),
             })
             .collect();
-        work.add_bytes(4 * found.len() as u64);
+        context.add_bytes(4 * found.len() as u64);
         found.sort_unstable();
         found.truncate(query.k());
         Ok(found)

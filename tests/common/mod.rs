@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
-    Builder, Executor, Neighbor, PlannerConfig, Query, SearchError, Table, TableId, Ticket,
-    Topology, Work,
+    Builder, Context, Executor, Neighbor, PlannerConfig, Query, SearchError, Table, TableId,
+    Ticket, Topology,
 };
 
 /// Long enough for any machine; a test that waits this long has hung.
@@ -131,7 +131,7 @@ impl<F: FnMut() + Send + Sync + 'static> Table for Departing<F> {
         0
     }
 
-    fn search(&self, _: &Query, _: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+    fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         Ok(Vec::new())
     }
 }

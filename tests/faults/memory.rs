@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Executor, Query, Strategy, SubmitError, TableId, Ticket, Work};
+use chiplet::{Context, Executor, Query, Strategy, SubmitError, TableId, Ticket};
 
 use crate::common::dice::Dice;
 use crate::common::{Gate, OpenOnDrop, builder, hold};
@@ -78,7 +78,7 @@ fn submit(
     shed: &mut Shed,
 ) -> Option<(u64, Ticket<u64>)> {
     let kept = Arc::new(number);
-    let code = move |_: &mut Work| *kept;
+    let code = move |_: &mut Context| *kept;
     let (result, refused) = with_allocations(1 + growths, || executor.submit_fn(table, None, code));
     match result {
         Ok(ticket) => {
@@ -88,7 +88,7 @@ fn submit(
         Err(back) => {
             assert_eq!(back.reason, SubmitError::OutOfMemory);
             let code = back.input;
-            assert_eq!(code(&mut Work::default()), number, "the caller's again");
+            assert_eq!(code(&mut Context::default()), number, "the caller's again");
             // The second time it is asked for, to count the task.
             assert!(matches!(refused, 1 | 2), "{refused} refusals");
             shed.all += 1;

@@ -7,6 +7,7 @@ use chiplet_policy::{Placement, TableId};
 use chiplet_topology::{Topology, TopologyError};
 
 use crate::builder::Builder;
+use crate::context::Context;
 use crate::crew::WorkerInfo;
 use crate::current;
 use crate::error::{Error, Refused, SubmitError};
@@ -16,7 +17,7 @@ use crate::shared::Shared;
 use crate::snapshot::{self, Snapshot};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Mutex, now};
-use crate::table::{Neighbor, Query, Table, Work};
+use crate::table::{Neighbor, Query, Table};
 use crate::task::{ClosureTask, Header};
 use crate::ticket::Ticket;
 
@@ -177,7 +178,7 @@ impl Executor {
     /// bytes it reads; without that its traffic is estimated from the time it takes.
     ///
     /// At `deadline` the ticket resolves to [`Error::Expired`] if there is no answer yet. A closure that has not
-    /// started then never will; one that runs is not interrupted, and what it returns is dropped.
+    /// started then never will; one that runs may ask [`Context::should_stop`], and what it returns is dropped.
     ///
     /// # Errors
     /// [`Refused`] with the reason: over a bound, no such table, shutting down.
@@ -188,7 +189,7 @@ impl Executor {
         code: F,
     ) -> Result<Ticket<T>, Refused<F>>
     where
-        F: FnOnce(&mut Work) -> T + Send + 'static,
+        F: FnOnce(&mut Context) -> T + Send + 'static,
         T: Send + 'static,
     {
         let entry = match self.find(table) {

@@ -5,6 +5,7 @@ mod builder;
 mod cell;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
+mod context;
 mod cores;
 mod counts;
 mod crew;
@@ -38,6 +39,7 @@ pub use chiplet_policy::{
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+pub use context::Context;
 pub use counts::{Counts, Steals};
 pub use crew::WorkerInfo;
 pub use error::{BuildError, Error, Refused, SubmitError};
@@ -45,5 +47,5 @@ pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use filter::Filter;
 pub use latencies::Latencies;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
-pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 pub use ticket::Ticket;

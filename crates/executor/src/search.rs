@@ -12,12 +12,13 @@ use std::time::Instant;
 use chiplet_policy::{Rung, Splitting};
 
 use crate::cell::Cell;
+use crate::context::{Context, Wanted};
 use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, Step, left_out, now};
-use crate::table::{Neighbor, Probe, Query, SplitTable, Table, Work};
+use crate::table::{Neighbor, Probe, Query, SearchError, SplitTable, Table};
 use crate::task::{Header, Task, guarded, settled};
 use crate::ticket::Outcome;
 use crate::timer::Expire;
@@ -72,7 +73,7 @@ impl SearchTask {
         &self,
         worker: &mut Worker,
         started: Instant,
-        work: Work,
+        bytes: u64,
         result: Result<Vec<Neighbor>, Error>,
     ) {
         let ended = now();
@@ -82,7 +83,7 @@ impl SearchTask {
         {
             let mut page = worker.page();
             page.ended(&self.header.entry, end, self.header.waited(started), busy);
-            page.worked(self.header.entry.id, work.bytes(), busy);
+            page.worked(self.header.entry.id, bytes, busy);
         }
         self.cell.end(result);
     }
@@ -98,15 +99,23 @@ impl SearchTask {
         }
     }
 
+    /// What becomes of a search that was given up because nobody waits for it: the reason for that.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Search(SearchError::Stopped) => self.check_wanted(now()).err().unwrap_or(error),
+            error => error,
+        }
+    }
+
     /// Runs `coarse` and, if the query is worth cutting, leaves its units on the worker's deque.
     fn fan_out(
         self: &Arc<Self>,
         table: &dyn SplitTable,
         worker: &mut Worker,
         started: Instant,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Option<Vec<Neighbor>>, Error> {
-        let probes = table.coarse(&self.query, work)?;
+        let probes = table.coarse(&self.query, context)?;
         let units = worker.cut(table, &probes);
         let units_cut = u32::try_from(units.len()).unwrap_or(u32::MAX);
         self.header
@@ -115,7 +124,7 @@ impl SearchTask {
             .store(units_cut, Ordering::Relaxed);
         if units.len() <= 1 {
             self.check_wanted(now())?;
-            let part = table.scan(&self.query, &probes, 0..probes.len(), work)?;
+            let part = table.scan(&self.query, &probes, 0..probes.len(), context)?;
             return Ok(Some(table.merge(&self.query, vec![part])));
         }
         let left = units.len();
@@ -169,27 +178,26 @@ impl Task for SearchTask {
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
-        let mut work = Work::default();
-        let result = if self.header.is_expired(started) {
-            Err(Error::Expired)
-        } else {
-            guarded(|| {
+        let (result, bytes) = worker.in_context(&*self, |worker, context| {
+            if self.header.is_expired(started) {
+                return Err(Error::Expired);
+            }
+            let found = guarded(|| {
                 let table = self.table()?;
                 match table.as_split() {
                     Some(split) if worker.splitting() != Splitting::Never => {
-                        self.fan_out(split, worker, started, &mut work)
+                        self.fan_out(split, worker, started, context)
                     }
-                    _ => Ok(Some(table.search(&self.query, &mut work)?)),
+                    _ => Ok(Some(table.search(&self.query, context)?)),
                 }
-            })
-        };
+            });
+            found.map_err(|error| self.explain(error))
+        });
         match result.transpose() {
-            Some(result) => self.answer(worker, started, work, result),
+            Some(result) => self.answer(worker, started, bytes, result),
             None => {
                 let busy = now().saturating_duration_since(started);
-                worker
-                    .page()
-                    .worked(self.header.entry.id, work.bytes(), busy);
+                worker.page().worked(self.header.entry.id, bytes, busy);
                 let count = self.split.get().map_or(0, |split| split.units.len());
                 worker.push_units((0..count).map(|index| Unit {
                     task: Arc::clone(&self),
@@ -211,23 +219,22 @@ impl Unit {
         };
         worker.page().unit_started(rung);
         let begun = now();
-        let mut work = Work::default();
-        let result = if split.progress.lock().failure.is_some() {
-            Ok(Vec::new())
-        } else {
-            guarded(|| {
+        let (result, bytes) = worker.in_context(task, |_, context| {
+            if split.progress.lock().failure.is_some() {
+                return Ok(Vec::new());
+            }
+            let found = guarded(|| {
                 task.check_wanted(begun)?;
                 let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
                 let unit = split.units[self.index].clone();
-                Ok(table.scan(&task.query, &split.probes, unit, &mut work)?)
-            })
-        };
+                Ok(table.scan(&task.query, &split.probes, unit, context)?)
+            });
+            found.map_err(|error| task.explain(error))
+        });
         let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(begun);
-        worker
-            .page()
-            .worked(task.header.entry.id, work.bytes(), busy);
+        worker.page().worked(task.header.entry.id, bytes, busy);
         let (parts, failure) = {
             let mut progress = split.progress.lock();
             match result {
@@ -288,6 +295,12 @@ impl Unit {
 impl Expire for SearchTask {
     fn expire(&self) {
         self.cell.expire();
+    }
+}
+
+impl Wanted for SearchTask {
+    fn is_wanted(&self) -> bool {
+        self.check_wanted(now()).is_ok()
     }
 }
 

@@ -17,8 +17,8 @@ use shuttle::thread;
 use crate::checks::checks;
 use crate::table::merge_nearest;
 use crate::{
-    Builder, Error, Executor, Neighbor, Probe, Query, SearchError, Shutdown, SplitTable, Strategy,
-    SubmitError, Table, Ticket, Work,
+    Builder, Context, Error, Executor, Neighbor, Probe, Query, SearchError, Shutdown, SplitTable,
+    Strategy, SubmitError, Table, Ticket,
 };
 
 mod deadlines;
@@ -60,9 +60,9 @@ impl Table for Lists {
         4 << 20
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        let probes = self.coarse(query, work)?;
-        self.scan(query, &probes, 0..4, work)
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, context)?;
+        self.scan(query, &probes, 0..4, context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -71,7 +71,7 @@ impl Table for Lists {
 }
 
 impl SplitTable for Lists {
-    fn coarse(&self, _: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, _: &Query, _: &mut Context) -> Result<Vec<Probe>, SearchError> {
         let probe = |list: u64| Probe {
             list,
             distance: list as f32,
@@ -85,10 +85,10 @@ impl SplitTable for Lists {
         query: &Query,
         probes: &[Probe],
         unit: std::ops::Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         thread::yield_now();
-        work.add_bytes(unit.len() as u64);
+        context.add_bytes(unit.len() as u64);
         let found = probes[unit].iter().map(|probe| Neighbor {
             id: probe.list,
             distance: probe.distance,

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::context::Context;
 use crate::filter::Filter;
 use crate::sync;
 
@@ -110,8 +111,8 @@ impl Query {
     }
 
     /// The instant after which an answer is worthless: the ticket resolves to [`Error::Expired`](crate::Error::Expired)
-    /// then, if there is no answer yet, whatever its worker does. The search itself is not interrupted: the deadline is
-    /// checked before it starts and before each scan unit, and what a later unit finds is dropped.
+    /// then, if there is no answer yet, whatever its worker does. The search itself ends when its table next asks
+    /// ([`Context::check`]), as the built-in ones do every 10 to 50 us, or before its next scan unit.
     #[must_use]
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
@@ -262,24 +263,6 @@ impl Ord for Neighbor {
     }
 }
 
-/// What a search really did, reported by the table so that traffic is measured and not guessed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    bytes: u64,
-}
-
-impl Work {
-    /// Counts `bytes` of index data as read.
-    pub fn add_bytes(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    /// Index data read so far, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
 /// A vector table that answers a whole query on the calling thread.
 pub trait Table: Send + Sync + 'static {
     /// Components of each vector.
@@ -296,11 +279,11 @@ pub trait Table: Send + Sync + 'static {
     /// Memory the table's index occupies, in bytes, as well as it is known.
     fn size_bytes(&self) -> u64;
 
-    /// The nearest neighbours of `query`, ascending; what was read goes into `work`.
+    /// The nearest neighbours of `query`, ascending; what was read goes into `context`.
     ///
     /// # Errors
     /// Whatever [`Query::check`] refuses, and what the index itself reports.
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError>;
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError>;
 
     /// This table as one whose queries can be split, if they can.
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -325,7 +308,7 @@ pub trait SplitTable: Table {
     ///
     /// # Errors
     /// As [`Table::search`].
-    fn coarse(&self, query: &Query, work: &mut Work) -> Result<Vec<Probe>, SearchError>;
+    fn coarse(&self, query: &Query, context: &mut Context) -> Result<Vec<Probe>, SearchError>;
 
     /// How many neighbouring probes are always scanned together. Units are cut at multiples of it,
     /// which keeps answers independent of how the query was cut.
@@ -343,7 +326,7 @@ pub trait SplitTable: Table {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError>;
 
     /// Combines the answers of all units. The default keeps the `query.k()` nearest, ties broken by id.
@@ -355,9 +338,13 @@ pub trait SplitTable: Table {
     ///
     /// # Errors
     /// As [`Table::search`].
-    fn search_whole(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        let probes = self.coarse(query, work)?;
-        let part = self.scan(query, &probes, 0..probes.len(), work)?;
+    fn search_whole(
+        &self,
+        query: &Query,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, context)?;
+        let part = self.scan(query, &probes, 0..probes.len(), context)?;
         Ok(self.merge(query, vec![part]))
     }
 }
@@ -410,6 +397,9 @@ pub enum SearchError {
     /// `radius(NaN)`.
     #[error("radius(NaN) is no distance; leave it out to ask for rows at any distance")]
     NoRadius,
+    /// The search was given up: [`Context::check`](crate::Context::check) said that nobody waits for it any more.
+    #[error("the search was stopped, as nobody waits for its answer any more")]
+    Stopped,
     /// The index has not been trained.
     #[error("the index is not trained; train it before it is searched")]
     Untrained,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use chiplet_policy::Rung;
 
 use crate::cell::{Cell, contain, end_of};
+use crate::context::{Context, Wanted};
 use crate::counts::End;
 use crate::error::Error;
 use crate::registry::TableEntry;
 use crate::sync::{Mutex, now};
-use crate::table::Work;
 use crate::ticket::Outcome;
 use crate::timer::Expire;
 use crate::worker::Worker;
@@ -119,7 +119,7 @@ impl<F, T> ClosureTask<F, T> {
 
 impl<F, T> Task for ClosureTask<F, T>
 where
-    F: FnOnce(&mut Work) -> T + Send + 'static,
+    F: FnOnce(&mut Context) -> T + Send + 'static,
     T: Send + 'static,
 {
     fn header(&self) -> &Header {
@@ -139,25 +139,23 @@ where
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
-        let mut work = Work::default();
         let code = self.code.lock().take();
-        let result = match code {
+        let (result, bytes) = worker.in_context(&*self, |_, context| match code {
             Some(code) if self.header.is_expired(started) => {
                 contain(|| drop(code));
                 Err(Error::Expired)
             }
-            Some(code) => guarded(|| Ok(code(&mut work))),
+            Some(code) => guarded(|| Ok(code(context))),
             None => Err(Error::Cancelled),
-        };
+        });
         let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
-        let bytes = if work.bytes() > 0 {
-            work.bytes()
-        } else {
-            busy.as_nanos() as u64
+        let bytes = match bytes {
+            0 => busy.as_nanos() as u64,
+            bytes => bytes,
         };
         let end = settled(&self.header, &self.cell, &result);
         {
@@ -176,6 +174,16 @@ where
 {
     fn expire(&self) {
         self.cell.expire();
+    }
+}
+
+impl<F, T> Wanted for ClosureTask<F, T>
+where
+    F: Send,
+    T: Send,
+{
+    fn is_wanted(&self) -> bool {
+        !self.header.is_due() && self.cell.stop_reason().is_none()
     }
 }
 

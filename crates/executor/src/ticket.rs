@@ -29,13 +29,12 @@ enum Inner<T> {
 /// A claim on one task's answer.
 ///
 /// A ticket is a [`Future`] that any runtime can poll, and [`Ticket::wait`] blocks a plain thread. Dropping it
-/// cancels a task that has not started; one that has started runs on (a split query stops at its next scan
-/// unit) and its answer is discarded. [`Ticket::detach`] drops it without cancelling.
+/// cancels a task that has not started. One that has started ends when its table next asks whether it is still wanted
+/// ([`Context::check`](crate::Context::check)) or before its next scan unit, else it runs on; its answer is discarded. [`Ticket::detach`] drops it without cancelling.
 ///
 /// If the task has a deadline, its ticket resolves to [`Error::Expired`] when the deadline comes and there is no answer
 /// yet, however long its worker is busy with this task or others: by waiting and by polling alike. A task that has not
-/// started then never will; one that has started runs on (a split query stops at its next scan unit) and its answer is
-/// dropped. The executor counts it as expired when a worker comes to it or is done with it. An answer that is there
+/// started then never will; one that has started ends as if its ticket had been dropped. The executor counts it as expired when a worker comes to it or is done with it. An answer that is there
 /// when the ticket is asked is given, be it late.
 ///
 /// # Panics

@@ -164,7 +164,6 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::registry::Registry;
-    use crate::table::Work;
     use crate::task::{ClosureTask, Header};
     use crate::ticket::Ticket;
 
@@ -201,7 +200,10 @@ mod tests {
             accepted: now(),
             expires: Some(deadline),
         };
-        Ticket::live(Arc::new(ClosureTask::new(header, |_: &mut Work| ())))
+        Ticket::live(Arc::new(ClosureTask::new(
+            header,
+            |_: &mut crate::Context| (),
+        )))
     }
 
     fn poll<T>(ticket: &mut Ticket<T>) -> Poll<Result<T, Error>> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting, StealRule, Strategy};
 
+use crate::context::{Context, Place, Scratch, Wanted};
 use crate::current;
 use crate::ledger::Page;
 use crate::scheduler::{Found, Local};
@@ -18,11 +19,35 @@ use crate::task;
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     local: Local<Unit>,
+    place: Place,
+    scratch: Scratch,
 }
 
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, local: Local<Unit>) -> Self {
-        Self { shared, local }
+        let domain = shared.hub.domain_of(local.group);
+        let node = shared.topology.domains()[domain.0 as usize].node;
+        Self {
+            shared,
+            local,
+            place: Place { domain, node },
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Runs `code` with a context for a task of which `wanted` knows whether it still is. Returns with its result the bytes
+    /// that it has reported.
+    pub(crate) fn in_context<R>(
+        &mut self,
+        wanted: &dyn Wanted,
+        code: impl FnOnce(&mut Self, &mut Context) -> R,
+    ) -> (R, u64) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut context = Context::new(wanted, self.place, &mut scratch);
+        let result = code(self, &mut context);
+        let bytes = context.bytes();
+        self.scratch = scratch;
+        (result, bytes)
     }
 
     /// Runs tasks until the executor has closed and nothing is left.

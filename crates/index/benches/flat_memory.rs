@@ -10,7 +10,7 @@ mod common;
 use std::hint::black_box;
 use std::time::Instant;
 
-use chiplet_executor::{Query, Table as _, Work};
+use chiplet_executor::{Context, Query, Table as _};
 use chiplet_index::hnsw::SquaredL2;
 use chiplet_index::{HnswConfig, HnswTable, Metric};
 use common::clustered;
@@ -45,7 +45,7 @@ fn main() {
         let same = asked.iter().filter(|query| {
             let theirs = graph.search(query.vector(), K, ef);
             let ours = table
-                .search(query, &mut Work::default())
+                .search(query, &mut Context::default())
                 .expect("a good query");
             theirs.iter().zip(&ours).all(|(a, b)| a.d_id as u64 == b.id)
         });
@@ -59,7 +59,7 @@ fn main() {
                 });
                 let ours = seconds(|| {
                     for query in &asked {
-                        let _ = black_box(table.search(query, &mut Work::default()));
+                        let _ = black_box(table.search(query, &mut Context::default()));
                     }
                 });
                 theirs / ours

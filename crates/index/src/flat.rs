@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use chiplet_executor::{
-    Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest,
+    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 
 use chiplet_memory::{Granted, Pages};
@@ -19,6 +19,7 @@ use crate::image::{Draft, FileError, Image, Section};
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
+use crate::poll;
 use crate::rows;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
@@ -28,12 +29,12 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// Exact search over rows held in memory. Ids are row numbers.
 ///
 /// ```
-/// use chiplet_executor::{Query, Table, Work};
+/// use chiplet_executor::{Query, Table, Context};
 /// use chiplet_index::{FlatTable, Metric};
 ///
 /// let rows = [0.0, 0.0, 3.0, 4.0, 1.0, 0.0];
 /// let table = FlatTable::build(rows, 2, Metric::L2)?;
-/// let hits = table.search(&Query::new([0.0, 0.0]).top(2), &mut Work::default())?;
+/// let hits = table.search(&Query::new([0.0, 0.0]).top(2), &mut Context::default())?;
 /// assert_eq!([hits[0].id, hits[1].id], [0, 2]);
 /// assert_eq!(hits[1].distance, 1.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,13 +43,13 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// A table can be kept in a file, which is read back or mapped:
 ///
 /// ```
-/// # use chiplet_executor::{Query, Table, Work};
+/// # use chiplet_executor::{Query, Table, Context};
 /// # use chiplet_index::{FlatTable, Metric};
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("points.table");
 /// FlatTable::build([0.0, 0.0, 3.0, 4.0], 2, Metric::L2)?.save(&path)?;
 /// let table = FlatTable::map(&path)?;
-/// let hits = table.search(&Query::new([3.0, 3.0]).top(1), &mut Work::default())?;
+/// let hits = table.search(&Query::new([3.0, 3.0]).top(1), &mut Context::default())?;
 /// assert_eq!((hits[0].id, hits[0].distance), (1, 1.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -200,8 +201,8 @@ impl FlatTable {
         query: &Query,
         vector: &[f32],
         range: Range<usize>,
-        work: &mut Work,
-    ) -> Vec<Neighbor> {
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
         let mut nearest = Nearest::new(query.k().min(range.len()));
         let rows = Rows::new(self.image.section(self.rows), self.row_bytes() as usize);
         let mut distances = [0.0; AT_ONCE];
@@ -210,6 +211,7 @@ impl FlatTable {
                 start,
                 end: (start + AT_ONCE).min(range.end),
             };
+            poll::read(context, (span.end - start) as u64 * self.row_bytes())?;
             let distances = &mut distances[..span.end - start];
             let metric = self.meta.metric;
             metric.distances(Element::F32, vector, rows, span, distances);
@@ -219,8 +221,7 @@ impl FlatTable {
                 }
             }
         }
-        work.add_bytes(range.len() as u64 * self.row_bytes());
-        nearest.into_sorted()
+        Ok(nearest.into_sorted())
     }
 }
 
@@ -245,10 +246,10 @@ impl Table for FlatTable {
         self.len() as u64 * self.row_bytes()
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.meta.dim)?;
         let prepared = self.meta.metric.prepare_query(query.vector())?;
-        Ok(self.scan_rows(query, &prepared, 0..self.len(), work))
+        self.scan_rows(query, &prepared, 0..self.len(), context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -258,7 +259,7 @@ impl Table for FlatTable {
 
 impl SplitTable for FlatTable {
     /// Every block, in order: exact search can leave none out.
-    fn coarse(&self, query: &Query, _work: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, _context: &mut Context) -> Result<Vec<Probe>, SearchError> {
         query.check(self.meta.dim)?;
         self.meta.metric.prepare_query(query.vector())?;
         let blocks = self.len().div_ceil(self.block);
@@ -277,7 +278,7 @@ impl SplitTable for FlatTable {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.meta.dim)?;
         let prepared = self.meta.metric.prepare_query(query.vector())?;
@@ -285,9 +286,9 @@ impl SplitTable for FlatTable {
             .iter()
             .map(|probe| {
                 let rows = self.block_rows(probe.list as usize);
-                self.scan_rows(query, &prepared, rows, work)
+                self.scan_rows(query, &prepared, rows, context)
             })
-            .collect();
+            .collect::<Result<_, _>>()?;
         Ok(merge_nearest(query.k(), parts))
     }
 }

@@ -23,7 +23,7 @@ mod walk;
 
 use std::path::Path;
 
-use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_memory::{Pages, Region};
 
 use crate::error::{BuildError, at_least_one};
@@ -43,15 +43,15 @@ use search::with_searcher;
 /// A graph (HNSW) as a table.
 ///
 /// ```
-/// use chiplet_executor::{Query, Table, Work};
+/// use chiplet_executor::{Query, Table, Context};
 /// use chiplet_index::{HnswConfig, HnswTable, Metric};
 ///
 /// let rows: Vec<f32> = (0..200).map(|x| x as f32).collect(); // 100 rows of 2
 /// let table = HnswTable::build(&rows, 2, &HnswConfig::new(Metric::L2))?;
-/// let mut work = Work::default();
-/// let hits = table.search(&Query::new([20.0, 21.0]).top(3).ef(32), &mut work)?;
+/// let mut context = Context::default();
+/// let hits = table.search(&Query::new([20.0, 21.0]).top(3).ef(32), &mut context)?;
 /// assert_eq!(hits[0].id, 10);
-/// assert!(work.bytes() > 0);
+/// assert!(context.bytes() > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HnswTable {
@@ -188,7 +188,7 @@ impl Table for HnswTable {
         self.graph.image().bytes() as u64
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        with_searcher(|searcher| searcher.search(&self.graph, query, work))
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        with_searcher(|searcher| searcher.search(&self.graph, query, context))
     }
 }

@@ -46,7 +46,7 @@ mod store;
 
 use std::ops::Range;
 
-use chiplet_executor::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work};
+use chiplet_executor::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 use chiplet_policy::ivf_list_bytes;
 
 use crate::metric::Metric;
@@ -64,13 +64,13 @@ use store::Store;
 ///
 /// ```
 /// # #[cfg(feature = "faiss")] {
-/// use chiplet_executor::{Query, Table, Work};
+/// use chiplet_executor::{Query, Table, Context};
 /// use chiplet_index::{IvfConfig, IvfTable, Metric};
 ///
 /// let rows: Vec<f32> = (0..2000).map(|x| (x % 97) as f32).collect(); // 1,000 rows of 2
 /// let config = IvfConfig::new(Metric::L2).nprobe(4);
 /// let table = IvfTable::build(&rows, 2, "IVF8,Flat", &config)?;
-/// let hits = table.search(&Query::new([10.0, 11.0]).top(3).nprobe(8), &mut Work::default())?;
+/// let hits = table.search(&Query::new([10.0, 11.0]).top(3).nprobe(8), &mut Context::default())?;
 /// assert_eq!(hits[0].distance, 0.0);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -126,11 +126,11 @@ impl IvfTable {
         &self,
         query: &Query,
         scratch: &mut Scratch,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<(), SearchError> {
         self.prepare(query, scratch)?;
         let nprobe = self.nprobe_of(query);
-        work.add_bytes(self.coarse_bytes);
+        context.add_bytes(self.coarse_bytes);
         #[cfg(feature = "faiss")]
         let quantizer = match &self.scans {
             Scans::Own { quantizer, .. } => quantizer.as_ref(),
@@ -201,22 +201,22 @@ impl Table for IvfTable {
         }
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         scratch::with(|scratch| {
-            self.visits(query, scratch, work)?;
+            self.visits(query, scratch, context)?;
             match &self.scans {
                 Scans::Own { store, .. } => {
                     own::begin(store, query, scratch);
                     for at in 0..scratch.visits.len() {
                         let (list, distance) = scratch.visits[at];
-                        own::scan(store, query, list as usize, distance, scratch, work);
+                        own::scan(store, query, list as usize, distance, scratch, context)?;
                     }
                     Ok(scratch.best.answer())
                 }
                 #[cfg(feature = "faiss")]
                 Scans::Faiss(lists) => {
                     let probes: Vec<_> = scratch.visits.iter().map(|v| self.probe(v)).collect();
-                    lists.nearest(query, &scratch.query, &probes, work)
+                    lists.nearest(query, &scratch.query, &probes, context)
                 }
             }
         })
@@ -228,9 +228,9 @@ impl Table for IvfTable {
 }
 
 impl SplitTable for IvfTable {
-    fn coarse(&self, query: &Query, work: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, context: &mut Context) -> Result<Vec<Probe>, SearchError> {
         scratch::with(|scratch| {
-            self.visits(query, scratch, work)?;
+            self.visits(query, scratch, context)?;
             Ok(scratch.visits.iter().map(|v| self.probe(v)).collect())
         })
     }
@@ -246,7 +246,7 @@ impl SplitTable for IvfTable {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let grain = self.grain;
         let Range { start, end } = unit;
@@ -276,13 +276,13 @@ impl SplitTable for IvfTable {
                             probe.list as usize,
                             probe.distance,
                             scratch,
-                            work,
-                        );
+                            context,
+                        )?;
                     }
                     Ok(scratch.best.answer())
                 }
                 #[cfg(feature = "faiss")]
-                Scans::Faiss(lists) => lists.nearest(query, &scratch.query, probes, work),
+                Scans::Faiss(lists) => lists.nearest(query, &scratch.query, probes, context),
             }
         })
     }

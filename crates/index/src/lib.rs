@@ -30,7 +30,7 @@
 //! | `nprobe` beyond the lists | visits all lists |
 //! | anything of an empty table | nothing, and no error |
 //!
-//! [`Work`](chiplet_executor::Work) counts what a search read: every row of a flat table; `visited * (vector
+//! [`Context`](chiplet_executor::Context) counts what a search read: every row of a flat table; `visited * (vector
 //! bytes + 4 M)` of a graph, `visited` being exact; the codes of all lists scanned, and the centroids of a
 //! flat quantizer. A list scanned twice to resolve a tie counts twice.
 //!
@@ -53,7 +53,7 @@
 //!
 //! ```
 //! use std::ops::Range;
-//! use chiplet_executor::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work};
+//! use chiplet_executor::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Context};
 //!
 //! struct Buckets {
 //!     buckets: Vec<Vec<(u64, f32)>>,
@@ -61,9 +61,9 @@
 //!
 //! impl Buckets {
 //!     /// The nearest numbers of one bucket.
-//!     fn nearest(&self, query: &Query, bucket: u64, work: &mut Work) -> Vec<Neighbor> {
+//!     fn nearest(&self, query: &Query, bucket: u64, context: &mut Context) -> Vec<Neighbor> {
 //!         let bucket = &self.buckets[bucket as usize];
-//!         work.add_bytes(bucket.len() as u64 * 16);
+//!         context.add_bytes(bucket.len() as u64 * 16);
 //!         let wanted = query.vector()[0];
 //!         let mut hits: Vec<Neighbor> = bucket
 //!             .iter()
@@ -80,8 +80,8 @@
 //!     fn len(&self) -> usize { self.buckets.iter().map(Vec::len).sum() }
 //!     fn size_bytes(&self) -> u64 { self.len() as u64 * 16 }
 //!
-//!     fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-//!         self.search_whole(query, work)
+//!     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+//!         self.search_whole(query, context)
 //!     }
 //!
 //!     // Leave this out, and the rest below, if queries run whole.
@@ -89,7 +89,7 @@
 //! }
 //!
 //! impl SplitTable for Buckets {
-//!     fn coarse(&self, query: &Query, _: &mut Work) -> Result<Vec<Probe>, SearchError> {
+//!     fn coarse(&self, query: &Query, _: &mut Context) -> Result<Vec<Probe>, SearchError> {
 //!         query.check(self.dim())?;
 //!         let mut probes: Vec<Probe> = (0..self.buckets.len())
 //!             .map(|list| Probe {
@@ -108,10 +108,10 @@
 //!         query: &Query,
 //!         probes: &[Probe],
 //!         unit: Range<usize>,
-//!         work: &mut Work,
+//!         context: &mut Context,
 //!     ) -> Result<Vec<Neighbor>, SearchError> {
 //!         query.check(self.dim())?;
-//!         let parts = probes[unit].iter().map(|p| self.nearest(query, p.list, work)).collect();
+//!         let parts = probes[unit].iter().map(|p| self.nearest(query, p.list, context)).collect();
 //!         Ok(self.merge(query, parts))
 //!     }
 //! }
@@ -124,14 +124,14 @@
 //! let table = Buckets { buckets };
 //!
 //! let query = Query::new([42.2]).top(3);
-//! let mut work = Work::default();
-//! let whole = table.search(&query, &mut work)?;
+//! let mut context = Context::default();
+//! let whole = table.search(&query, &mut context)?;
 //! assert_eq!(whole[0].id * 37 % 100, 42);
 //!
 //! // What the executor does: each unit may run on another core.
-//! let probes = table.coarse(&query, &mut work)?;
+//! let probes = table.coarse(&query, &mut context)?;
 //! let parts = (0..probes.len())
-//!     .map(|i| table.scan(&query, &probes, i..i + 1, &mut work))
+//!     .map(|i| table.scan(&query, &probes, i..i + 1, &mut context))
 //!     .collect::<Result<_, _>>()?;
 //! assert_eq!(table.merge(&query, parts), whole);
 //! # Ok::<(), SearchError>(())
@@ -148,6 +148,7 @@ pub mod ivf;
 mod kernel;
 mod metric;
 mod nearest;
+mod poll;
 mod progress;
 mod rows;
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use chiplet_executor::{Query, Table, Work};
+use chiplet_executor::{Context, Query, Table};
 use chiplet_index::hnsw::Graph;
 use chiplet_index::{BuildError, FlatTable, GraphFault, HnswConfig, HnswTable, Metric, RowFormat};
 use common::unsplit;
@@ -48,14 +48,14 @@ fn work_is_the_rows_that_a_walk_compares_counted_by_hand() {
         let (rows, graph) = line(100, 50, false);
         let config = config(Metric::L2).reorder(reorder);
         let table = HnswTable::from_graph(&rows, 16, &graph, &config).unwrap();
-        let mut work = Work::default();
-        let hits = table.search(&at(7.2).top(3).ef(8), &mut work).unwrap();
+        let mut context = Context::default();
+        let hits = table.search(&at(7.2).top(3).ef(8), &mut context).unwrap();
         assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [7, 8, 6]);
         // The entry, to find where the walk begins. Then the walk: row 51, which the entry links to, and all from the entry
         // down to 3, which is linked to the farthest of the eight nearest on that side, 4.
         let visited = 1 + (51 - 3 + 1);
         // Rows of 64 bytes; two links on the ground layer, so M is 1.
-        assert_eq!(work.bytes(), visited * (64 + 4));
+        assert_eq!(context.bytes(), visited * (64 + 4));
     }
 }
 
@@ -63,14 +63,14 @@ fn work_is_the_rows_that_a_walk_compares_counted_by_hand() {
 fn higher_layers_shorten_the_way() {
     let (rows, graph) = line(1000, 990, true);
     let table = HnswTable::from_graph(&rows, 16, &graph, &config(Metric::L2)).unwrap();
-    let mut work = Work::default();
-    let hits = table.search(&at(123.4).top(1).ef(1), &mut work).unwrap();
+    let mut context = Context::default();
+    let hits = table.search(&at(123.4).top(1).ef(1), &mut context).unwrap();
     assert_eq!(hits[0].id, 123);
     // The entry; from 990 down by tens to 120, where both neighbours are farther: 88 looks at two rows each, less the one
     // beyond the end, which is not there; then the walk: 120, and for each of 120..=123 the rows beside it.
     let looks = 88 * 2 - 1;
     let walk = (119..=124).count() as u64;
-    assert_eq!(work.bytes(), (1 + looks + walk) * (64 + 4 * 2));
+    assert_eq!(context.bytes(), (1 + looks + walk) * (64 + 4 * 2));
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn rows_that_no_link_leads_to_are_found_by_a_scan() {
     let table = HnswTable::from_graph(&rows, 16, &graph, &config(Metric::L2)).unwrap();
     let exact = FlatTable::build(rows, 16, Metric::L2).unwrap();
     let bytes = |query: &Query| {
-        let mut work = Work::default();
-        table.search(query, &mut work).unwrap();
-        work.bytes() / (64 + 4)
+        let mut context = Context::default();
+        table.search(query, &mut context).unwrap();
+        context.bytes() / (64 + 4)
     };
     // As many as the walk finds.
     let query = at(80.0).top(50).ef(100);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use chiplet_executor::{Query, SearchError, Table, Work};
+use chiplet_executor::{Context, Query, SearchError, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use common::{assert_well_formed, clustered, unsplit};
 
@@ -41,12 +41,12 @@ fn tables(rows: &[f32]) -> Vec<(String, Box<dyn Table>)> {
 }
 
 fn refusal(table: &dyn Table, query: &Query) -> SearchError {
-    let error = table.search(query, &mut Work::default()).unwrap_err();
+    let error = table.search(query, &mut Context::default()).unwrap_err();
     if let Some(split) = table.as_split() {
-        let coarse = split.coarse(query, &mut Work::default()).unwrap_err();
+        let coarse = split.coarse(query, &mut Context::default()).unwrap_err();
         assert_eq!(error.to_string(), coarse.to_string());
         let scan = split
-            .scan(query, &[], 0..0, &mut Work::default())
+            .scan(query, &[], 0..0, &mut Context::default())
             .unwrap_err();
         assert_eq!(error.to_string(), scan.to_string());
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use chiplet_executor::{Query, SplitTable, Table, Work};
+use chiplet_executor::{Context, Query, SplitTable, Table};
 use chiplet_index::{BuildError, FlatTable, MAX_NORM, Metric, normalized};
 use common::{clustered, duplicated, split, unsplit};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ proptest! {
     ) {
         for table in TABLES.iter() {
             let query = Query::new(vector.clone()).top(k);
-            prop_assert!(table.coarse(&query, &mut Work::default()).unwrap().len() > 2);
+            prop_assert!(table.coarse(&query, &mut Context::default()).unwrap().len() > 2);
             prop_assert_eq!(split(table, &query, cuts), unsplit(table, &query));
         }
     }
@@ -90,10 +90,10 @@ fn equal_distances_are_ordered_by_id() {
 fn reads_every_byte_once_split_or_not() {
     for table in TABLES.iter() {
         let query = Query::new(vec![0.5; DIM]);
-        let mut whole = Work::default();
+        let mut whole = Context::default();
         table.search(&query, &mut whole).unwrap();
         assert_eq!(whole.bytes(), 9000 * DIM as u64 * 4);
-        let probes = table.coarse(&query, &mut Work::default()).unwrap();
+        let probes = table.coarse(&query, &mut Context::default()).unwrap();
         let estimated: u64 = probes.iter().map(|probe| probe.cost_bytes).sum();
         assert_eq!(estimated, whole.bytes());
     }

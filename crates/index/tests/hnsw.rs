@@ -3,7 +3,7 @@
 
 mod common;
 
-use chiplet_executor::{Query, Table, Work};
+use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, Stage};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated, recall, unsplit,
@@ -29,8 +29,8 @@ fn queries(count: usize, seed: u64) -> Vec<Query> {
 /// What `table` answers, and what it says that cost.
 fn answers(table: &HnswTable, queries: &[Query]) -> Vec<(Vec<chiplet_executor::Neighbor>, u64)> {
     let answer = |query| {
-        let mut work = Work::default();
-        (table.search(query, &mut work).unwrap(), work.bytes())
+        let mut context = Context::default();
+        (table.search(query, &mut context).unwrap(), context.bytes())
     };
     queries.iter().map(answer).collect()
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use chiplet_executor::{Query, Table, Work};
+use chiplet_executor::{Context, Query, Table};
 use chiplet_index::hnsw::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat, normalized};
 use common::inputs::refused_or_sound;
@@ -193,14 +193,17 @@ fn finds_k_rows_even_where_links_do_not_lead() {
         "hnsw_rs alone reaches {reached}: this test needs other data"
     );
     let table = HnswTable::new(graph).unwrap();
-    let mut work = Work::default();
-    let hits = table.search(&query, &mut work).unwrap();
+    let mut context = Context::default();
+    let hits = table.search(&query, &mut context).unwrap();
     let truth = unsplit(&exact, &query);
     for (hit, truth) in hits.iter().zip(&truth) {
         assert_eq!((hit.id, hit.distance), (2 * truth.id + 1, truth.distance));
     }
     assert_eq!(hits.len(), truth.len());
-    assert!(work.bytes() >= 500 * DIM as u64 * 4, "the scan is counted");
+    assert!(
+        context.bytes() >= 500 * DIM as u64 * 4,
+        "the scan is counted"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::LazyLock;
 
-use chiplet_executor::{Filter, Neighbor, Query, SearchError, SplitTable, Table, Work};
+use chiplet_executor::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
 use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric, normalized};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
@@ -162,18 +162,21 @@ fn queries_answered_together_are_answered_as_alone() {
                 _ => query.radius(2.0),
             })
             .collect();
-        let mut together = Work::default();
+        let mut together = Context::default();
         let answers = table.search_many(&queries, &mut together).unwrap();
-        let mut alone = Work::default();
+        let mut alone = Context::default();
         for (query, answer) in queries.iter().zip(&answers) {
             assert_eq!(answer, &table.search(query, &mut alone).unwrap(), "{name}");
         }
         assert_eq!(answers.len(), queries.len());
-        assert_eq!(together, alone, "{name}");
+        assert_eq!(together.bytes(), alone.bytes(), "{name}");
         let bad = [queries[0].clone(), Query::new([0.0; 3])];
-        let refused = table.search_many(&bad, &mut Work::default());
+        let refused = table.search_many(&bad, &mut Context::default());
         assert!(matches!(refused, Err(SearchError::WrongDimension { .. })));
-        assert_eq!(table.search_many(&[], &mut Work::default()), Ok(Vec::new()));
+        assert_eq!(
+            table.search_many(&[], &mut Context::default()),
+            Ok(Vec::new())
+        );
     }
 }
 
@@ -420,8 +423,8 @@ fn concurrent_searches_answer_as_sequential_ones() {
 fn probes_come_nearest_first_and_cost_what_their_lists_hold() {
     for (name, table) in TABLES.iter() {
         let query = &queries(1)[0].clone().nprobe(24);
-        let mut coarse_work = Work::default();
-        let probes = table.coarse(query, &mut coarse_work).unwrap();
+        let mut coarse_context = Context::default();
+        let probes = table.coarse(query, &mut coarse_context).unwrap();
         assert!(
             probes.is_sorted_by(|a, b| a.distance <= b.distance),
             "{name}"
@@ -429,10 +432,10 @@ fn probes_come_nearest_first_and_cost_what_their_lists_hold() {
         let listed: u64 = probes.iter().map(|probe| probe.cost_bytes).sum();
         if name.starts_with("IVF24,Flat L2 distinct") {
             assert_eq!(listed, (ROWS * DIM * 4) as u64);
-            assert_eq!(coarse_work.bytes(), 24 * DIM as u64 * 4);
-            let mut work = Work::default();
-            table.search(query, &mut work).unwrap();
-            assert_eq!(work.bytes(), coarse_work.bytes() + listed);
+            assert_eq!(coarse_context.bytes(), 24 * DIM as u64 * 4);
+            let mut context = Context::default();
+            table.search(query, &mut context).unwrap();
+            assert_eq!(context.bytes(), coarse_context.bytes() + listed);
         }
         if name.starts_with("IVF24,PQ8x4fs L2 distinct") {
             assert_eq!(listed, (ROWS * 4) as u64, "eight codes of four bits");
@@ -479,9 +482,9 @@ fn units_and_probes_that_make_no_sense_are_refused() {
         .find(|(name, _)| name.contains("4fs by Faiss"))
         .unwrap();
     let query = Query::new([0.5; DIM]).nprobe(20);
-    let mut probes = table.coarse(&query, &mut Work::default()).unwrap();
+    let mut probes = table.coarse(&query, &mut Context::default()).unwrap();
     assert_eq!((table.grain(), probes.len()), (8, 20));
-    let scan = |probes: &[_], unit| table.scan(&query, probes, unit, &mut Work::default());
+    let scan = |probes: &[_], unit| table.scan(&query, probes, unit, &mut Context::default());
     for unit in [0..3, 4..8, 8..21, 16..18] {
         let refused = scan(&probes, unit.clone());
         assert!(matches!(refused, Err(SearchError::Backend(_))), "{unit:?}");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use chiplet_executor::{Query, Table, Work};
+use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{IvfConfig, IvfTable, Metric};
 use common::clustered;
 
@@ -29,7 +29,7 @@ fn a_search_opens_no_openmp_team() {
                 let before = threads();
                 for vector in rows.chunks_exact(16).take(50) {
                     let query = Query::new(vector).nprobe(24).top(100);
-                    table.search(&query, &mut Work::default()).unwrap();
+                    table.search(&query, &mut Context::default()).unwrap();
                 }
                 assert_eq!(threads(), before, "{factory}");
             });

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chiplet_executor::{Query, SplitTable, Table, Work};
+use chiplet_executor::{Context, Query, SplitTable, Table};
 use chiplet_index::{BuildError, FileError, FlatTable, MemoryError, Metric, Pages};
 use common::{clustered, split, unsplit};
 use tempfile::TempDir;
@@ -49,7 +49,7 @@ fn damaged_rows_of_a_mapped_table_give_strange_answers_and_nothing_worse() {
         assert_eq!(hits.len(), 100);
         assert!(hits.iter().all(|hit| hit.id < 6000));
         assert_eq!(split(&table, &query, 5).len(), 100);
-        assert!(table.coarse(&query, &mut Work::default()).unwrap().len() > 2);
+        assert!(table.coarse(&query, &mut Context::default()).unwrap().len() > 2);
     }
 }
 

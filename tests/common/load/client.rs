@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use chiplet::{Error, Neighbor, SubmitError, Ticket, Work};
+use chiplet::{Context, Error, Neighbor, SubmitError, Ticket};
 
 use super::book::{Book, count};
 use super::{
@@ -129,8 +129,8 @@ impl<'a> Client<'a> {
         let (book, runs) = (Arc::clone(&table.book), ran.clone());
         // Most end at once; one in eight takes about a microsecond.
         let (rounds, number) = (if self.dice.one_in(8) { 1_000 } else { 0 }, self.dice.0);
-        let code = move |work: &mut Work| {
-            work.add_bytes(bytes);
+        let code = move |context: &mut Context| {
+            context.add_bytes(bytes);
             if let Some(runs) = runs {
                 runs.fetch_add(1, Ordering::Relaxed);
             }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, Neighbor, Query, Snapshot, TableId, Work};
+use chiplet::{Context, Executor, Neighbor, Query, Snapshot, TableId};
 
 use super::dice::Dice;
 use super::lists::Lists;
@@ -67,7 +67,7 @@ impl Load {
     pub fn new(executor: Executor, tables: usize) -> Self {
         quiet_panics();
         let query = query();
-        let answer = chiplet::Table::search(&Lists::default(), &query, &mut Work::default());
+        let answer = chiplet::Table::search(&Lists::default(), &query, &mut Context::default());
         let mut load = Self {
             executor,
             slots: Vec::new(),

@@ -1,7 +1,7 @@
 //! A usearch graph as a table: a second graph index, so that no claim rests on our own alone.
 
 use anyhow::Context as _;
-use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_index::Metric;
 use chiplet_policy::hnsw_query_bytes;
 use chiplet_workload::dataset::VectorSet;
@@ -45,7 +45,7 @@ impl UsearchTable {
 }
 
 impl Table for UsearchTable {
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.index.dimensions())?;
         let found = self
             .index
@@ -54,7 +54,7 @@ impl Table for UsearchTable {
         // usearch does not say what it visited: about every link of every candidate, as an upper estimate.
         let visited = (self.ef.max(query.k()) * M) as u64;
         let bytes = (self.index.dimensions() * size_of::<f32>()) as u64;
-        work.add_bytes(hnsw_query_bytes(visited, bytes, M as u64));
+        context.add_bytes(hnsw_query_bytes(visited, bytes, M as u64));
         Ok(found
             .keys
             .into_iter()

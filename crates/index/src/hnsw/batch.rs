@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 
 use super::HnswTable;
 use super::search::{Searcher, Size};
@@ -29,26 +29,26 @@ impl HnswTable {
     pub fn search_many(
         &self,
         queries: &[Query],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         if self.graph.image().bytes() < LARGE {
             return queries
                 .iter()
-                .map(|query| self.search(query, work))
+                .map(|query| self.search(query, context))
                 .collect();
         }
-        self.in_turns(queries, work)
+        self.in_turns(queries, context)
     }
 
     fn in_turns(
         &self,
         queries: &[Query],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         SEARCHERS.with(|kept| {
             let mut searchers = kept.take();
             // A refused query leaves another one's walk unfinished, so those searchers are not used again.
-            let answers = self.take_turns(&mut searchers, queries, work)?;
+            let answers = self.take_turns(&mut searchers, queries, context)?;
             kept.replace(searchers);
             Ok(answers)
         })
@@ -58,7 +58,7 @@ impl HnswTable {
         &self,
         searchers: &mut [Searcher; TURNS],
         queries: &[Query],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let graph = &self.graph;
         let mut answers = vec![Vec::new(); queries.len()];
@@ -73,7 +73,7 @@ impl HnswTable {
                 {
                     let query = &queries[number];
                     if query.requested_filter().is_some() {
-                        answers[number] = searcher.search(graph, query, work)?;
+                        answers[number] = searcher.search(graph, query, context)?;
                     } else if let Some(Size { k, ef }) = searcher.prepare(graph, query)? {
                         searcher.begin(graph, ef);
                         *walking = Some((number, k));
@@ -91,7 +91,8 @@ impl HnswTable {
                     searcher.prefetch(graph);
                 } else {
                     let found = searcher.end(graph, k);
-                    answers[number] = searcher.answer(graph, &queries[number], k, found, work);
+                    answers[number] =
+                        searcher.answer(graph, &queries[number], k, found, context)?;
                     *walking = None;
                 }
             }
@@ -135,14 +136,14 @@ mod tests {
                     if filtered { query.filter(Filter::matching(|id| id % 3 == 0)) } else { query }
                 })
                 .collect();
-            let (mut work, mut expected_work) = (Work::default(), Work::default());
+            let (mut context, mut expected_context) = (Context::default(), Context::default());
             let expected: Vec<_> = queries
                 .iter()
-                .map(|query| table.search(query, &mut expected_work).unwrap())
+                .map(|query| table.search(query, &mut expected_context).unwrap())
                 .collect();
-            let found = table.take_turns(&mut Default::default(), &queries, &mut work).unwrap();
+            let found = table.take_turns(&mut Default::default(), &queries, &mut context).unwrap();
             prop_assert_eq!(found, expected);
-            prop_assert_eq!(work.bytes(), expected_work.bytes());
+            prop_assert_eq!(context.bytes(), expected_context.bytes());
         }
     }
 
@@ -150,18 +151,20 @@ mod tests {
     fn a_query_that_is_refused_refuses_all() {
         let table = table(false);
         let queries = [Query::new([1.0, 2.0, 3.0]), Query::new([1.0])];
-        let alone = table.search(&queries[1], &mut Work::default()).unwrap_err();
-        let together = table.in_turns(&queries, &mut Work::default());
+        let alone = table
+            .search(&queries[1], &mut Context::default())
+            .unwrap_err();
+        let together = table.in_turns(&queries, &mut Context::default());
         assert_eq!(together.unwrap_err(), alone);
         // The walk that was given up left no marks behind.
-        let (mut work, mut expected_work) = (Work::default(), Work::default());
-        let expected = table.search(&queries[0], &mut expected_work).unwrap();
-        let later = table.in_turns(&queries[..1], &mut work).unwrap();
+        let (mut context, mut expected_context) = (Context::default(), Context::default());
+        let expected = table.search(&queries[0], &mut expected_context).unwrap();
+        let later = table.in_turns(&queries[..1], &mut context).unwrap();
         assert_eq!(later, [expected]);
-        assert_eq!(work.bytes(), expected_work.bytes());
+        assert_eq!(context.bytes(), expected_context.bytes());
         assert_eq!(
             table
-                .search_many(&queries, &mut Work::default())
+                .search_many(&queries, &mut Context::default())
                 .unwrap_err(),
             alone
         );

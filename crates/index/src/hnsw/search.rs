@@ -10,7 +10,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_executor::{Filter, Neighbor, Query, SearchError, Work};
+use chiplet_executor::{Context, Filter, Neighbor, Query, SearchError};
 use chiplet_policy::hnsw_query_bytes;
 
 use super::format::{Prepared, RowDistances};
@@ -18,6 +18,7 @@ use super::frozen::Frozen;
 use super::walk::{Distances as _, Scratch};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
+use crate::poll;
 
 /// What a thread keeps from one search to the next, so that none allocates: as much as its largest search needed.
 #[derive(Default)]
@@ -74,6 +75,9 @@ const SAMPLE: usize = 128;
 /// Rows that a scan compares at once.
 const BLOCK: usize = 256;
 
+/// Such blocks between two questions whether anybody waits for the answer.
+const BLOCKS: usize = 16;
+
 /// Distances from `query` to the rows that a walk compares.
 #[inline]
 fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
@@ -81,12 +85,12 @@ fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
 }
 
 impl Searcher {
-    /// Answers `query` by itself; what was read goes into `work`.
+    /// Answers `query` by itself; what was read goes into `context`.
     pub(super) fn search(
         &mut self,
         graph: &Frozen,
         query: &Query,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let Some(size) = self.prepare(graph, query)? else {
             return Ok(Vec::new());
@@ -95,19 +99,25 @@ impl Searcher {
         let found = match query.requested_filter() {
             None => {
                 self.begin(graph, ef);
+                let mut steps = 0;
                 while self.advance(graph) {
                     self.compare(graph);
+                    steps += 1;
+                    if steps % poll::STEPS == 0 && context.should_stop() {
+                        self.end(graph, k);
+                        return Err(SearchError::Stopped);
+                    }
                 }
                 self.end(graph, k)
             }
             Some(filter) => {
                 let plan = Plan::of(graph, filter, ef);
                 plan.walks
-                    && self.walk_where(graph, ef, filter, plan.budget)
+                    && self.walk_where(graph, ef, filter, plan.budget, context)
                     && self.scratch.pool.len() >= k
             }
         };
-        Ok(self.answer(graph, query, k, found, work))
+        self.answer(graph, query, k, found, context)
     }
 
     /// Checks the query and takes what of it a search needs. `None` if nothing is asked for or nothing is there.
@@ -169,31 +179,40 @@ impl Searcher {
         query: &Query,
         k: usize,
         found: bool,
-        work: &mut Work,
-    ) -> Vec<Neighbor> {
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
         let mut hits = if found {
             self.collect(graph, k)
         } else {
-            self.scan(graph, query, k)
+            self.scan(graph, query, k, context)?
         };
         hits.retain(|hit| query.reaches(hit.distance));
-        work.add_bytes(hnsw_query_bytes(
+        context.add_bytes(hnsw_query_bytes(
             self.scratch.computed,
             graph.rows().stride() as u64,
             graph.meta.stride as u64,
         ));
-        hits
+        Ok(hits)
     }
 
-    /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared.
-    fn walk_where(&mut self, graph: &Frozen, ef: usize, filter: &Filter, budget: usize) -> bool {
+    /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared, or
+    /// nobody waits for them.
+    fn walk_where(
+        &mut self,
+        graph: &Frozen,
+        ef: usize,
+        filter: &Filter,
+        budget: usize,
+        context: &Context,
+    ) -> bool {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
         let ids = graph.ids();
         let allows = |node| filter.allows(ids.of(node));
         let ground = graph.ground();
+        let wanted = || !context.should_stop();
         self.scratch
-            .walk_where(&ground, &distances, entry, ef, allows, budget)
+            .walk_where(&ground, &distances, entry, ef, allows, budget, wanted)
     }
 
     /// Prepares the query, and goes down the upper layers to where a walk over the ground begins.
@@ -253,7 +272,13 @@ impl Searcher {
     }
 
     /// The `k` nearest of all rows that `query` allows, ascending.
-    fn scan(&mut self, graph: &Frozen, query: &Query, k: usize) -> Vec<Neighbor> {
+    fn scan(
+        &mut self,
+        graph: &Frozen,
+        query: &Query,
+        k: usize,
+        context: &Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
         let meta = &graph.meta;
         let (format, rows) = graph.full().unwrap_or((meta.rows, graph.rows()));
         self.full
@@ -263,6 +288,9 @@ impl Searcher {
         let mut nearest = Nearest::new(k);
         let nodes = graph.nodes();
         for start in (0..nodes).step_by(BLOCK) {
+            if start % (BLOCK * BLOCKS) == 0 {
+                context.check()?;
+            }
             let span = Span {
                 start,
                 end: (start + BLOCK).min(nodes),
@@ -286,7 +314,7 @@ impl Searcher {
                 });
             }
         }
-        nearest.into_sorted()
+        Ok(nearest.into_sorted())
     }
 }
 

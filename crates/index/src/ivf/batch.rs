@@ -1,6 +1,6 @@
 //! Many queries at once: each list is scanned for all that visit it while it is in cache.
 
-use chiplet_executor::{Neighbor, Query, SearchError, Work};
+use chiplet_executor::{Context, Neighbor, Query, SearchError};
 
 use super::scratch::Scratch;
 use super::{IvfTable, Scans, own};
@@ -17,7 +17,7 @@ impl IvfTable {
     pub fn search_many(
         &self,
         queries: &[Query],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let store = match &self.scans {
             Scans::Own { store, .. } => store,
@@ -25,7 +25,7 @@ impl IvfTable {
             Scans::Faiss(_) => {
                 return queries
                     .iter()
-                    .map(|query| chiplet_executor::Table::search(self, query, work))
+                    .map(|query| chiplet_executor::Table::search(self, query, context))
                     .collect();
             }
         };
@@ -35,7 +35,7 @@ impl IvfTable {
         let mut visits = Vec::new();
         for queries in queries.chunks(TOGETHER) {
             for (query, scratch) in queries.iter().zip(&mut searches) {
-                self.visits(query, scratch, work)?;
+                self.visits(query, scratch, context)?;
                 own::begin(store, query, scratch);
             }
             // First the list nearest to each query, which soon bounds the search of the others.
@@ -59,8 +59,8 @@ impl IvfTable {
                         list as usize,
                         distance,
                         scratch,
-                        work,
-                    );
+                        context,
+                    )?;
                 }
             }
             let found = searches.iter_mut().take(queries.len());

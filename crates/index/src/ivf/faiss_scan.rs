@@ -30,7 +30,7 @@
 //! (`indexIVF_stats`) without synchronisation: a data race, on a cache line that travels between cores. `faiss.cpp`
 //! passes statistics of the call's own instead; fast-scan indexes write the global ones all the same.
 
-use chiplet_executor::{Neighbor, Probe, Query, SearchError, Work, merge_nearest};
+use chiplet_executor::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};
 use chiplet_policy::ivf_list_bytes;
 
 use super::ffi::{Ivf, Scanner};
@@ -62,7 +62,7 @@ impl FaissLists {
         query: &Query,
         vector: &[f32],
         probes: &[Probe],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let k = query.k().min(self.ivf.rows());
         if k == 0 {
@@ -74,7 +74,7 @@ impl FaissLists {
             query,
             vector,
             scanner: self.ivf.scanner(),
-            work,
+            context,
         };
         let mut parts = Vec::with_capacity(1);
         for lists in probes.chunks(self.ivf.width()) {
@@ -125,16 +125,16 @@ pub(super) fn centroid_distance(metric: Metric, distance: f32) -> f32 {
 }
 
 /// One query's scans.
-struct Scan<'a> {
+struct Scan<'a, 'c> {
     lists: &'a FaissLists,
     k: usize,
     query: &'a Query,
     vector: &'a [f32],
     scanner: Scanner<'a>,
-    work: &'a mut Work,
+    context: &'a mut Context<'c>,
 }
 
-impl Scan<'_> {
+impl Scan<'_, '_> {
     /// The nearest rows of `lists`: the k-th, all as near as that, and perhaps more. `None` if those are too
     /// many.
     fn in_order(&mut self, lists: &[Probe]) -> Result<Option<Vec<Neighbor>>, SearchError> {
@@ -174,7 +174,7 @@ impl Scan<'_> {
         if bytes == 0 {
             return Ok(Vec::new());
         }
-        self.work.add_bytes(bytes);
+        self.context.add_bytes(bytes);
         let from = self.lists;
         let lists = lists
             .iter()

@@ -15,13 +15,14 @@
 //! **A row's distance depends on the query and the row alone**, to the bit, and an answer is the `k` first rows by
 //! distance, then id. So it does not matter how a query is cut, or which others it is searched with.
 
-use chiplet_executor::{Query, Work};
+use chiplet_executor::{Context, Query, SearchError};
 
 use super::best::Offers;
 use super::scratch::Scratch;
 use super::store::{Coding, Ids, Store};
 use crate::kernel::{self, Bits, Cell, Codebook, Entry, Form};
 use crate::metric::Metric;
+use crate::poll;
 
 /// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`.
 pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) {
@@ -56,19 +57,22 @@ pub(super) fn begin(store: &Store, query: &Query, scratch: &mut Scratch) {
 }
 
 /// Scans `list`, whose centroid is at `distance`, for the nearest rows.
+///
+/// # Errors
+/// [`SearchError::Stopped`] if nobody waits for them any more.
 pub(super) fn scan(
     store: &Store,
     query: &Query,
     list: usize,
     distance: f32,
     scratch: &mut Scratch,
-    work: &mut Work,
-) {
+    context: &mut Context,
+) -> Result<(), SearchError> {
     let (rows, ids) = store.list(list);
     if rows.rows == 0 {
-        return;
+        return Ok(());
     }
-    work.add_bytes((rows.rows * store.row_bytes()) as u64);
+    poll::read(context, (rows.rows * store.row_bytes()) as u64)?;
     let shape = store.shape();
     if shape.by_list() {
         compare_with(store, Some(list), scratch);
@@ -122,6 +126,7 @@ pub(super) fn scan(
             kernel::scan_codes(bits, tables, start, rows, bound, &mut offers);
         }
     }
+    Ok(())
 }
 
 /// Computes what the codes of `list` are compared with, or those of any list, from `scratch.query`.

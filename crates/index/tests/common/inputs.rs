@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use chiplet_executor::{Query, Table, Work};
+use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{
     BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, Metric, Pages,
 };
@@ -30,7 +30,7 @@ pub fn refused_or_sound(opened: Result<HnswTable, BuildError>) {
         Ok(table) => {
             for ef in [1, 8, table.len()] {
                 let query = Query::new(vec![0.5; table.dim()]).top(5).ef(ef);
-                let hits = table.search(&query, &mut Work::default());
+                let hits = table.search(&query, &mut Context::default());
                 let hits = hits.expect("a query that fits is answered");
                 assert_eq!(hits.len(), table.len().min(5));
                 assert!(hits.is_sorted());
@@ -103,7 +103,7 @@ fn ends_well(opened: Result<impl Table, FileError>) {
     for top in [1, 5] {
         let query = Query::new(vec![0.5; table.dim()]).top(top).ef(8);
         // Distances of damaged rows may be NaN, and an error is as good.
-        if let Ok(hits) = table.search(&query, &mut Work::default()) {
+        if let Ok(hits) = table.search(&query, &mut Context::default()) {
             assert!(hits.len() <= top);
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use chiplet_executor::{Neighbor, Query, Table, Work};
+use chiplet_executor::{Context, Neighbor, Query, Table};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -42,14 +42,18 @@ pub fn duplicated(n: usize, dim: usize, distinct: usize, seed: u64) -> Vec<f32> 
 
 /// What `table` answers on this thread, whole.
 pub fn unsplit(table: &dyn Table, query: &Query) -> Vec<Neighbor> {
-    table.search(query, &mut Work::default()).expect("search")
+    table
+        .search(query, &mut Context::default())
+        .expect("search")
 }
 
 /// What `table` answers when its query is cut: after grain `g` (counted from 1) if bit `g % 64` of `cuts` is
 /// set. Units are scanned last to first, as no order is promised.
 pub fn split(table: &dyn Table, query: &Query, cuts: u64) -> Vec<Neighbor> {
     let table = table.as_split().expect("a table that splits");
-    let probes = table.coarse(query, &mut Work::default()).expect("coarse");
+    let probes = table
+        .coarse(query, &mut Context::default())
+        .expect("coarse");
     let mut units = Vec::new();
     let mut start = 0;
     for (end, grain) in (0..=probes.len())
@@ -67,8 +71,10 @@ pub fn split(table: &dyn Table, query: &Query, cuts: u64) -> Vec<Neighbor> {
         .into_iter()
         .rev()
         .map(|unit| {
-            let mut work = Work::default();
-            table.scan(query, &probes, unit, &mut work).expect("scan")
+            let mut context = Context::default();
+            table
+                .scan(query, &probes, unit, &mut context)
+                .expect("scan")
         })
         .collect();
     table.merge(query, parts)

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chiplet::index::Nearest;
-use chiplet::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Work, merge_nearest};
+use chiplet::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 use parking_lot::Mutex;
 use tracing::Span;
 
@@ -146,20 +146,26 @@ impl Ask {
         &self,
         query: &Query,
         index: &dyn Table,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let most = widest_walk(self.view.base.rows, query.k());
-        if let Some(found) = self.live(query, most, |query| index.search(query, work))? {
+        if let Some(found) = self.live(query, most, |query| index.search(query, context))? {
             return Ok(found);
         }
         let mut nearest = Nearest::new(query.k().min(self.view.base.rows));
         for number in 0..self.view.base.blocks.len() {
-            self.scan_block(query, number, &mut nearest, work);
+            self.scan_block(query, number, &mut nearest, context);
         }
         Ok(nearest.into_sorted())
     }
 
-    fn scan_block(&self, query: &Query, number: usize, nearest: &mut Nearest, work: &mut Work) {
+    fn scan_block(
+        &self,
+        query: &Query,
+        number: usize,
+        nearest: &mut Nearest,
+        context: &mut Context,
+    ) {
         let view = &*self.view;
         let block = view.block(number);
         let mut row = view.first_row(number);
@@ -178,7 +184,7 @@ impl Ask {
                 row += 1;
             }
         }
-        work.add_bytes((block.len() * view.dim * size_of::<f32>()) as u64);
+        context.add_bytes((block.len() * view.dim * size_of::<f32>()) as u64);
     }
 }
 
@@ -196,8 +202,8 @@ impl Table for CollectionTable {
         0
     }
 
-    fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
-        self.search_whole(query, work)
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        self.search_whole(query, context)
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -206,7 +212,7 @@ impl Table for CollectionTable {
 }
 
 impl SplitTable for CollectionTable {
-    fn coarse(&self, query: &Query, work: &mut Work) -> Result<Vec<Probe>, SearchError> {
+    fn coarse(&self, query: &Query, context: &mut Context) -> Result<Vec<Probe>, SearchError> {
         query.check(self.dim)?;
         let ask = Self::ask(query)?;
         ask.spans.step(
@@ -215,7 +221,7 @@ impl SplitTable for CollectionTable {
                 let mut probes = match ask.index() {
                     None => Vec::new(),
                     Some(index) => match index.as_split() {
-                        Some(split) => split.coarse(query, work)?,
+                        Some(split) => split.coarse(query, context)?,
                         None => vec![Probe {
                             list: WHOLE,
                             distance: 0.0,
@@ -234,7 +240,7 @@ impl SplitTable for CollectionTable {
         query: &Query,
         probes: &[Probe],
         unit: Range<usize>,
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let ask = Self::ask(query)?;
         ask.spans.step(
@@ -250,10 +256,10 @@ impl SplitTable for CollectionTable {
                         // Its lists are scanned whole, however many rows are asked for.
                         Some(split) => ask
                             .live(query, usize::MAX, |query| {
-                                split.scan(query, &probes[..indexed], lists.clone(), work)
+                                split.scan(query, &probes[..indexed], lists.clone(), context)
                             })?
                             .unwrap_or_default(),
-                        None => ask.walk(query, index, work)?,
+                        None => ask.walk(query, index, context)?,
                     });
                     // The index numbers its rows from 0 without the gaps between blocks; the base has none.
                 }
@@ -263,7 +269,7 @@ impl SplitTable for CollectionTable {
                     let mut nearest = Nearest::new(query.k().min(rows));
                     for probe in &probes[blocks] {
                         let number = (probe.list & !BLOCK) as usize;
-                        ask.scan_block(query, number, &mut nearest, work);
+                        ask.scan_block(query, number, &mut nearest, context);
                     }
                     parts.push(nearest.into_sorted());
                 }
@@ -326,10 +332,14 @@ mod tests {
             self.graph.size_bytes()
         }
 
-        fn search(&self, query: &Query, work: &mut Work) -> Result<Vec<Neighbor>, SearchError> {
+        fn search(
+            &self,
+            query: &Query,
+            context: &mut Context,
+        ) -> Result<Vec<Neighbor>, SearchError> {
             self.walks.fetch_add(1, Ordering::Relaxed);
             self.widest.fetch_max(query.k(), Ordering::Relaxed);
-            self.graph.search(query, work)
+            self.graph.search(query, context)
         }
     }
 
@@ -359,7 +369,7 @@ mod tests {
         };
         let table = CollectionTable { dim: 1 };
         let query = Query::new([at]).top(k).attach(Arc::new(ask));
-        let found = table.search(&query, &mut Work::default()).unwrap();
+        let found = table.search(&query, &mut Context::default()).unwrap();
         found.iter().map(|hit| hit.id).collect()
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chiplet::{
-    BuildError, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, Table, TableId, Work,
+    BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, Table, TableId,
 };
 use tokio::sync::oneshot;
 
@@ -151,8 +151,9 @@ impl Scheduler {
                 let table = Arc::clone(table);
                 let (answer, answered) = oneshot::channel();
                 pool.spawn(move || {
-                    let search =
-                        std::panic::AssertUnwindSafe(|| table.search(&query, &mut Work::default()));
+                    let search = std::panic::AssertUnwindSafe(|| {
+                        table.search(&query, &mut Context::default())
+                    });
                     let result = match std::panic::catch_unwind(search) {
                         Ok(result) => result.map_err(Error::from),
                         Err(_) => Err(Error::Panicked("the search panicked".into())),

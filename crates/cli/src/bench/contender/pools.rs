@@ -70,6 +70,6 @@ impl Contender for SpawnBlocking {
 
 fn answer(shelf: &Shelf, graph: Graph, job: Job) {
     let table = shelf.tables[job.table].index(graph);
-    let hits = table.search(&job.query, &mut chiplet_executor::Work::default());
+    let hits = table.search(&job.query, &mut chiplet_executor::Context::default());
     job.done.finish(hits.ok().as_deref());
 }

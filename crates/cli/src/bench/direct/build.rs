@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
+use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_index::{FileError, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -207,11 +207,11 @@ impl Any {
     pub(super) fn search_many(
         &self,
         queries: &[Query],
-        work: &mut Work,
+        context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         match self {
-            Self::Graph(table) => table.search_many(queries, work),
-            Self::Lists(table, _) => table.search_many(queries, work),
+            Self::Graph(table) => table.search_many(queries, context),
+            Self::Lists(table, _) => table.search_many(queries, context),
         }
     }
 

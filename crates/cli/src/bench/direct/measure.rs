@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet_executor::{Query, SearchError, Work};
+use chiplet_executor::{Context, Query, SearchError};
 
 use super::super::arguments::Arguments;
 use super::super::shelf::Source;
@@ -144,9 +144,9 @@ impl<'a> Bench<'a> {
 
     /// Mean recall over all queries.
     fn recall(&self, queries: &[Query]) -> std::result::Result<f64, SearchError> {
-        let mut work = Work::default();
+        let mut context = Context::default();
         let mut sum = 0.0;
-        let answers = self.table.search_many(queries, &mut work)?;
+        let answers = self.table.search_many(queries, &mut context)?;
         for (number, hits) in answers.iter().enumerate() {
             let ids = hits.iter().map(|hit| hit.id as u32);
             sum += self.allowed.recall(number, ids);
@@ -165,15 +165,15 @@ fn search(
     ready: &Barrier,
     stop: &AtomicBool,
 ) -> std::result::Result<f64, SearchError> {
-    let mut work = Work::default();
+    let mut context = Context::default();
     // The others wait at the barrier also if this pass fails.
-    let warm = pass(table, queries, together, &mut work);
+    let warm = pass(table, queries, together, &mut context);
     ready.wait();
     warm?;
     let began = Instant::now();
     let mut asked = 0;
     loop {
-        pass(table, queries, together, &mut work)?;
+        pass(table, queries, together, &mut context)?;
         asked += queries.len();
         let passed = began.elapsed();
         if passed >= length || stop.load(Ordering::Relaxed) {
@@ -187,17 +187,17 @@ fn pass(
     table: &Any,
     queries: &[Query],
     together: usize,
-    work: &mut Work,
+    context: &mut Context,
 ) -> std::result::Result<(), SearchError> {
     if together > 1 {
         for queries in queries.chunks(together) {
-            black_box(table.search_many(queries, work)?);
+            black_box(table.search_many(queries, context)?);
         }
         return Ok(());
     }
     let table = table.table();
     for query in queries {
-        black_box(table.search(query, work)?);
+        black_box(table.search(query, context)?);
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl HnswTable {
     /// [`Metric::Cosine`] rows are scaled to length 1, as [`HnswTable::build`] does.
     ///
     /// ```
-    /// use chiplet_executor::{Query, Table, Work};
+    /// use chiplet_executor::{Query, Table, Context};
     /// use chiplet_index::hnsw::Graph;
     /// use chiplet_index::{HnswConfig, HnswTable, Metric};
     ///
@@ -69,7 +69,7 @@ impl HnswTable {
     /// let beside = |row: u32| vec![vec![row.saturating_sub(1), (row + 1).min(99)]];
     /// let graph = Graph { entry: 50, links: (0..100).map(beside).collect() };
     /// let table = HnswTable::from_graph(&rows, 1, &graph, &HnswConfig::new(Metric::L2))?;
-    /// let hits = table.search(&Query::new([7.2]).top(3).ef(8), &mut Work::default())?;
+    /// let hits = table.search(&Query::new([7.2]).top(3).ef(8), &mut Context::default())?;
     /// assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [7, 8, 6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

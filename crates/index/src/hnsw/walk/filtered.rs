@@ -8,10 +8,15 @@ use std::cmp::Reverse;
 
 use super::pool::{key, node};
 use super::{Distances, Layer, Scratch};
+use crate::poll;
 
 impl Scratch {
     /// Leaves the `ef` nearest of the nodes that `allows` in the pool. `false`, and anything in the pool, if more than
-    /// `budget` distances would be computed.
+    /// `budget` distances would be computed, or it is not `wanted` any more.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is one thing that a walk needs"
+    )]
     pub(crate) fn walk_where(
         &mut self,
         layer: &impl Layer,
@@ -20,6 +25,7 @@ impl Scratch {
         ef: usize,
         allows: impl Fn(u32) -> bool,
         budget: usize,
+        wanted: impl Fn() -> bool,
     ) -> bool {
         let nodes = layer.nodes();
         self.visited.reserve(nodes);
@@ -28,11 +34,13 @@ impl Scratch {
         self.pool.reset(ef);
         self.meet_where(distances, [entry].into_iter(), nodes, &allows);
         let mut finished = true;
+        let mut steps = 0;
         while let Some(Reverse(nearest)) = self.frontier.pop() {
             if !self.pool.admits(nearest) {
                 break;
             }
-            if self.met.len() > budget {
+            steps += 1;
+            if self.met.len() > budget || (steps % poll::STEPS == 0 && !wanted()) {
                 finished = false;
                 break;
             }
