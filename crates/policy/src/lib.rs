@@ -61,8 +61,8 @@ pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
 pub use split::{SplitConfig, fork_join, split};
 pub use steal::{
-    Backlog, Rung, StealConfig, StealRule, can_spare, choose_victim, is_worth_crossing,
-    is_worth_evening,
+    Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
+    is_worth_crossing, is_worth_evening,
 };
 pub use strategy::{Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;

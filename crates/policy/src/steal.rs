@@ -4,7 +4,7 @@
 //! 2. If that is empty, it takes from a sibling of its domain, whose cache is its own.
 //! 3. Only if its domain has nothing waiting does it look elsewhere, and then it takes a task only where the tasks wait
 //!    longer for a warm core than a cold cache costs ([`is_worth_crossing`]), and only if its domain can do without it
-//!    ([`can_spare`]).
+//!    ([`can_spare`], [`can_lend`]).
 //!
 //! Waits and prices are times. A table's mean service time stands for each of its waiting tasks.
 
@@ -66,7 +66,8 @@ pub struct StealConfig {
     ///
     /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
     pub cold_limit: Duration,
-    /// A task that has waited this long may be taken by any idle worker, whatever the price.
+    /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
+    /// ([`can_lend`]).
     ///
     /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a worker
     /// that may run it idles.
@@ -175,12 +176,41 @@ const EVEN: u32 = 8;
 /// waiting for one more.
 const EVENING_PRICES: u32 = 4;
 
-/// Whether a domain can do without one of its idle workers: another one stays, or it has no work of its own.
+/// The workers of a domain, as its own need of them goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Staff {
+    /// All that are not standing by.
+    pub workers: u32,
+    /// Those without a task.
+    pub idle: u32,
+    /// Those that run a task of the domain's own. The others help elsewhere.
+    pub at_home: u32,
+}
+
+/// Whether a domain can do without one of its idle workers, so that its own tables hardly notice.
 ///
-/// `idle` counts workers without a task, the one that would leave among them; `at_home` counts those that run a task of
-/// the domain's own.
-pub fn can_spare(idle: u32, at_home: u32) -> bool {
-    idle >= 2 || (idle == 1 && at_home == 0)
+/// Those that stay are one more than the square root of those at work: what a load that needs `n` workers on average asks for
+/// beyond them now and then grows as `sqrt(n)` (square-root staffing; Halfin and Whitt, Operations Research 29, 1981). A
+/// domain of one worker sends it if it has nothing to do.
+///
+/// ```
+/// use chiplet_policy::{Staff, can_spare};
+/// assert!(can_spare(&Staff { workers: 8, idle: 8, at_home: 0 }));
+/// assert!(!can_spare(&Staff { workers: 8, idle: 1, at_home: 0 }));
+/// assert!(!can_spare(&Staff { workers: 8, idle: 3, at_home: 5 }));
+/// assert!(can_spare(&Staff { workers: 1, idle: 1, at_home: 0 }));
+/// ```
+pub fn can_spare(staff: &Staff) -> bool {
+    match staff.workers {
+        1 => staff.idle == 1,
+        _ => staff.idle > 1 + staff.at_home.isqrt(),
+    }
+}
+
+/// Whether a domain sends an idle worker for a task that has waited too long ([`StealConfig::max_wait`]), although it
+/// would rather keep it: at most half of its workers are busy with its own tasks.
+pub fn can_lend(staff: &Staff) -> bool {
+    staff.idle > 0 && 2 * staff.at_home <= staff.workers
 }
 
 /// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last task

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{
-    Rung, StealConfig, StealRule, TableId, can_spare, is_worth_crossing, is_worth_evening,
+    Rung, Staff, StealConfig, StealRule, TableId, can_spare, is_worth_crossing, is_worth_evening,
 };
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
@@ -299,16 +299,24 @@ impl<T, U> Hub<T, U> {
         needy && changed
     }
 
-    /// Keeps the group's bit in `spare` true to its inbox: a sleeper to call, nothing queued, and either another sleeper
-    /// stays or nobody is on this group's own work (all asleep, abroad or standing by).
+    /// How the group's own need of its workers stands. Those that linger count as at work: they are about to be.
+    fn staff_of(&self, group: usize, inbox: &Inbox<T>) -> Staff {
+        let workers = self.groups[group].workers.len() - inbox.standing_by;
+        let idle = inbox.sleepers.len();
+        Staff {
+            workers: workers as u32,
+            idle: idle as u32,
+            at_home: (workers - idle - inbox.abroad) as u32,
+        }
+    }
+
+    /// Keeps the group's bit in `spare` true to its inbox: a sleeper that it can do without, and nothing
+    /// queued.
     fn refresh_spare(&self, group: usize, inbox: &mut Inbox<T>) {
         if !self.crosses() {
             return;
         }
-        let asleep = inbox.sleepers.len();
-        let elsewhere = asleep + inbox.abroad + inbox.standing_by;
-        let at_home = self.groups[group].workers.len() - elsewhere;
-        let offered = inbox.queue.len() == 0 && can_spare(asleep as u32, at_home as u32);
+        let offered = inbox.queue.len() == 0 && can_spare(&self.staff_of(group, inbox));
         if offered != inbox.offered {
             inbox.offered = offered;
             if offered {

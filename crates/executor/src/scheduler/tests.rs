@@ -174,9 +174,9 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
 }
 
 #[test]
-fn a_domain_with_work_of_its_own_keeps_one_idle_worker() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..4]);
-    // Worker 1 is inside a task of its own group, 2 and 3 sleep.
+fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..5]);
+    // Worker 1 is inside a task of its own group, 2 to 4 sleep. One and the square root of one stay.
     push(&hub, 1, table(1), 1);
     assert!(hub.next(&mut locals[1]).is_some());
     for local in &mut locals[2..] {
@@ -185,7 +185,7 @@ fn a_domain_with_work_of_its_own_keeps_one_idle_worker() {
     for task in 10..20 {
         push(&hub, 0, table(0), task);
     }
-    assert_eq!(asleep(&hub, 1), 1);
+    assert_eq!(asleep(&hub, 1), 2);
     assert_eq!(hub.nearest_spare(0), None);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use chiplet_policy::{StealRule, TableId};
+use chiplet_policy::{StealRule, TableId, can_lend};
 
 use super::{Hub, Local, Pace, Refusal, call};
 use crate::sync::atomic::{Ordering, fence};
@@ -125,8 +125,10 @@ impl<T, U> Hub<T, U> {
     pub(super) fn call_helper(&self, group: usize, reason: u8) -> bool {
         let sleeper = {
             let mut inbox = self.groups[group].inbox.lock();
-            let idle = inbox.queue.len() == 0 && reason == call::OVERDUE;
-            let sleeper = if inbox.offered || idle {
+            let lent = reason == call::OVERDUE
+                && inbox.queue.len() == 0
+                && can_lend(&self.staff_of(group, &inbox));
+            let sleeper = if inbox.offered || lent {
                 inbox.wake_one()
             } else {
                 None

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Backlog, Rung, StealConfig, can_spare, choose_victim, is_worth_crossing};
+use chiplet_policy::{
+    Backlog, Rung, Staff, StealConfig, can_lend, can_spare, choose_victim, is_worth_crossing,
+};
 use proptest::prelude::*;
 
 fn micros() -> impl Strategy<Value = Duration> {
@@ -116,9 +118,27 @@ proptest! {
     }
 
     #[test]
-    fn a_domain_with_work_of_its_own_keeps_an_idle_worker(idle in 0_u32..20, at_home in 0_u32..20) {
-        let leaves = can_spare(idle, at_home);
-        prop_assert_eq!(leaves, idle > 0 && (at_home == 0 || idle > 1));
+    /// Whoever leaves, leaves an idle worker behind; the busier a domain is, the fewer leave; and one that sends a worker of
+    /// its own accord also sends it for a task that is overdue, unless it is more than half busy.
+    #[test]
+    fn a_domain_keeps_what_it_is_likely_to_need(
+        idle in 0_u32..20,
+        at_home in 0_u32..20,
+        abroad in 0_u32..5,
+    ) {
+        let workers = (idle + at_home + abroad).max(1);
+        let staff = Staff { workers, idle, at_home };
+        let leaves = can_spare(&staff);
+        prop_assert!(!leaves || workers == 1 || idle >= 2);
+        if at_home > 0 {
+            let calmer = Staff { at_home: at_home - 1, ..staff };
+            prop_assert!(can_spare(&calmer) || !leaves);
+            prop_assert!(can_lend(&calmer) || !can_lend(&staff));
+        }
+        if idle == workers {
+            prop_assert!(can_spare(&staff) && can_lend(&staff));
+        }
+        prop_assert!(!can_lend(&staff) || (idle > 0 && at_home <= workers / 2));
     }
 
     #[test]
