@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet::SubmitError;
+use chiplet::{StealConfig, SubmitError};
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home};
 
 #[test]
@@ -45,9 +45,13 @@ fn an_overloaded_domain_does_not_keep_another_from_clearing_its_dead() {
 
 #[test]
 fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
-    // The workers of domains 0 and 1 are held and three tasks wait for each: the price, with two workers and a
-    // cold factor of 2. Domain 2 gets idle and has two workers, one for each queue.
-    let executor = executor(3, 2);
+    // The workers of domains 0 and 1 are held and four tasks wait for each: the price, with three workers and a
+    // cold factor of 2. Domain 2 gets idle and can spare two of its three workers, one for each queue.
+    let patient = StealConfig {
+        max_wait: Duration::MAX,
+        ..StealConfig::default()
+    };
+    let executor = builder(3, 3).steal(patient).build().unwrap();
     let tables: Vec<_> = (0..3)
         .map(|n| executor.add_closure_table(format!("t{n}"), 1))
         .collect();
@@ -56,12 +60,12 @@ fn no_worker_sleeps_while_another_queue_is_worth_crossing_for() {
     let (busy, idle, taken) = (Gate::default(), Gate::default(), Gate::default());
     let _open = [&busy, &idle, &taken].map(|gate| OpenOnDrop(gate.clone()));
     let _held = [
-        hold(&executor, tables[0], 2, &busy),
-        hold(&executor, tables[1], 2, &busy),
-        hold(&executor, tables[2], 2, &idle),
+        hold(&executor, tables[0], 3, &busy),
+        hold(&executor, tables[1], 3, &busy),
+        hold(&executor, tables[2], 3, &idle),
     ];
     let (sent, arrivals) = channel();
-    let _queued: Vec<_> = (0..6)
+    let _queued: Vec<_> = (0..8)
         .map(|n| {
             let (sent, taken) = (sent.clone(), taken.clone());
             executor.spawn(tables[n % 2], move || {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use chiplet_policy::{Rung, StealRule};
+use chiplet_policy::{Rung, StealRule, can_lend};
 use chiplet_topology::DomainId;
 
 use super::queue::Run;
@@ -102,6 +102,7 @@ impl<T, U> Hub<T, U> {
             let mut inbox = self.groups[local.group].inbox.lock();
             if local.abroad {
                 local.abroad = false;
+                local.returns = true;
                 inbox.abroad -= 1;
             }
             if inbox.stands_by(local.worker) {
@@ -113,6 +114,7 @@ impl<T, U> Hub<T, U> {
             let Some(task) = taken else {
                 return Near::Nothing;
             };
+            local.returns = false;
             let needy = self.publish(local.group, &mut inbox, local.now);
             self.refresh_spare(local.group, &mut inbox);
             (task, needy)
@@ -225,7 +227,10 @@ impl<T, U> Hub<T, U> {
                 self.refresh_spare(local.group, &mut inbox);
             }
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
-            (inbox.offered || closed || call == call::OVERDUE, closed)
+            // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
+            let lent = local.returns && can_lend(&self.staff_of(local.group, &inbox));
+            let goes = inbox.offered || closed || lent || call == call::OVERDUE;
+            (goes, closed)
         };
         if !left_out(Step::SweepBeforeParking) && self.units_within(local, group.workers.clone()) {
             self.leave(local);
@@ -249,6 +254,7 @@ impl<T, U> Hub<T, U> {
     pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
         local.now = now();
+        local.returns = false;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
         local.lingered = false;
         local.pauses = PAUSES * WOKEN_PAUSES;

@@ -109,6 +109,8 @@ pub(crate) struct Local<U> {
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     now: Instant,
     abroad: bool,
+    /// It has come back from another group's task and found nothing at home since.
+    returns: bool,
     /// It has stayed awake for a while since it last found something: next it sleeps.
     lingered: bool,
     /// It has joined the sleepers and not left them itself; it may have been taken off.
@@ -177,6 +179,7 @@ impl<T, U> Hub<T, U> {
                     away: None,
                     now: began,
                     abroad: false,
+                    returns: false,
                     lingered: false,
                     listed: false,
                     pauses: PAUSES,

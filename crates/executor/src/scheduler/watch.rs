@@ -113,12 +113,15 @@ impl<T, U> Hub<T, U> {
                 let wanted = if inbox.needy { inbox.queue.len() } else { 0 };
                 (wanted, age >= self.rules.steal.max_wait)
             };
-            if wanted > 0 && self.call_help(group, wanted) == 0 && overdue {
-                // No group has workers to spare, so one sends a worker that it would rather keep.
-                let nearest = &self.groups[group].nearest;
-                nearest
-                    .iter()
-                    .any(|&other| self.call_helper(other, call::OVERDUE));
+            let called = match wanted {
+                0 => 0,
+                wanted => self.call_help(group, wanted),
+            };
+            if overdue && called < wanted {
+                // No more groups have workers to spare, so some lend one that they would rather keep.
+                let nearest = self.groups[group].nearest.iter();
+                let lent = nearest.filter(|&&other| self.call_helper(other, call::OVERDUE));
+                lent.take(wanted - called).for_each(drop);
             }
         }
         waiting
