@@ -8,6 +8,7 @@ use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::ladder::Rest;
 use super::*;
 use crate::checks::checks;
 
@@ -44,7 +45,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, task, now(), 0)
+    hub.push(group, table, task, now(), 0).map(drop)
 }
 
 /// Runs until the hub is closed; returns how many tasks and units it ran.
@@ -140,9 +141,11 @@ fn an_idle_group_hears_of_work_worth_crossing_for() {
 }
 
 fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
-    // Groups 0 and 1 never serve themselves. Group 2 has two workers, and each of the two queues gets as long
-    // as is worth one crossing: each worker finds one task.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..4]);
+    // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two queues gets
+    // as long as is worth one crossing: each of the others finds one task.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..5]);
+    let mut kept = locals.pop().unwrap();
+    assert!(matches!(hub.rest(&mut kept), Rest::Park));
     for task in [1, 2] {
         push(&hub, 0, TABLE, task).unwrap();
     }

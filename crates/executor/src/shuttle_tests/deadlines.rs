@@ -13,7 +13,7 @@ use shuttle::thread;
 use super::{Lists, PATIENCE, assert_complete, builder, strategy};
 use crate::checks::checks;
 use crate::sync::now;
-use crate::{Context, Error, Query, Shutdown};
+use crate::{Error, Query, Shutdown};
 
 /// How soon a deadline is that may come before, while or after its task runs.
 const SOON: Duration = Duration::from_millis(1);
@@ -43,7 +43,7 @@ fn deadlines() {
     let deadline = now() + SOON;
     let tickets = [0, 1, 2].map(|_| {
         let (alive, ran) = (Arc::clone(&alive), Arc::clone(&ran));
-        let code = move |_: &mut Context| {
+        let code = move |_: &mut crate::Context| {
             let answer = Counted::new(&alive);
             thread::yield_now();
             ran.fetch_add(1, Ordering::SeqCst);
