@@ -131,7 +131,7 @@ impl Page {
         self.tables.entry(entry.id).or_default().count(end);
         self.wait.record(wait);
         self.service.record(service);
-        entry.record(wait, service);
+        entry.state.record(wait, service);
     }
 
     /// This worker's part of a task or unit is over.

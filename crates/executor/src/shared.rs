@@ -83,7 +83,7 @@ impl Shared {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
-                let (first, second) = entry.next_homes();
+                let (first, second) = entry.state.next_homes();
                 let first = self.group_of(first);
                 match second.map(|second| self.group_of(second)) {
                     Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
@@ -103,9 +103,11 @@ impl Shared {
         let at = task.header().accepted;
         // If the last query was worth cutting this one probably is, and its units want hands.
         let helpers = match self.strategy.splitting {
-            Splitting::Domain => {
-                entry.last_units.load(Ordering::Relaxed).saturating_sub(1) as usize
-            }
+            Splitting::Domain => entry
+                .state
+                .last_units
+                .load(Ordering::Relaxed)
+                .saturating_sub(1) as usize,
             Splitting::Never | Splitting::AllCores => 0,
         };
         let mut group = self.route(entry);
@@ -115,7 +117,7 @@ impl Shared {
         };
         let mut refused = match self.hub.push(group, entry.id, task, at, helpers) {
             Ok(pace) => {
-                entry.note(pace);
+                entry.state.note(pace);
                 return Ok(());
             }
             Err(refused) => refused,
@@ -183,7 +185,7 @@ impl Shared {
         // The clock's low digits are as good as a random number here, and need no shared state.
         let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;
         let other = match self.strategy.routing {
-            Routing::Home if !entry.is_over_share() => self.hub.evens_out(home, draw),
+            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, draw),
             _ => None,
         };
         let Some(other) = other else {

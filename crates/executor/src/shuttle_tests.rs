@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod deadlines;
+mod replacing;
 
 /// Longer than any model waits.
 const PATIENCE: Duration = Duration::from_secs(1_000);

@@ -48,6 +48,8 @@ pub(crate) enum Step {
     HomeSoughtAgain,
     /// A removed table's counters are put away only when nobody refers to it any more.
     RetireWaits,
+    /// They are put away only when nobody refers to an index that it had before, either.
+    RetireWaitsForReplaced,
     /// Shutdown calls those who stand by.
     CloseCallsAll,
 }
