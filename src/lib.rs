@@ -44,11 +44,11 @@
 //! Features only add. Without default features no C library is needed.
 
 pub use chiplet_executor::{
-    BuildError, Builder, Counts, DomainSnapshot, Error, Executor, Filter, Home, Homes, Latencies,
-    Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates, Refused, RemapEvent,
-    RemapReason, SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable,
-    StealConfig, Steals, Strategy, SubmitError, Table, TableId, TableMove, TableSnapshot, Ticket,
-    Work, WorkerInfo, merge_nearest,
+    Answers, BuildError, Builder, Counts, DomainSnapshot, Error, Executor, Filter, Home, Homes,
+    Latencies, Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates, Refused,
+    RemapEvent, RemapReason, SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig,
+    SplitTable, StealConfig, Steals, Strategy, SubmitError, Table, TableId, TableMove,
+    TableSnapshot, Ticket, Work, WorkerInfo, merge_nearest,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy as policy;

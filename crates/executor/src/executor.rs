@@ -58,7 +58,7 @@ pub struct ShutdownReport {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Executor {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -255,14 +255,14 @@ impl Executor {
         }
     }
 
-    fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+    pub(crate) fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
         self.shared
             .registry
             .find(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+    pub(crate) fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.shared.id,
             entry,

@@ -84,7 +84,7 @@ impl TableState {
         self.over_share.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn record(&self, wait: Duration, service: Duration) {
+    pub(crate) fn record(&self, wait: Duration, service: Duration, tasks: u64) {
         let mut latencies = self.latencies.lock();
         let latencies = latencies.get_or_insert_with(|| {
             Box::new(TableLatencies {
@@ -92,8 +92,8 @@ impl TableState {
                 service: CompactLatencies::new(),
             })
         });
-        latencies.wait.record(wait);
-        latencies.service.record(service);
+        latencies.wait.record_many(wait, tasks);
+        latencies.service.record_many(service, tasks);
     }
 
     /// Wait and service time.

@@ -21,6 +21,7 @@ use crate::{
     SubmitError, Table, Ticket, Work,
 };
 
+mod batches;
 mod deadlines;
 mod replacing;
 

@@ -8,6 +8,12 @@
 pub(crate) enum Step {
     /// A pushed task wakes a sleeper.
     PushWakes,
+    /// Tasks that are pushed together wake as many sleepers.
+    PushAllWakes,
+    /// The part of a batch that ends last resolves the ticket.
+    LastPartAnswers,
+    /// A batch's deadline waits for answers that are just being counted.
+    DeadlineAwaitsSettled,
     /// A worker looks at its siblings' units after it has joined the sleepers.
     SweepBeforeParking,
     /// A worker that returns from its bed is on the list of sleepers no more.

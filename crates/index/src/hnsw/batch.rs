@@ -15,6 +15,10 @@ const TURNS: usize = 2;
 /// Xeon whose virtual machine shows an L3 of 480 MiB.
 const LARGE: usize = 512 << 20;
 
+/// Queries that a worker answers in one go. With this many, walks alternate for all but a small part of the time; a
+/// ticket that is dropped meanwhile is noticed after them.
+pub(super) const BATCH: usize = 16;
+
 thread_local! {
     /// As the searcher of single queries: kept, so that none allocates.
     static SEARCHERS: RefCell<[Searcher; TURNS]> = RefCell::default();
@@ -31,13 +35,18 @@ impl HnswTable {
         queries: &[Query],
         work: &mut Work,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        if self.graph.image().bytes() < LARGE {
+        if !self.takes_turns() {
             return queries
                 .iter()
                 .map(|query| self.search(query, work))
                 .collect();
         }
         self.in_turns(queries, work)
+    }
+
+    /// Whether [`HnswTable::search_many`] does more than one query after the other.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.graph.image().bytes() >= LARGE
     }
 
     fn in_turns(
