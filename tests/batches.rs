@@ -29,10 +29,10 @@ fn mixed(count: usize) -> Vec<Query> {
         let mut query = Query::new([x, 1200.0 - x, x / 2.0, 3.0])
             .top(1 + n % 7)
             .ef(10 + n % 50);
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             query = query.filter(Filter::matching(move |id| id % 2 == n as u64 % 2));
         }
-        if n % 5 == 0 {
+        if n.is_multiple_of(5) {
             query = query.radius(1e5);
         }
         match n % 17 {

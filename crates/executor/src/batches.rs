@@ -59,7 +59,7 @@ impl Executor {
     /// batch is answered at once.
     ///
     /// A query whose deadline passes before its turn comes is [`Error::Expired`], and the others go on. If all have a
-    /// deadline, the ticket resolves at the last of them: to what has been answered by then, and `Expired` for the rest.
+    /// deadline, the ticket resolves at the last of them: to the answers of parts that have ended, and `Expired` for the rest.
     /// Dropping the ticket cancels the queries whose turn has not come. A panic fails the queries of its call of
     /// [`Table::search_batch`]: one query alone, unless the table asks for more at once.
     ///

@@ -156,6 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn in_a_batch_a_query_is_refused_alone() {
+        let table = table(false);
+        let near = |x| Query::new([x, x, x]).top(3);
+        // The first bad one is seen by the check that all tables share, the second only by its search.
+        for bad in [Query::new([1.0]), near(f32::MAX)] {
+            let queries = [near(1.0), bad, near(900.0)];
+            let answers = crate::batch::answers(
+                &table,
+                &queries,
+                &mut Work::default(),
+                |table, queries, work| table.in_turns(queries, work),
+            );
+            for (query, answer) in queries.iter().zip(&answers) {
+                assert_eq!(&table.search(query, &mut Work::default()), answer);
+            }
+            assert!(answers[1].is_err());
+            assert_eq!(table.search_batch(&queries, &mut Work::default()), answers);
+        }
+    }
+
+    #[test]
     fn a_query_that_is_refused_refuses_all() {
         let table = table(false);
         let queries = [Query::new([1.0, 2.0, 3.0]), Query::new([1.0])];
