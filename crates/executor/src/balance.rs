@@ -167,7 +167,8 @@ impl Balancer {
     }
 
     /// Takes note of a table's new size and sees to it that its old index is dropped. `replace` puts the new one into
-    /// place and returns the old entry, if there is such a table; two calls take turns, so that the size is the last one's.
+    /// place and returns the old entry, if there is such a table; two calls take turns, so that the size is the last
+    /// one's.
     pub(crate) fn replace_table(
         &self,
         table: TableId,

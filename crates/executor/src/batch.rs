@@ -1,9 +1,9 @@
 //! Many queries of one table behind one ticket.
 //!
-//! A batch is cut into *parts*, as many as its home has workers at work, and they are queued under one lock. Each part is
-//! a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes a part out of its queue ends it,
-//! so a part has no state of its own. What all of them share is the batch: its queries, the ticket's cell, and the answers
-//! so far.
+//! A batch is cut into *parts*, as many as its home has workers at work, and they are queued under one lock. Each part
+//! is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes a part out of its queue ends
+//! it, so a part has no state of its own. What all of them share is the batch: its queries, the ticket's cell, and the
+//! answers so far.
 //!
 //! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
 //! them: what has been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its

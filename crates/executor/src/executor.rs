@@ -99,12 +99,12 @@ impl Executor {
         id
     }
 
-    /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes, traffic,
-    /// counters and latencies, and nobody waits.
+    /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,
+    /// traffic, counters and latencies, and nobody waits.
     ///
-    /// Queries submitted once this has returned search the new index. Those accepted before are answered by the old one,
-    /// which is dropped after the last of them, once its ticket is read or dropped: within a second, by a thread of the
-    /// executor that runs no queries. The new index may have another dimension; it refuses what does not fit.
+    /// Queries submitted once this has returned search the new index. Those accepted before are answered by the old
+    /// one, which is dropped after the last of them, once its ticket is read or dropped: within a second, by a thread
+    /// of the executor that runs no queries. The new index may have another dimension; it refuses what does not fit.
     ///
     /// False if there is no such table, or one that only closures search; the new index is dropped then.
     ///
@@ -136,7 +136,8 @@ impl Executor {
     /// [`Executor::replace_table`] with an index that the caller keeps too.
     pub fn replace_shared_table(&self, table: TableId, index: Arc<dyn Table>) -> bool {
         let size = index.size_bytes();
-        // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks' business.
+        // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
+        // business.
         let replace = || self.shared.registry.replace(table, &index);
         self.shared.balancer.replace_table(table, size, replace)
     }

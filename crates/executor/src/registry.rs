@@ -177,8 +177,8 @@ impl Registry {
             .cloned()
     }
 
-    /// Puts another index behind an id. Returns the entry of the one before, which lives on in the tasks that refer to it;
-    /// `None` if there is no such table or only closures search it.
+    /// Puts another index behind an id. Returns the entry of the one before, which lives on in the tasks that refer to
+    /// it; `None` if there is no such table or only closures search it.
     pub(crate) fn replace(&self, id: TableId, table: &Arc<dyn Table>) -> Option<Arc<TableEntry>> {
         // As in `remove`: an id that is removed meanwhile must not come back.
         let _changes = self.free.lock();

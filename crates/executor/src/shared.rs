@@ -136,9 +136,9 @@ impl Shared {
         self.place(&entry, batch, weight, at, push)
     }
 
-    /// Finds a group for `load`, which counts as `weight` tasks that came at `at`: its table's home if that has places, else
-    /// one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether that is
-    /// the home.
+    /// Finds a group for `load`, which counts as `weight` tasks that came at `at`: its table's home if that has places,
+    /// else one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether
+    /// that is the home.
     fn place<L>(
         &self,
         entry: &TableEntry,
@@ -214,8 +214,8 @@ impl Shared {
         Err((reason, load))
     }
 
-    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A table
-    /// that asks for more than its share waits at home: others need not pay for it.
+    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
+    /// table that asks for more than its share waits at home: others need not pay for it.
     fn evens_out(&self, entry: &TableEntry, home: usize, at: Instant) -> Option<usize> {
         // The clock's low digits are as good as a random number here, and need no shared state.
         let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;

@@ -2,8 +2,8 @@
 
 use chiplet_executor::{Neighbor, Query, SearchError, Table, Work};
 
-/// The answers of `many`, or of one search after the other if it cannot answer all. Queries are checked first, so that one
-/// which the table refuses rarely has others searched twice.
+/// The answers of `many`, or of one search after the other if it cannot answer all. Queries are checked first, so that
+/// one which the table refuses rarely has others searched twice.
 pub(crate) fn answers<T: Table>(
     table: &T,
     queries: &[Query],

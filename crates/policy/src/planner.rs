@@ -130,8 +130,8 @@ impl Planner {
         self.trigger.forget(table);
     }
 
-    /// `table` takes `size_bytes` from now on. New tables are placed by that; the placement and its version stay. A table
-    /// that is not placed is ignored: it may have been removed meanwhile.
+    /// `table` takes `size_bytes` from now on. New tables are placed by that; the placement and its version stay. A
+    /// table that is not placed is ignored: it may have been removed meanwhile.
     pub fn set_size(&mut self, table: TableId, size_bytes: u64) {
         let Some(homes) = self.placement.homes(table).cloned() else {
             return;

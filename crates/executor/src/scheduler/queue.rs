@@ -11,8 +11,8 @@
 //! task's key. A lane that was served out of turn keeps its old key there, which is mended when it comes to the front.
 //!
 //! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory that
-//! a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs none: a
-//! queue that cannot grow refuses tasks and still hands out those that wait.
+//! a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs none:
+//! a queue that cannot grow refuses tasks and still hands out those that wait.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -216,9 +216,9 @@ impl<T> Queue<T> {
         Ok(pace)
     }
 
-    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever has to
-    /// grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it was; at most
-    /// the table has got an empty lane.
+    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever has
+    /// to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it was; at
+    /// most the table has got an empty lane.
     fn accept(&mut self, table: TableId, tasks: usize, weight: u64) -> Result<(), Refusal> {
         let bounded = !left_out(Step::BoundRefuses);
         let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;

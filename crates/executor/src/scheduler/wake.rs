@@ -63,8 +63,8 @@ impl<T, U> Hub<T, U> {
         Ok(pace)
     }
 
-    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, for `group`, or hands all of them back.
-    /// As many workers are woken as if they had been pushed one by one, but at once: under one lock.
+    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, for `group`, or hands all of
+    /// them back. As many workers are woken as if they had been pushed one by one, but at once: under one lock.
     pub(crate) fn push_all(
         &self,
         group: usize,

@@ -26,8 +26,8 @@ impl Table for Version {
     }
 }
 
-/// One replaces and then removes, two submit: what is asked after a replacement has returned is not answered by the index
-/// before, and everything is counted, on whatever index it ran.
+/// One replaces and then removes, two submit: what is asked after a replacement has returned is not answered by the
+/// index before, and everything is counted, on whatever index it ran.
 fn replacement() {
     let mut planner = PlannerConfig::default();
     planner.windows.fast = Duration::from_millis(100);
