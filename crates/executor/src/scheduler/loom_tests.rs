@@ -44,7 +44,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, task, now(), 0)
+    hub.push(group, table, task, now(), 0).map(drop)
 }
 
 /// Runs until the hub is closed; returns how many tasks and units it ran.
@@ -118,6 +118,31 @@ fn two_workers_and_two_submitters_lose_nothing() {
     };
     push(&hub, 0, TABLE, 2).unwrap();
     other.join().unwrap();
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
+    assert_eq!(ran.load(Ordering::Acquire), 2);
+}
+
+fn two_workers_and_tasks_pushed_together_lose_nothing() {
+    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let ran = Arc::new(AtomicU32::new(0));
+    let workers: Vec<_> = locals
+        .into_iter()
+        .map(|mut local| {
+            let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+            thread::spawn(move || {
+                while hub.next(&mut local).is_some() {
+                    // As above: nothing but the protocol ends it.
+                    if ran.fetch_add(1, Ordering::AcqRel) == 1 {
+                        hub.close();
+                    }
+                }
+            })
+        })
+        .collect();
+    let pushed = hub.push_all(0, TABLE, vec![1, 2], 2, now());
+    assert!(pushed.is_ok());
     workers
         .into_iter()
         .for_each(|worker| worker.join().unwrap());
@@ -307,6 +332,7 @@ checks! {
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes LingerEnds;
     two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
     two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes LingerEnds;
+    pushed_together: two_workers_and_tasks_pushed_together_lose_nothing without PushAllWakes LingerEnds;
     idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
     one_abroad: a_group_with_one_worker_abroad_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
