@@ -44,9 +44,9 @@
 //! Features only add. Without default features no C library is needed.
 
 pub use chiplet_executor::{
-    BuildError, Builder, Context, Counts, DomainSnapshot, Error, Executor, Filter, Home, Homes,
-    Latencies, Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates, Refused,
-    RemapEvent, RemapReason, SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig,
+    Answers, BuildError, Builder, Context, Counts, DomainSnapshot, Error, Executor, Filter, Home,
+    Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query, Rates,
+    Refused, RemapEvent, RemapReason, SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig,
     SplitTable, StealConfig, Steals, Strategy, SubmitError, Table, TableId, TableMove,
     TableSnapshot, Ticket, WorkerInfo, merge_nearest,
 };

@@ -77,6 +77,8 @@ struct Control {
     remaps: u64,
     /// Removed tables whose counters are still kept apart.
     removed: Vec<Arc<TableEntry>>,
+    /// Indexes that were replaced and may still be searched.
+    replaced: Vec<Arc<TableEntry>>,
     /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
     speed: Vec<Speed>,
     busy: Vec<Duration>,
@@ -125,6 +127,7 @@ impl Balancer {
                 stop: false,
                 remaps: 0,
                 removed: Vec::new(),
+                replaced: Vec::new(),
                 speed: Vec::new(),
                 busy: Vec::new(),
             }),
@@ -161,6 +164,24 @@ impl Balancer {
     pub(crate) fn add_table(&self, table: TableId, size_bytes: u64, publish: impl FnOnce(Homes)) {
         let mut control = self.control.lock();
         publish(control.planner.add_table(table, size_bytes));
+    }
+
+    /// Takes note of a table's new size and sees to it that its old index is dropped. `replace` puts the new one into
+    /// place and returns the old entry, if there is such a table; two calls take turns, so that the size is the last
+    /// one's.
+    pub(crate) fn replace_table(
+        &self,
+        table: TableId,
+        size_bytes: u64,
+        replace: impl FnOnce() -> Option<Arc<TableEntry>>,
+    ) -> bool {
+        let mut control = self.control.lock();
+        let Some(before) = replace() else {
+            return false;
+        };
+        control.planner.set_size(table, size_bytes);
+        control.replaced.push(before);
+        true
     }
 
     pub(crate) fn remove_table(&self, entry: Arc<TableEntry>) {
@@ -285,7 +306,7 @@ impl Control {
             let (Some(from), Some(to)) = (moved.from, moved.to) else {
                 continue;
             };
-            entry.homes.store(to.clone());
+            entry.state.homes.store(to.clone());
             moves.push(TableMove {
                 table: moved.table,
                 name: Arc::clone(&entry.name),
@@ -333,12 +354,13 @@ impl Control {
 
     /// Folds the counters of removed tables into the retired ones. Every task of a table, and every submit
     /// that has found it, holds its entry; when this is the last reference, nothing can be counted any more.
-    /// Returns the tables for the caller to drop without the lock.
+    /// Indexes that were replaced go as soon as nobody searches them; until then their tables are counted.
+    /// Returns the tables and indexes for the caller to drop without the lock.
     fn retire(&mut self, shared: &Shared) -> Vec<Arc<TableEntry>> {
-        let gone: Vec<_> = self
+        let mut gone: Vec<_> = self
             .removed
             .extract_if(.., |entry| {
-                Arc::strong_count(entry) == 1 || left_out(Step::RetireWaits)
+                entry.is_all_that_is_left() || left_out(Step::RetireWaits)
             })
             .collect();
         for entry in &gone {
@@ -347,6 +369,7 @@ impl Control {
             }
             shared.ledger.retire(entry.id);
         }
+        gone.extend(self.replaced.extract_if(.., |entry| entry.is_left()));
         gone
     }
 }

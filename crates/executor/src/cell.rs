@@ -55,8 +55,17 @@ pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
 
 impl<T> Cell<T> {
     pub(crate) fn new() -> Self {
+        Self::of(State::Queued)
+    }
+
+    /// A task's that counts as running from the beginning: a batch, whose parts wait in its place.
+    pub(crate) fn started() -> Self {
+        Self::of(State::Running)
+    }
+
+    fn of(state: State<T>) -> Self {
         Self(Mutex::new(Inner {
-            state: State::Queued,
+            state,
             waker: None,
             unwanted: false,
             cancelled: false,

@@ -44,12 +44,21 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn count(&mut self, end: End) {
+        self.count_many(end, 1);
+    }
+
+    pub(crate) fn count_many(&mut self, end: End, tasks: u64) {
         match end {
-            End::Done => self.done += 1,
-            End::Cancelled => self.cancelled += 1,
-            End::Expired => self.expired += 1,
-            End::Panicked => self.panicked += 1,
+            End::Done => self.done += tasks,
+            End::Cancelled => self.cancelled += tasks,
+            End::Expired => self.expired += tasks,
+            End::Panicked => self.panicked += tasks,
         }
+    }
+
+    /// Tasks that have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.done + self.cancelled + self.expired + self.panicked
     }
 
     pub(crate) fn absorb(&mut self, other: Served) {
@@ -63,7 +72,7 @@ impl Served {
 }
 
 /// Where tasks stand: `accepted` = `queued` + `running` + `done` + `expired` + `cancelled` + `panicked`, in
-/// every snapshot.
+/// every snapshot. Each query of a batch is a task here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tasks taken in.
@@ -87,7 +96,7 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn from_parts(intake: Intake, served: Served) -> Self {
-        let ended_by_workers = served.done + served.cancelled + served.expired + served.panicked;
+        let ended_by_workers = served.ended();
         let ended_in_queue = intake.cancelled + intake.expired;
         Self {
             accepted: intake.accepted,

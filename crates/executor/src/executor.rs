@@ -59,7 +59,7 @@ pub struct ShutdownReport {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Executor {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -98,6 +98,49 @@ impl Executor {
         let publish = |homes| self.shared.registry.publish(id, name, table, homes);
         self.shared.balancer.add_table(id, size_bytes, publish);
         id
+    }
+
+    /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,
+    /// traffic, counters and latencies, and nobody waits.
+    ///
+    /// Queries submitted once this has returned search the new index. Those accepted before are answered by the old
+    /// one, which is dropped after the last of them, once its ticket is read or dropped: within a second, by a thread
+    /// of the executor that runs no queries. The new index may have another dimension; it refuses what does not fit.
+    ///
+    /// False if there is no such table, or one that only closures search; the new index is dropped then.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
+    ///
+    /// /// Finds nothing but its version.
+    /// struct Version(u64);
+    ///
+    /// impl Table for Version {
+    ///     fn dim(&self) -> usize { 1 }
+    ///     fn len(&self) -> usize { 1 }
+    ///     fn size_bytes(&self) -> u64 { 8 }
+    ///     fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+    ///         Ok(vec![Neighbor { id: self.0, distance: 0.0 }])
+    ///     }
+    /// }
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// let table = executor.add_table("songs", Version(1));
+    /// assert!(executor.replace_table(table, Version(2)));
+    /// assert_eq!(executor.search(table, Query::new([0.5])).wait()?[0].id, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replace_table(&self, table: TableId, index: impl Table) -> bool {
+        self.replace_shared_table(table, Arc::new(index))
+    }
+
+    /// [`Executor::replace_table`] with an index that the caller keeps too.
+    pub fn replace_shared_table(&self, table: TableId, index: Arc<dyn Table>) -> bool {
+        let size = index.size_bytes();
+        // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
+        // business.
+        let replace = || self.shared.registry.replace(table, &index);
+        self.shared.balancer.replace_table(table, size, replace)
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are
@@ -214,14 +257,14 @@ impl Executor {
         }
     }
 
-    fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+    pub(crate) fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
         self.shared
             .registry
             .find(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+    pub(crate) fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.shared.id,
             entry,

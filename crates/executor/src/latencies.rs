@@ -28,9 +28,9 @@ fn growing<C: Counter>(resolution: Duration, digits: u8) -> Histogram<C> {
     histogram
 }
 
-fn record<C: Counter>(histogram: &mut Histogram<C>, time: Duration) {
+fn record<C: Counter>(histogram: &mut Histogram<C>, time: Duration, times: C) {
     // Not `saturating_record`: it clamps to the present size instead of growing.
-    let recorded = histogram.record(time.min(LONGEST).as_nanos() as u64);
+    let recorded = histogram.record_n(time.min(LONGEST).as_nanos() as u64, times);
     debug_assert!(recorded.is_ok(), "it grows by itself");
 }
 
@@ -39,8 +39,9 @@ impl CompactLatencies {
         Self(growing(TABLE_RESOLUTION, 1))
     }
 
-    pub(crate) fn record(&mut self, time: Duration) {
-        record(&mut self.0, time);
+    /// Records `time` for so many tasks: those of a batch's part, of which there are few.
+    pub(crate) fn record_many(&mut self, time: Duration, tasks: u64) {
+        record(&mut self.0, time, tasks as u32);
     }
 
     /// The same values, for reading.
@@ -62,8 +63,8 @@ impl Latencies {
         Self(growing(Duration::from_nanos(1), 2))
     }
 
-    pub(crate) fn record(&mut self, time: Duration) {
-        record(&mut self.0, time);
+    pub(crate) fn record_many(&mut self, time: Duration, tasks: u64) {
+        record(&mut self.0, time, tasks);
     }
 
     pub(crate) fn absorb(&mut self, other: &Latencies) {
@@ -149,8 +150,8 @@ mod tests {
     fn percentiles_are_right_to_the_digits_promised() {
         let (mut fine, mut compact) = (Latencies::new(), CompactLatencies::new());
         for micros in 1..=1_000 {
-            fine.record(Duration::from_micros(micros));
-            compact.record(Duration::from_micros(micros));
+            fine.record_many(Duration::from_micros(micros), 1);
+            compact.record_many(Duration::from_micros(micros), 1);
         }
         check(&fine, 0.01);
         check(&compact.expand(), 0.13);
@@ -159,17 +160,17 @@ mod tests {
     #[test]
     fn no_duration_is_too_long() {
         let mut latencies = CompactLatencies::new();
-        latencies.record(Duration::MAX);
+        latencies.record_many(Duration::MAX, 1);
         assert!(latencies.expand().max() >= LONGEST);
     }
 
     #[test]
     fn a_later_reading_less_an_earlier_one_is_what_came_between() {
         let mut histogram = Latencies::new();
-        histogram.record(Duration::from_micros(10));
+        histogram.record_many(Duration::from_micros(10), 1);
         let earlier = histogram.clone();
-        histogram.record(Duration::from_micros(10));
-        histogram.record(Duration::from_secs(2));
+        histogram.record_many(Duration::from_micros(10), 1);
+        histogram.record_many(Duration::from_secs(2), 1);
         let recent = histogram.since(&earlier);
         assert_eq!(recent.count(), 2);
         let sum = recent.sum().as_secs_f64();
@@ -178,8 +179,8 @@ mod tests {
         assert_eq!(recent.since(&histogram).count(), 0);
         // A new tail beyond all that was there before.
         let mut longer = histogram.clone();
-        longer.record(Duration::from_secs(100));
-        longer.record(Duration::from_secs(200));
+        longer.record_many(Duration::from_secs(100), 1);
+        longer.record_many(Duration::from_secs(200), 1);
         assert_eq!(longer.since(&histogram).count(), 2);
     }
 
@@ -188,7 +189,7 @@ mod tests {
         let mut histogram = Latencies::new();
         assert_eq!(histogram.count_at_most(Duration::MAX), 0);
         for micros in 1..=100 {
-            histogram.record(Duration::from_micros(micros));
+            histogram.record_many(Duration::from_micros(micros), 1);
         }
         assert_eq!(histogram.count_at_most(Duration::ZERO), 0);
         assert!((50..=51).contains(&histogram.count_at_most(Duration::from_micros(50))));
@@ -198,8 +199,8 @@ mod tests {
     #[test]
     fn absorbing_adds_up() {
         let (mut a, mut b) = (Latencies::new(), Latencies::new());
-        a.record(Duration::from_micros(1));
-        b.record(Duration::from_secs(100));
+        a.record_many(Duration::from_micros(1), 1);
+        b.record_many(Duration::from_secs(100), 1);
         a.absorb(&b);
         assert_eq!(a.count(), 2);
         assert!(a.max() >= Duration::from_secs(99));

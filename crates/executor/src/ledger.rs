@@ -103,8 +103,8 @@ impl Ledger {
 }
 
 impl Page {
-    pub(crate) fn started(&mut self, table: TableId, rung: Rung) {
-        self.tables.entry(table).or_default().started += 1;
+    pub(crate) fn started(&mut self, table: TableId, rung: Rung, weight: u64) {
+        self.tables.entry(table).or_default().started += weight;
         self.steals.count(rung);
         self.occupied = true;
     }
@@ -115,10 +115,10 @@ impl Page {
     }
 
     /// A task that had ended before it was taken from its queue.
-    pub(crate) fn found_ended(&mut self, table: TableId, end: End) {
+    pub(crate) fn found_ended(&mut self, table: TableId, end: End, weight: u64) {
         let served = self.tables.entry(table).or_default();
-        served.unstarted += 1;
-        served.count(end);
+        served.unstarted += weight;
+        served.count_many(end, weight);
     }
 
     pub(crate) fn ended(
@@ -128,10 +128,23 @@ impl Page {
         wait: Duration,
         service: Duration,
     ) {
-        self.tables.entry(entry.id).or_default().count(end);
-        self.wait.record(wait);
-        self.service.record(service);
-        entry.record(wait, service);
+        let mut ends = Served::default();
+        ends.count(end);
+        self.ended_many(entry, ends, wait, service);
+    }
+
+    /// As [`Page::ended`], for the queries of a batch's part: they started together, and their answers came together.
+    pub(crate) fn ended_many(
+        &mut self,
+        entry: &TableEntry,
+        ends: Served,
+        wait: Duration,
+        service: Duration,
+    ) {
+        self.tables.entry(entry.id).or_default().absorb(ends);
+        self.wait.record_many(wait, ends.ended());
+        self.service.record_many(service, ends.ended());
+        entry.state.record(wait, service, ends.ended());
     }
 
     /// This worker's part of a task or unit is over.

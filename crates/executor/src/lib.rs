@@ -1,6 +1,8 @@
 //! Threads that carry out `chiplet_policy`'s decisions: queues, workers, tickets, counters.
 
 mod balance;
+mod batch;
+mod batches;
 mod builder;
 mod cell;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
@@ -32,6 +34,7 @@ mod timer;
 mod worker;
 
 pub use balance::{RemapEvent, TableMove};
+pub use batch::Answers;
 pub use builder::{Builder, QUEUE_PER_WORKER};
 pub use chiplet_policy::{
     Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy,

@@ -9,20 +9,27 @@ use chiplet_topology::DomainId;
 use crate::latencies::{CompactLatencies, Latencies};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::sync::{Mutex, Swap};
+use crate::sync::{Mutex, Step, Swap, left_out};
 use crate::table::Table;
 use crate::timer::Timer;
 
-/// A table and what the executor keeps for it.
+/// A table and what the executor keeps for it. Tasks refer to it, so they end on the index that they were submitted to:
+/// another index comes with another entry of the same id ([`Registry::replace`]).
 pub(crate) struct TableEntry {
     pub(crate) id: TableId,
     pub(crate) name: Arc<str>,
     /// `None` for a table that only closures search.
     pub(crate) table: Option<Arc<dyn Table>>,
-    pub(crate) homes: Swap<Homes>,
+    /// What all entries of this id share.
+    pub(crate) state: Arc<TableState>,
     /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
     /// the timer task by task.
     pub(crate) timer: Arc<Timer>,
+}
+
+/// What stays when a table gets another index. Homes that a remap stores are those of every entry at once.
+pub(crate) struct TableState {
+    pub(crate) homes: Swap<Homes>,
     turn: AtomicU32,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
@@ -38,6 +45,19 @@ struct TableLatencies {
 }
 
 impl TableEntry {
+    /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet.
+    pub(crate) fn is_left(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1
+    }
+
+    /// Whether no task or submit is left of any index that the table ever had.
+    pub(crate) fn is_all_that_is_left(self: &Arc<Self>) -> bool {
+        let others = Arc::strong_count(&self.state) > 1 && !left_out(Step::RetireWaitsForReplaced);
+        self.is_left() && !others
+    }
+}
+
+impl TableState {
     /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
     /// less. Homes take turns in proportion to their weights.
     pub(crate) fn next_homes(&self) -> (DomainId, Option<DomainId>) {
@@ -64,7 +84,7 @@ impl TableEntry {
         self.over_share.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn record(&self, wait: Duration, service: Duration) {
+    pub(crate) fn record(&self, wait: Duration, service: Duration, tasks: u64) {
         let mut latencies = self.latencies.lock();
         let latencies = latencies.get_or_insert_with(|| {
             Box::new(TableLatencies {
@@ -72,8 +92,8 @@ impl TableEntry {
                 service: CompactLatencies::new(),
             })
         });
-        latencies.wait.record(wait);
-        latencies.service.record(service);
+        latencies.wait.record_many(wait, tasks);
+        latencies.service.record_many(service, tasks);
     }
 
     /// Wait and service time.
@@ -137,12 +157,14 @@ impl Registry {
             id,
             name,
             table,
-            homes: Swap::new(homes),
+            state: Arc::new(TableState {
+                homes: Swap::new(homes),
+                turn: AtomicU32::new(0),
+                over_share: AtomicBool::new(false),
+                last_units: AtomicU32::new(0),
+                latencies: Mutex::new(None),
+            }),
             timer: Arc::clone(&self.timer),
-            turn: AtomicU32::new(0),
-            over_share: AtomicBool::new(false),
-            last_units: AtomicU32::new(0),
-            latencies: Mutex::new(None),
         });
         self.slots[id.slot as usize].store(Some(entry));
     }
@@ -153,6 +175,24 @@ impl Registry {
             .as_ref()
             .filter(|entry| entry.id == id)
             .cloned()
+    }
+
+    /// Puts another index behind an id. Returns the entry of the one before, which lives on in the tasks that refer to
+    /// it; `None` if there is no such table or only closures search it.
+    pub(crate) fn replace(&self, id: TableId, table: &Arc<dyn Table>) -> Option<Arc<TableEntry>> {
+        // As in `remove`: an id that is removed meanwhile must not come back.
+        let _changes = self.free.lock();
+        let before = self.find(id)?;
+        before.table.as_ref()?;
+        let entry = Arc::new(TableEntry {
+            id,
+            name: Arc::clone(&before.name),
+            table: Some(Arc::clone(table)),
+            state: Arc::clone(&before.state),
+            timer: Arc::clone(&before.timer),
+        });
+        self.slots[id.slot as usize].store(Some(entry));
+        Some(before)
     }
 
     /// Takes a table out; its entry lives on in the tasks that refer to it.

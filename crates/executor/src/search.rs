@@ -120,6 +120,7 @@ impl SearchTask {
         let units_cut = u32::try_from(units.len()).unwrap_or(u32::MAX);
         self.header
             .entry
+            .state
             .last_units
             .store(units_cut, Ordering::Relaxed);
         if units.len() <= 1 {

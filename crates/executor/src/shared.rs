@@ -7,12 +7,13 @@ use chiplet_policy::{Routing, SplitConfig, Splitting, Strategy, TableId};
 use chiplet_topology::{DomainId, Topology};
 
 use crate::balance::Balancer;
+use crate::batch::Batch;
 use crate::cell::contain;
 use crate::counts::End;
 use crate::error::{Error, SubmitError};
 use crate::ledger::Ledger;
 use crate::registry::{Registry, TableEntry};
-use crate::scheduler::{Hub, Refusal};
+use crate::scheduler::{Hub, Pace, Refusal};
 use crate::search::Unit;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
@@ -83,7 +84,7 @@ impl Shared {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
-                let (first, second) = entry.next_homes();
+                let (first, second) = entry.state.next_homes();
                 let first = self.group_of(first);
                 match second.map(|second| self.group_of(second)) {
                     Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
@@ -98,24 +99,65 @@ impl Shared {
         group.copied().flatten().unwrap_or(0)
     }
 
-    /// Accepts `task` for its table's home, or hands it back with the reason.
+    /// Accepts `task` for its table's home, or says why not.
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let at = task.header().accepted;
         // If the last query was worth cutting this one probably is, and its units want hands.
         let helpers = match self.strategy.splitting {
             Splitting::Domain => {
-                entry.last_units.load(Ordering::Relaxed).saturating_sub(1) as usize
+                let units = entry.state.last_units.load(Ordering::Relaxed);
+                units.saturating_sub(1) as usize
             }
             Splitting::Never | Splitting::AllCores => 0,
         };
-        let mut group = self.route(entry);
-        let task = match self.even_out(entry, group, task, at) {
-            None => return Ok(()),
-            Some(task) => task,
+        let push = |group, task, is_home| {
+            let helpers = if is_home { helpers } else { 0 };
+            self.hub.push(group, entry.id, task, at, helpers)
         };
-        let mut refused = match self.hub.push(group, entry.id, task, at, helpers) {
+        self.place(entry, task, 1, at, push)
+            .map_err(|(refusal, _)| refusal)
+    }
+
+    /// As [`Shared::admit`], for all parts of a batch or none; hands the batch back.
+    pub(crate) fn admit_batch(&self, batch: Arc<Batch>) -> Result<(), (SubmitError, Arc<Batch>)> {
+        let entry = Arc::clone(&batch.header.entry);
+        let at = batch.header.accepted;
+        let weight = batch.queries.len() as u64;
+        let push = |group, batch: Arc<Batch>, _| {
+            let workers = match self.strategy.routing {
+                Routing::Home => self.hub.at_work_in(group),
+                // Whoever may steal from anywhere.
+                Routing::Rotate => self.hub.at_work(),
+            };
+            let parts = batch.cut(workers.max(1));
+            let pushed = self.hub.push_all(group, entry.id, parts, weight, at);
+            pushed.map_err(|(refusal, _)| (refusal, batch))
+        };
+        self.place(&entry, batch, weight, at, push)
+    }
+
+    /// Finds a group for `load`, which counts as `weight` tasks that came at `at`: its table's home if that has places,
+    /// else one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether
+    /// that is the home.
+    fn place<L>(
+        &self,
+        entry: &TableEntry,
+        load: L,
+        weight: u64,
+        at: Instant,
+        push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
+    ) -> Result<(), (SubmitError, L)> {
+        let mut group = self.route(entry);
+        let load = match self.evens_out(entry, group, at) {
+            Some(other) => match push(other, load, false) {
+                Ok(_) => return Ok(()),
+                Err((_, load)) => load,
+            },
+            None => load,
+        };
+        let mut refused = match push(group, load, true) {
             Ok(pace) => {
-                entry.note(pace);
+                entry.state.note(pace);
                 return Ok(());
             }
             Err(refused) => refused,
@@ -130,7 +172,7 @@ impl Shared {
                 0 => self.route(entry),
                 _ => (group + 1) % self.hub.groups(),
             };
-            refused = match self.hub.push(group, entry.id, refused.1, at, helpers) {
+            refused = match push(group, refused.1, true) {
                 Ok(_) => return Ok(()),
                 Err(refused) => refused,
             };
@@ -139,25 +181,25 @@ impl Shared {
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
         // Full: another domain's workers are idle, so the task is better off there than refused.
         if full && let Some(spare) = self.hub.nearest_spare(group) {
-            refused = match self.hub.push(spare, entry.id, refused.1, at, 0) {
+            refused = match push(spare, refused.1, false) {
                 Ok(_) => return Ok(()),
-                Err((_, task)) => (refused.0, task),
+                Err((_, load)) => (refused.0, load),
             };
         }
         let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
-        let (refusal, task) = if full && self.purge(group, of, at) {
-            match self.hub.push(group, entry.id, refused.1, at, helpers) {
+        let (refusal, load) = if full && self.purge(group, of, at) {
+            match push(group, refused.1, true) {
                 Ok(_) => return Ok(()),
                 Err(refused) => refused,
             }
         } else {
             refused
         };
-        drop(task);
         if refusal != Refusal::Closed {
-            self.hub.inbox(group).lock().queue.count_shed(entry.id);
+            let mut inbox = self.hub.inbox(group).lock();
+            inbox.queue.count_shed(entry.id, weight);
         }
-        Err(match refusal {
+        let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
             Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
@@ -168,29 +210,19 @@ impl Shared {
                 limit: self.table_limit,
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
-        })
+        };
+        Err((reason, load))
     }
 
-    /// Gives `task` to another domain whose queue is shorter than its home's by more than chance and a cold cache are worth,
-    /// or hands it back. A table that asks for more than its share waits at home: others need not pay for it.
-    fn even_out(
-        &self,
-        entry: &TableEntry,
-        home: usize,
-        task: Arc<dyn Task>,
-        at: Instant,
-    ) -> Option<Arc<dyn Task>> {
+    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
+    /// table that asks for more than its share waits at home: others need not pay for it.
+    fn evens_out(&self, entry: &TableEntry, home: usize, at: Instant) -> Option<usize> {
         // The clock's low digits are as good as a random number here, and need no shared state.
         let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;
-        let other = match self.strategy.routing {
-            Routing::Home if !entry.is_over_share() => self.hub.evens_out(home, draw),
+        match self.strategy.routing {
+            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, draw),
             _ => None,
-        };
-        let Some(other) = other else {
-            return Some(task);
-        };
-        let pushed = self.hub.push(other, entry.id, task, at, 0);
-        pushed.err().map(|(_, task)| task)
+        }
     }
 
     /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
@@ -224,12 +256,13 @@ impl Shared {
         let count = tasks.len() as u64;
         for (table, task) in tasks {
             let end = task.end_queued(error.clone());
+            let weight = task.weight();
             {
                 let mut inbox = self.hub.inbox(group).lock();
                 let intake = inbox.queue.intake_mut(table);
                 match end {
-                    Some(End::Expired) => intake.expired += 1,
-                    _ => intake.cancelled += 1,
+                    Some(End::Expired) => intake.expired += weight,
+                    _ => intake.cancelled += weight,
                 }
             }
             contain(|| drop(task));

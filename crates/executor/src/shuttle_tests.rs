@@ -21,7 +21,9 @@ use crate::{
     Strategy, SubmitError, Table, Ticket,
 };
 
+mod batches;
 mod deadlines;
+mod replacing;
 
 /// Longer than any model waits.
 const PATIENCE: Duration = Duration::from_secs(1_000);

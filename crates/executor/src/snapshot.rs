@@ -127,7 +127,10 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         drop(inboxes);
         // The tables' histograms are most of the bytes, and no equation ties them to the counts: each is copied
         // on its own, while submitters and workers go on.
-        let latencies: Vec<_> = entries.iter().map(|entry| entry.latencies()).collect();
+        let latencies: Vec<_> = entries
+            .iter()
+            .map(|entry| entry.state.latencies())
+            .collect();
 
         let mut domains: Vec<DomainSnapshot> = Vec::new();
         let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
@@ -186,7 +189,7 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
                     id: entry.id,
                     name: Arc::clone(&entry.name),
                     counts: Counts::from_parts(intake, served),
-                    homes: Homes::clone(&entry.homes.load()),
+                    homes: Homes::clone(&entry.state.homes.load()),
                     traffic: traffic(entry.id),
                     wait,
                     service,

@@ -285,6 +285,23 @@ pub trait Table: Send + Sync + 'static {
     /// Whatever [`Query::check`] refuses, and what the index itself reports.
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError>;
 
+    /// As [`Table::search`] for each of `queries`, with equal answers in their order; one answer a query. For a table
+    /// that gains from having several at once, such as lists that are read once for all queries that visit them.
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        let search = |query| self.search(query, context);
+        queries.iter().map(search).collect()
+    }
+
+    /// How many queries a call of [`Table::search_batch`] should have, at most. The executor looks at tickets and
+    /// deadlines between calls, and a panic fails the queries of its call: with 1, the default, that is one query.
+    fn batch_size(&self) -> usize {
+        1
+    }
+
     /// This table as one whose queries can be split, if they can.
     fn as_split(&self) -> Option<&dyn SplitTable> {
         None

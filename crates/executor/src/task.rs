@@ -53,6 +53,11 @@ pub(crate) fn settled<T>(header: &Header, cell: &Cell<T>, result: &Result<T, Err
 pub(crate) trait Task: Send + Sync {
     fn header(&self) -> &Header;
 
+    /// As how many accepted tasks it counts: the queries of a batch's part.
+    fn weight(&self) -> u64 {
+        1
+    }
+
     /// Claims it for running, or says how it ended in the queue.
     fn begin(&self) -> Result<(), End>;
 
@@ -70,9 +75,9 @@ pub(crate) trait Task: Send + Sync {
 pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
     let table = task.header().entry.id;
     match task.begin() {
-        Err(end) => worker.page().found_ended(table, end),
+        Err(end) => worker.page().found_ended(table, end, task.weight()),
         Ok(()) => {
-            worker.page().started(table, rung);
+            worker.page().started(table, rung, task.weight());
             let started = now();
             Arc::clone(&task).execute(worker, started);
         }

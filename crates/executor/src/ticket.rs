@@ -17,6 +17,11 @@ use crate::timer::{Alarm, Expire, Timer};
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
     fn cell(&self) -> &Cell<T>;
+
+    /// As [`Cell::poll`].
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
+        self.cell().poll(waker, due)
+    }
 }
 
 enum Inner<T> {
@@ -169,7 +174,7 @@ impl<T> Ticket<T> {
         };
         let header = task.header();
         let due = header.is_due();
-        match task.cell().poll(waker, due) {
+        match task.poll(waker, due) {
             Poll::Ready(result) => {
                 self.leave();
                 Ok(result)

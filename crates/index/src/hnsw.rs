@@ -191,4 +191,21 @@ impl Table for HnswTable {
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         with_searcher(|searcher| searcher.search(&self.graph, query, context))
     }
+
+    /// By [`HnswTable::search_many`]; one by one if one of them is refused.
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        crate::batch::answers(self, queries, context, Self::search_many)
+    }
+
+    /// As many as keep walks taking turns, if those pay.
+    fn batch_size(&self) -> usize {
+        match self.takes_turns() {
+            true => batch::BATCH,
+            false => 1,
+        }
+    }
 }

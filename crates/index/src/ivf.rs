@@ -222,6 +222,24 @@ impl Table for IvfTable {
         })
     }
 
+    /// By [`IvfTable::search_many`]; one by one if one of them is refused.
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        crate::batch::answers(self, queries, context, Self::search_many)
+    }
+
+    /// As many as [`IvfTable::search_many`] searches together.
+    fn batch_size(&self) -> usize {
+        match &self.scans {
+            Scans::Own { .. } => batch::TOGETHER,
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => 1,
+        }
+    }
+
     fn as_split(&self) -> Option<&dyn SplitTable> {
         Some(self)
     }

@@ -140,6 +140,7 @@
 //! [`SearchError`]: chiplet_executor::SearchError
 //! [`SearchError::TooLong`]: chiplet_executor::SearchError::TooLong
 
+mod batch;
 mod error;
 mod flat;
 pub mod hnsw;

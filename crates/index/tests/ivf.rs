@@ -173,6 +173,9 @@ fn queries_answered_together_are_answered_as_alone() {
         let bad = [queries[0].clone(), Query::new([0.0; 3])];
         let refused = table.search_many(&bad, &mut Context::default());
         assert!(matches!(refused, Err(SearchError::WrongDimension { .. })));
+        let each = Table::search_batch(table, &bad, &mut Context::default());
+        assert_eq!(each[0].as_ref(), Ok(&answers[0]), "{name}");
+        assert_eq!(each[1].as_ref().unwrap_err(), &refused.unwrap_err());
         assert_eq!(
             table.search_many(&[], &mut Context::default()),
             Ok(Vec::new())

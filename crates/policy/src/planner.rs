@@ -130,6 +130,19 @@ impl Planner {
         self.trigger.forget(table);
     }
 
+    /// `table` takes `size_bytes` from now on. New tables are placed by that; the placement and its version stay. A
+    /// table that is not placed is ignored: it may have been removed meanwhile.
+    pub fn set_size(&mut self, table: TableId, size_bytes: u64) {
+        let Some(homes) = self.placement.homes(table).cloned() else {
+            return;
+        };
+        let before = self.sizes.insert(table, size_bytes).unwrap_or(0);
+        for home in &homes {
+            let tally = self.tally_of(home.domain);
+            tally.bytes += size_bytes as f64 - before as f64;
+        }
+    }
+
     /// Adds `bytes` that `table` pulled at `now`. A table that is not placed is ignored: its last
     /// queries may end after it was removed.
     pub fn record(&mut self, table: TableId, now: Duration, bytes: u64) {
@@ -340,14 +353,16 @@ impl Planner {
         self.expected = total(&seen.slow) / placement.len().max(1) as f64;
     }
 
+    fn tally_of(&mut self, domain: DomainId) -> &mut DomainTally {
+        let position = self.tallies.binary_search_by_key(&domain, |tally| tally.id);
+        &mut self.tallies[position.expect("homes are among the planner's domains")]
+    }
+
     /// Counts one table on (or off) its homes.
     fn tally(&mut self, homes: &Homes, traffic: f64, size_bytes: u64, change: Change) {
         let sign = if change == Change::Added { 1.0 } else { -1.0 };
         for home in homes {
-            let position = self
-                .tallies
-                .binary_search_by_key(&home.domain, |tally| tally.id);
-            let tally = &mut self.tallies[position.expect("homes are among the planner's domains")];
+            let tally = self.tally_of(home.domain);
             tally.traffic += sign * traffic * home.share();
             tally.bytes += sign * size_bytes as f64;
             match change {

@@ -92,10 +92,14 @@ impl<T> Lane<T> {
         self.tasks.front().map(|waiting| waiting.at)
     }
 
-    /// Makes sure that [`Lane::append`] of one task needs no memory.
-    pub(super) fn make_room(&mut self, buffers: &mut Buffers<T>) -> Result<(), TryReserveError> {
+    /// Makes sure that [`Lane::append`] of so many tasks needs no memory.
+    pub(super) fn make_room(
+        &mut self,
+        tasks: usize,
+        buffers: &mut Buffers<T>,
+    ) -> Result<(), TryReserveError> {
         self.lengthen(buffers);
-        self.tasks.try_reserve(1)
+        self.tasks.try_reserve(tasks)
     }
 
     /// Adds a task accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than

@@ -125,6 +125,31 @@ fn two_workers_and_two_submitters_lose_nothing() {
     assert_eq!(ran.load(Ordering::Acquire), 2);
 }
 
+fn two_workers_and_tasks_pushed_together_lose_nothing() {
+    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let ran = Arc::new(AtomicU32::new(0));
+    let workers: Vec<_> = locals
+        .into_iter()
+        .map(|mut local| {
+            let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
+            thread::spawn(move || {
+                while hub.next(&mut local).is_some() {
+                    // As above: nothing but the protocol ends it.
+                    if ran.fetch_add(1, Ordering::AcqRel) == 1 {
+                        hub.close();
+                    }
+                }
+            })
+        })
+        .collect();
+    let pushed = hub.push_all(0, TABLE, vec![1, 2], 2, now());
+    assert!(pushed.is_ok());
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
+    assert_eq!(ran.load(Ordering::Acquire), 2);
+}
+
 fn an_idle_group_hears_of_work_worth_crossing_for() {
     // Two groups of one worker. Group 0's worker never comes, so group 1's must take what is pushed there;
     // with the default price of one service time, from the second task on.
@@ -310,6 +335,7 @@ checks! {
     one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes LingerEnds;
     two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
     two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes LingerEnds;
+    pushed_together: two_workers_and_tasks_pushed_together_lose_nothing without PushAllWakes LingerEnds;
     idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
     one_abroad: a_group_with_one_worker_abroad_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;

@@ -11,8 +11,8 @@
 //! task's key. A lane that was served out of turn keeps its old key there, which is mended when it comes to the front.
 //!
 //! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory that
-//! a waiting task needs here is reserved before it is accepted ([`Queue::push`]), and taking it out again needs none: a
-//! queue that cannot grow refuses tasks and still hands out those that wait.
+//! a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs none:
+//! a queue that cannot grow refuses tasks and still hands out those that wait.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -185,38 +185,65 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Accepts `task` of `table`, which came at `at`, or hands it back. Whatever has to grow for it is grown before anything
-    /// is changed, so that a refusal for want of memory leaves the queue as it was; at most the table has got an empty
-    /// lane.
+    /// Accepts `task` of `table`, which came at `at`, or hands it back.
     pub(crate) fn push(
         &mut self,
         table: TableId,
         task: T,
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
+        match self.accept(table, 1, 1) {
+            Ok(()) => Ok(self.append(table, task, at)),
+            Err(refusal) => Err((refusal, task)),
+        }
+    }
+
+    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back.
+    pub(crate) fn push_all(
+        &mut self,
+        table: TableId,
+        tasks: Vec<T>,
+        weight: u64,
+        at: Instant,
+    ) -> Result<Pace, (Refusal, Vec<T>)> {
+        if let Err(refusal) = self.accept(table, tasks.len(), weight) {
+            return Err((refusal, tasks));
+        }
+        let mut pace = Pace::Within;
+        for task in tasks {
+            pace = self.append(table, task, at);
+        }
+        Ok(pace)
+    }
+
+    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever has
+    /// to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it was; at
+    /// most the table has got an empty lane.
+    fn accept(&mut self, table: TableId, tasks: usize, weight: u64) -> Result<(), Refusal> {
         let bounded = !left_out(Step::BoundRefuses);
+        let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
         let limit = self.discipline.table_limit;
         if self.closed && !left_out(Step::CloseRefuses) {
-            return Err((Refusal::Closed, task));
+            return Err(Refusal::Closed);
         }
         if self.is_vacant() {
-            return Err((Refusal::Vacant, task));
+            return Err(Refusal::Vacant);
         }
-        if self.queued >= self.discipline.limit && bounded {
-            return Err((Refusal::GroupFull, task));
+        if exceeds(self.queued, self.discipline.limit) && bounded {
+            return Err(Refusal::GroupFull);
         }
         let Ok(lane) = lane_of(&mut self.lanes, table) else {
-            return Err((Refusal::NoMemory, task));
+            return Err(Refusal::NoMemory);
         };
-        if lane.len() >= limit && bounded {
-            return Err((Refusal::TableFull, task));
+        if exceeds(lane.len(), limit) && bounded {
+            return Err(Refusal::TableFull);
         }
         let no_turn = !lane.ready && self.order.try_reserve(1).is_err();
-        if no_turn || lane.make_room(&mut self.buffers).is_err() {
-            return Err((Refusal::NoMemory, task));
+        if no_turn || lane.make_room(tasks, &mut self.buffers).is_err() {
+            return Err(Refusal::NoMemory);
         }
-        lane.intake.accepted += 1;
-        Ok(self.append(table, task, at))
+        lane.intake.accepted += weight;
+        Ok(())
     }
 
     /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
@@ -243,11 +270,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Counts a refused task of `table`: with the removed tables' if there is no memory to count it by itself.
-    pub(crate) fn count_shed(&mut self, table: TableId) {
+    /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
+    pub(crate) fn count_shed(&mut self, table: TableId, tasks: u64) {
         match lane_of(&mut self.lanes, table) {
-            Ok(lane) => lane.intake.shed += 1,
-            Err(_) => self.retired.shed += 1,
+            Ok(lane) => lane.intake.shed += tasks,
+            Err(_) => self.retired.shed += tasks,
         }
     }
 

@@ -63,6 +63,45 @@ impl<T, U> Hub<T, U> {
         Ok(pace)
     }
 
+    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, for `group`, or hands all of
+    /// them back. As many workers are woken as if they had been pushed one by one, but at once: under one lock.
+    pub(crate) fn push_all(
+        &self,
+        group: usize,
+        table: TableId,
+        tasks: Vec<T>,
+        weight: u64,
+        at: Instant,
+    ) -> Result<Pace, (Refusal, Vec<T>)> {
+        let count = tasks.len();
+        let (pace, sleepers, unseen) = {
+            let mut inbox = self.groups[group].inbox.lock();
+            let pace = inbox.queue.push_all(table, tasks, weight, at)?;
+            let _ = self.publish(group, &mut inbox, at);
+            // Each lingering worker will see one.
+            let unseen = inbox.queue.len().saturating_sub(inbox.lingering).min(count);
+            let sleepers = match left_out(Step::PushAllWakes) {
+                false => inbox.wake(unseen),
+                true => Vec::new(),
+            };
+            self.refresh_spare(group, &mut inbox);
+            let unseen = unseen - sleepers.len();
+            (pace, sleepers, unseen)
+        };
+        for worker in sleepers {
+            self.seats[worker].parker.unpark();
+        }
+        if unseen > 0 {
+            if self.is_needy(group) {
+                self.call_help(group, unseen);
+            }
+            if self.is_watched() {
+                self.watch.arm();
+            }
+        }
+        Ok(pace)
+    }
+
     /// Makes `units` stealable and wakes as many workers as could take one, all at once: a cascade of single
     /// wake-ups would start the last of them late.
     pub(crate) fn push_units(&self, local: &Local<U>, units: impl ExactSizeIterator<Item = U>) {

@@ -8,6 +8,12 @@
 pub(crate) enum Step {
     /// A pushed task wakes a sleeper.
     PushWakes,
+    /// Tasks that are pushed together wake as many sleepers.
+    PushAllWakes,
+    /// The part of a batch that ends last resolves the ticket.
+    LastPartAnswers,
+    /// A batch's deadline waits for answers that are just being counted.
+    DeadlineAwaitsSettled,
     /// A worker looks at its siblings' units after it has joined the sleepers.
     SweepBeforeParking,
     /// A worker that returns from its bed is on the list of sleepers no more.
@@ -48,6 +54,8 @@ pub(crate) enum Step {
     HomeSoughtAgain,
     /// A removed table's counters are put away only when nobody refers to it any more.
     RetireWaits,
+    /// They are put away only when nobody refers to an index that it had before, either.
+    RetireWaitsForReplaced,
     /// Shutdown calls those who stand by.
     CloseCallsAll,
 }

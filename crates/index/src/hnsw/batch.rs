@@ -15,6 +15,10 @@ const TURNS: usize = 2;
 /// Xeon whose virtual machine shows an L3 of 480 MiB.
 const LARGE: usize = 512 << 20;
 
+/// Queries that a worker answers in one go. With this many, walks alternate for all but a small part of the time; a
+/// ticket that is dropped meanwhile is noticed after them.
+pub(super) const BATCH: usize = 16;
+
 thread_local! {
     /// As the searcher of single queries: kept, so that none allocates.
     static SEARCHERS: RefCell<[Searcher; TURNS]> = RefCell::default();
@@ -31,13 +35,18 @@ impl HnswTable {
         queries: &[Query],
         context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        if self.graph.image().bytes() < LARGE {
+        if !self.takes_turns() {
             return queries
                 .iter()
                 .map(|query| self.search(query, context))
                 .collect();
         }
         self.in_turns(queries, context)
+    }
+
+    /// Whether [`HnswTable::search_many`] does more than one query after the other.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.graph.image().bytes() >= LARGE
     }
 
     fn in_turns(
@@ -144,6 +153,30 @@ mod tests {
             let found = table.take_turns(&mut Default::default(), &queries, &mut context).unwrap();
             prop_assert_eq!(found, expected);
             prop_assert_eq!(context.bytes(), expected_context.bytes());
+        }
+    }
+
+    #[test]
+    fn in_a_batch_a_query_is_refused_alone() {
+        let table = table(false);
+        let near = |x| Query::new([x, x, x]).top(3);
+        // The first bad one is seen by the check that all tables share, the second only by its search.
+        for bad in [Query::new([1.0]), near(f32::MAX)] {
+            let queries = [near(1.0), bad, near(900.0)];
+            let answers = crate::batch::answers(
+                &table,
+                &queries,
+                &mut Context::default(),
+                |table, queries, context| table.in_turns(queries, context),
+            );
+            for (query, answer) in queries.iter().zip(&answers) {
+                assert_eq!(&table.search(query, &mut Context::default()), answer);
+            }
+            assert!(answers[1].is_err());
+            assert_eq!(
+                table.search_batch(&queries, &mut Context::default()),
+                answers
+            );
         }
     }
 

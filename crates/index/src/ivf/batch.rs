@@ -6,7 +6,7 @@ use super::scratch::Scratch;
 use super::{IvfTable, Scans, own};
 
 /// Queries that are searched together. Their buffers, some kilobytes each, shall stay in a private cache.
-const TOGETHER: usize = 64;
+pub(super) const TOGETHER: usize = 64;
 
 impl IvfTable {
     /// Answers `queries` as [`Table::search`](chiplet_executor::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit

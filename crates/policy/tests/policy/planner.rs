@@ -343,6 +343,22 @@ fn a_domain_whose_hot_tables_were_removed_is_the_first_to_get_a_new_one() {
 }
 
 #[test]
+fn a_table_that_has_grown_is_in_the_way_of_new_ones() {
+    let mut planner = planner(2, 2);
+    let version = planner.placement().version();
+    let of = |planner: &Planner, n| planner.placement().homes(table(n)).unwrap().main().domain;
+    let (grown, other) = (of(&planner, 0), of(&planner, 1));
+    assert_ne!(grown, other);
+    planner.set_size(table(0), 10 * MIB);
+    planner.set_size(table(9), 10 * MIB);
+    assert_eq!(planner.placement().version(), version, "nothing has moved");
+    let mut shrunk = planner.clone();
+    assert_eq!(planner.add_table(table(2), MIB), Homes::single(other));
+    shrunk.set_size(table(0), 1);
+    assert_eq!(shrunk.add_table(table(2), MIB), Homes::single(grown));
+}
+
+#[test]
 fn snapshots_stay_as_they_were() {
     let mut planner = planner(2, 1);
     let before = planner.placement();

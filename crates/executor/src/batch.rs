@@ -1,0 +1,318 @@
+//! Many queries of one table behind one ticket.
+//!
+//! A batch is cut into *parts*, as many as its home has workers at work, and they are queued under one lock. Each part
+//! is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes a part out of its queue ends
+//! it, so a part has no state of its own. What all of them share is the batch: its queries, the ticket's cell, and the
+//! answers so far.
+//!
+//! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
+//! them: what has been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its
+//! answers where the ticket gets them, then counted, and then published. The deadline waits for parts that are settled
+//! and not published, so what a ticket is told has been counted and what it is not told counts as expired.
+//!
+//! Locks: the batch's progress and the ticket's cell are never held together.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use crate::cell::{Cell, end_of};
+use crate::context::{Context, Wanted};
+use crate::counts::{End, Served};
+use crate::error::Error;
+use crate::sync::{self, Mutex, Step, left_out};
+use crate::table::{Neighbor, Query, SearchError, Table};
+use crate::task::{Header, Task, guarded};
+use crate::ticket::Outcome;
+use crate::timer::Expire;
+use crate::worker::Worker;
+
+/// The answers to a batch, in the order of its queries. Each is what the query's own ticket would have told.
+pub type Answers = Vec<Result<Vec<Neighbor>, Error>>;
+
+/// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
+const LONGEST_PART: usize = 64;
+
+/// Queries that came together.
+pub(crate) struct Batch {
+    /// Its deadline is the last of the queries', if all have one.
+    pub(crate) header: Header,
+    pub(crate) queries: Vec<Query>,
+    cell: Cell<Answers>,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    /// What is not answered yet stands as expired.
+    answers: Answers,
+    /// Parts that have not been published.
+    left: usize,
+    /// Parts that are settled and not published.
+    settled: usize,
+    /// The batch's deadline has passed.
+    due: bool,
+    /// The ticket has got the answers.
+    told: bool,
+}
+
+impl Progress {
+    /// The answers, if they are to be told now: all there are to come, or all there were at the deadline.
+    fn take(&mut self) -> Option<Answers> {
+        let complete = self.left == 0 && !left_out(Step::LastPartAnswers);
+        let counted = self.settled == 0 || left_out(Step::DeadlineAwaitsSettled);
+        if self.told || !(complete || self.due && counted) {
+            return None;
+        }
+        self.told = true;
+        Some(std::mem::take(&mut self.answers))
+    }
+}
+
+/// Some queries of a batch, in a queue or with a worker.
+pub(crate) struct Part {
+    batch: Arc<Batch>,
+    queries: Range<usize>,
+}
+
+/// When the last of the queries has expired; `None` if one never does.
+pub(crate) fn deadline(queries: &[Query]) -> Option<Instant> {
+    let mut last = None;
+    for query in queries {
+        last = last.max(Some(query.expires()?));
+    }
+    last
+}
+
+impl Batch {
+    pub(crate) fn new(header: Header, queries: Vec<Query>) -> Self {
+        Self {
+            header,
+            cell: Cell::started(),
+            progress: Mutex::new(Progress {
+                answers: vec![Err(Error::Expired); queries.len()],
+                left: 0,
+                settled: 0,
+                due: false,
+                told: false,
+            }),
+            queries,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Cuts it for so many workers, into parts whose lengths differ by one at most. Called before any part is queued. A
+    /// batch without queries has no parts; it is answered by this.
+    pub(crate) fn cut(self: &Arc<Self>, workers: usize) -> Vec<Arc<dyn Task>> {
+        let len = self.len();
+        let parts = workers.max(len.div_ceil(LONGEST_PART)).min(len);
+        let answers = {
+            let mut progress = self.progress.lock();
+            progress.left = parts;
+            progress.take()
+        };
+        self.tell(answers);
+        let part = |part: usize| {
+            let queries = part * len / parts..(part + 1) * len / parts;
+            let batch = Arc::clone(self);
+            Arc::new(Part { batch, queries }) as _
+        };
+        (0..parts).map(part).collect()
+    }
+
+    fn tell(&self, answers: Option<Answers>) {
+        if let Some(answers) = answers {
+            self.cell.end(Ok(answers));
+        }
+    }
+}
+
+impl Part {
+    /// Answers its queries one after the other, or as many at once as the table wants. Before each call the ticket and
+    /// the deadlines are looked at.
+    fn search(&self, started: Instant, context: &mut Context) -> Answers {
+        let batch = &*self.batch;
+        let mut left = &batch.queries[self.queries.clone()];
+        let (table, together) = match self.table() {
+            Ok(known) => known,
+            Err(error) => return vec![Err(error); left.len()],
+        };
+        let mut found = Answers::with_capacity(left.len());
+        let mut now = started;
+        while let Some(first) = left.first() {
+            if let Some(reason) = batch.cell.stop_reason() {
+                found.resize(self.queries.len(), Err(reason));
+                break;
+            }
+            let is_late = |query: &Query| query.expires().is_some_and(|at| now >= at);
+            if is_late(first) {
+                found.push(Err(Error::Expired));
+                left = &left[1..];
+                continue;
+            }
+            let in_time = left.iter().take_while(|query| !is_late(query));
+            let (these, others) = left.split_at(in_time.take(together).count());
+            answer(table, these, context, &mut found);
+            left = others;
+            if left.iter().any(|query| query.expires().is_some()) {
+                now = sync::now();
+            }
+        }
+        found
+    }
+
+    /// What becomes of searches that were given up because nobody waits for them: the reason for that.
+    fn explain(&self, found: &mut Answers) {
+        let reason = self.batch.cell.stop_reason().unwrap_or(Error::Expired);
+        let stopped = |answer: &&mut _| matches!(answer, Err(Error::Search(SearchError::Stopped)));
+        for answer in found.iter_mut().filter(stopped) {
+            *answer = Err(reason.clone());
+        }
+    }
+
+    /// The table, and how many queries it wants at once.
+    fn table(&self) -> Result<(&dyn Table, usize), Error> {
+        let table = self.batch.header.entry.table.as_deref();
+        let table = table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))?;
+        guarded(|| Ok((table, table.batch_size().max(1))))
+    }
+
+    /// Puts what was found where the ticket gets it, unless the ticket has been told or is about to be that its queries
+    /// have expired. Says how they are to be counted, and whether the part is settled.
+    fn settle(&self, found: Answers) -> (Served, bool) {
+        let mut ends = Served::default();
+        let mut progress = self.batch.progress.lock();
+        if progress.due {
+            ends.expired = self.weight();
+            return (ends, false);
+        }
+        progress.settled += 1;
+        let places = &mut progress.answers[self.queries.clone()];
+        for (place, answer) in places.iter_mut().zip(found) {
+            ends.count(end_of(&answer));
+            *place = answer;
+        }
+        (ends, true)
+    }
+
+    /// The part is counted; the last one resolves the ticket.
+    fn publish(&self, settled: bool) {
+        let answers = {
+            let mut progress = self.batch.progress.lock();
+            progress.settled -= usize::from(settled);
+            progress.left -= 1;
+            progress.take()
+        };
+        self.batch.tell(answers);
+    }
+}
+
+/// Answers `queries` in one call. A panic fails all of them: a call is what can be told apart.
+fn answer(table: &dyn Table, queries: &[Query], context: &mut Context, found: &mut Answers) {
+    if let [query] = queries {
+        found.push(guarded(|| Ok(table.search(query, context)?)));
+        return;
+    }
+    let answers = guarded(|| Ok(table.search_batch(queries, context)));
+    let failure = match answers {
+        Ok(answers) if answers.len() == queries.len() => {
+            found.extend(answers.into_iter().map(|answer| Ok(answer?)));
+            return;
+        }
+        Ok(answers) => Error::Search(SearchError::Backend(format!(
+            "the table gave {} answers to {} queries",
+            answers.len(),
+            queries.len()
+        ))),
+        Err(error) => error,
+    };
+    found.resize(found.len() + queries.len(), Err(failure));
+}
+
+impl Task for Part {
+    fn header(&self) -> &Header {
+        &self.batch.header
+    }
+
+    fn weight(&self) -> u64 {
+        self.queries.len() as u64
+    }
+
+    /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
+    fn begin(&self) -> Result<(), End> {
+        match self.batch.cell.stop_reason() {
+            Some(reason) => Err(end_of::<()>(&Err(reason))),
+            None => Ok(()),
+        }
+    }
+
+    fn end_queued(&self, error: Error) -> Option<End> {
+        self.begin().err().or_else(|| {
+            let (ends, settled) = self.settle(vec![Err(error); self.queries.len()]);
+            self.publish(settled);
+            Some(match ends.expired {
+                0 => End::Cancelled,
+                _ => End::Expired,
+            })
+        })
+    }
+
+    fn is_ended(&self) -> bool {
+        self.begin().is_err()
+    }
+
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
+        let header = &self.batch.header;
+        let (mut found, bytes) =
+            worker.in_context(&*self, |_, context| self.search(started, context));
+        self.explain(&mut found);
+        let ended = sync::now();
+        worker.tell(ended);
+        let busy = ended.saturating_duration_since(started);
+        let (ends, settled) = self.settle(found);
+        {
+            let mut page = worker.page();
+            page.ended_many(&header.entry, ends, header.waited(started), busy);
+            page.worked(header.entry.id, bytes, busy);
+        }
+        self.publish(settled);
+    }
+}
+
+impl Wanted for Part {
+    fn is_wanted(&self) -> bool {
+        !self.batch.header.is_due() && self.batch.cell.stop_reason().is_none()
+    }
+}
+
+impl Expire for Batch {
+    fn expire(&self) {
+        let answers = {
+            let mut progress = self.progress.lock();
+            progress.due = true;
+            progress.take()
+        };
+        self.tell(answers);
+    }
+}
+
+impl Outcome<Answers> for Batch {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn cell(&self) -> &Cell<Answers> {
+        &self.cell
+    }
+
+    /// At its deadline a batch tells what it has, which the cell does not know.
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answers, Error>> {
+        if due {
+            self.expire();
+        }
+        self.cell.poll(waker, false)
+    }
+}

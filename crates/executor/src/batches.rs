@@ -1,0 +1,106 @@
+//! Submitting many queries of one table at once.
+
+use std::sync::Arc;
+
+use chiplet_policy::TableId;
+
+use crate::batch::{Answers, Batch, deadline};
+use crate::error::{Refused, SubmitError};
+use crate::executor::Executor;
+use crate::table::Query;
+use crate::ticket::Ticket;
+
+impl Executor {
+    /// Searches `table` for all of `queries`, with one lock and one round of wake-ups. The ticket resolves to the
+    /// answers in the order of the queries, each equal to what [`Executor::search`] would have answered. A refused
+    /// batch's ticket resolves to [`Error::Refused`](crate::Error::Refused) at once; [`Executor::submit_batch`] has the
+    /// details, shows the refusal before waiting, and keeps the queries.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
+    ///
+    /// /// The numbers 0 to 99.
+    /// struct Numbers;
+    ///
+    /// impl Table for Numbers {
+    ///     fn dim(&self) -> usize { 1 }
+    ///     fn len(&self) -> usize { 100 }
+    ///     fn size_bytes(&self) -> u64 { 400 }
+    ///     fn search(&self, query: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+    ///         query.check(1)?;
+    ///         let distance = |id: u64| (id as f32 - query.vector()[0]).abs();
+    ///         let mut all: Vec<_> = (0..100).map(|id| Neighbor { id, distance: distance(id) }).collect();
+    ///         all.sort();
+    ///         all.truncate(query.k());
+    ///         Ok(all)
+    ///     }
+    /// }
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// let table = executor.add_table("numbers", Numbers);
+    /// let queries = [3.2, 70.1, f32::NAN].map(|x| Query::new([x]).top(1)).to_vec();
+    /// let answers = executor.search_batch(table, queries).wait()?;
+    /// assert_eq!(answers[0].as_ref().unwrap()[0].id, 3);
+    /// assert_eq!(answers[1].as_ref().unwrap()[0].id, 70);
+    /// assert!(answers[2].is_err(), "a query that the table refuses has its own error");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn search_batch(&self, table: TableId, queries: Vec<Query>) -> Ticket<Answers> {
+        self.submit_batch(table, queries)
+            .unwrap_or_else(|refused| Ticket::refused(refused.reason))
+    }
+
+    /// Searches `table` for all of `queries`, or says at once why not and hands them back.
+    ///
+    /// The batch is cut into parts, one for each worker at work in the table's home, of at most 64 queries each; to the
+    /// queue each part is one task. All parts are accepted or none: a batch of more parts than a queue's bound never
+    /// is. Within a part queries are answered one after the other, or as many at once as [`Table::batch_size`] says,
+    /// and none is cut into scan units. Counters count queries, not parts; a query's wait and service time are its
+    /// part's. An empty batch is answered at once.
+    ///
+    /// A query whose deadline passes before its turn comes is [`Error::Expired`], and the others go on. If all have a
+    /// deadline, the ticket resolves at the last of them: to the answers of parts that have ended, and `Expired` for
+    /// the rest. Dropping the ticket cancels the queries whose turn has not come. A panic fails the queries of its call
+    /// of [`Table::search_batch`]: one query alone, unless the table asks for more at once.
+    ///
+    /// # Errors
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down.
+    ///
+    /// [`Error::Expired`]: crate::Error::Expired
+    /// [`Table::batch_size`]: crate::Table::batch_size
+    /// [`Table::search_batch`]: crate::Table::search_batch
+    pub fn submit_batch(
+        &self,
+        table: TableId,
+        queries: Vec<Query>,
+    ) -> Result<Ticket<Answers>, Refused<Vec<Query>>> {
+        let found = match self.find(table) {
+            Ok(entry) if entry.table.is_none() => Err(SubmitError::NotSearchable),
+            found => found,
+        };
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(reason) => {
+                let input = queries;
+                return Err(Refused { reason, input });
+            }
+        };
+        let header = self.header(entry, deadline(&queries));
+        let batch = Arc::new(Batch::new(header, queries));
+        if batch.queries.is_empty() {
+            // No part will come to it.
+            batch.cut(0);
+            return Ok(Ticket::live(batch));
+        }
+        match self.shared.admit_batch(Arc::clone(&batch)) {
+            Ok(()) => Ok(Ticket::live(batch)),
+            Err((reason, other)) => {
+                drop(other);
+                // Refused parts are in no queue, so this is the only reference; the copy is for the compiler.
+                let input = Arc::try_unwrap(batch)
+                    .map_or_else(|batch| batch.queries.clone(), |batch| batch.queries);
+                Err(Refused { reason, input })
+            }
+        }
+    }
+}

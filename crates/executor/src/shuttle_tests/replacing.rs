@@ -1,0 +1,78 @@
+//! A table's index is replaced while others submit to it and it is removed.
+
+use super::*;
+
+/// Finds its version.
+struct Version(u64);
+
+impl Table for Version {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0
+    }
+
+    fn search(&self, _: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        thread::yield_now();
+        context.add_bytes(1);
+        let (id, distance) = (self.0, 0.0);
+        Ok(vec![Neighbor { id, distance }])
+    }
+}
+
+/// One replaces and then removes, two submit: what is asked after a replacement has returned is not answered by the
+/// index before, and everything is counted, on whatever index it ran.
+fn replacement() {
+    let mut planner = PlannerConfig::default();
+    planner.windows.fast = Duration::from_millis(100);
+    let executor = Arc::new(builder(1, 1).planner(planner).build().unwrap());
+    let table = executor.add_table("versions", Version(0));
+    let there = Arc::new(AtomicU32::new(0));
+    let clients = [0, 1].map(|_| {
+        let (executor, there) = (Arc::clone(&executor), Arc::clone(&there));
+        thread::spawn(move || {
+            let mut accepted = 0;
+            for _ in 0..3 {
+                let least = u64::from(there.load(Ordering::SeqCst));
+                match executor.submit(table, Query::new([0.0])) {
+                    Ok(ticket) => {
+                        accepted += 1;
+                        let found = ticket.wait().unwrap()[0].id;
+                        assert!((least..=2).contains(&found), "{found} after {least}");
+                    }
+                    Err(refused) => assert_eq!(refused.reason, SubmitError::UnknownTable),
+                }
+            }
+            accepted
+        })
+    });
+    let other = {
+        let executor = Arc::clone(&executor);
+        thread::spawn(move || executor.remove_table(table))
+    };
+    for number in [1, 2] {
+        if !executor.replace_table(table, Version(u64::from(number))) {
+            break;
+        }
+        there.store(number, Ordering::SeqCst);
+    }
+    assert!(other.join().unwrap(), "it is removed once");
+    assert!(!executor.replace_table(table, Version(3)));
+    assert!(executor.snapshot().tables.is_empty());
+    let accepted = clients
+        .into_iter()
+        .map(|client| client.join().unwrap())
+        .sum();
+    executor.shutdown(Shutdown::Drain(PATIENCE));
+    assert_complete(&executor, accepted);
+}
+
+checks! {
+    a_replaced_table_is_accounted_for: replacement without RetireWaitsForReplaced;
+}
