@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use chiplet_policy::{StealRule, TableId, can_lend};
+use chiplet_policy::{TableId, can_lend};
 
 use super::{Hub, Local, Pace, Refusal, call};
 use crate::sync::atomic::{Ordering, fence};
@@ -156,7 +156,7 @@ impl<T, U> Hub<T, U> {
         nearest
             .iter()
             .copied()
-            .find(|&other| self.rules.stealing == StealRule::Ladder && self.spare.contains(other))
+            .find(|&other| self.is_watched() && self.spare.contains(other))
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue

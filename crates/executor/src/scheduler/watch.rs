@@ -63,9 +63,10 @@ impl Watch {
 }
 
 impl<T, U> Hub<T, U> {
-    /// Whether [`Hub::watch`] has anything to do under these rules.
+    /// Whether tasks may go from domain to domain at a price, so that [`Hub::watch`] has anything to do.
     pub(crate) fn is_watched(&self) -> bool {
-        self.rules.stealing == StealRule::Ladder && self.groups.len() > 1
+        let payable = self.rules.steal.cold_factor != f64::INFINITY;
+        self.rules.stealing == StealRule::Ladder && self.groups.len() > 1 && payable
     }
 
     /// The thread: looks while tasks wait, until the hub is closed.
