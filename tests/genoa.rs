@@ -3,14 +3,16 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
-    Context, DomainId, Executor, PlannerConfig, Query, StealConfig, Strategy, TableId, Ticket,
-    Topology,
+    Context, DomainId, Executor, Neighbor, PlannerConfig, Query, SearchError, StealConfig,
+    Strategy, Table, TableId, Ticket, Topology,
 };
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
@@ -21,14 +23,6 @@ fn genoa(planner: PlannerConfig) -> chiplet::Builder {
     Executor::builder()
         .topology(Topology::uniform(DOMAINS, CORES, 32 << 20))
         .planner(planner)
-}
-
-/// Nobody is helped because of how long it has waited.
-fn patient() -> StealConfig {
-    StealConfig {
-        max_wait: Duration::MAX,
-        ..StealConfig::default()
-    }
 }
 
 fn rows(table: usize, count: usize, dim: usize) -> Vec<f32> {
@@ -63,15 +57,52 @@ fn closed_loop(executor: &Executor, tables: &[TableId], each: usize, rounds: usi
     });
 }
 
+/// A table whose queries take four times as long away from home, as they may on a cold cache. No cache of this machine has
+/// anything to do with that: queries sleep, so that a few real cores can play 96.
+struct ColdAway {
+    table: FlatTable,
+    home: OnceLock<DomainId>,
+    /// Queries that ran at home and away.
+    ran: Arc<[AtomicU64; 2]>,
+}
+
+impl Table for ColdAway {
+    fn dim(&self) -> usize {
+        self.table.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.table.size_bytes()
+    }
+
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        let away = context.domain() != self.home.get().copied();
+        self.ran[usize::from(away)].fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(if away { 20 } else { 5 }));
+        self.table.search(query, context)
+    }
+}
+
 #[test]
 fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
-    // Two real cores play 96: tasks wait for a core for long, and helping by age is what such tasks would get.
-    let executor = genoa(still()).steal(patient()).build().unwrap();
+    let executor = genoa(still()).build().unwrap();
     assert_eq!(executor.workers().len(), 96);
+    let ran: Arc<[AtomicU64; 2]> = Arc::default();
     let tables: Vec<TableId> = (0..24)
         .map(|n| {
-            let table = FlatTable::build(rows(n, 400, 16), 16, Metric::L2).unwrap();
-            executor.add_table(format!("t{n}"), table)
+            let table = Arc::new(ColdAway {
+                table: FlatTable::build(rows(n, 400, 16), 16, Metric::L2).unwrap(),
+                home: OnceLock::new(),
+                ran: Arc::clone(&ran),
+            });
+            let id = executor.add_shared_table(format!("t{n}"), Arc::clone(&table) as _);
+            let home = executor.placement().homes(id).unwrap().main().domain;
+            table.home.set(home).unwrap();
+            id
         })
         .collect();
     let homes: BTreeSet<DomainId> = tables
@@ -80,33 +111,32 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
         .collect();
     assert_eq!(homes.len(), 12, "tables without traffic are spread evenly");
 
-    // A few real cores play 96. A domain whose workers get no turn for a while is helped, and a cold cache costs nothing
-    // that could be measured, so much of what waits is taken by others. Blind stealing would take 11 of 12 from afar.
+    // A domain whose workers get no turn on the real cores for a while is helped, and rightly. So the best of three.
     let mut least = 1.0_f64;
-    let mut before = executor.snapshot();
-    for _ in 0..3 {
-        closed_loop(&executor, &tables, 8, 100, &Query::new(vec![0.5; 16]));
-        let snapshot = executor.snapshot();
-        let done = snapshot.total.done - before.total.done;
-        assert_eq!(done, 24 * 8 * 101);
-        assert_eq!(snapshot.total.done, snapshot.total.accepted);
-        let (now, was) = (snapshot.steals, before.steals);
-        let (own, remote) = (now.own - was.own, now.remote - was.remote);
-        assert!(own + remote >= done, "each query is taken from some queue");
-        least = least.min(remote as f64 / (own + remote) as f64);
-        before = snapshot;
+    for round in 1..=3 {
+        closed_loop(&executor, &tables, 8, 40, &Query::new(vec![0.5; 16]));
+        let total = executor.snapshot().total;
+        assert_eq!(total.done, round * 24 * 8 * 41);
+        assert_eq!(total.done, total.accepted);
+        let [home, away] = [0, 1].map(|place| ran[place].swap(0, Ordering::Relaxed) as f64);
+        least = least.min(away / (home + away));
     }
     assert!(
-        least < 0.40,
-        "{:.1} % of queries crossed domains: {:?}",
-        100.0 * least,
-        before.steals
+        least < 0.10,
+        "{:.1} % of queries ran away from home",
+        100.0 * least
     );
+    println!("{:.2} % of queries ran away from home", 100.0 * least);
 }
 
 #[test]
 fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
-    let executor = genoa(still()).steal(patient()).build().unwrap();
+    // Nobody is helped because of how long it has waited.
+    let patient = StealConfig {
+        max_wait: Duration::MAX,
+        ..StealConfig::default()
+    };
+    let executor = genoa(still()).steal(patient).build().unwrap();
     let table = executor.add_closure_table("hot", 1);
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());

@@ -2,7 +2,6 @@
 
 mod balance;
 mod batch;
-mod batches;
 mod builder;
 mod cell;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
@@ -26,6 +25,7 @@ mod shared;
 #[cfg(all(test, chiplet_shuttle))]
 mod shuttle_tests;
 mod snapshot;
+mod submit_batch;
 mod sync;
 pub mod table;
 mod task;

@@ -228,11 +228,8 @@ impl Shared {
     /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
     /// hold places that living ones could use. True if any place was freed.
     fn purge(&self, group: usize, of: Option<TableId>, now: Instant) -> bool {
-        let may = |group| {
-            let mut inbox = self.hub.inbox(group).lock();
-            inbox.queue.may_purge(now, PURGE_INTERVAL)
-        };
-        if !may(group) {
+        let inbox = self.hub.inbox(group);
+        if !inbox.lock().queue.may_purge(now, PURGE_INTERVAL) {
             return false;
         }
         let dead = self.hub.extract(group, of, |task| {

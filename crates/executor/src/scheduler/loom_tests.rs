@@ -64,6 +64,26 @@ fn work_for(hub: &TestHub, local: &mut Local<u32>, count: u32) {
     }
 }
 
+/// Workers that close the hub when two tasks have run. Nobody else does: a task that is slept through leaves everybody
+/// blocked.
+fn until_two_ran(
+    hub: &Arc<TestHub>,
+    locals: Vec<Local<u32>>,
+    ran: &Arc<AtomicU32>,
+) -> Vec<thread::JoinHandle<()>> {
+    let start = |mut local| {
+        let (hub, ran) = (Arc::clone(hub), Arc::clone(ran));
+        thread::spawn(move || {
+            while hub.next(&mut local).is_some() {
+                if ran.fetch_add(1, Ordering::AcqRel) == 1 {
+                    hub.close();
+                }
+            }
+        })
+    };
+    locals.into_iter().map(start).collect()
+}
+
 fn one_worker_sees_every_task_of_two_submitters() {
     let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
     let submitters: Vec<_> = (0..2)
@@ -99,20 +119,7 @@ fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
 fn two_workers_and_two_submitters_lose_nothing() {
     let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
-    let workers: Vec<_> = locals
-        .into_iter()
-        .map(|mut local| {
-            let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
-            thread::spawn(move || {
-                while hub.next(&mut local).is_some() {
-                    // Nobody else closes: a task that is slept through leaves everybody blocked.
-                    if ran.fetch_add(1, Ordering::AcqRel) == 1 {
-                        hub.close();
-                    }
-                }
-            })
-        })
-        .collect();
+    let workers = until_two_ran(&hub, locals, &ran);
     let other = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
@@ -128,20 +135,7 @@ fn two_workers_and_two_submitters_lose_nothing() {
 fn two_workers_and_tasks_pushed_together_lose_nothing() {
     let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
-    let workers: Vec<_> = locals
-        .into_iter()
-        .map(|mut local| {
-            let (hub, ran) = (Arc::clone(&hub), Arc::clone(&ran));
-            thread::spawn(move || {
-                while hub.next(&mut local).is_some() {
-                    // As above: nothing but the protocol ends it.
-                    if ran.fetch_add(1, Ordering::AcqRel) == 1 {
-                        hub.close();
-                    }
-                }
-            })
-        })
-        .collect();
+    let workers = until_two_ran(&hub, locals, &ran);
     let pushed = hub.push_all(0, TABLE, vec![1, 2], 2, now());
     assert!(pushed.is_ok());
     workers

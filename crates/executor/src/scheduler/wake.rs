@@ -52,14 +52,7 @@ impl<T, U> Hub<T, U> {
         for &worker in sleeper.iter().chain(&others[..helping]) {
             self.seats[worker].parker.unpark();
         }
-        if unseen {
-            if self.is_needy(group) {
-                self.call_help(group, 1);
-            }
-            if self.is_watched() {
-                self.watch.arm();
-            }
-        }
+        self.seek_help(group, usize::from(unseen));
         Ok(pace)
     }
 
@@ -91,15 +84,22 @@ impl<T, U> Hub<T, U> {
         for worker in sleepers {
             self.seats[worker].parker.unpark();
         }
-        if unseen > 0 {
-            if self.is_needy(group) {
-                self.call_help(group, unseen);
-            }
-            if self.is_watched() {
-                self.watch.arm();
-            }
-        }
+        self.seek_help(group, unseen);
         Ok(pace)
+    }
+
+    /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the queue
+    /// is worth crossing for, and has the timed look see whether it becomes so.
+    fn seek_help(&self, group: usize, unseen: usize) {
+        if unseen == 0 {
+            return;
+        }
+        if self.is_needy(group) {
+            self.call_help(group, unseen);
+        }
+        if self.is_watched() {
+            self.watch.arm();
+        }
     }
 
     /// Makes `units` stealable and wakes as many workers as could take one, all at once: a cascade of single
@@ -152,11 +152,11 @@ impl<T, U> Hub<T, U> {
 
     /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
     pub(crate) fn nearest_spare(&self, group: usize) -> Option<usize> {
-        let nearest = &self.groups[group].nearest;
-        nearest
-            .iter()
-            .copied()
-            .find(|&other| self.is_watched() && self.spare.contains(other))
+        if !self.is_watched() {
+            return None;
+        }
+        let mut nearest = self.groups[group].nearest.iter().copied();
+        nearest.find(|&other| self.spare.contains(other))
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
