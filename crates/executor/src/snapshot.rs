@@ -8,9 +8,10 @@ use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
 use crate::counts::{Counts, Intake, Served, Steals};
+use crate::engine::Engine;
+use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;
-use crate::registry::TableEntry;
-use crate::shared::Shared;
+use crate::placement::balancer::Balancer;
 
 /// Everything the executor counts, all of one instant: in every table and in the totals,
 /// `accepted = queued + running + done + expired + cancelled + panicked`. Only the tables' histograms are read
@@ -109,13 +110,13 @@ type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
 
 /// Takes the snapshot. Holds every lock of the executor for as long as it takes to copy the counters: with
 /// thousands of tables in use, some milliseconds.
-pub(crate) fn take(shared: &Shared) -> Snapshot {
-    shared.balancer.freeze(|view, traffic| {
-        let entries: Vec<Arc<TableEntry>> = shared.registry.iter().collect();
-        let inboxes: Vec<_> = (0..shared.hub.groups())
-            .map(|group| shared.hub.inbox(group).lock())
+pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
+    balancer.freeze(|view, traffic| {
+        let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
+        let inboxes: Vec<_> = (0..engine.hub.groups())
+            .map(|group| engine.hub.inbox(group).lock())
             .collect();
-        let (pages, intakes) = shared.ledger.freeze(|| {
+        let (workers, intakes) = engine.stats.freeze(|| {
             inboxes
                 .iter()
                 .map(|inbox| {
@@ -137,13 +138,13 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
         let mut retired = (Intake::default(), Served::default());
         for (group, (queued, gone, intake)) in intakes.into_iter().enumerate() {
-            let id = shared.hub.domain_of(group);
+            let id = engine.hub.domain_of(group);
             let index = *at.entry(id).or_insert_with(|| {
                 domains.push(DomainSnapshot::new(id));
                 domains.len() - 1
             });
             let domain = &mut domains[index];
-            domain.workers += shared.hub.at_work_in(group);
+            domain.workers += engine.hub.at_work_in(group);
             domain.queued += queued as u64;
             domain.shed += gone.shed;
             retired.0.absorb(gone);
@@ -152,17 +153,17 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
                 by_table.entry(table).or_default().0.absorb(intake);
             }
         }
-        for (worker, page) in pages.into_iter().enumerate() {
-            let id = shared.hub.domain_of(shared.hub.group_of(worker));
+        for (worker, stats) in workers.into_iter().enumerate() {
+            let id = engine.hub.domain_of(engine.hub.group_of(worker));
             let domain = &mut domains[at[&id]];
-            domain.busy_workers += usize::from(page.occupied);
-            domain.steals.absorb(page.steals);
-            domain.busy += page.busy;
-            domain.wait.absorb(&page.wait);
-            domain.service.absorb(&page.service);
-            let mut served_here = page.retired;
-            retired.1.absorb(page.retired);
-            for (table, served) in page.tables {
+            domain.busy_workers += usize::from(stats.occupied);
+            domain.steals.absorb(stats.steals);
+            domain.busy += stats.busy;
+            domain.wait.absorb(&stats.wait);
+            domain.service.absorb(&stats.service);
+            let mut served_here = stats.retired;
+            retired.1.absorb(stats.retired);
+            for (table, served) in stats.tables {
                 served_here.absorb(served);
                 by_table.entry(table).or_default().1.absorb(served);
             }

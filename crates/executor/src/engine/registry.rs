@@ -6,12 +6,12 @@ use std::time::Duration;
 use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
+use super::timer::Timer;
 use crate::latencies::{CompactLatencies, Latencies};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, Step, Swap, left_out};
 use crate::table::Table;
-use crate::timer::Timer;
 
 /// A table and what the executor keeps for it. Tasks refer to it, so they end on the index that they were submitted to:
 /// another index comes with another entry of the same id ([`Registry::replace`]).
