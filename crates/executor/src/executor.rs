@@ -10,7 +10,7 @@ use chiplet_topology::{Topology, TopologyError};
 
 use crate::builder::Builder;
 use crate::context::Context;
-use crate::engine::registry::TableEntry;
+use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError};
@@ -266,14 +266,14 @@ impl Executor {
         }
     }
 
-    pub(crate) fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+    pub(crate) fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         self.engine
             .registry
-            .find(table)
+            .refer(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    pub(crate) fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+    pub(crate) fn header(&self, entry: EntryRef, expires: Option<Instant>) -> Header {
         Header {
             executor: self.engine.id,
             entry,
@@ -282,7 +282,7 @@ impl Executor {
         }
     }
 
-    /// All counters at one instant.
+    /// All counters. Reading them stops no worker and no submit.
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(&self.engine, &self.balancer)
     }

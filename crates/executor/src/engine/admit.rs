@@ -15,12 +15,12 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 impl Engine {
-    /// The group for the table's next task.
-    pub(crate) fn route(&self, entry: &TableEntry) -> usize {
+    /// The group for a task of the table that came at `at`.
+    pub(crate) fn route(&self, entry: &TableEntry, at: Instant) -> usize {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
-                let (first, second) = entry.state.next_homes();
+                let (first, second) = entry.state.next_homes(self.draw(at));
                 let first = self.group_of(first);
                 match second.map(|second| self.group_of(second)) {
                     Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
@@ -28,6 +28,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
+    fn draw(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.began).subsec_nanos() / 8
     }
 
     fn group_of(&self, domain: DomainId) -> usize {
@@ -65,7 +70,7 @@ impl Engine {
         at: Instant,
         push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        let mut group = self.route(entry);
+        let mut group = self.route(entry, at);
         let load = match self.evens_out(entry, group, at) {
             Some(other) => match push(other, load, false) {
                 Ok(_) => return Ok(()),
@@ -87,7 +92,7 @@ impl Engine {
                 break;
             }
             group = match step {
-                0 => self.route(entry),
+                0 => self.route(entry, at),
                 _ => (group + 1) % self.hub.groups(),
             };
             refused = match push(group, refused.1, true) {
@@ -135,8 +140,7 @@ impl Engine {
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
     /// table that asks for more than its share waits at home: others need not pay for it.
     fn evens_out(&self, entry: &TableEntry, home: usize, at: Instant) -> Option<usize> {
-        // The clock's low digits are as good as a random number here, and need no shared state.
-        let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;
+        let draw = self.draw(at) as usize;
         match self.strategy.routing {
             Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, draw),
             _ => None,

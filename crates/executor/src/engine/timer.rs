@@ -192,12 +192,12 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(Arc::clone(timer));
+        let registry = Registry::new(Arc::clone(timer), 1);
         let id = registry.reserve();
         registry.publish(id, "t".into(), None, Homes::single(DomainId(0)));
         let header = Header {
             executor: 0,
-            entry: registry.find(id).unwrap(),
+            entry: registry.refer(id).unwrap(),
             accepted: now(),
             expires: Some(deadline),
         };

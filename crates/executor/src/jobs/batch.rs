@@ -130,7 +130,7 @@ impl Batch {
     /// Has all of its parts accepted or none; hands the batch back.
     pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
         let batch = self;
-        let entry = Arc::clone(&batch.header.entry);
+        let entry = batch.header.entry.clone();
         let at = batch.header.accepted;
         let weight = batch.queries.len() as u64;
         let push = |group, batch: Arc<Batch>, _| {
