@@ -9,15 +9,16 @@ use chiplet_policy::{
 use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
 
-use crate::balance::{Balancer, OnRemap, RemapEvent};
-use crate::cores::{self, DomainCores};
-use crate::crew::{self, Crew, Member, Place, Staffing};
+use crate::engine::worker::Worker;
+use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
 use crate::executor::Executor;
+use crate::placement::balancer::{Balancer, OnRemap};
+use crate::placement::cores::{self, DomainCores};
+use crate::placement::crew::{self, Crew, Member, Place, Staffing};
+use crate::placement::event::RemapEvent;
 use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
-use crate::shared::{Parts, Shared};
 use crate::sync::{mpsc, thread};
-use crate::worker::Worker;
 
 /// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
 /// beyond that an interactive search is better refused.
@@ -228,16 +229,16 @@ impl Builder {
             reserve: self.reserve,
             max_workers: self.max_workers,
         };
-        let shared = Arc::new(Shared::new(Parts {
+        let balancer = Arc::new(Balancer::new(
+            Planner::new(self.planner, crew::specs(&plan)),
+            Crew::new(Arc::clone(&topology), staffing),
+            tick,
+            self.on_remap,
+        ));
+        let engine = Arc::new(Engine::new(Parts {
             strategy: self.strategy,
             split: self.split,
             hub,
-            balancer: Balancer::new(
-                Planner::new(self.planner, crew::specs(&plan)),
-                Crew::new(Arc::clone(&topology), staffing),
-                tick,
-                self.on_remap,
-            ),
             group_of_domain,
             queue_limit,
             table_limit,
@@ -249,7 +250,7 @@ impl Builder {
         let mut threads = Vec::with_capacity(places.len() + 3);
         for (place, local) in places.into_iter().zip(locals) {
             let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
-            let worker = Worker::new(Arc::clone(&shared), local);
+            let worker = Worker::new(Arc::clone(&engine), local);
             let report = report.clone();
             let body = move || {
                 // The receiver is gone only if building has failed, and then the hub is closed.
@@ -260,7 +261,7 @@ impl Builder {
             match thread::Builder::new().name(name.clone()).spawn(body) {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
-                    shared.hub.close();
+                    engine.hub.close();
                     for thread in threads {
                         let _ = thread.join();
                     }
@@ -271,15 +272,16 @@ impl Builder {
         drop(report);
         let mut members: Vec<Member> = std::iter::from_fn(|| reports.recv().ok()).collect();
         members.sort_by_key(|member| member.info.index);
-        shared.balancer.hire(members);
+        balancer.hire(members);
 
-        let (timer, balancing) = (Arc::clone(&shared.timer), Arc::clone(&shared));
+        let timer = Arc::clone(&engine.timer);
+        let (balancing, balanced) = (Arc::clone(&balancer), Arc::clone(&engine));
         let mut bodies: Vec<(&str, Body)> = vec![
             ("timer", Box::new(move || timer.run())),
-            ("balance", Box::new(move || Balancer::run(&balancing))),
+            ("balance", Box::new(move || balancing.run(&balanced))),
         ];
-        if shared.hub.is_watched() {
-            let watching = Arc::clone(&shared);
+        if engine.hub.is_watched() {
+            let watching = Arc::clone(&engine);
             bodies.push(("watch", Box::new(move || watching.hub.watch())));
         }
         for (what, body) in bodies {
@@ -288,8 +290,8 @@ impl Builder {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
                     // The workers leave, and the last of them stops the timer.
-                    shared.hub.close();
-                    shared.balancer.stop();
+                    engine.hub.close();
+                    balancer.stop();
                     for thread in threads {
                         let _ = thread.join();
                     }
@@ -297,7 +299,7 @@ impl Builder {
                 }
             }
         }
-        Ok(Executor::new(shared, threads))
+        Ok(Executor::new(engine, balancer, threads))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The executor as its user sees it: add tables, submit, look, shut down.
 
+mod submit_batch;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,17 +10,18 @@ use chiplet_topology::{Topology, TopologyError};
 
 use crate::builder::Builder;
 use crate::context::Context;
-use crate::crew::WorkerInfo;
-use crate::current;
+use crate::engine::registry::EntryRef;
+use crate::engine::task::Header;
+use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError};
-use crate::registry::TableEntry;
-use crate::search::SearchTask;
-use crate::shared::Shared;
+use crate::jobs::closure::ClosureTask;
+use crate::jobs::search::SearchTask;
+use crate::placement::balancer::Balancer;
+use crate::placement::crew::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Mutex, now};
 use crate::table::{Neighbor, Query, Table};
-use crate::task::{ClosureTask, Header};
 use crate::ticket::Ticket;
 
 /// How long dropping an executor waits for running tasks.
@@ -59,7 +62,8 @@ pub struct ShutdownReport {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Executor {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Arc<Engine>,
+    balancer: Arc<Balancer>,
     /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -70,9 +74,14 @@ impl Executor {
         Builder::default()
     }
 
-    pub(crate) fn new(shared: Arc<Shared>, threads: Vec<JoinHandle<()>>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        balancer: Arc<Balancer>,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Self {
         Self {
-            shared,
+            engine,
+            balancer,
             threads: Mutex::new(threads),
         }
     }
@@ -94,9 +103,9 @@ impl Executor {
     }
 
     fn add(&self, name: Arc<str>, table: Option<Arc<dyn Table>>, size_bytes: u64) -> TableId {
-        let id = self.shared.registry.reserve();
-        let publish = |homes| self.shared.registry.publish(id, name, table, homes);
-        self.shared.balancer.add_table(id, size_bytes, publish);
+        let id = self.engine.registry.reserve();
+        let publish = |homes| self.engine.registry.publish(id, name, table, homes);
+        self.balancer.add_table(id, size_bytes, publish);
         id
     }
 
@@ -139,17 +148,17 @@ impl Executor {
         let size = index.size_bytes();
         // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
         // business.
-        let replace = || self.shared.registry.replace(table, &index);
-        self.shared.balancer.replace_table(table, size, replace)
+        let replace = || self.engine.registry.replace(table, &index);
+        self.balancer.replace_table(table, size, replace)
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are
     /// answered, and the index is dropped after the last of them, once its ticket is read or dropped. False if there is no
     /// such table.
     pub fn remove_table(&self, table: TableId) -> bool {
-        match self.shared.registry.remove(table) {
+        match self.engine.registry.remove(table) {
             Some(entry) => {
-                self.shared.balancer.remove_table(entry);
+                self.balancer.remove_table(entry);
                 true
             }
             None => false,
@@ -191,7 +200,7 @@ impl Executor {
         let header = self.header(entry, query.expires());
         let task = Arc::new(SearchTask::new(header, query));
         match self
-            .shared
+            .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
         {
             Ok(()) => Ok(Ticket::live(task)),
@@ -246,7 +255,7 @@ impl Executor {
         };
         let task = Arc::new(ClosureTask::new(self.header(entry, deadline), code));
         match self
-            .shared
+            .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
         {
             Ok(()) => Ok(Ticket::live(task)),
@@ -257,40 +266,40 @@ impl Executor {
         }
     }
 
-    pub(crate) fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
-        self.shared
+    pub(crate) fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
+        self.engine
             .registry
-            .find(table)
+            .refer(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    pub(crate) fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+    pub(crate) fn header(&self, entry: EntryRef, expires: Option<Instant>) -> Header {
         Header {
-            executor: self.shared.id,
+            executor: self.engine.id,
             entry,
             accepted: now(),
             expires,
         }
     }
 
-    /// All counters at one instant.
+    /// All counters. Reading them stops no worker and no submit.
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.shared)
+        snapshot::take(&self.engine, &self.balancer)
     }
 
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
-        self.shared.balancer.freeze(|view, _| view.placement)
+        self.balancer.freeze(|view, _| view.placement)
     }
 
     /// The machine this executor runs on.
     pub fn topology(&self) -> &Topology {
-        &self.shared.topology
+        &self.engine.topology
     }
 
     /// The workers and what the operating system granted each, at this moment.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        self.shared.balancer.workers()
+        self.balancer.workers()
     }
 
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it
@@ -314,8 +323,8 @@ impl Executor {
     /// # Errors
     /// [`TopologyError::NothingLeft`] if none of them is a cpu of the topology; nothing changes then.
     pub fn restrict_to(&self, cpus: &[u32]) -> Result<(), TopologyError> {
-        self.shared.topology.restricted_to(cpus)?;
-        self.shared.balancer.restrict(&self.shared, cpus);
+        self.engine.topology.restricted_to(cpus)?;
+        self.balancer.restrict(&self.engine, cpus);
         Ok(())
     }
 
@@ -330,19 +339,19 @@ impl Executor {
         let deadline = begun
             .checked_add(patience)
             .unwrap_or(begun + Duration::from_secs(31_536_000));
-        self.shared.hub.close();
-        self.shared.balancer.stop();
-        let inside = current::executor() == Some(self.shared.id);
+        self.engine.hub.close();
+        self.balancer.stop();
+        let inside = current::executor() == Some(self.engine.id);
         let mut abandoned = 0;
         let mut left = usize::MAX;
         let own = usize::from(inside);
         if let Shutdown::Drain(_) = how {
-            left = self.shared.exits.wait_until(deadline, own);
+            left = self.engine.exits.wait_until(deadline, own);
         }
         if left > 0 {
-            abandoned = self.shared.abandon_queued();
+            abandoned = self.engine.abandon_queued();
             let deadline = if inside { begun } else { deadline };
-            left = self.shared.exits.wait_until(deadline, own);
+            left = self.engine.exits.wait_until(deadline, own);
         }
         if left == 0 {
             let threads = std::mem::take(&mut *self.threads.lock());
@@ -377,9 +386,9 @@ impl Drop for Executor {
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor")
-            .field("workers", &self.shared.hub.workers())
-            .field("domains", &self.shared.topology.domains().len())
-            .field("strategy", &self.shared.strategy)
+            .field("workers", &self.engine.hub.workers())
+            .field("domains", &self.engine.topology.domains().len())
+            .field("strategy", &self.engine.strategy)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Every interleaving of a task's end: completion, cancellation and deadline meet in one cell.
+//! Every interleaving of a task's end: completion, cancellation and deadline meet in one completion.
 
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -7,9 +7,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::cell::Cell;
 use crate::checks::checks;
 use crate::counts::End;
+use crate::engine::completion::Completion;
 use crate::error::Error;
 
 struct CountWakes(AtomicUsize);
@@ -21,17 +21,17 @@ impl Wake for CountWakes {
 }
 
 fn a_result_is_seen_or_its_waker_is_called() {
-    let cell = Arc::new(Cell::new());
+    let completion = Arc::new(Completion::new());
     let wakes = StdArc::new(CountWakes(AtomicUsize::new(0)));
     let waker = Waker::from(StdArc::clone(&wakes));
     let worker = {
-        let cell = Arc::clone(&cell);
+        let completion = Arc::clone(&completion);
         thread::spawn(move || {
-            cell.begin().unwrap();
-            cell.end(Ok(7));
+            completion.begin().unwrap();
+            completion.end(Ok(7));
         })
     };
-    let first = cell.poll(Context::from_waker(&waker).waker(), false);
+    let first = completion.poll(Context::from_waker(&waker).waker(), false);
     worker.join().unwrap();
     match first {
         Poll::Ready(result) => assert_eq!(result, Ok(7)),
@@ -41,72 +41,72 @@ fn a_result_is_seen_or_its_waker_is_called() {
                 1,
                 "a pending poll is followed by one wake"
             );
-            assert_eq!(cell.poll(&waker, false), Poll::Ready(Ok(7)));
+            assert_eq!(completion.poll(&waker, false), Poll::Ready(Ok(7)));
         }
     }
 }
 
 fn a_task_is_either_run_or_cancelled() {
-    let cell = Arc::new(Cell::<u32>::new());
+    let completion = Arc::new(Completion::<u32>::new());
     let worker = {
-        let cell = Arc::clone(&cell);
-        thread::spawn(move || match cell.begin() {
+        let completion = Arc::clone(&completion);
+        thread::spawn(move || match completion.begin() {
             Ok(()) => {
-                cell.end(Ok(1));
+                completion.end(Ok(1));
                 None
             }
             Err(end) => Some(end),
         })
     };
-    cell.abandon(true);
+    completion.abandon(true);
     let ended_in_queue = worker.join().unwrap();
     assert!(matches!(ended_in_queue, None | Some(End::Cancelled)));
-    assert!(cell.is_ended());
+    assert!(completion.is_ended());
 }
 
 fn expiry_and_cancellation_agree_on_one_end() {
-    let cell = Arc::new(Cell::<u32>::new());
+    let completion = Arc::new(Completion::<u32>::new());
     let reaper = {
-        let cell = Arc::clone(&cell);
-        thread::spawn(move || cell.end_queued(Error::Expired))
+        let completion = Arc::clone(&completion);
+        thread::spawn(move || completion.end_queued(Error::Expired))
     };
-    cell.abandon(true);
+    completion.abandon(true);
     let reaped = reaper.join().unwrap();
     assert_eq!(
         reaped,
-        cell.begin().err(),
+        completion.begin().err(),
         "whoever asks later hears the same end"
     );
 }
 
 /// Worker, timer and ticket meet: the ticket is told once, and what it is told is what the worker counts.
 fn a_deadline_and_an_answer_agree_on_one_end() {
-    let cell = Arc::new(Cell::new());
+    let completion = Arc::new(Completion::new());
     let wakes = StdArc::new(CountWakes(AtomicUsize::new(0)));
     let waker = Waker::from(StdArc::clone(&wakes));
     let worker = {
-        let cell = Arc::clone(&cell);
-        thread::spawn(move || match cell.begin() {
+        let completion = Arc::clone(&completion);
+        thread::spawn(move || match completion.begin() {
             Ok(()) => {
-                let counted = cell.settle(End::Done);
-                cell.end(Ok(7));
+                let counted = completion.settle(End::Done);
+                completion.end(Ok(7));
                 counted
             }
             Err(end) => end,
         })
     };
     let timer = {
-        let cell = Arc::clone(&cell);
-        thread::spawn(move || cell.expire())
+        let completion = Arc::clone(&completion);
+        thread::spawn(move || completion.expire())
     };
-    let first = cell.poll(&waker, false);
+    let first = completion.poll(&waker, false);
     timer.join().unwrap();
     let counted = worker.join().unwrap();
     let told = match first {
         Poll::Ready(result) => result,
         Poll::Pending => {
             assert_eq!(wakes.0.load(Ordering::Acquire), 1, "it is woken once");
-            match cell.poll(&waker, false) {
+            match completion.poll(&waker, false) {
                 Poll::Ready(result) => result,
                 Poll::Pending => panic!("both have ended it"),
             }
@@ -122,18 +122,18 @@ fn a_deadline_and_an_answer_agree_on_one_end() {
 /// A ticket that finds its deadline passed is told so at once, unless the answer is being counted; its worker counts
 /// the same.
 fn a_late_poll_and_an_answer_agree_on_one_end() {
-    let cell = Arc::new(Cell::new());
+    let completion = Arc::new(Completion::new());
     let waker = Waker::from(StdArc::new(CountWakes(AtomicUsize::new(0))));
     let worker = {
-        let cell = Arc::clone(&cell);
+        let completion = Arc::clone(&completion);
         thread::spawn(move || {
-            cell.begin().ok()?;
-            let counted = cell.settle(End::Done);
-            cell.end(Ok(7));
+            completion.begin().ok()?;
+            let counted = completion.settle(End::Done);
+            completion.end(Ok(7));
             Some(counted)
         })
     };
-    let first = cell.poll(&waker, true);
+    let first = completion.poll(&waker, true);
     let counted = worker.join().unwrap();
     match first {
         Poll::Ready(Ok(answer)) => assert_eq!((answer, counted), (7, Some(End::Done))),
@@ -143,7 +143,7 @@ fn a_late_poll_and_an_answer_agree_on_one_end() {
         }
         Poll::Pending => {
             assert_eq!(counted, Some(End::Done));
-            assert_eq!(cell.poll(&waker, true), Poll::Ready(Ok(7)));
+            assert_eq!(completion.poll(&waker, true), Poll::Ready(Ok(7)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The executor's counters at one instant.
+//! The executor's counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,17 @@ use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
 use crate::counts::{Counts, Intake, Served, Steals};
+use crate::engine::Engine;
+use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;
-use crate::registry::TableEntry;
-use crate::shared::Shared;
+use crate::placement::balancer::Balancer;
 
-/// Everything the executor counts, all of one instant: in every table and in the totals,
-/// `accepted = queued + running + done + expired + cancelled + panicked`. Only the tables' histograms are read
-/// after that instant, each by itself, so that copying them stops nobody; they may hold a few tasks more.
+/// Everything the executor counts: in every table and in the totals,
+/// `accepted = queued + running + done + expired + cancelled + panicked`.
+///
+/// Nobody is stopped for it: it is read part by part, in some microseconds for each worker. A task that moves on
+/// meanwhile counts at a step that it has just left, `queued` or `running`. While no task moves it is exact. Histograms
+/// may hold a few tasks more than the counts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -107,26 +111,20 @@ impl DomainSnapshot {
 /// A group's queue length, the counters of its removed tables, and those of the others.
 type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
 
-/// Takes the snapshot. Holds every lock of the executor for as long as it takes to copy the counters: with
-/// thousands of tables in use, some milliseconds.
-pub(crate) fn take(shared: &Shared) -> Snapshot {
-    shared.balancer.freeze(|view, traffic| {
-        let entries: Vec<Arc<TableEntry>> = shared.registry.iter().collect();
-        let inboxes: Vec<_> = (0..shared.hub.groups())
-            .map(|group| shared.hub.inbox(group).lock())
+/// Takes the snapshot. No lock is held for longer than copying the counters of one worker or one queue takes.
+pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
+    // Counters of removed tables are put away by the balancer, which waits meanwhile.
+    balancer.freeze(|view, traffic| {
+        let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
+        // In this order, from a task's end to its beginning: see `engine/stats.rs`.
+        let workers = engine.stats.copy();
+        let intakes: Vec<GroupIntake> = (0..engine.hub.groups())
+            .map(|group| {
+                let inbox = engine.hub.inbox(group).lock();
+                let queue = &inbox.queue;
+                (queue.len(), queue.retired(), queue.intake().collect())
+            })
             .collect();
-        let (pages, intakes) = shared.ledger.freeze(|| {
-            inboxes
-                .iter()
-                .map(|inbox| {
-                    let queue = &inbox.queue;
-                    (queue.len(), queue.retired(), queue.intake().collect())
-                })
-                .collect::<Vec<GroupIntake>>()
-        });
-        drop(inboxes);
-        // The tables' histograms are most of the bytes, and no equation ties them to the counts: each is copied
-        // on its own, while submitters and workers go on.
         let latencies: Vec<_> = entries
             .iter()
             .map(|entry| entry.state.latencies())
@@ -137,13 +135,13 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
         let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
         let mut retired = (Intake::default(), Served::default());
         for (group, (queued, gone, intake)) in intakes.into_iter().enumerate() {
-            let id = shared.hub.domain_of(group);
+            let id = engine.hub.domain_of(group);
             let index = *at.entry(id).or_insert_with(|| {
                 domains.push(DomainSnapshot::new(id));
                 domains.len() - 1
             });
             let domain = &mut domains[index];
-            domain.workers += shared.hub.at_work_in(group);
+            domain.workers += engine.hub.at_work_in(group);
             domain.queued += queued as u64;
             domain.shed += gone.shed;
             retired.0.absorb(gone);
@@ -152,17 +150,17 @@ pub(crate) fn take(shared: &Shared) -> Snapshot {
                 by_table.entry(table).or_default().0.absorb(intake);
             }
         }
-        for (worker, page) in pages.into_iter().enumerate() {
-            let id = shared.hub.domain_of(shared.hub.group_of(worker));
+        for (worker, stats) in workers.into_iter().enumerate() {
+            let id = engine.hub.domain_of(engine.hub.group_of(worker));
             let domain = &mut domains[at[&id]];
-            domain.busy_workers += usize::from(page.occupied);
-            domain.steals.absorb(page.steals);
-            domain.busy += page.busy;
-            domain.wait.absorb(&page.wait);
-            domain.service.absorb(&page.service);
-            let mut served_here = page.retired;
-            retired.1.absorb(page.retired);
-            for (table, served) in page.tables {
+            domain.busy_workers += usize::from(stats.occupied);
+            domain.steals.absorb(stats.steals);
+            domain.busy += stats.busy;
+            domain.wait.absorb(&stats.wait);
+            domain.service.absorb(&stats.service);
+            let mut served_here = stats.retired;
+            retired.1.absorb(stats.retired);
+            for (table, served) in stats.tables {
                 served_here.absorb(served);
                 by_table.entry(table).or_default().1.absorb(served);
             }

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::cell::Cell;
-use crate::current;
+use crate::engine::completion::Completion;
+use crate::engine::current;
+use crate::engine::task::Header;
+use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
 use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
-use crate::task::Header;
-use crate::timer::{Alarm, Expire, Timer};
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
-    fn cell(&self) -> &Cell<T>;
+    fn completion(&self) -> &Completion<T>;
 
-    /// As [`Cell::poll`].
+    /// As [`Completion::poll`].
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
-        self.cell().poll(waker, due)
+        self.completion().poll(waker, due)
     }
 }
 
@@ -81,7 +81,7 @@ impl<T> Ticket<T> {
                 if task.header().is_due() {
                     task.expire();
                 }
-                task.cell().is_ended()
+                task.completion().is_ended()
             }
             Inner::Refused(_) | Inner::Spent => true,
         }
@@ -109,7 +109,7 @@ impl<T> Ticket<T> {
     /// Lets the task run without anyone waiting for it.
     pub fn detach(mut self) {
         if let Some(task) = self.leave() {
-            task.cell().abandon(false);
+            task.completion().abandon(false);
         }
     }
 
@@ -124,7 +124,7 @@ impl<T> Ticket<T> {
             // A short task's answer is there before this thread would be asleep.
             (0..PAUSES).any(|round| {
                 pause(round);
-                task.cell().is_ended()
+                task.completion().is_ended()
             });
         }
         thread_local! {
@@ -246,7 +246,7 @@ impl<T> Future for Ticket<T> {
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
         if let Some(task) = self.leave() {
-            task.cell().abandon(true);
+            task.completion().abandon(true);
         }
     }
 }

@@ -11,9 +11,9 @@ pub(crate) struct Inbox<T> {
     /// Workers that were taken off `sleepers` and have not come to look yet.
     pub(super) woken: usize,
     /// Workers of this group that are awake without work and look at the queue.
-    pub(super) lingering: usize,
+    pub(super) spinning: usize,
     /// Workers of this group that run another group's task now.
-    pub(super) abroad: usize,
+    pub(super) stealing: usize,
     /// Whether this group stands in the set of groups that could help others.
     pub(super) offered: bool,
     /// Whether this group stands in the set of groups whose queue is worth crossing for.
@@ -30,8 +30,8 @@ impl<T> Inbox<T> {
             queue,
             sleepers: Vec::new(),
             woken: 0,
-            lingering: 0,
-            abroad: 0,
+            spinning: 0,
+            stealing: 0,
             offered: false,
             needy: false,
             standby: Vec::new(),
@@ -56,7 +56,7 @@ impl<T> Inbox<T> {
 
     /// Workers that have nothing to do, asleep, about to be, or just woken, and no task waits for them.
     pub(super) fn idle(&self) -> usize {
-        (self.sleepers.len() + self.lingering + self.woken).saturating_sub(self.queue.len())
+        (self.sleepers.len() + self.spinning + self.woken).saturating_sub(self.queue.len())
     }
 
     /// Whether `worker` is not to take tasks.

@@ -11,8 +11,8 @@ use super::{Found, Hub, Local, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, deque, left_out, now, pause};
 
-/// A lingering worker looks at the other groups in every eighth round: their counters are on lines that those write.
-const LOOK_ABROAD: u32 = 8;
+/// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
+const LOOK_AWAY: u32 = 8;
 
 /// A worker that was woken stays awake this much longer: a coarse search takes some 10 to 50 us.
 const WOKEN_PAUSES: u32 = 4;
@@ -52,7 +52,7 @@ impl<T, U> Hub<T, U> {
                 }
                 Near::Nothing => {}
             }
-            if self.linger(local) {
+            if self.spin(local) {
                 continue;
             }
             match self.rest(local) {
@@ -100,10 +100,10 @@ impl<T, U> Hub<T, U> {
     fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
         let (task, needy) = {
             let mut inbox = self.groups[local.group].inbox.lock();
-            if local.abroad {
-                local.abroad = false;
+            if local.stealing {
+                local.stealing = false;
                 local.returns = true;
-                inbox.abroad -= 1;
+                inbox.stealing -= 1;
             }
             if inbox.stands_by(local.worker) {
                 return Near::OffDuty;
@@ -178,8 +178,8 @@ impl<T, U> Hub<T, U> {
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
-    fn linger(&self, local: &mut Local<U>) -> bool {
-        if std::mem::replace(&mut local.lingered, true) {
+    fn spin(&self, local: &mut Local<U>) -> bool {
+        if std::mem::replace(&mut local.spun, true) {
             return false;
         }
         // Work elsewhere that is worth crossing for is not to be waited for.
@@ -192,21 +192,21 @@ impl<T, U> Hub<T, U> {
             if inbox.queue.len() > 0 || inbox.queue.is_closed() {
                 return true;
             }
-            inbox.lingering += 1;
+            inbox.spinning += 1;
         }
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
             if self.queued(local.group) > 0
                 || self.units_within(local, group.workers.clone())
-                || (round % LOOK_ABROAD == LOOK_ABROAD - 1
+                || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim(local).is_some())
             {
                 break;
             }
         }
-        if !left_out(Step::LingerEnds) {
-            group.inbox.lock().lingering -= 1;
+        if !left_out(Step::SpinEnds) {
+            group.inbox.lock().spinning -= 1;
         }
         true
     }
@@ -256,7 +256,7 @@ impl<T, U> Hub<T, U> {
         local.now = now();
         local.returns = false;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
-        local.lingered = false;
+        local.spun = false;
         local.pauses = PAUSES * WOKEN_PAUSES;
         if !left_out(Step::WakingLeavesList) {
             self.leave(local);
@@ -289,11 +289,11 @@ impl<T, U> Hub<T, U> {
         let own = &self.groups[local.group];
         {
             let mut inbox = own.inbox.lock();
-            local.abroad = true;
-            inbox.abroad += 1;
+            local.stealing = true;
+            inbox.stealing += 1;
             self.refresh_spare(local.group, &mut inbox);
         }
-        // Going abroad makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
+        // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim(local).is_some() {
             self.call_helper(local.group, call::HELP);
         }

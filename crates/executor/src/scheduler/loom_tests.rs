@@ -159,7 +159,7 @@ fn an_idle_group_hears_of_work_worth_crossing_for() {
     submitter.join().unwrap();
 }
 
-fn a_group_with_one_worker_abroad_hears_of_another_groups_work() {
+fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two queues gets
     // as long as is worth one crossing: each of the others finds one task.
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..5]);
@@ -278,7 +278,7 @@ fn a_worker_that_stands_by_hands_on_its_call() {
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || {
-            // Worker 0 may be asleep, lingering, or called for the task and not come yet.
+            // Worker 0 may be asleep, spinning, or called for the task and not come yet.
             assert!(hub.staff(&[false, true], |_| 0));
             push(&hub, 0, TABLE, 1).unwrap();
         })
@@ -326,12 +326,12 @@ fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
 
 checks! {
     timed_look: the_timed_look_hears_of_a_push_while_it_goes_to_rest without FenceOfWatch;
-    one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes LingerEnds;
+    one_worker_sees_every_task: one_worker_sees_every_task_of_two_submitters without PushWakes SpinEnds;
     two_workers: two_workers_and_a_submitter_lose_nothing_until_the_close without;
-    two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes LingerEnds;
-    pushed_together: two_workers_and_tasks_pushed_together_lose_nothing without PushAllWakes LingerEnds;
+    two_of_each: two_workers_and_two_submitters_lose_nothing without PushWakes SpinEnds;
+    pushed_together: two_workers_and_tasks_pushed_together_lose_nothing without PushAllWakes SpinEnds;
     idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
-    one_abroad: a_group_with_one_worker_abroad_hears_of_another_groups_work without FenceOfSpare;
+    one_stealing: a_group_with_one_worker_stealing_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
     units: units_reach_a_sibling_that_is_going_to_sleep without SweepBeforeParking;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;

@@ -108,11 +108,11 @@ pub(crate) struct Local<U> {
     away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     now: Instant,
-    abroad: bool,
+    stealing: bool,
     /// It has come back from another group's task and found nothing at home since.
     returns: bool,
     /// It has stayed awake for a while since it last found something: next it sleeps.
-    lingered: bool,
+    spun: bool,
     /// It has joined the sleepers and not left them itself; it may have been taken off.
     listed: bool,
     /// For how many rounds it stays awake next.
@@ -122,9 +122,9 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
-    /// It has something to run, and may linger again after it.
+    /// It has something to run, and may spin again after it.
     fn found(&mut self) {
-        self.lingered = false;
+        self.spun = false;
         self.pauses = PAUSES;
     }
 
@@ -132,7 +132,7 @@ impl<U> Local<U> {
     pub(crate) fn tell(&mut self, now: Instant) {
         self.now = now;
         match &mut self.away {
-            Some((_, run)) if self.abroad => run.tell(now),
+            Some((_, run)) if self.stealing => run.tell(now),
             _ => self.run.tell(now),
         }
     }
@@ -178,9 +178,9 @@ impl<T, U> Hub<T, U> {
                     run: Run::default(),
                     away: None,
                     now: began,
-                    abroad: false,
+                    stealing: false,
                     returns: false,
-                    lingered: false,
+                    spun: false,
                     listed: false,
                     pauses: PAUSES,
                     turn: worker,
@@ -302,14 +302,14 @@ impl<T, U> Hub<T, U> {
         needy && changed
     }
 
-    /// How the group's own need of its workers stands. Those that linger count as at work: they are about to be.
+    /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.
     fn staff_of(&self, group: usize, inbox: &Inbox<T>) -> Staff {
         let workers = self.groups[group].workers.len() - inbox.standing_by;
         let idle = inbox.sleepers.len();
         Staff {
             workers: workers as u32,
             idle: idle as u32,
-            at_home: (workers - idle - inbox.abroad) as u32,
+            at_home: (workers - idle - inbox.stealing) as u32,
         }
     }
 

@@ -40,7 +40,7 @@ impl<T, U> Hub<T, U> {
         }
         self.clear_vacant(&mut inboxes, rehome);
         for (group, inbox) in inboxes.iter_mut().enumerate() {
-            let idle = inbox.queue.len().saturating_sub(inbox.lingering);
+            let idle = inbox.queue.len().saturating_sub(inbox.spinning);
             called.extend(inbox.wake(idle));
             let _ = self.publish(group, inbox, now());
             self.refresh_spare(group, inbox);
@@ -109,8 +109,8 @@ impl<T, U> Hub<T, U> {
                 return true;
             }
             inbox.standing_by += 1;
-            // It may have been woken for a task, or have lingered in place of a sleeper: somebody else sees to that.
-            let wanted = inbox.queue.len() > inbox.lingering
+            // It may have been woken for a task, or have spun in place of a sleeper: somebody else sees to that.
+            let wanted = inbox.queue.len() > inbox.spinning
                 || self.units_within(local, group.workers.clone());
             let successor = if wanted && !left_out(Step::CallHandedOn) {
                 inbox.wake_one()

@@ -31,8 +31,8 @@ impl<T, U> Hub<T, U> {
             let pace = inbox.queue.push(table, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
             let queued = inbox.queue.len();
-            // Each lingering worker will see one.
-            let sleeper = if queued > inbox.lingering && !left_out(Step::PushWakes) {
+            // Each spinning worker will see one.
+            let sleeper = if queued > inbox.spinning && !left_out(Step::PushWakes) {
                 inbox.wake_one()
             } else {
                 None
@@ -47,7 +47,7 @@ impl<T, U> Hub<T, U> {
                 }
             }
             self.refresh_spare(group, &mut inbox);
-            (pace, sleeper, sleeper.is_none() && queued > inbox.lingering)
+            (pace, sleeper, sleeper.is_none() && queued > inbox.spinning)
         };
         for &worker in sleeper.iter().chain(&others[..helping]) {
             self.seats[worker].parker.unpark();
@@ -71,8 +71,8 @@ impl<T, U> Hub<T, U> {
             let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push_all(table, tasks, weight, at)?;
             let _ = self.publish(group, &mut inbox, at);
-            // Each lingering worker will see one.
-            let unseen = inbox.queue.len().saturating_sub(inbox.lingering).min(count);
+            // Each spinning worker will see one.
+            let unseen = inbox.queue.len().saturating_sub(inbox.spinning).min(count);
             let sleepers = match left_out(Step::PushAllWakes) {
                 false => inbox.wake(unseen),
                 true => Vec::new(),

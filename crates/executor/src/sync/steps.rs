@@ -22,8 +22,8 @@ pub(crate) enum Step {
     FenceOfSpare,
     /// The timed look lets itself be woken before it looks at the queues for the last time.
     FenceOfWatch,
-    /// A worker that stops lingering is counted out.
-    LingerEnds,
+    /// A worker that stops spinning is counted out.
+    SpinEnds,
     /// An answer wakes whoever waits for it.
     AnswerWakes,
     /// A deadline that passes wakes whoever waits for the answer.

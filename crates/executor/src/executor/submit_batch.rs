@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chiplet_policy::TableId;
 
-use crate::batch::{Answers, Batch, deadline};
+use super::Executor;
 use crate::error::{Refused, SubmitError};
-use crate::executor::Executor;
+use crate::jobs::batch::{Answers, Batch, deadline};
 use crate::table::Query;
 use crate::ticket::Ticket;
 
@@ -92,7 +92,7 @@ impl Executor {
             batch.cut(0);
             return Ok(Ticket::live(batch));
         }
-        match self.shared.admit_batch(Arc::clone(&batch)) {
+        match Arc::clone(&batch).admit(&self.engine) {
             Ok(()) => Ok(Ticket::live(batch)),
             Err((reason, other)) => {
                 drop(other);

@@ -9,50 +9,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, RemapReason, Routing, TableId};
+use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId};
 
-use crate::cell::contain;
-use crate::crew::{Crew, Member, WorkerInfo};
-use crate::registry::TableEntry;
-use crate::shared::Shared;
+use super::crew::{Crew, Member, WorkerInfo};
+use super::event::{RemapEvent, TableMove};
+use crate::engine::Engine;
+use crate::engine::completion::contain;
+use crate::engine::registry::Listing;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
-
-/// A placement change, as it is reported.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RemapEvent {
-    /// Version of the new placement.
-    pub version: u64,
-    /// What triggered it.
-    pub reason: RemapReason,
-    /// Tables that moved.
-    pub moves: Vec<TableMove>,
-}
-
-/// One table's move.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TableMove {
-    /// The table.
-    pub table: TableId,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Homes before.
-    pub from: Homes,
-    /// Homes after.
-    pub to: Homes,
-}
-
-impl std::fmt::Display for RemapEvent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "placement {}: {}; ", self.version, self.reason)?;
-        for (index, moved) in self.moves.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{} {} -> {}", moved.name, moved.from, moved.to)?;
-        }
-        Ok(())
-    }
-}
 
 /// How often it looks at which cpus may be used. A look costs some tens of microseconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -76,9 +40,9 @@ struct Control {
     stop: bool,
     remaps: u64,
     /// Removed tables whose counters are still kept apart.
-    removed: Vec<Arc<TableEntry>>,
+    removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
-    replaced: Vec<Arc<TableEntry>>,
+    replaced: Vec<Arc<Listing>>,
     /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
     speed: Vec<Speed>,
     busy: Vec<Duration>,
@@ -152,10 +116,10 @@ impl Balancer {
     }
 
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
-    pub(crate) fn restrict(&self, shared: &Shared, cpus: &[u32]) {
+    pub(crate) fn restrict(&self, engine: &Engine, cpus: &[u32]) {
         let mut control = self.control.lock();
         if control.crew.restrict(cpus) {
-            control.staff(shared, self.elapsed());
+            control.staff(engine, self.elapsed());
             self.wake.notify_all();
         }
     }
@@ -173,7 +137,7 @@ impl Balancer {
         &self,
         table: TableId,
         size_bytes: u64,
-        replace: impl FnOnce() -> Option<Arc<TableEntry>>,
+        replace: impl FnOnce() -> Option<Arc<Listing>>,
     ) -> bool {
         let mut control = self.control.lock();
         let Some(before) = replace() else {
@@ -184,10 +148,10 @@ impl Balancer {
         true
     }
 
-    pub(crate) fn remove_table(&self, entry: Arc<TableEntry>) {
+    pub(crate) fn remove_table(&self, listing: Arc<Listing>) {
         let mut control = self.control.lock();
-        control.planner.remove_table(entry.id);
-        control.removed.push(entry);
+        control.planner.remove_table(listing.entry.id);
+        control.removed.push(listing);
     }
 
     /// Runs `with` on the current placement while no remap can happen.
@@ -207,32 +171,31 @@ impl Balancer {
     }
 
     /// The balancer thread.
-    pub(crate) fn run(shared: &Shared) {
-        let this = &shared.balancer;
-        let mut next = now() + this.tick;
+    pub(crate) fn run(&self, engine: &Engine) {
+        let mut next = now() + self.tick;
         loop {
             let (events, gone) = {
-                let mut control = this.control.lock();
+                let mut control = self.control.lock();
                 while !control.stop && control.events.is_empty() && now() < next {
-                    control = this.wake.wait_until(control, next);
+                    control = self.wake.wait_until(control, next);
                 }
                 if control.stop {
                     return;
                 }
                 if now() >= next {
                     // A tick that was missed is not made up for.
-                    next = (next + this.tick).max(now());
-                    control.tick(shared, this.elapsed());
+                    next = (next + self.tick).max(now());
+                    control.tick(engine, self.elapsed());
                 }
-                (std::mem::take(&mut control.events), control.retire(shared))
+                (std::mem::take(&mut control.events), control.retire(engine))
             };
             // The tables' destructors are the caller's code: outside the lock, and contained.
-            for entry in gone {
-                contain(|| drop(entry));
+            for listing in gone {
+                contain(|| drop(listing));
             }
             for event in events {
                 tracing::info!(version = event.version, "{event}");
-                if let Some(on_remap) = &this.on_remap {
+                if let Some(on_remap) = &self.on_remap {
                     contain(|| on_remap(&event));
                 }
             }
@@ -241,19 +204,19 @@ impl Balancer {
 }
 
 impl Control {
-    fn tick(&mut self, shared: &Shared, elapsed: Duration) {
+    fn tick(&mut self, engine: &Engine, elapsed: Duration) {
         if now() >= self.next_look {
             self.next_look = now() + LOOK_INTERVAL;
             if self.crew.look() {
-                self.staff(shared, elapsed);
+                self.staff(engine, elapsed);
             }
         }
-        self.rebalance(shared, elapsed);
+        self.rebalance(engine, elapsed);
     }
 
     /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
-    fn staff(&mut self, shared: &Shared, now: Duration) {
+    fn staff(&mut self, engine: &Engine, now: Duration) {
         let orders = self.crew.orders();
         let with_the_old: Vec<bool> = self
             .crew
@@ -261,46 +224,47 @@ impl Control {
             .zip(&orders.at_work)
             .map(|(at_work, &wanted)| at_work || wanted)
             .collect();
-        if !shared.hub.staff(&with_the_old, |_| 0) {
+        if !engine.hub.staff(&with_the_old, |_| 0) {
             return;
         }
-        if shared.strategy.routing == Routing::Home
+        if engine.strategy.routing == Routing::Home
             && let Some(remap) = self.planner.resize(now, &orders.strength)
         {
-            self.carry_out(remap, shared);
+            self.carry_out(remap, engine);
         }
-        shared
-            .hub
-            .staff(&orders.at_work, |task| shared.route(&task.header().entry));
+        engine.hub.staff(&orders.at_work, |task| {
+            engine.route(&task.header().entry, task.header().accepted)
+        });
         self.crew.carry_out(orders);
         tracing::info!(
-            workers = shared.hub.at_work(),
+            workers = engine.hub.at_work(),
             "workers have been ordered anew"
         );
     }
 
-    fn rebalance(&mut self, shared: &Shared, now: Duration) {
+    fn rebalance(&mut self, engine: &Engine, now: Duration) {
         let planner = &mut self.planner;
-        let pages = shared
-            .ledger
-            .drain_traffic(|table, bytes| planner.record(table, now, bytes));
-        let capacities = self.measure(shared, &pages);
-        if shared.strategy.routing == Routing::Rotate {
+        let worked = engine.stats.drain_traffic(|table, bytes| {
+            engine.registry.spread(table);
+            planner.record(table, now, bytes);
+        });
+        let capacities = self.measure(engine, &worked);
+        if engine.strategy.routing == Routing::Rotate {
             // Nobody follows homes, so moving them would only be reported.
             return;
         }
         if let Some(remap) = self.planner.tick(now, &capacities) {
-            self.carry_out(remap, shared);
+            self.carry_out(remap, engine);
         }
     }
 
     /// Publishes new homes.
-    fn carry_out(&mut self, remap: Remap, shared: &Shared) {
+    fn carry_out(&mut self, remap: Remap, engine: &Engine) {
         self.remaps += 1;
         let mut moves = Vec::with_capacity(remap.moves.len());
         for moved in remap.moves {
             // A table being added or removed just now is no move.
-            let Some(entry) = shared.registry.find(moved.table) else {
+            let Some(entry) = engine.registry.find(moved.table) else {
                 continue;
             };
             let (Some(from), Some(to)) = (moved.from, moved.to) else {
@@ -322,17 +286,17 @@ impl Control {
     }
 
     /// What each domain could serve, in bytes per second: what one busy worker of it reads, times its workers.
-    fn measure(&mut self, shared: &Shared, pages: &[(Duration, u64)]) -> Vec<Option<f64>> {
-        let domains = shared.group_of_domain.len();
+    fn measure(&mut self, engine: &Engine, worked: &[(Duration, u64)]) -> Vec<Option<f64>> {
+        let domains = engine.group_of_domain.len();
         self.speed.resize(domains, Speed::default());
-        self.busy.resize(pages.len(), Duration::ZERO);
+        self.busy.resize(worked.len(), Duration::ZERO);
         let mut workers = vec![0_usize; domains];
-        for group in 0..shared.hub.groups() {
-            workers[shared.hub.domain_of(group).0 as usize] += shared.hub.at_work_in(group);
+        for group in 0..engine.hub.groups() {
+            workers[engine.hub.domain_of(group).0 as usize] += engine.hub.at_work_in(group);
         }
         let mut fresh = vec![(0.0, 0.0); domains];
-        for (worker, &(busy, bytes)) in pages.iter().enumerate() {
-            let domain = shared.hub.domain_of(shared.hub.group_of(worker)).0 as usize;
+        for (worker, &(busy, bytes)) in worked.iter().enumerate() {
+            let domain = engine.hub.domain_of(engine.hub.group_of(worker)).0 as usize;
             fresh[domain].0 += bytes as f64;
             fresh[domain].1 += busy.saturating_sub(self.busy[worker]).as_secs_f64();
             self.busy[worker] = busy;
@@ -345,7 +309,7 @@ impl Control {
             .speed
             .iter()
             .zip(workers)
-            .zip(&shared.group_of_domain)
+            .zip(&engine.group_of_domain)
             .filter(|(_, group)| group.is_some());
         domains
             .map(|((speed, workers), _)| speed.per_worker().map(|each| each * workers as f64))
@@ -356,20 +320,21 @@ impl Control {
     /// that has found it, holds its entry; when this is the last reference, nothing can be counted any more.
     /// Indexes that were replaced go as soon as nobody searches them; until then their tables are counted.
     /// Returns the tables and indexes for the caller to drop without the lock.
-    fn retire(&mut self, shared: &Shared) -> Vec<Arc<TableEntry>> {
+    fn retire(&mut self, engine: &Engine) -> Vec<Arc<Listing>> {
         let mut gone: Vec<_> = self
             .removed
-            .extract_if(.., |entry| {
-                entry.is_all_that_is_left() || left_out(Step::RetireWaits)
+            .extract_if(.., |listing| {
+                listing.is_all_that_is_left() || left_out(Step::RetireWaits)
             })
             .collect();
-        for entry in &gone {
-            for group in 0..shared.hub.groups() {
-                shared.hub.inbox(group).lock().queue.retire(entry.id);
+        for listing in &gone {
+            let entry = &listing.entry;
+            for group in 0..engine.hub.groups() {
+                engine.hub.inbox(group).lock().queue.retire(entry.id);
             }
-            shared.ledger.retire(entry.id);
+            engine.stats.retire(entry.id);
         }
-        gone.extend(self.replaced.extract_if(.., |entry| entry.is_left()));
+        gone.extend(self.replaced.extract_if(.., |listing| listing.is_left()));
         gone
     }
 }

@@ -6,29 +6,27 @@ use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting, StealRule, Strategy};
 
+use super::stats::WorkerStats;
+use super::task::{self, Unit};
+use super::{Engine, current};
 use crate::context::{Context, Place, Scratch, Wanted};
-use crate::current;
-use crate::ledger::Page;
 use crate::scheduler::{Found, Local};
-use crate::search::Unit;
-use crate::shared::Shared;
 use crate::table::{Probe, SplitTable};
-use crate::task;
 
 /// The thread's own state.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     local: Local<Unit>,
     place: Place,
     scratch: Scratch,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, local: Local<Unit>) -> Self {
-        let domain = shared.hub.domain_of(local.group);
-        let node = shared.topology.domains()[domain.0 as usize].node;
+    pub(crate) fn new(engine: Arc<Engine>, local: Local<Unit>) -> Self {
+        let domain = engine.hub.domain_of(local.group);
+        let node = engine.topology.domains()[domain.0 as usize].node;
         Self {
-            shared,
+            engine,
             local,
             place: Place { domain, node },
             scratch: Scratch::default(),
@@ -52,11 +50,11 @@ impl Worker {
 
     /// Runs tasks until the executor has closed and nothing is left.
     pub(crate) fn run(mut self) {
-        current::enter(self.shared.id);
-        let shared = Arc::clone(&self.shared);
+        current::enter(self.engine.id);
+        let engine = Arc::clone(&self.engine);
         // Counted out even if a panic escapes, so that shutdown does not wait for a thread that is gone.
-        let _leaves = shared.exits.leave_on_drop();
-        while let Some(found) = shared.hub.next(&mut self.local) {
+        let _leaves = engine.exits.leave_on_drop();
+        while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, rung) => task::run(task, &mut self, rung),
                 Found::Unit(unit, rung) => unit.run(&mut self, rung),
@@ -73,9 +71,9 @@ impl Worker {
         self.local.worker
     }
 
-    /// This worker's page of the ledger, locked.
-    pub(crate) fn page(&self) -> impl std::ops::DerefMut<Target = Page> + '_ {
-        self.shared.ledger.page(self.local.worker).lock()
+    /// What this worker did, locked.
+    pub(crate) fn stats(&self) -> impl std::ops::DerefMut<Target = WorkerStats> + '_ {
+        self.engine.stats.of(self.local.worker).lock()
     }
 
     pub(crate) fn splitting(&self) -> Splitting {
@@ -88,7 +86,7 @@ impl Worker {
     }
 
     fn strategy(&self) -> &Strategy {
-        &self.shared.strategy
+        &self.engine.strategy
     }
 
     /// Cuts a query's probes into scan units, at multiples of the table's grain, for idle siblings.
@@ -99,30 +97,30 @@ impl Worker {
             .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum())
             .collect();
         let idle = match self.splitting() {
-            Splitting::Domain => self.shared.hub.idle(self.local.group),
+            Splitting::Domain => self.engine.hub.idle(self.local.group),
             Splitting::Never | Splitting::AllCores => 0,
         };
         let cut =
             self.strategy()
-                .units(&costs, idle, self.shared.hub.at_work(), &self.shared.split);
+                .units(&costs, idle, self.engine.hub.at_work(), &self.engine.split);
         cut.into_iter()
             .map(|unit| unit.start * grain..(unit.end * grain).min(probes.len()))
             .collect()
     }
 
     pub(crate) fn push_units(&self, units: impl ExactSizeIterator<Item = Unit>) {
-        self.shared.hub.push_units(&self.local, units);
+        self.engine.hub.push_units(&self.local, units);
     }
 
     pub(crate) fn next_unit(&mut self) -> Option<(Unit, Rung)> {
-        self.shared.hub.next_unit(&mut self.local)
+        self.engine.hub.next_unit(&mut self.local)
     }
 
     pub(crate) fn park(&self) {
-        self.shared.hub.park(self.local.worker);
+        self.engine.hub.park(self.local.worker);
     }
 
     pub(crate) fn unpark(&self, worker: usize) {
-        self.shared.hub.unpark(worker);
+        self.engine.hub.unpark(worker);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A worker is started for each core at the beginning and never ends before the executor. When cpus go offline, the
 //! cgroup's cpuset narrows, or the caller restricts the executor, the workers of cores that are gone stand by and the
-//! others are tied anew; when cpus come back, so do their workers. What the balancer does with that is in `balance.rs`.
+//! others are tied anew; when cpus come back, so do their workers. What the balancer does with that is in `balancer.rs`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use chiplet_policy::DomainSpec;
 use chiplet_topology::pin::{self, Pin, Thread};
 use chiplet_topology::{Core, DomainId, Topology, cpu_ranges};
 
-use crate::cores::{self, DomainCores};
+use super::cores::{self, DomainCores};
 use crate::error::BuildError;
 
 /// A worker, and how it is tied to the machine.

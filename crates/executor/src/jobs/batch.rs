@@ -2,7 +2,7 @@
 //!
 //! A batch is cut into *parts*, as many as its home has workers at work, and they are queued under one lock. Each part
 //! is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes a part out of its queue ends
-//! it, so a part has no state of its own. What all of them share is the batch: its queries, the ticket's cell, and the
+//! it, so a part has no state of its own. What all of them share is the batch: its queries, the ticket's completion, and the
 //! answers so far.
 //!
 //! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
@@ -10,23 +10,27 @@
 //! answers where the ticket gets them, then counted, and then published. The deadline waits for parts that are settled
 //! and not published, so what a ticket is told has been counted and what it is not told counts as expired.
 //!
-//! Locks: the batch's progress and the ticket's cell are never held together.
+//! Locks: the batch's progress and the ticket's completion are never held together.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use crate::cell::{Cell, end_of};
+use chiplet_policy::Routing;
+
+use super::guarded;
 use crate::context::{Context, Wanted};
 use crate::counts::{End, Served};
-use crate::error::Error;
+use crate::engine::Engine;
+use crate::engine::completion::{Completion, end_of};
+use crate::engine::task::{Header, Task};
+use crate::engine::timer::Expire;
+use crate::engine::worker::Worker;
+use crate::error::{Error, SubmitError};
 use crate::sync::{self, Mutex, Step, left_out};
 use crate::table::{Neighbor, Query, SearchError, Table};
-use crate::task::{Header, Task, guarded};
 use crate::ticket::Outcome;
-use crate::timer::Expire;
-use crate::worker::Worker;
 
 /// The answers to a batch, in the order of its queries. Each is what the query's own ticket would have told.
 pub type Answers = Vec<Result<Vec<Neighbor>, Error>>;
@@ -39,7 +43,7 @@ pub(crate) struct Batch {
     /// Its deadline is the last of the queries', if all have one.
     pub(crate) header: Header,
     pub(crate) queries: Vec<Query>,
-    cell: Cell<Answers>,
+    completion: Completion<Answers>,
     progress: Mutex<Progress>,
 }
 
@@ -88,7 +92,7 @@ impl Batch {
     pub(crate) fn new(header: Header, queries: Vec<Query>) -> Self {
         Self {
             header,
-            cell: Cell::started(),
+            completion: Completion::started(),
             progress: Mutex::new(Progress {
                 answers: vec![Err(Error::Expired); queries.len()],
                 left: 0,
@@ -123,9 +127,28 @@ impl Batch {
         (0..parts).map(part).collect()
     }
 
+    /// Has all of its parts accepted or none; hands the batch back.
+    pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
+        let batch = self;
+        let entry = batch.header.entry.clone();
+        let at = batch.header.accepted;
+        let weight = batch.queries.len() as u64;
+        let push = |group, batch: Arc<Batch>, _| {
+            let workers = match engine.strategy.routing {
+                Routing::Home => engine.hub.at_work_in(group),
+                // Whoever may steal from anywhere.
+                Routing::Rotate => engine.hub.at_work(),
+            };
+            let parts = batch.cut(workers.max(1));
+            let pushed = engine.hub.push_all(group, entry.id, parts, weight, at);
+            pushed.map_err(|(refusal, _)| (refusal, batch))
+        };
+        engine.place(&entry, batch, weight, at, push)
+    }
+
     fn tell(&self, answers: Option<Answers>) {
         if let Some(answers) = answers {
-            self.cell.end(Ok(answers));
+            self.completion.end(Ok(answers));
         }
     }
 }
@@ -143,7 +166,7 @@ impl Part {
         let mut found = Answers::with_capacity(left.len());
         let mut now = started;
         while let Some(first) = left.first() {
-            if let Some(reason) = batch.cell.stop_reason() {
+            if let Some(reason) = batch.completion.stop_reason() {
                 found.resize(self.queries.len(), Err(reason));
                 break;
             }
@@ -166,7 +189,11 @@ impl Part {
 
     /// What becomes of searches that were given up because nobody waits for them: the reason for that.
     fn explain(&self, found: &mut Answers) {
-        let reason = self.batch.cell.stop_reason().unwrap_or(Error::Expired);
+        let reason = self
+            .batch
+            .completion
+            .stop_reason()
+            .unwrap_or(Error::Expired);
         let stopped = |answer: &&mut _| matches!(answer, Err(Error::Search(SearchError::Stopped)));
         for answer in found.iter_mut().filter(stopped) {
             *answer = Err(reason.clone());
@@ -243,7 +270,7 @@ impl Task for Part {
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
     fn begin(&self) -> Result<(), End> {
-        match self.batch.cell.stop_reason() {
+        match self.batch.completion.stop_reason() {
             Some(reason) => Err(end_of::<()>(&Err(reason))),
             None => Ok(()),
         }
@@ -274,9 +301,9 @@ impl Task for Part {
         let busy = ended.saturating_duration_since(started);
         let (ends, settled) = self.settle(found);
         {
-            let mut page = worker.page();
-            page.ended_many(&header.entry, ends, header.waited(started), busy);
-            page.worked(header.entry.id, bytes, busy);
+            let mut stats = worker.stats();
+            stats.ended_many(&header.entry, ends, header.waited(started), busy);
+            stats.worked(header.entry.id, bytes, busy);
         }
         self.publish(settled);
     }
@@ -284,7 +311,7 @@ impl Task for Part {
 
 impl Wanted for Part {
     fn is_wanted(&self) -> bool {
-        !self.batch.header.is_due() && self.batch.cell.stop_reason().is_none()
+        !self.batch.header.is_due() && self.batch.completion.stop_reason().is_none()
     }
 }
 
@@ -304,15 +331,15 @@ impl Outcome<Answers> for Batch {
         &self.header
     }
 
-    fn cell(&self) -> &Cell<Answers> {
-        &self.cell
+    fn completion(&self) -> &Completion<Answers> {
+        &self.completion
     }
 
-    /// At its deadline a batch tells what it has, which the cell does not know.
+    /// At its deadline a batch tells what it has, which the completion does not know.
     fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answers, Error>> {
         if due {
             self.expire();
         }
-        self.cell.poll(waker, false)
+        self.completion.poll(waker, false)
     }
 }

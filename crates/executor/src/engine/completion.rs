@@ -1,15 +1,15 @@
 //! A task's life as one locked value: queued, running, ended, taken.
 //!
-//! Worker, ticket, timer and shutdown meet here and nowhere else. Every transition happens under the cell's lock,
+//! Worker, ticket, timer and shutdown meet here and nowhere else. Every transition happens under its lock,
 //! so each of these is decided by whoever locks first:
 //!
-//! 1. `Queued -> Running` by the worker that took the task ([`Cell::begin`]);
-//! 2. `Queued -> Ended(error)` by a cancelled ticket, a passed deadline, or shutdown ([`Cell::end_queued`]);
-//! 3. `Queued, Running -> Ended(Expired)` at the deadline, by the ticket that waits ([`Cell::poll`]) or by the timer
-//!    ([`Cell::expire`]);
+//! 1. `Queued -> Running` by the worker that took the task ([`Completion::begin`]);
+//! 2. `Queued -> Ended(error)` by a cancelled ticket, a passed deadline, or shutdown ([`Completion::end_queued`]);
+//! 3. `Queued, Running -> Ended(Expired)` at the deadline, by the ticket that waits ([`Completion::poll`]) or by the timer
+//!    ([`Completion::expire`]);
 //! 4. `Running -> Settled` by the worker that is about to count how a task with a deadline has ended
-//!    ([`Cell::settle`]);
-//! 5. `Running, Settled -> Ended(result)` by the worker, once ([`Cell::end`]).
+//!    ([`Completion::settle`]);
+//! 5. `Running, Settled -> Ended(result)` by the worker, once ([`Completion::end`]).
 //!
 //! So a task ends exactly once. A worker whose task was ended by 3 hears of it from 4, counts the task as expired, and
 //! drops its result in 5. Without a deadline 3 cannot happen, and the worker leaves 4 out.
@@ -41,7 +41,7 @@ struct Inner<T> {
     cancelled: bool,
 }
 
-pub(crate) struct Cell<T>(Mutex<Inner<T>>);
+pub(crate) struct Completion<T>(Mutex<Inner<T>>);
 
 /// How an outcome is counted.
 pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
@@ -53,7 +53,7 @@ pub(crate) fn end_of<T>(result: &Result<T, Error>) -> End {
     }
 }
 
-impl<T> Cell<T> {
+impl<T> Completion<T> {
     pub(crate) fn new() -> Self {
         Self::of(State::Queued)
     }

@@ -11,23 +11,24 @@ use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting};
 
-use crate::cell::Cell;
+use super::{guarded, settled};
 use crate::context::{Context, Wanted};
 use crate::counts::End;
+use crate::engine::completion::Completion;
+use crate::engine::registry::TableEntry;
+use crate::engine::task::{Divided, Header, Task, Unit};
+use crate::engine::timer::Expire;
+use crate::engine::worker::Worker;
 use crate::error::Error;
-use crate::registry::TableEntry;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, Step, left_out, now};
 use crate::table::{Neighbor, Probe, Query, SearchError, SplitTable, Table};
-use crate::task::{Header, Task, guarded, settled};
 use crate::ticket::Outcome;
-use crate::timer::Expire;
-use crate::worker::Worker;
 
 pub(crate) struct SearchTask {
     pub(crate) header: Header,
     pub(crate) query: Query,
-    pub(crate) cell: Cell<Vec<Neighbor>>,
+    pub(crate) completion: Completion<Vec<Neighbor>>,
     split: OnceLock<Split>,
 }
 
@@ -48,18 +49,12 @@ struct Progress {
     left: usize,
 }
 
-/// One scan unit of a split query.
-pub(crate) struct Unit {
-    task: Arc<SearchTask>,
-    index: usize,
-}
-
 impl SearchTask {
     pub(crate) fn new(header: Header, query: Query) -> Self {
         Self {
             header,
             query,
-            cell: Cell::new(),
+            completion: Completion::new(),
             split: OnceLock::new(),
         }
     }
@@ -79,13 +74,13 @@ impl SearchTask {
         let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
-        let end = settled(&self.header, &self.cell, &result);
+        let end = settled(&self.header, &self.completion, &result);
         {
-            let mut page = worker.page();
-            page.ended(&self.header.entry, end, self.header.waited(started), busy);
-            page.worked(self.header.entry.id, bytes, busy);
+            let mut stats = worker.stats();
+            stats.ended(&self.header.entry, end, self.header.waited(started), busy);
+            stats.worked(self.header.entry.id, bytes, busy);
         }
-        self.cell.end(result);
+        self.completion.end(result);
     }
 
     /// What is checked before each scan unit: the deadline and the ticket.
@@ -93,7 +88,7 @@ impl SearchTask {
         if self.header.is_expired(now) {
             return Err(Error::Expired);
         }
-        match self.cell.stop_reason() {
+        match self.completion.stop_reason() {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -167,15 +162,15 @@ impl Task for SearchTask {
     }
 
     fn begin(&self) -> Result<(), End> {
-        self.cell.begin()
+        self.completion.begin()
     }
 
     fn end_queued(&self, error: Error) -> Option<End> {
-        self.cell.end_queued(error)
+        self.completion.end_queued(error)
     }
 
     fn is_ended(&self) -> bool {
-        self.cell.is_ended()
+        self.completion.is_ended()
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
@@ -198,10 +193,10 @@ impl Task for SearchTask {
             Some(result) => self.answer(worker, started, bytes, result),
             None => {
                 let busy = now().saturating_duration_since(started);
-                worker.page().worked(self.header.entry.id, bytes, busy);
+                worker.stats().worked(self.header.entry.id, bytes, busy);
                 let count = self.split.get().map_or(0, |split| split.units.len());
                 worker.push_units((0..count).map(|index| Unit {
-                    task: Arc::clone(&self),
+                    task: Arc::clone(&self) as _,
                     index,
                 }));
                 if worker.has_barrier() {
@@ -212,13 +207,13 @@ impl Task for SearchTask {
     }
 }
 
-impl Unit {
-    pub(crate) fn run(self, worker: &mut Worker, rung: Rung) {
-        let task = &*self.task;
+impl Divided for SearchTask {
+    fn run_unit(self: Arc<Self>, unit: usize, worker: &mut Worker, rung: Rung) {
+        let task = &*self;
         let Some(split) = task.split.get() else {
             return;
         };
-        worker.page().unit_started(rung);
+        worker.stats().unit_started(rung);
         let begun = now();
         let (result, bytes) = worker.in_context(task, |_, context| {
             if split.progress.lock().failure.is_some() {
@@ -227,19 +222,19 @@ impl Unit {
             let found = guarded(|| {
                 task.check_wanted(begun)?;
                 let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
-                let unit = split.units[self.index].clone();
-                Ok(table.scan(&task.query, &split.probes, unit, context)?)
+                let lists = split.units[unit].clone();
+                Ok(table.scan(&task.query, &split.probes, lists, context)?)
             });
             found.map_err(|error| task.explain(error))
         });
         let ended = now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(begun);
-        worker.page().worked(task.header.entry.id, bytes, busy);
+        worker.stats().worked(task.header.entry.id, bytes, busy);
         let (parts, failure) = {
             let mut progress = split.progress.lock();
             match result {
-                Ok(part) => progress.parts[self.index] = part,
+                Ok(part) => progress.parts[unit] = part,
                 Err(error) => progress.failure = progress.failure.take().or(Some(error)),
             }
             if progress.left > 1 {
@@ -249,9 +244,11 @@ impl Unit {
             // The last unit stays counted until `finish` has answered: the barrier waits for that.
             (std::mem::take(&mut progress.parts), progress.failure.take())
         };
-        self.finish(split, worker, parts, failure);
+        task.finish(split, worker, parts, failure);
     }
+}
 
+impl SearchTask {
     /// Merges and answers; called for the last unit only.
     fn finish(
         &self,
@@ -260,29 +257,28 @@ impl Unit {
         parts: Vec<Vec<Neighbor>>,
         failure: Option<Error>,
     ) {
-        let task = &*self.task;
         let merging = now();
         let result = match failure {
             Some(error) => Err(error),
             None => guarded(|| {
-                let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
-                Ok(table.merge(&task.query, parts))
+                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                Ok(table.merge(&self.query, parts))
             }),
         };
         let ended = now();
-        let end = settled(&task.header, &task.cell, &result);
+        let end = settled(&self.header, &self.completion, &result);
         {
-            let mut page = worker.page();
-            let entry: &TableEntry = &task.header.entry;
-            page.ended(
+            let mut stats = worker.stats();
+            let entry: &TableEntry = &self.header.entry;
+            stats.ended(
                 entry,
                 end,
-                task.header.waited(split.started),
+                self.header.waited(split.started),
                 ended.saturating_duration_since(split.started),
             );
-            page.worked(entry.id, 0, ended.saturating_duration_since(merging));
+            stats.worked(entry.id, 0, ended.saturating_duration_since(merging));
         }
-        task.cell.end(result);
+        self.completion.end(result);
         split.progress.lock().left = 0;
         if let Some(waiting) = split.waiting
             && waiting != worker.index()
@@ -295,7 +291,7 @@ impl Unit {
 
 impl Expire for SearchTask {
     fn expire(&self) {
-        self.cell.expire();
+        self.completion.expire();
     }
 }
 
@@ -310,7 +306,7 @@ impl Outcome<Vec<Neighbor>> for SearchTask {
         &self.header
     }
 
-    fn cell(&self) -> &Cell<Vec<Neighbor>> {
-        &self.cell
+    fn completion(&self) -> &Completion<Vec<Neighbor>> {
+        &self.completion
     }
 }

@@ -1,24 +1,27 @@
-//! What each worker did, one page a worker, each under a lock that only a snapshot ever contends for.
+//! What each worker did, each worker's under a lock of its own that only a snapshot ever contends for.
 //!
-//! Every count changes under exactly one page's lock (or, for arrivals, one inbox's). A snapshot holds all of
-//! them at once, so what it reads is the state of one instant. The order of locks is: balancer, inboxes by
-//! index, pages by index, one table's latencies. Workers and submitters hold at most a page and, below it, one
-//! table's latencies.
+//! Every count changes under exactly one worker's lock (or, for arrivals, one inbox's). A snapshot reads them one after
+//! the other and stops nobody: the workers' first, then the inboxes'. A task that moves on meanwhile is seen at an earlier
+//! step than it has reached, never at two, so counts add up. The order of locks is: balancer, one inbox or one worker's,
+//! one table's latencies.
 
 use std::time::Duration;
 
 use chiplet_policy::{Rung, TableId};
+use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 use rustc_hash::FxHashMap;
 
+use super::registry::TableEntry;
 use crate::counts::{End, Served, Steals};
 use crate::latencies::Latencies;
-use crate::registry::TableEntry;
 use crate::sync::Mutex;
 
-/// One worker's page.
+/// What one worker did.
 #[derive(Clone)]
-pub(crate) struct Page {
+pub(crate) struct WorkerStats {
+    /// Where it works.
+    domain: DomainId,
     pub(crate) tables: FxHashMap<TableId, Served>,
     /// Tables that were removed.
     pub(crate) retired: Served,
@@ -33,14 +36,16 @@ pub(crate) struct Page {
     traffic: FxHashMap<TableId, u64>,
 }
 
-/// All pages.
-pub(crate) struct Ledger {
-    pages: Box<[CachePadded<Mutex<Page>>]>,
+/// What all workers did.
+pub(crate) struct Stats {
+    workers: Box<[CachePadded<Mutex<WorkerStats>>]>,
 }
 
-impl Ledger {
-    pub(crate) fn new(workers: usize) -> Self {
-        let page = || Page {
+impl Stats {
+    /// For one worker in each of `domains`, in this order.
+    pub(crate) fn new(domains: impl Iterator<Item = DomainId>) -> Self {
+        let nothing = |domain| WorkerStats {
+            domain,
             tables: FxHashMap::default(),
             retired: Served::default(),
             steals: Steals::default(),
@@ -51,34 +56,30 @@ impl Ledger {
             traffic: FxHashMap::default(),
         };
         Self {
-            pages: (0..workers)
-                .map(|_| CachePadded::new(Mutex::new(page())))
+            workers: domains
+                .map(|domain| CachePadded::new(Mutex::new(nothing(domain))))
                 .collect(),
         }
     }
 
-    pub(crate) fn page(&self, worker: usize) -> &Mutex<Page> {
-        &self.pages[worker]
+    pub(crate) fn of(&self, worker: usize) -> &Mutex<WorkerStats> {
+        &self.workers[worker]
     }
 
-    /// A copy of every page, all of the same instant; `also` runs while the pages stand still.
-    pub(crate) fn freeze<R>(&self, also: impl FnOnce() -> R) -> (Vec<Page>, R) {
-        let guards: Vec<_> = self.pages.iter().map(|page| page.lock()).collect();
-        let result = also();
-        (
-            guards.iter().map(|guard| (**guard).clone()).collect(),
-            result,
-        )
+    /// A copy of every worker's.
+    pub(crate) fn copy(&self) -> Vec<WorkerStats> {
+        let copy = |stats: &CachePadded<Mutex<WorkerStats>>| stats.lock().clone();
+        self.workers.iter().map(copy).collect()
     }
 
     /// The traffic since the last call, and the time each worker has been busy in all.
     pub(crate) fn drain_traffic(&self, mut each: impl FnMut(TableId, u64)) -> Vec<(Duration, u64)> {
-        self.pages
+        self.workers
             .iter()
-            .map(|page| {
+            .map(|stats| {
                 let (traffic, busy) = {
-                    let mut page = page.lock();
-                    (std::mem::take(&mut page.traffic), page.busy)
+                    let mut stats = stats.lock();
+                    (std::mem::take(&mut stats.traffic), stats.busy)
                 };
                 let mut bytes = 0;
                 for (table, table_bytes) in traffic {
@@ -92,17 +93,17 @@ impl Ledger {
 
     /// Moves a removed table's counts to the retired ones.
     pub(crate) fn retire(&self, table: TableId) {
-        for page in &self.pages {
-            let mut page = page.lock();
-            if let Some(served) = page.tables.remove(&table) {
-                page.retired.absorb(served);
+        for stats in &self.workers {
+            let mut stats = stats.lock();
+            if let Some(served) = stats.tables.remove(&table) {
+                stats.retired.absorb(served);
             }
-            page.traffic.remove(&table);
+            stats.traffic.remove(&table);
         }
     }
 }
 
-impl Page {
+impl WorkerStats {
     pub(crate) fn started(&mut self, table: TableId, rung: Rung, weight: u64) {
         self.tables.entry(table).or_default().started += weight;
         self.steals.count(rung);
@@ -133,7 +134,7 @@ impl Page {
         self.ended_many(entry, ends, wait, service);
     }
 
-    /// As [`Page::ended`], for the queries of a batch's part: they started together, and their answers came together.
+    /// As [`WorkerStats::ended`], for the queries of a batch's part: they started together, and their answers came together.
     pub(crate) fn ended_many(
         &mut self,
         entry: &TableEntry,
@@ -144,7 +145,8 @@ impl Page {
         self.tables.entry(entry.id).or_default().absorb(ends);
         self.wait.record_many(wait, ends.ended());
         self.service.record_many(service, ends.ended());
-        entry.state.record(wait, service, ends.ended());
+        let tasks = ends.ended();
+        entry.state.record(self.domain, wait, service, tasks);
     }
 
     /// This worker's part of a task or unit is over.

@@ -8,14 +8,14 @@
 //! is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the next.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
-//! table's entry. The last worker that leaves stops the timer ([`crate::shared::Exits`]): every accepted task has ended
+//! table's entry. The last worker that leaves stops the timer ([`super::exits::Exits`]): every accepted task has ended
 //! by then, so no ticket needs an alarm any more.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::time::Instant;
 
-use crate::cell::contain;
+use super::completion::contain;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
 /// What has a deadline.
@@ -162,9 +162,10 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
+    use crate::engine::registry::Registry;
+    use crate::engine::task::Header;
     use crate::error::Error;
-    use crate::registry::Registry;
-    use crate::task::{ClosureTask, Header};
+    use crate::jobs::closure::ClosureTask;
     use crate::ticket::Ticket;
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -191,12 +192,12 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(Arc::clone(timer));
+        let registry = Registry::new(Arc::clone(timer), 1);
         let id = registry.reserve();
         registry.publish(id, "t".into(), None, Homes::single(DomainId(0)));
         let header = Header {
             executor: 0,
-            entry: registry.find(id).unwrap(),
+            entry: registry.refer(id).unwrap(),
             accepted: now(),
             expires: Some(deadline),
         };

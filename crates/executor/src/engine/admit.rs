@@ -1,0 +1,149 @@
+//! How a task gets into a queue: its table's home, another domain that has room, or back to its submitter.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use chiplet_policy::{Routing, Splitting};
+use chiplet_topology::DomainId;
+
+use super::Engine;
+use super::registry::TableEntry;
+use super::task::Task;
+use crate::error::SubmitError;
+use crate::scheduler::{Pace, Refusal};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Step, left_out};
+
+impl Engine {
+    /// The group for a task of the table that came at `at`.
+    pub(crate) fn route(&self, entry: &TableEntry, at: Instant) -> usize {
+        match self.strategy.routing {
+            Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
+            Routing::Home => {
+                let (first, second) = entry.state.next_homes(self.draw(at));
+                let first = self.group_of(first);
+                match second.map(|second| self.group_of(second)) {
+                    Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
+                    _ => first,
+                }
+            }
+        }
+    }
+
+    /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
+    fn draw(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.began).subsec_nanos() / 8
+    }
+
+    fn group_of(&self, domain: DomainId) -> usize {
+        let group = self.group_of_domain.get(domain.0 as usize);
+        group.copied().flatten().unwrap_or(0)
+    }
+
+    /// Accepts `task` for its table's home, or says why not.
+    pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
+        let at = task.header().accepted;
+        // If the last query was worth cutting this one probably is, and its units want hands.
+        let helpers = match self.strategy.splitting {
+            Splitting::Domain => {
+                let units = entry.state.last_units.load(Ordering::Relaxed);
+                units.saturating_sub(1) as usize
+            }
+            Splitting::Never | Splitting::AllCores => 0,
+        };
+        let push = |group, task, is_home| {
+            let helpers = if is_home { helpers } else { 0 };
+            self.hub.push(group, entry.id, task, at, helpers)
+        };
+        self.place(entry, task, 1, at, push)
+            .map_err(|(refusal, _)| refusal)
+    }
+
+    /// Finds a group for `load`, which counts as `weight` tasks that came at `at`: its table's home if that has places,
+    /// else one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether
+    /// that is the home.
+    pub(crate) fn place<L>(
+        &self,
+        entry: &TableEntry,
+        load: L,
+        weight: u64,
+        at: Instant,
+        push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
+    ) -> Result<(), (SubmitError, L)> {
+        let mut group = self.route(entry, at);
+        let load = match self.evens_out(entry, group, at) {
+            Some(other) => match push(other, load, false) {
+                Ok(_) => return Ok(()),
+                Err((_, load)) => load,
+            },
+            None => load,
+        };
+        let mut refused = match push(group, load, true) {
+            Ok(pace) => {
+                entry.state.note(pace);
+                return Ok(());
+            }
+            Err(refused) => refused,
+        };
+        // The home had its workers taken away between the look and the push: the table has another by now. Where
+        // queries know no home the next group will do; so it will if homes change faster than this can follow.
+        for step in 0..=self.hub.groups() {
+            if refused.0 != Refusal::Vacant || left_out(Step::HomeSoughtAgain) {
+                break;
+            }
+            group = match step {
+                0 => self.route(entry, at),
+                _ => (group + 1) % self.hub.groups(),
+            };
+            refused = match push(group, refused.1, true) {
+                Ok(_) => return Ok(()),
+                Err(refused) => refused,
+            };
+        }
+        // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
+        let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
+        // Full: another domain's workers are idle, so the task is better off there than refused.
+        if full && let Some(spare) = self.hub.nearest_spare(group) {
+            refused = match push(spare, refused.1, false) {
+                Ok(_) => return Ok(()),
+                Err((_, load)) => (refused.0, load),
+            };
+        }
+        let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
+        let (refusal, load) = if full && self.purge(group, of, at) {
+            match push(group, refused.1, true) {
+                Ok(_) => return Ok(()),
+                Err(refused) => refused,
+            }
+        } else {
+            refused
+        };
+        if refusal != Refusal::Closed {
+            let mut inbox = self.hub.inbox(group).lock();
+            inbox.queue.count_shed(entry.id, weight);
+        }
+        let reason = match refusal {
+            Refusal::Closed => SubmitError::ShuttingDown,
+            // Vacant only if workers came and went throughout; a later try finds them.
+            Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
+                domain: self.hub.domain_of(group).0,
+                limit: self.queue_limit,
+            },
+            Refusal::TableFull => SubmitError::TableOverloaded {
+                limit: self.table_limit,
+            },
+            Refusal::NoMemory => SubmitError::OutOfMemory,
+        };
+        Err((reason, load))
+    }
+
+    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
+    /// table that asks for more than its share waits at home: others need not pay for it.
+    fn evens_out(&self, entry: &TableEntry, home: usize, at: Instant) -> Option<usize> {
+        let draw = self.draw(at) as usize;
+        match self.strategy.routing {
+            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, draw),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What is known of the current thread: which executor it works for, if any, and its number.
+
+use std::cell::Cell;
+
+use crate::sync::thread_local;
+
+/// A plain static and not one of `crate::sync`: it outlives every executor, and nothing waits for it.
+static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+thread_local! {
+    #[allow(
+        clippy::missing_const_for_thread_local,
+        reason = "loom's macro has no such form"
+    )]
+    static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
+    static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Marks this thread as a worker of executor `id`.
+pub(crate) fn enter(id: u64) {
+    EXECUTOR.with(|executor| executor.set(Some(id)));
+}
+
+/// The executor whose worker this thread is.
+pub(crate) fn executor() -> Option<u64> {
+    EXECUTOR.with(Cell::get)
+}
+
+/// A number of this thread; the threads of a process count up from 0.
+pub(crate) fn number() -> usize {
+    NUMBER.with(|number| *number)
+}

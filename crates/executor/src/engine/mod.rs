@@ -1,0 +1,85 @@
+//! What all threads of one executor share: the queues, the tables, the counters, and what a task is to them.
+//!
+//! The engine knows tasks by one trait ([`task::Task`]), and no more of placement than the homes that tables have.
+//! `jobs` has the tasks that there are, `placement` gives tables their homes, and `executor` puts all of it together.
+
+mod admit;
+pub(crate) mod completion;
+pub(crate) mod current;
+mod exits;
+mod purge;
+pub(crate) mod registry;
+pub(crate) mod stats;
+pub(crate) mod task;
+pub(crate) mod timer;
+pub(crate) mod worker;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use chiplet_policy::{SplitConfig, Strategy};
+use chiplet_topology::Topology;
+
+use crate::scheduler::Hub;
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::now;
+use exits::Exits;
+use registry::Registry;
+use stats::Stats;
+use task::{Task, Unit};
+use timer::Timer;
+
+pub(crate) struct Engine {
+    pub(crate) id: u64,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) strategy: Strategy,
+    pub(crate) split: SplitConfig,
+    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) registry: Registry,
+    pub(crate) stats: Stats,
+    pub(crate) exits: Exits,
+    pub(crate) timer: Arc<Timer>,
+    /// Group of each domain of the topology; `None` if it has no worker.
+    pub(crate) group_of_domain: Vec<Option<usize>>,
+    pub(crate) queue_limit: usize,
+    pub(crate) table_limit: usize,
+    turn: AtomicUsize,
+    began: Instant,
+}
+
+/// The fixed parts of [`Engine`].
+pub(crate) struct Parts {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) strategy: Strategy,
+    pub(crate) split: SplitConfig,
+    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) group_of_domain: Vec<Option<usize>>,
+    pub(crate) queue_limit: usize,
+    pub(crate) table_limit: usize,
+}
+
+impl Engine {
+    pub(crate) fn new(parts: Parts) -> Self {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let workers = parts.hub.workers();
+        let timer = Arc::new(Timer::default());
+        let domain = |worker| parts.hub.domain_of(parts.hub.group_of(worker));
+        let stats = Stats::new((0..workers).map(domain));
+        Self {
+            id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            strategy: parts.strategy,
+            split: parts.split,
+            hub: parts.hub,
+            registry: Registry::new(Arc::clone(&timer), parts.topology.domains().len()),
+            topology: parts.topology,
+            stats,
+            exits: Exits::new(workers, Arc::clone(&timer)),
+            timer,
+            group_of_domain: parts.group_of_domain,
+            queue_limit: parts.queue_limit,
+            table_limit: parts.table_limit,
+            turn: AtomicUsize::new(0),
+            began: now(),
+        }
+    }
+}

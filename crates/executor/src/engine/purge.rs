@@ -1,0 +1,60 @@
+//! Ending tasks that no worker will start: those that are dead in a full queue, and all at a shutdown.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::TableId;
+
+use super::Engine;
+use super::completion::contain;
+use super::task::Task;
+use crate::counts::End;
+use crate::error::Error;
+
+/// A full queue is searched for dead tasks at most this often, so that a flood of refused submits does not
+/// walk it each time.
+const PURGE_INTERVAL: Duration = Duration::from_millis(1);
+
+impl Engine {
+    /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
+    /// hold places that living ones could use. True if any place was freed.
+    pub(super) fn purge(&self, group: usize, of: Option<TableId>, now: Instant) -> bool {
+        let inbox = self.hub.inbox(group);
+        if !inbox.lock().queue.may_purge(now, PURGE_INTERVAL) {
+            return false;
+        }
+        let dead = self.hub.extract(group, of, |task| {
+            task.is_ended() || task.header().is_expired(now)
+        });
+        self.bury(group, dead, &Error::Expired) > 0
+    }
+
+    /// Takes everything out of every queue and ends it as shut down. Returns how many tasks that were.
+    pub(crate) fn abandon_queued(&self) -> u64 {
+        (0..self.hub.groups())
+            .map(|group| {
+                let dead = self.hub.extract(group, None, |_| true);
+                self.bury(group, dead, &Error::ShutDown)
+            })
+            .sum()
+    }
+
+    /// Ends tasks that were taken out of `group`'s queue and counts how each ended.
+    fn bury(&self, group: usize, tasks: Vec<(TableId, Arc<dyn Task>)>, error: &Error) -> u64 {
+        let count = tasks.len() as u64;
+        for (table, task) in tasks {
+            let end = task.end_queued(error.clone());
+            let weight = task.weight();
+            {
+                let mut inbox = self.hub.inbox(group).lock();
+                let intake = inbox.queue.intake_mut(table);
+                match end {
+                    Some(End::Expired) => intake.expired += weight,
+                    _ => intake.cancelled += weight,
+                }
+            }
+            contain(|| drop(task));
+        }
+        count
+    }
+}

@@ -1,0 +1,44 @@
+//! The tasks that there are: a closure, a query, a part of a batch of queries.
+//!
+//! Each knows how it is run, how its ticket is told, and how it is counted. The engine knows them as
+//! [`Task`](crate::engine::task::Task)s.
+
+pub(crate) mod batch;
+pub(crate) mod closure;
+pub(crate) mod search;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::counts::End;
+use crate::engine::completion::{Completion, contain, end_of};
+use crate::engine::task::Header;
+use crate::error::Error;
+
+/// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
+/// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
+fn settled<T>(header: &Header, completion: &Completion<T>, result: &Result<T, Error>) -> End {
+    let end = end_of(result);
+    match header.expires {
+        Some(_) => completion.settle(end),
+        None => end,
+    }
+}
+
+/// The text of a panic.
+fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
+    let text = if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a payload that is not text".to_owned()
+    };
+    contain(|| drop(payload));
+    text
+}
+
+/// Runs the caller's code; a panic becomes an error.
+fn guarded<T>(code: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(code))
+        .unwrap_or_else(|payload| Err(Error::Panicked(panic_message(payload))))
+}

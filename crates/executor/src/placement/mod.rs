@@ -1,0 +1,8 @@
+//! Where tables live and where workers run: the thread that moves both, and what it knows of them.
+//!
+//! The engine goes by the homes that are stored with each table and by who stands by; both are changed here.
+
+pub(crate) mod balancer;
+pub(crate) mod cores;
+pub(crate) mod crew;
+pub(crate) mod event;
