@@ -68,10 +68,10 @@ impl Balance {
 
 /// The two-ended hot-cold greedy of arXiv 2605.10090, whole tables from scratch.
 ///
-/// Tables are sorted by load, which is traffic there. The hottest goes to the domain that is least loaded with it; then, if
-/// it fits under that domain's fair share, the coldest goes to the same domain; and so on with the next
-/// hottest. Tables without load go where the fewest are. On `m` domains of equal size the busiest ends
-/// at no more than `3/2 - 1/(2m)` times the optimum, and there are loads for which it does.
+/// Tables are sorted by load, which is traffic there. The hottest goes to the domain that is least loaded with it;
+/// then, if it fits under that domain's fair share, the coldest goes to the same domain; and so on with the next
+/// hottest. Tables without load go where the fewest are. On `m` domains of equal size the busiest ends at no more than
+/// `3/2 - 1/(2m)` times the optimum, and there are loads for which it does.
 ///
 /// ```
 /// use chiplet_policy::{Demand, DomainSpec, TableId, hot_cold};

@@ -167,8 +167,8 @@ impl Planner {
     /// Decides whether the placement changes now, and if so, changes it.
     ///
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
-    /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables are
-    /// placed by time they are of no use: a domain's capacity is its cores.
+    /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
+    /// are placed by time they are of no use: a domain's capacity is its cores.
     pub fn tick(&mut self, now: Duration, capacities: &[Option<f64>]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         for (position, spec) in self.domains.iter_mut().enumerate() {
@@ -184,12 +184,12 @@ impl Planner {
         Some(self.take(chosen, reason, &seen))
     }
 
-    /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as they
-    /// are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement worth
-    /// its moves, as in [`Planner::tick`], it is taken at once.
+    /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as
+    /// they are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement
+    /// worth its moves, as in [`Planner::tick`], it is taken at once.
     ///
-    /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it, and as many
-    /// bytes go cold as must.
+    /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it, and as
+    /// many bytes go cold as must.
     pub fn resize(&mut self, now: Duration, cores: &[u32]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         let all = |domains: &[DomainSpec]| domains.iter().map(|spec| spec.cores).sum();
@@ -244,8 +244,18 @@ impl Planner {
     }
 
     fn see(&self, now: Duration) -> Seen {
-        let placing = self.config.mapper.placing;
-        Seen::new(&self.placement, &self.windows, &self.sizes, placing, now)
+        let mut seen = Seen::new(
+            &self.placement,
+            &self.windows,
+            &self.sizes,
+            self.config.mapper.placing,
+            now,
+        );
+        if self.by_time() {
+            let cores: u32 = self.domains.iter().map(|spec| spec.cores).sum();
+            seen.cap(f64::from(cores));
+        }
+        seen
     }
 
     fn by_time(&self) -> bool {

@@ -40,8 +40,8 @@ pub struct TriggerConfig {
     pub fast_threshold: f64,
     /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
     pub slow_threshold: f64,
-    /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of the
-    /// busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
+    /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
+    /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
     pub min_gain: f64,
     /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
     /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
@@ -50,12 +50,13 @@ pub struct TriggerConfig {
     /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
     /// cores has to be busy for two thirds of its time before there is as much to gain.
     pub min_wait: f64,
-    /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part of
-    /// all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
+    /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
+    /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
     /// of which no part pays by itself is not made. Infinite, or with a cache of unknown size, there is no bound.
     ///
     /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the machine
-    /// works at three quarters of its speed at worst. With less, two domains that have to exchange a table each could not.
+    /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
+    /// not.
     pub max_cold: f64,
     /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
     /// a placement is judged by load that it has shaped itself. [`Duration::MAX`] keeps the placement still.
@@ -69,8 +70,8 @@ pub struct TriggerConfig {
     /// capped by its home needs two or three to find its number of homes.
     pub burst: u32,
     /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
-    /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot earn
-    /// it back.
+    /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
+    /// earn it back.
     pub min_traffic: f64,
 }
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! H. Sakasegawa, An approximation formula L_q = a r^b / (1 - r), Annals of the Institute of Statistical Mathematics 29
-//! (1977), pages 67 to 75. It is exact for one worker. For 8 workers it gives 0.13 at 70 %, 0.89 at 90 % and 2.1 at 95 %.
-//! Service times that vary more or less than exponential ones scale it by a factor that is the same for all domains, so
-//! it does not change which placement is better.
+//! (1977), pages 67 to 75. It is exact for one worker. For 8 workers it gives 0.13 at 70 %, 0.89 at 90 % and 2.1 at 95
+//! %. Service times that vary more or less than exponential ones scale it by a factor that is the same for all
+//! domains, so it does not change which placement is better.
 //!
 //! From [`LINEAR_FROM`] on the wait goes on along the tangent. Loads are measured with errors of some percent, and the
 //! formula goes from two service times to infinity within them. A domain that is asked for more than it can do has no

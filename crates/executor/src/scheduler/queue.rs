@@ -123,6 +123,8 @@ pub(crate) struct Queue<T> {
     order: BinaryHeap<Reverse<(u64, TableId)>>,
     buffers: Buffers<T>,
     retired: Intake,
+    /// Tasks that were refused or expired here since the balancer last asked.
+    missed: FxHashMap<TableId, u64>,
     queued: usize,
     /// What all waiting tasks will take, by their tables' mean service times, in nanoseconds.
     work: u64,
@@ -140,6 +142,7 @@ impl<T> Queue<T> {
             order: BinaryHeap::new(),
             buffers: Buffers::new(),
             retired: Intake::default(),
+            missed: FxHashMap::default(),
             queued: 0,
             work: 0,
             closed: false,
@@ -276,6 +279,19 @@ impl<T> Queue<T> {
             Ok(lane) => lane.intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
+        self.count_missed(table, tasks);
+    }
+
+    /// Counts tasks that `table` asked for in vain. Placement does without them if there is no memory.
+    pub(crate) fn count_missed(&mut self, table: TableId, tasks: u64) {
+        if self.missed.contains_key(&table) || self.missed.try_reserve(1).is_ok() {
+            *self.missed.entry(table).or_default() += tasks;
+        }
+    }
+
+    /// The tasks that were asked for in vain since the last call.
+    pub(crate) fn take_missed(&mut self) -> FxHashMap<TableId, u64> {
+        std::mem::take(&mut self.missed)
     }
 
     /// The counters of one table, which has had a task here.
@@ -442,6 +458,7 @@ impl<T> Queue<T> {
             debug_assert_eq!(lane.len(), 0, "a table retires after its last task");
             self.retired.absorb(lane.intake);
         }
+        self.missed.remove(&table);
     }
 
     /// Counters of tables that were removed.

@@ -4,10 +4,10 @@
 //! the one
 //!
 //! 1. with the fewest *tables of low reuse* too many. Such a table exceeds the domain's cache, so each pass over it
-//!    evicts what the others have there. One beside warm tables is borne; a second one makes the domain's cache useless.
-//!    Where no table fits the cache, there is nothing to protect and any number may share it;
-//! 2. whose cache is asked to hold the fewest *bytes more than it has*. A table asks for its size, at most for the whole
-//!    cache. Where the size of a cache is not known, all bytes count;
+//!    evicts what the others have there. One beside warm tables is borne; a second one makes the domain's cache
+//!    useless. Where no table fits the cache, there is nothing to protect and any number may share it;
+//! 2. whose cache is asked to hold the fewest *bytes more than it has*. A table asks for its size, at most for the
+//!    whole cache. Where the size of a cache is not known, all bytes count;
 //! 3. that is *nearest* to the table's present home: the same node, then the same package. The table's memory stays
 //!    where it is, so from farther away every miss costs more;
 //! 4. whose *link* to memory carries the fewest bytes a second;
@@ -94,8 +94,8 @@ impl Budget {
 }
 
 impl Board {
-    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least, and
-    /// not above `most` unless all are, the one that the module's rules choose.
+    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
+    /// and not above `most` unless all are, the one that the module's rules choose.
     pub(super) fn receiver(&self, item: &Item, machine: &Machine, near: f64, most: f64) -> usize {
         let least = machine.least_loaded(&self.load, item.load);
         if !machine.by_time() {

@@ -12,10 +12,10 @@
 //!    which is at most the mean of these values weighted by `w[d]`: `(sum of L + m t) / W <= (u W - t + m t) / W`,
 //!    because `t` itself is not yet in any `L`. This is the argument of R. L. Graham, Bounds for Certain
 //!    Multiprocessing Anomalies, 1966.
-//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a lower
-//!    bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first table of
-//!    each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which share a
-//!    domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Loads 2, 2, 2, 1, 1 on two
+//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a
+//!    lower bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first
+//!    table of each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which
+//!    share a domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Loads 2, 2, 2, 1, 1 on two
 //!    domains reach the bound: 5 where 4 is possible.
 //! 3. *Hottest first, equal domains: at most `4/3 - 1/(3m)` times the optimum* (LPT; R. L. Graham, Bounds on
 //!    Multiprocessing Timing Anomalies, 1969). The cold end gives this up, as the example above shows.
@@ -24,15 +24,15 @@
 //!
 //! [`from_scratch`] takes the better of the two orders, so all four hold of it.
 //!
-//! Where tables are placed by time it also tries hottest first with an eye to caches and links (`budget`), and takes that
-//! if its busiest domain is at most `1 + stay` times as busy. All four bounds then hold times `1 + stay`.
+//! Where tables are placed by time it also tries hottest first with an eye to caches and links (`budget`), and takes
+//! that if its busiest domain is at most `1 + stay` times as busy. All four bounds then hold times `1 + stay`.
 
 use super::board::{Board, Item, Seat, hottest_first};
 use super::machine::Machine;
 use super::several;
 
-/// Seats every item with load; those without stay unseated. Also returns the highest level that counts as about as good:
-/// `1 + stay` times the better of the two orders.
+/// Seats every item with load; those without stay unseated. Also returns the highest level that counts as about as
+/// good: `1 + stay` times the better of the two orders.
 pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Board, f64) {
     let both_ends = two_ended(items, machine);
     let hot_end = seat_all(items, machine, Order::HotEnd);

@@ -21,8 +21,9 @@ use super::several;
 /// lift a domain by a thousandth, and such a trifle must not set tables moving.
 const TOLERANCE: f64 = 0.002;
 
-/// The current placement, changed until no domain has more than `goal` load per core; `None` if that cannot be done this
-/// way, or if no table with load has a home to start from. Domains whose levels differ by `near` are equally busy.
+/// The current placement, changed until no domain has more than `goal` load per core; `None` if that cannot be done
+/// this way, or if no table with load has a home to start from. Domains whose levels differ by `near` are equally
+/// busy.
 pub(super) fn from_current(
     items: &[Item],
     machine: &Machine,

@@ -42,8 +42,8 @@ impl DomainSpec {
 pub struct Demand {
     /// The table. If it is named several times, its demands are added up and the largest size counts.
     pub table: TableId,
-    /// What is balanced: core-seconds per second where tables are placed by time, bytes per second where they are placed
-    /// by traffic. NaN, infinite and negative values count as 0, those above 1e18 as 1e18.
+    /// What is balanced: core-seconds per second where tables are placed by time, bytes per second where they are
+    /// placed by traffic. NaN, infinite and negative values count as 0, those above 1e18 as 1e18.
     pub load: f64,
     /// Bytes per second that it pulls over its homes' links. Where tables are placed by traffic, `load` says it already
     /// and this is ignored.

@@ -3,8 +3,8 @@
 //! The greedy starts from nothing, so its bins could be any domains of the same size. Pairs of a bin and
 //! a domain are taken in order of the load that would stay at home, largest first, each bin and each
 //! domain once: the known greedy matching, which keeps at least half of what the best relabelling could.
-//! A swap between domains with the same number of cores changes no load per core, so balance is kept. Their caches must be
-//! equal too, so that what fits one fits the other.
+//! A swap between domains with the same number of cores changes no load per core, so balance is kept. Their caches
+//! must be equal too, so that what fits one fits the other.
 
 use super::board::{Board, Item, Seat, for_each_share};
 use super::machine::Machine;

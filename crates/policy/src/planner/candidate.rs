@@ -43,6 +43,14 @@ impl Seen {
         }
         Self { now, fast, slow }
     }
+
+    /// No table's load counts for more than `most`, which is what the whole machine can do. Clients that are refused
+    /// and try again at once can ask for any number of times that, and next to it no other table would count.
+    pub(super) fn cap(&mut self, most: f64) {
+        for demand in self.fast.iter_mut().chain(&mut self.slow) {
+            demand.load = demand.load.min(most);
+        }
+    }
 }
 
 /// What is balanced of a table: its load or its traffic.

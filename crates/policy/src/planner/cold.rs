@@ -1,8 +1,8 @@
 //! How many bytes go cold when tables move, and which moves come first if not all may be made at once.
 //!
-//! A cache that is asked for more than it has is shared in proportion to what its tables ask for: of a table, at most its
-//! size, at most the cache. So no placement has more bytes in its caches than they hold, and a move makes cold what the
-//! table has in its home's cache now, once for each domain that becomes home.
+//! A cache that is asked for more than it has is shared in proportion to what its tables ask for: of a table, at most
+//! its size, at most the cache. So no placement has more bytes in its caches than they hold, and a move makes cold
+//! what the table has in its home's cache now, once for each domain that becomes home.
 
 use std::collections::BTreeMap;
 
@@ -80,9 +80,9 @@ impl Warmth {
         warm * step.gained().count() as f64
     }
 
-    /// The present placement with some of `moves`, which make no more than `most` bytes cold, or with one of them. First
-    /// come those that change how many homes a table has, then those that lower the predicted wait by most for each byte.
-    /// None is made that would not lower it, except that homes are given up.
+    /// The present placement with some of `moves`, which make no more than `most` bytes cold, or with one of them.
+    /// First come those that change how many homes a table has, then those that lower the predicted wait by most for
+    /// each byte. None is made that would not lower it, except that homes are given up.
     pub(super) fn part(
         &self,
         moves: &[Move],
@@ -92,25 +92,34 @@ impl Warmth {
         most: f64,
     ) -> Placement {
         let mut scale = Scale::new(present, demands, domains);
-        let mut open: Vec<(&Move, f64)> =
-            moves.iter().map(|step| (step, self.cold(step))).collect();
         let count = |homes: &Option<Homes>| homes.as_ref().map_or(0, Homes::len);
-        let resizes = |step: &Move| count(&step.from) != count(&step.to);
-        let worth = |&(step, cold): &(&Move, f64)| scale.gain(step) / cold.max(1.0);
+        let mut open: Vec<Part> = moves
+            .iter()
+            .map(|step| {
+                let cold = self.cold(step);
+                Part {
+                    step,
+                    cold,
+                    resizes: count(&step.from) != count(&step.to),
+                    worth: scale.gain(step) / cold.max(1.0),
+                }
+            })
+            .collect();
         open.sort_by(|a, b| {
-            (resizes(b.0).cmp(&resizes(a.0)))
-                .then(worth(b).total_cmp(&worth(a)))
-                .then(a.0.table.cmp(&b.0.table))
+            (b.resizes.cmp(&a.resizes))
+                .then(b.worth.total_cmp(&a.worth))
+                .then(a.step.table.cmp(&b.step.table))
         });
         let (mut made, mut cold) = (Vec::new(), 0.0);
         for _ in 0..PASSES {
             let before = made.len();
-            open.retain(|&(step, its)| {
-                let fits = cold + its <= most;
+            open.retain(|part| {
+                let step = part.step;
+                let fits = cold + part.cold <= most;
                 let shrinks = count(&step.to) < count(&step.from);
                 let made_now = fits && (shrinks || scale.gain(step) > 0.0);
                 if made_now {
-                    cold += its;
+                    cold += part.cold;
                     scale.make(step);
                     made.push(step);
                 }
@@ -121,11 +130,8 @@ impl Warmth {
             }
         }
         if made.is_empty() {
-            made.extend(
-                open.iter()
-                    .map(|&(step, _)| step)
-                    .find(|step| scale.gain(step) > 0.0),
-            );
+            let mut steps = open.iter().map(|part| part.step);
+            made.extend(steps.find(|step| scale.gain(step) > 0.0));
         }
         let mut homes: BTreeMap<TableId, Homes> = present
             .iter()
@@ -136,6 +142,17 @@ impl Warmth {
         }
         present.next(homes)
     }
+}
+
+/// A move of several, and what speaks for it.
+struct Part<'a> {
+    step: &'a Move,
+    /// Bytes that it makes cold.
+    cold: f64,
+    /// Whether it changes how many homes the table has.
+    resizes: bool,
+    /// What it gains alone for each byte that goes cold.
+    worth: f64,
 }
 
 /// What single moves gain.

@@ -83,8 +83,8 @@ impl Tallies {
         }
     }
 
-    /// The domain's tally, and the bytes that a table of this size counts for there: where tables are placed by time, what
-    /// its cache can hold.
+    /// The domain's tally, and the bytes that a table of this size counts for there: where tables are placed by time,
+    /// what its cache can hold.
     fn on(&mut self, domain: DomainId, size_bytes: u64) -> (&mut DomainTally, f64) {
         let position = self.list.binary_search_by_key(&domain, |tally| tally.id);
         let position = position.expect("homes are among the planner's domains");
