@@ -100,7 +100,7 @@ impl Engine {
                 Err(refused) => refused,
             };
         }
-        // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
+        // Where memory is wanting, places are not.
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
         // Full: another domain's workers are idle, so the task is better off there than refused.
         if full && let Some(spare) = self.hub.nearest_spare(group) {
@@ -109,18 +109,10 @@ impl Engine {
                 Err((_, load)) => (refused.0, load),
             };
         }
-        let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
-        let (refusal, load) = if full && self.purge(group, of, at) {
-            match push(group, refused.1, true) {
-                Ok(_) => return Ok(()),
-                Err(refused) => refused,
-            }
-        } else {
-            refused
-        };
+        let (refusal, load) = refused;
         if refusal != Refusal::Closed {
-            let mut inbox = self.hub.inbox(group).lock();
-            inbox.queue.count_shed(entry.id, weight);
+            let full = full.then_some(refusal);
+            self.hub.refuse(group, entry.id, weight, full);
         }
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,

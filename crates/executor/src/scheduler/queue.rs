@@ -61,6 +61,8 @@ pub(crate) struct Run {
     left: u32,
     began: Option<Instant>,
     ended: Option<Instant>,
+    /// How long the present task will take, if others wait for it and that is known.
+    expected: Option<Duration>,
 }
 
 impl Run {
@@ -68,6 +70,11 @@ impl Run {
     /// ran of it.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.ended = Some(now);
+    }
+
+    /// How long the present task will take, as far as is known, if others wait meanwhile.
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        self.expected
     }
 
     /// The table of the task that has ended, and the nanoseconds that it took; once.
@@ -129,7 +136,6 @@ pub(crate) struct Queue<T> {
     /// What all waiting tasks will take, by their tables' mean service times, in nanoseconds.
     work: u64,
     closed: bool,
-    last_purge: Option<Instant>,
 }
 
 impl<T> Queue<T> {
@@ -146,7 +152,6 @@ impl<T> Queue<T> {
             queued: 0,
             work: 0,
             closed: false,
-            last_purge: None,
         }
     }
 
@@ -174,18 +179,6 @@ impl<T> Queue<T> {
 
     fn nanos(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.epoch).as_nanos() as u64
-    }
-
-    /// Whether dead tasks may be looked for now: not twice within `interval`.
-    pub(crate) fn may_purge(&mut self, now: Instant, interval: Duration) -> bool {
-        if self
-            .last_purge
-            .is_some_and(|last| now.saturating_duration_since(last) < interval)
-        {
-            return false;
-        }
-        self.last_purge = Some(now);
-        true
     }
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back.
@@ -340,6 +333,8 @@ impl<T> Queue<T> {
         }
         self.queued -= 1;
         self.work = self.work.saturating_sub(lane.service.home);
+        let known = self.queued > 0 && lane.service.home > 0;
+        run.expected = known.then(|| Duration::from_nanos(lane.service.home));
         Some(task)
     }
 
