@@ -123,3 +123,25 @@ fn what_was_refused_counts_as_load() {
     let load = || executor.snapshot().tables[0].load.fast;
     assert!(comes_true(client, || load() > 2.0), "{}", load());
 }
+
+#[test]
+fn what_expired_before_it_started_counts_as_load() {
+    let executor = builder(1, 1).planner(restless()).build().unwrap();
+    let table = executor.add_closure_table("late", 1);
+    let client = || {
+        let deadline = Instant::now() + Duration::from_millis(6);
+        // The queue takes all of them, and the worker has time for few.
+        let tickets: Vec<_> = (0..12)
+            .map(|_| {
+                executor
+                    .submit_fn(table, Some(deadline), |_| long())
+                    .unwrap()
+            })
+            .collect();
+        for ticket in tickets {
+            drop(ticket.wait());
+        }
+    };
+    let load = || executor.snapshot().tables[0].load.fast;
+    assert!(comes_true(client, || load() > 2.0), "{}", load());
+}

@@ -43,7 +43,7 @@ pub(crate) struct Used {
     pub(crate) bytes: u64,
     /// Queries that were run to whatever end.
     pub(crate) ran: u64,
-    /// Queries that were refused, or found to have expired before they started: what the table asked for in vain.
+    /// Queries that were refused or that expired before they could start: what the table asked for in vain.
     pub(crate) missed: u64,
 }
 
@@ -171,7 +171,12 @@ impl WorkerStats {
         self.wait.record_many(wait, ends.ended());
         self.service.record_many(service, ends.ended());
         let tasks = ends.ended();
-        self.used.entry(entry.id).or_default().ran += tasks;
+        let used = self.used.entry(entry.id).or_default();
+        // Without any service it was passed over, because it came up too late to be answered.
+        match service.is_zero() {
+            true => used.missed += ends.expired,
+            false => used.ran += tasks,
+        }
         entry.state.record(self.domain, wait, service, tasks);
     }
 
