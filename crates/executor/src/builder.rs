@@ -13,6 +13,7 @@ use crate::engine::worker::Worker;
 use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
 use crate::executor::Executor;
+use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::crew::{self, Crew, Member, Place, Staffing};
@@ -38,6 +39,7 @@ pub struct Builder {
     max_workers: Option<usize>,
     queue_limit: Option<usize>,
     table_limit: Option<usize>,
+    limits: QueryLimits,
     reorder: f64,
     planner: PlannerConfig,
     steal: StealConfig,
@@ -57,6 +59,7 @@ impl Default for Builder {
             max_workers: None,
             queue_limit: None,
             table_limit: None,
+            limits: QueryLimits::default(),
             reorder: 0.3,
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
@@ -120,6 +123,13 @@ impl Builder {
         self
     }
 
+    /// The most that one query may ask for. Default: no limits. A query over one is refused with
+    /// [`SubmitError::OverLimit`](crate::SubmitError::OverLimit) when it is submitted.
+    pub fn limits(mut self, limits: QueryLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
     /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 - share)` times
     /// as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of these, NaN as the
@@ -177,7 +187,10 @@ impl Builder {
             ("queue_limit", self.queue_limit),
             ("table_queue_limit", self.table_limit),
             ("max_workers", self.max_workers),
-        ] {
+        ]
+        .into_iter()
+        .chain(self.limits.named())
+        {
             if value == Some(0) {
                 return Err(BuildError::ZeroBound { what });
             }
@@ -299,7 +312,7 @@ impl Builder {
                 }
             }
         }
-        Ok(Executor::new(engine, balancer, threads))
+        Ok(Executor::new(engine, balancer, self.limits, threads))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError};
 use crate::jobs::closure::ClosureTask;
 use crate::jobs::search::SearchTask;
+use crate::limits::QueryLimits;
 use crate::placement::balancer::Balancer;
 use crate::placement::crew::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
@@ -64,6 +65,7 @@ pub struct ShutdownReport {
 pub struct Executor {
     pub(crate) engine: Arc<Engine>,
     balancer: Arc<Balancer>,
+    limits: QueryLimits,
     /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -77,11 +79,13 @@ impl Executor {
     pub(crate) fn new(
         engine: Arc<Engine>,
         balancer: Arc<Balancer>,
+        limits: QueryLimits,
         threads: Vec<JoinHandle<()>>,
     ) -> Self {
         Self {
             engine,
             balancer,
+            limits,
             threads: Mutex::new(threads),
         }
     }
@@ -175,21 +179,16 @@ impl Executor {
     /// Searches `table`, or says at once why not and hands the query back.
     ///
     /// # Errors
-    /// [`Refused`] with the reason: over a bound, no such table, shutting down. The query itself is checked by
-    /// the table; what it finds wrong is the ticket's [`Error::Search`].
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down, or a query that asks for more than
+    /// [`Builder::limits`] allows. What else is wrong with a query its table finds: that is the ticket's
+    /// [`Error::Search`].
     pub fn submit(
         &self,
         table: TableId,
         query: Query,
     ) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
-        let entry = match self.find(table) {
-            Ok(entry) if entry.table.is_some() => entry,
-            Ok(_) => {
-                return Err(Refused {
-                    reason: SubmitError::NotSearchable,
-                    input: query,
-                });
-            }
+        let entry = match self.find_index(table, std::slice::from_ref(&query)) {
+            Ok(entry) => entry,
             Err(reason) => {
                 return Err(Refused {
                     reason,
@@ -266,14 +265,28 @@ impl Executor {
         }
     }
 
-    pub(crate) fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+    fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
         self.engine
             .registry
             .find(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    pub(crate) fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
+    /// The table that is to be searched for `queries`, or why they are refused.
+    fn find_index(
+        &self,
+        table: TableId,
+        queries: &[Query],
+    ) -> Result<Arc<TableEntry>, SubmitError> {
+        let entry = self.find(table)?;
+        if entry.table.is_none() {
+            return Err(SubmitError::NotSearchable);
+        }
+        self.limits.check(queries)?;
+        Ok(entry)
+    }
+
+    fn header(&self, entry: Arc<TableEntry>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.engine.id,
             entry,

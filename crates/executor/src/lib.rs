@@ -15,6 +15,7 @@ mod executor;
 mod filter;
 mod jobs;
 mod latencies;
+mod limits;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
 mod placement;
@@ -40,6 +41,7 @@ pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use filter::Filter;
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
+pub use limits::{QueryLimits, QueryParameter};
 pub use placement::crew::WorkerInfo;
 pub use placement::event::{RemapEvent, TableMove};
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};

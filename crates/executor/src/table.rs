@@ -18,6 +18,8 @@ use crate::sync;
 
 /// One nearest-neighbour query: a vector and how thoroughly to look.
 ///
+/// An executor may limit what one query can ask for ([`QueryLimits`](crate::QueryLimits)); it has no limits by default.
+///
 /// ```
 /// use chiplet_executor::Query;
 /// let query = Query::new([0.1, 0.2, 0.3]).top(5).ef(64);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chiplet_policy::TableId;
 
 use super::Executor;
-use crate::error::{Refused, SubmitError};
+use crate::error::Refused;
 use crate::jobs::batch::{Answers, Batch, deadline};
 use crate::table::Query;
 use crate::ticket::Ticket;
@@ -64,7 +64,9 @@ impl Executor {
     /// of [`Table::search_batch`]: one query alone, unless the table asks for more at once.
     ///
     /// # Errors
-    /// [`Refused`] with the reason: over a bound, no such table, shutting down.
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down, or more than
+    /// [`Builder::limits`](crate::Builder::limits) allows. A batch that is too long is refused as a whole, and so is one
+    /// with a query that asks for too much: the reason is that of the first such query.
     ///
     /// [`Error::Expired`]: crate::Error::Expired
     /// [`Table::batch_size`]: crate::Table::batch_size
@@ -74,11 +76,7 @@ impl Executor {
         table: TableId,
         queries: Vec<Query>,
     ) -> Result<Ticket<Answers>, Refused<Vec<Query>>> {
-        let found = match self.find(table) {
-            Ok(entry) if entry.table.is_none() => Err(SubmitError::NotSearchable),
-            found => found,
-        };
-        let entry = match found {
+        let entry = match self.find_index(table, &queries) {
             Ok(entry) => entry,
             Err(reason) => {
                 let input = queries;
