@@ -46,9 +46,10 @@
 pub use chiplet_executor::{
     Answers, BuildError, Builder, Context, Counts, DomainSnapshot, Error, Executor, Filter, Home,
     Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query,
-    QueryLimits, QueryParameter, Rates, Refused, RemapEvent, RemapReason, SearchError, Shutdown,
-    ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals, Strategy, SubmitError,
-    Table, TableId, TableMove, TableSnapshot, Ticket, WorkerInfo, merge_nearest,
+    QueryLimits, QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung,
+    SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals,
+    Strategy, SubmitError, Table, TableId, TableMove, TableSnapshot, Ticket, WorkerInfo,
+    merge_nearest,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy as policy;

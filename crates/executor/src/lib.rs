@@ -19,6 +19,8 @@ mod limits;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
 mod placement;
+mod report;
+mod reported;
 mod scheduler;
 #[cfg(all(test, chiplet_shuttle))]
 mod shuttle_tests;
@@ -29,8 +31,8 @@ mod ticket;
 
 pub use builder::{Builder, QUEUE_PER_WORKER};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy,
-    TableId,
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig, StealConfig,
+    Strategy, TableId,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
@@ -44,6 +46,8 @@ pub use latencies::Latencies;
 pub use limits::{QueryLimits, QueryParameter};
 pub use placement::crew::WorkerInfo;
 pub use placement::event::{RemapEvent, TableMove};
+pub use report::Report;
+pub use reported::Reported;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 pub use ticket::Ticket;

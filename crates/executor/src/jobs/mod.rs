@@ -13,10 +13,15 @@ use crate::counts::End;
 use crate::engine::completion::{Completion, contain, end_of};
 use crate::engine::task::Header;
 use crate::error::Error;
+use crate::report::Answer;
 
 /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
 /// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
-fn settled<T>(header: &Header, completion: &Completion<T>, result: &Result<T, Error>) -> End {
+fn settled<T>(
+    header: &Header,
+    completion: &Completion<Answer<T>>,
+    result: &Result<T, Error>,
+) -> End {
     let end = end_of(result);
     match header.expires {
         Some(_) => completion.settle(end),
