@@ -71,8 +71,8 @@ pub enum SubmitError {
     /// The table was added for closures only and has no index to search.
     #[error("the table has no index to search; use spawn, or add it with add_table")]
     NotSearchable,
-    /// The query asks for more than the executor allows one to ([`Builder::limits`](crate::Builder::limits)). Retrying it
-    /// as it is will not help.
+    /// The query asks for more than the executor allows one to ([`Builder::limits`](crate::Builder::limits)). Retrying
+    /// it as it is will not help.
     #[error(
         "{parameter} = {asked} is over the limit of {limit}; ask for less, or raise Builder::limits"
     )]

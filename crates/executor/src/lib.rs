@@ -7,6 +7,7 @@
 mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
+mod class;
 mod context;
 mod counts;
 mod engine;
@@ -18,6 +19,7 @@ mod latencies;
 mod limits;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod options;
 mod placement;
 mod report;
 mod reported;
@@ -36,6 +38,7 @@ pub use chiplet_policy::{
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+pub use class::Class;
 pub use context::Context;
 pub use counts::{Counts, Steals};
 pub use error::{BuildError, Error, Refused, SubmitError};
@@ -44,6 +47,7 @@ pub use filter::Filter;
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
 pub use limits::{QueryLimits, QueryParameter};
+pub use options::TableOptions;
 pub use placement::crew::WorkerInfo;
 pub use placement::event::{RemapEvent, TableMove};
 pub use report::Report;

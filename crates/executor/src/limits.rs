@@ -5,7 +5,8 @@ use std::fmt;
 use crate::error::SubmitError;
 use crate::table::Query;
 
-/// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no limit.
+/// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
+/// limit.
 ///
 /// They are for services whose callers choose these numbers: one query with a huge `k` or `ef` holds a core for as
 /// long as thousands of others. A query over a limit is refused when it is submitted, with
@@ -43,8 +44,8 @@ pub struct QueryLimits {
     pub max_k: Option<usize>,
     /// Candidate list of a graph search ([`Query::ef`]), if the query names one.
     pub max_ef: Option<usize>,
-    /// Inverted lists to visit ([`Query::nprobe`]), if the query says how many. A query may ask for more than the table
-    /// has, which visits all; over the limit that is refused too.
+    /// Inverted lists to visit ([`Query::nprobe`]), if the query says how many. A query may ask for more than the
+    /// table has, which visits all; over the limit that is refused too.
     pub max_nprobe: Option<usize>,
     /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
     pub max_batch: Option<usize>,

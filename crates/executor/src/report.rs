@@ -5,7 +5,8 @@ use std::time::Duration;
 use chiplet_policy::Rung;
 use chiplet_topology::DomainId;
 
-/// How one task was served ([`Ticket::reported`](crate::Ticket::reported)). The times are those that the executor's counters took for it.
+/// How one task was served ([`Ticket::reported`](crate::Ticket::reported)). The times are those that the executor's
+/// counters took for it.
 ///
 /// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) has one report for all of its parts that ended
 /// in time for the answer: the wait is that of the part that started first, the service time is the sum of theirs, so
@@ -17,8 +18,8 @@ pub struct Report {
     pub wait: Duration,
     /// From start to answer; if the query was cut, until its units were merged.
     pub service: Duration,
-    /// Where the answer was given: the domain of the worker that ran the task, merged its units, or ended the last part
-    /// of a batch.
+    /// Where the answer was given: the domain of the worker that ran the task, merged its units, or ended the last
+    /// part of a batch.
     pub domain: DomainId,
     /// The pieces that workers ran: scan units of a query that was cut, parts of a batch, else 1. 0 if no worker had a
     /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and

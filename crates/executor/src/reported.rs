@@ -9,7 +9,8 @@ use crate::error::{Error, SubmitError};
 use crate::report::Report;
 use crate::ticket::Ticket;
 
-/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::reported`]. Dropping it is dropping the ticket.
+/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::reported`]. Dropping it is dropping the
+/// ticket.
 ///
 /// # Panics
 /// Polling it again after it was ready panics, as a ticket does.

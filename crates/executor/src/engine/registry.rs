@@ -8,6 +8,7 @@ use chiplet_topology::DomainId;
 
 use super::timer::Timer;
 use crate::latencies::{CompactLatencies, Latencies};
+use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, Step, Swap, left_out};
@@ -33,6 +34,7 @@ pub(crate) struct TableState {
     turn: AtomicU32,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
+    pub(crate) options: KeptOptions,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
     /// Made at the first answer, so that an idle table costs nothing.
@@ -151,6 +153,7 @@ impl Registry {
         id: TableId,
         name: Arc<str>,
         table: Option<Arc<dyn Table>>,
+        options: TableOptions,
         homes: Homes,
     ) {
         let entry = Arc::new(TableEntry {
@@ -161,6 +164,7 @@ impl Registry {
                 homes: Swap::new(homes),
                 turn: AtomicU32::new(0),
                 over_share: AtomicBool::new(false),
+                options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
                 latencies: Mutex::new(None),
             }),

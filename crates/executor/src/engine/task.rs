@@ -8,6 +8,7 @@ use chiplet_policy::Rung;
 use super::completion::contain;
 use super::registry::TableEntry;
 use super::worker::Worker;
+use crate::class::Class;
 use crate::counts::End;
 use crate::error::Error;
 use crate::sync::now;
@@ -16,6 +17,7 @@ use crate::sync::now;
 pub(crate) struct Header {
     pub(crate) executor: u64,
     pub(crate) entry: Arc<TableEntry>,
+    pub(crate) class: Class,
     pub(crate) accepted: Instant,
     pub(crate) expires: Option<Instant>,
 }

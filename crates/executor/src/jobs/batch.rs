@@ -20,6 +20,7 @@ use std::time::Instant;
 use chiplet_policy::{Routing, Rung};
 
 use super::guarded;
+use crate::class::Class;
 use crate::context::{Context, Wanted};
 use crate::counts::{End, Served};
 use crate::engine::Engine;
@@ -91,6 +92,15 @@ pub(crate) fn deadline(queries: &[Query]) -> Option<Instant> {
     last
 }
 
+/// The class of a batch of a table whose own is `default`: bulk if all of the queries are.
+pub(crate) fn class(queries: &[Query], default: Class) -> Class {
+    let class = |query: &Query| query.requested_class().unwrap_or(default);
+    match queries.iter().all(|query| class(query) == Class::Bulk) {
+        true => Class::Bulk,
+        false => Class::Interactive,
+    }
+}
+
 impl Batch {
     pub(crate) fn new(header: Header, queries: Vec<Query>) -> Self {
         let home = header.entry.state.homes.load().main().domain;
@@ -136,7 +146,8 @@ impl Batch {
     pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
         let batch = self;
         let entry = Arc::clone(&batch.header.entry);
-        let at = batch.header.accepted;
+        let (at, class) = (batch.header.accepted, batch.header.class);
+        let terms = entry.state.options.terms(class);
         let weight = batch.queries.len() as u64;
         let push = |group, batch: Arc<Batch>, _| {
             let workers = match engine.strategy.routing {
@@ -145,10 +156,12 @@ impl Batch {
                 Routing::Rotate => engine.hub.at_work(),
             };
             let parts = batch.cut(workers.max(1));
-            let pushed = engine.hub.push_all(group, entry.id, parts, weight, at);
+            let pushed = engine
+                .hub
+                .push_all(group, entry.id, terms, parts, weight, at);
             pushed.map_err(|(refusal, _)| (refusal, batch))
         };
-        engine.place(&entry, batch, weight, at, push)
+        engine.place(&entry, batch, weight, (at, class), push)
     }
 
     fn tell(&self, answers: Option<Answer<Answers>>) {

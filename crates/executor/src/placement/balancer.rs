@@ -232,9 +232,9 @@ impl Control {
         {
             self.carry_out(remap, engine);
         }
-        engine
-            .hub
-            .staff(&orders.at_work, |task| engine.route(&task.header().entry));
+        engine.hub.staff(&orders.at_work, |task| {
+            engine.route(&task.header().entry, task.header().class)
+        });
         self.crew.carry_out(orders);
         tracing::info!(
             workers = engine.hub.at_work(),
