@@ -14,7 +14,7 @@ use chiplet::{
     Table, TableId,
 };
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, pass};
+use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, hold, pass};
 
 const DIM: usize = 4;
 
@@ -190,7 +190,7 @@ fn dead_parts_make_room() {
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     drop(executor.search_batch(table, numbered(100)));
-    let accepted = executor.submit_batch(table, numbered(65)).unwrap();
+    let accepted = accepted_in_time(|| executor.submit_batch(table, numbered(65)));
     let total = executor.snapshot().total;
     assert_eq!((total.queued, total.cancelled), (65, 100));
     gate.open();

@@ -1,4 +1,4 @@
-//! What is counted while everything moves: snapshots of one instant, and remaps only where homes are followed.
+//! What is counted while everything moves: snapshots that add up, and remaps only where homes are followed.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn tick(executor: &Executor) {
 }
 
 #[test]
-fn a_snapshot_is_of_one_instant_while_everything_moves() {
+fn snapshots_add_up_while_everything_moves() {
     let executor = executor(3, 2);
     let tables: Vec<_> = (0..6)
         .map(|n| executor.add_closure_table(format!("t{n}"), 1))

@@ -316,3 +316,31 @@ fn a_task_that_outlives_a_shutdown_has_its_deadline() {
     assert_eq!(report.still_running, 0);
     assert_eq!(executor.snapshot().total.expired, 1);
 }
+
+#[test]
+fn under_lasting_overload_what_is_begun_is_answered() {
+    // One worker, tasks of 5 ms, and one more each ms, each to be answered within 60 ms. In order of arrival every task's
+    // turn comes just before its deadline.
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let mut tickets = Vec::new();
+    for _ in 0..600 {
+        let deadline = Instant::now() + Duration::from_millis(60);
+        let task = move |_: &mut chiplet::Context| {
+            std::thread::sleep(Duration::from_millis(5));
+            Instant::now() <= deadline
+        };
+        tickets.extend(executor.submit_fn(table, Some(deadline), task));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // An answer that is there when it is asked for is given, be it late.
+    let ended = tickets.into_iter().filter_map(|ticket| ticket.wait().ok());
+    let (in_time, late): (Vec<_>, Vec<_>) = ended.partition(|&in_time| in_time);
+    println!("{} in time, {} late", in_time.len(), late.len());
+    assert!(
+        in_time.len() > late.len(),
+        "{} and {} late",
+        in_time.len(),
+        late.len()
+    );
+}

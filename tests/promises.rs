@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use chiplet::{Context, Error, Query, SubmitError, TableId};
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, builder, executor, hold};
+use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, hold};
 
 #[test]
 fn a_dropped_ticket_cancels_what_has_not_started() {
@@ -141,8 +141,7 @@ fn cancelled_and_expired_tasks_make_room_in_a_full_queue() {
     let expired = executor
         .submit_fn(table, Some(Instant::now()), |_| ())
         .unwrap();
-    let accepted = executor.spawn(table, || 1);
-    assert_eq!(accepted.refusal(), None);
+    let accepted = accepted_in_time(|| executor.submit_fn(table, None, |_| 1));
     assert_eq!(
         expired.wait(),
         Err(Error::Expired),

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
-    Builder, Context, Executor, Neighbor, PlannerConfig, Query, SearchError, Table, TableId,
-    Ticket, Topology,
+    Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, Table,
+    TableId, Ticket, Topology,
 };
 
 /// Long enough for any machine; a test that waits this long has hung.
@@ -155,4 +155,16 @@ pub fn hold(executor: &Executor, table: TableId, count: usize, gate: &Gate) -> V
             .expect("a worker takes each held task");
     }
     tickets
+}
+
+/// What `submit` has accepted, once the executor has cleared away the dead tasks that hold the places.
+pub fn accepted_in_time<T, I>(mut submit: impl FnMut() -> Result<T, Refused<I>>) -> T {
+    let begun = Instant::now();
+    loop {
+        match submit() {
+            Ok(accepted) => return accepted,
+            Err(refused) => assert!(begun.elapsed() < HANG, "still {:?}", refused.reason),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -302,15 +302,13 @@ impl Builder {
         balancer.hire(members);
 
         let timer = Arc::clone(&engine.timer);
+        let watching = Arc::clone(&engine);
         let (balancing, balanced) = (Arc::clone(&balancer), Arc::clone(&engine));
-        let mut bodies: Vec<(&str, Body)> = vec![
+        let bodies: Vec<(&str, Body)> = vec![
             ("timer", Box::new(move || timer.run())),
             ("balance", Box::new(move || balancing.run(&balanced))),
+            ("watch", Box::new(move || watching.watch())),
         ];
-        if engine.hub.is_watched() {
-            let watching = Arc::clone(&engine);
-            bodies.push(("watch", Box::new(move || watching.hub.watch())));
-        }
         for (what, body) in bodies {
             let name = format!("{}-{what}", self.name);
             match thread::Builder::new().name(name.clone()).spawn(body) {

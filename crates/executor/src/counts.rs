@@ -95,15 +95,16 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// `served` was read before `intake`: what has started since still counts as queued.
     pub(crate) fn from_parts(intake: Intake, served: Served) -> Self {
         let ended_by_workers = served.ended();
-        let ended_in_queue = intake.cancelled + intake.expired;
+        // A query that was cut may start with one worker and end with another, whose counts were read later.
+        let running = (served.started + served.unstarted).saturating_sub(ended_by_workers);
+        let ended = ended_by_workers + intake.cancelled + intake.expired;
         Self {
             accepted: intake.accepted,
-            queued: intake
-                .accepted
-                .saturating_sub(served.started + served.unstarted + ended_in_queue),
-            running: (served.started + served.unstarted).saturating_sub(ended_by_workers),
+            queued: intake.accepted.saturating_sub(ended + running),
+            running,
             done: served.done,
             expired: served.expired + intake.expired,
             cancelled: served.cancelled + intake.cancelled,

@@ -127,7 +127,8 @@ pub enum Error {
     /// It was cancelled before it started.
     #[error("cancelled before it started")]
     Cancelled,
-    /// Its deadline passed before it was answered.
+    /// Its deadline passed before it was answered; or, while others waited, so little time was left when its turn came
+    /// that it was not begun ([`is_too_late`](chiplet_policy::is_too_late)).
     #[error("the deadline passed before the task was answered")]
     Expired,
     /// The search or closure panicked; the message is its payload. No other task is affected.

@@ -12,7 +12,7 @@ use chiplet_topology::{Topology, TopologyError};
 use crate::builder::Builder;
 use crate::class::Class;
 use crate::context::Context;
-use crate::engine::registry::TableEntry;
+use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError};
@@ -277,19 +277,15 @@ impl Executor {
         }
     }
 
-    fn find(&self, table: TableId) -> Result<Arc<TableEntry>, SubmitError> {
+    fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         self.engine
             .registry
-            .find(table)
+            .refer(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
     /// The table that is to be searched for `queries`, or why they are refused.
-    fn find_index(
-        &self,
-        table: TableId,
-        queries: &[Query],
-    ) -> Result<Arc<TableEntry>, SubmitError> {
+    fn find_index(&self, table: TableId, queries: &[Query]) -> Result<EntryRef, SubmitError> {
         let entry = self.find(table)?;
         if entry.table.is_none() {
             return Err(SubmitError::NotSearchable);
@@ -299,12 +295,7 @@ impl Executor {
     }
 
     /// What is known of a task of `class`, or the table's.
-    fn header(
-        &self,
-        entry: Arc<TableEntry>,
-        class: Option<Class>,
-        expires: Option<Instant>,
-    ) -> Header {
+    fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
@@ -314,7 +305,7 @@ impl Executor {
         }
     }
 
-    /// All counters at one instant.
+    /// All counters. Reading them stops no worker and no submit.
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(&self.engine, &self.balancer)
     }

@@ -1,4 +1,4 @@
-//! The executor's counters at one instant.
+//! The executor's counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,12 @@ use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;
 use crate::placement::balancer::Balancer;
 
-/// Everything the executor counts, all of one instant: in every table and in the totals,
-/// `accepted = queued + running + done + expired + cancelled + panicked`. Only the tables' histograms are read
-/// after that instant, each by itself, so that copying them stops nobody; they may hold a few tasks more.
+/// Everything the executor counts: in every table and in the totals,
+/// `accepted = queued + running + done + expired + cancelled + panicked`.
+///
+/// Nobody is stopped for it: it is read part by part, in some microseconds for each worker. A task that moves on
+/// meanwhile counts at a step that it has just left, `queued` or `running`. While no task moves it is exact. Histograms
+/// may hold a few tasks more than the counts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -108,26 +111,20 @@ impl DomainSnapshot {
 /// A group's queue length, the counters of its removed tables, and those of the others.
 type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
 
-/// Takes the snapshot. Holds every lock of the executor for as long as it takes to copy the counters: with
-/// thousands of tables in use, some milliseconds.
+/// Takes the snapshot. No lock is held for longer than copying the counters of one worker or one queue takes.
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
+    // Counters of removed tables are put away by the balancer, which waits meanwhile.
     balancer.freeze(|view, traffic| {
         let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
-        let inboxes: Vec<_> = (0..engine.hub.groups())
-            .map(|group| engine.hub.inbox(group).lock())
+        // In this order, from a task's end to its beginning: see `engine/stats.rs`.
+        let workers = engine.stats.copy();
+        let intakes: Vec<GroupIntake> = (0..engine.hub.groups())
+            .map(|group| {
+                let inbox = engine.hub.inbox(group).lock();
+                let queue = &inbox.queue;
+                (queue.len(), queue.retired(), queue.intake().collect())
+            })
             .collect();
-        let (workers, intakes) = engine.stats.freeze(|| {
-            inboxes
-                .iter()
-                .map(|inbox| {
-                    let queue = &inbox.queue;
-                    (queue.len(), queue.retired(), queue.intake().collect())
-                })
-                .collect::<Vec<GroupIntake>>()
-        });
-        drop(inboxes);
-        // The tables' histograms are most of the bytes, and no equation ties them to the counts: each is copied
-        // on its own, while submitters and workers go on.
         let latencies: Vec<_> = entries
             .iter()
             .map(|entry| entry.state.latencies())

@@ -43,6 +43,7 @@
 //! ```
 
 mod mapper;
+mod overload;
 mod placement;
 mod planner;
 mod split;
@@ -57,6 +58,7 @@ pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, balance, homes_wanted,
     hot_cold, place, place_new,
 };
+pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
 pub use split::{SplitConfig, fork_join, split};

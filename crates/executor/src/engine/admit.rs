@@ -16,12 +16,12 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 impl Engine {
-    /// The group for the table's next task, which is of `class`.
-    pub(crate) fn route(&self, entry: &TableEntry, class: Class) -> usize {
+    /// The group for a task of the table, which is of `class` and came at `at`.
+    pub(crate) fn route(&self, entry: &TableEntry, at: Instant, class: Class) -> usize {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
-                let (first, second) = entry.state.next_homes();
+                let (first, second) = entry.state.next_homes(self.draw(at));
                 let first = self.group_of(first);
                 match second.map(|second| self.group_of(second)) {
                     Some(second) if self.hub.wait(second, class) < self.hub.wait(first, class) => {
@@ -31,6 +31,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
+    fn draw(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.began).subsec_nanos() / 8
     }
 
     fn group_of(&self, domain: DomainId) -> usize {
@@ -69,7 +74,7 @@ impl Engine {
         (at, class): (Instant, Class),
         push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        let mut group = self.route(entry, class);
+        let mut group = self.route(entry, at, class);
         let load = match self.evens_out(entry, group, (at, class)) {
             Some(other) => match push(other, load, false) {
                 Ok(_) => return Ok(()),
@@ -91,7 +96,7 @@ impl Engine {
                 break;
             }
             group = match step {
-                0 => self.route(entry, class),
+                0 => self.route(entry, at, class),
                 _ => (group + 1) % self.hub.groups(),
             };
             refused = match push(group, refused.1, true) {
@@ -99,7 +104,7 @@ impl Engine {
                 Err(refused) => refused,
             };
         }
-        // Places are not what is wanting where memory is, and looking for dead tasks would want more of it.
+        // Where memory is wanting, places are not.
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
         // Full: another domain's workers are idle, so the task is better off there than refused.
         if full && let Some(spare) = self.hub.nearest_spare(group) {
@@ -108,18 +113,10 @@ impl Engine {
                 Err((_, load)) => (refused.0, load),
             };
         }
-        let of = (refused.0 == Refusal::TableFull).then_some(entry.id);
-        let (refusal, load) = if full && self.purge(group, of, at) {
-            match push(group, refused.1, true) {
-                Ok(_) => return Ok(()),
-                Err(refused) => refused,
-            }
-        } else {
-            refused
-        };
+        let (refusal, load) = refused;
         if refusal != Refusal::Closed {
-            let mut inbox = self.hub.inbox(group).lock();
-            inbox.queue.count_shed(entry.id, weight);
+            let full = full.then_some(refusal);
+            self.hub.refuse(group, entry.id, weight, full);
         }
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
@@ -148,8 +145,7 @@ impl Engine {
         home: usize,
         (at, class): (Instant, Class),
     ) -> Option<usize> {
-        // The clock's low digits are as good as a random number here, and need no shared state.
-        let draw = at.saturating_duration_since(self.began).subsec_nanos() as usize / 8;
+        let draw = self.draw(at) as usize;
         match self.strategy.routing {
             Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, class, draw),
             _ => None,

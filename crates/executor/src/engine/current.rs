@@ -1,8 +1,11 @@
-//! Which executor the current thread works for, if any.
+//! What is known of the current thread: which executor it works for, if any, and its number.
 
 use std::cell::Cell;
 
 use crate::sync::thread_local;
+
+/// A plain static and not one of `crate::sync`: it outlives every executor, and nothing waits for it.
+static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 thread_local! {
     #[allow(
@@ -10,6 +13,7 @@ thread_local! {
         reason = "loom's macro has no such form"
     )]
     static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
+    static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Marks this thread as a worker of executor `id`.
@@ -20,4 +24,9 @@ pub(crate) fn enter(id: u64) {
 /// The executor whose worker this thread is.
 pub(crate) fn executor() -> Option<u64> {
     EXECUTOR.with(Cell::get)
+}
+
+/// A number of this thread; the threads of a process count up from 0.
+pub(crate) fn number() -> usize {
+    NUMBER.with(|number| *number)
 }

@@ -63,14 +63,16 @@ impl Engine {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let workers = parts.hub.workers();
         let timer = Arc::new(Timer::default());
+        let domain = |worker| parts.hub.domain_of(parts.hub.group_of(worker));
+        let stats = Stats::new((0..workers).map(domain));
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
-            topology: parts.topology,
             strategy: parts.strategy,
             split: parts.split,
             hub: parts.hub,
-            registry: Registry::new(Arc::clone(&timer)),
-            stats: Stats::new(workers),
+            registry: Registry::new(Arc::clone(&timer), parts.topology.domains().len()),
+            topology: parts.topology,
+            stats,
             exits: Exits::new(workers, Arc::clone(&timer)),
             timer,
             group_of_domain: parts.group_of_domain,

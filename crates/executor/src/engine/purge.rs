@@ -1,7 +1,6 @@
 //! Ending tasks that no worker will start: those that are dead in a full queue, and all at a shutdown.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
 
@@ -10,23 +9,23 @@ use super::completion::contain;
 use super::task::Task;
 use crate::counts::End;
 use crate::error::Error;
-
-/// A full queue is searched for dead tasks at most this often, so that a flood of refused submits does not
-/// walk it each time.
-const PURGE_INTERVAL: Duration = Duration::from_millis(1);
+use crate::sync::now;
 
 impl Engine {
+    /// The thread of the timed look: sees to it that nobody waits beside idle workers, and that dead tasks keep no places
+    /// in a queue that refuses others.
+    pub(crate) fn watch(&self) {
+        self.hub.watch(|group, of| self.purge(group, of));
+    }
+
     /// Ends what is dead in a full queue, or in the full share of one table: cancelled tasks and those past their deadline
-    /// hold places that living ones could use. True if any place was freed.
-    pub(super) fn purge(&self, group: usize, of: Option<TableId>, now: Instant) -> bool {
-        let inbox = self.hub.inbox(group);
-        if !inbox.lock().queue.may_purge(now, PURGE_INTERVAL) {
-            return false;
-        }
+    /// hold places that living ones could use.
+    fn purge(&self, group: usize, of: Option<TableId>) {
+        let now = now();
         let dead = self.hub.extract(group, of, |task| {
             task.is_ended() || task.header().is_expired(now)
         });
-        self.bury(group, dead, &Error::Expired) > 0
+        self.bury(group, dead, &Error::Expired);
     }
 
     /// Takes everything out of every queue and ends it as shut down. Returns how many tasks that were.

@@ -1,18 +1,26 @@
 //! The tables of an executor, found by id without a lock.
+//!
+//! Nothing here is written by every query of a table from wherever it is: tasks count their references in shares
+//! ([`EntryRef`]), and latencies are kept apart for each domain.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
+use super::current;
 use super::timer::Timer;
 use crate::latencies::{CompactLatencies, Latencies};
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, Step, Swap, left_out};
 use crate::table::Table;
+
+/// Shares of a table's references, at most. Each takes two cache lines.
+const SHARES: usize = 8;
 
 /// A table and what the executor keeps for it. Tasks refer to it, so they end on the index that they were submitted to:
 /// another index comes with another entry of the same id ([`Registry::replace`]).
@@ -31,46 +39,112 @@ pub(crate) struct TableEntry {
 /// What stays when a table gets another index. Homes that a remap stores are those of every entry at once.
 pub(crate) struct TableState {
     pub(crate) homes: Swap<Homes>,
-    turn: AtomicU32,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
     pub(crate) options: KeptOptions,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
-    /// Made at the first answer, so that an idle table costs nothing.
-    latencies: Mutex<Option<Box<TableLatencies>>>,
+    /// For each domain what its workers have answered: a domain's workers share no line with another's. Made at the
+    /// first answer, so that an idle table costs nothing.
+    latencies: OnceLock<Box<[DomainLatencies]>>,
+    domains: u32,
 }
+
+/// As they are for one domain; made at its first answer, because most domains never see most tables.
+type DomainLatencies = OnceLock<Box<Mutex<TableLatencies>>>;
 
 struct TableLatencies {
     wait: CompactLatencies,
     service: CompactLatencies,
 }
 
-impl TableEntry {
-    /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet.
+/// A task's reference to its table.
+///
+/// Counting references in one place would be a line that each submit and each answer of the table writes, from every
+/// core there is. So the threads that submit count in several shares, at first in one.
+#[derive(Clone)]
+pub(crate) struct EntryRef(Arc<Share>);
+
+/// Aligned to a cache line, so that its count of references shares none.
+#[repr(align(64))]
+struct Share(Arc<TableEntry>);
+
+impl Deref for EntryRef {
+    type Target = TableEntry;
+
+    fn deref(&self) -> &TableEntry {
+        &self.0.0
+    }
+}
+
+/// An entry as the registry lists it, with all references to it.
+pub(crate) struct Listing {
+    pub(crate) entry: Arc<TableEntry>,
+    first: Arc<Share>,
+    /// The others, once the table is in use. Not made by a submit, which could not say that memory is short.
+    others: OnceLock<Box<[Arc<Share>]>>,
+}
+
+impl Listing {
+    fn new(entry: TableEntry) -> Arc<Self> {
+        let entry = Arc::new(entry);
+        Arc::new(Self {
+            first: Arc::new(Share(Arc::clone(&entry))),
+            others: OnceLock::new(),
+            entry,
+        })
+    }
+
+    /// A reference for a task, counted in the calling thread's share.
+    fn refer(&self) -> EntryRef {
+        let others = self.others.get().map_or(&[][..], |others| others);
+        let share = others.get(current::number() % (others.len() + 1));
+        EntryRef(Arc::clone(share.unwrap_or(&self.first)))
+    }
+
+    /// The table is in use: from now on there are as many shares as domains, at most [`SHARES`].
+    fn spread(&self) {
+        let shares = (self.entry.state.domains as usize).min(SHARES);
+        let share = |_| Arc::new(Share(Arc::clone(&self.entry)));
+        self.others.get_or_init(|| (1..shares).map(share).collect());
+    }
+
+    /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet. The
+    /// listing must have been taken out of its slot.
     pub(crate) fn is_left(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) == 1
+        // Whoever looks into the slot holds the listing until it has counted its task.
+        let left = Arc::strong_count(self) == 1
+            && Arc::strong_count(&self.first) == 1
+            && self
+                .others
+                .get()
+                .into_iter()
+                .flatten()
+                .all(|share| Arc::strong_count(share) == 1);
+        // What those who have let go did before is to be seen by the caller.
+        fence(Ordering::Acquire);
+        left
     }
 
     /// Whether no task or submit is left of any index that the table ever had.
     pub(crate) fn is_all_that_is_left(self: &Arc<Self>) -> bool {
-        let others = Arc::strong_count(&self.state) > 1 && !left_out(Step::RetireWaitsForReplaced);
+        let state = &self.entry.state;
+        let others = Arc::strong_count(state) > 1 && !left_out(Step::RetireWaitsForReplaced);
         self.is_left() && !others
     }
 }
 
 impl TableState {
     /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
-    /// less. Homes take turns in proportion to their weights.
-    pub(crate) fn next_homes(&self) -> (DomainId, Option<DomainId>) {
+    /// less. Homes are chosen by `draw`, a number as good as random, in proportion to their weights.
+    pub(crate) fn next_homes(&self, draw: u32) -> (DomainId, Option<DomainId>) {
         let homes = self.homes.load();
+        let first = homes.pick(draw);
         if homes.len() == 1 {
-            return (homes.pick(0), None);
+            return (first, None);
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let first = homes.pick(turn);
-        // The next turn's home mostly is another one: turns are spread over the weights.
-        let second = homes.pick(turn.wrapping_add(1));
+        // The next number's home mostly is another one: numbers are spread over the weights.
+        let second = homes.pick(draw.wrapping_add(1));
         (first, (second != first).then_some(second))
     }
 
@@ -86,27 +160,36 @@ impl TableState {
         self.over_share.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn record(&self, wait: Duration, service: Duration, tasks: u64) {
-        let mut latencies = self.latencies.lock();
-        let latencies = latencies.get_or_insert_with(|| {
-            Box::new(TableLatencies {
+    /// Takes note of tasks that a worker of `domain` has ended.
+    pub(crate) fn record(&self, domain: DomainId, wait: Duration, service: Duration, tasks: u64) {
+        let domains = self.domains as usize;
+        let all = self
+            .latencies
+            .get_or_init(|| (0..domains).map(|_| OnceLock::new()).collect());
+        let own = all[domain.0 as usize].get_or_init(|| {
+            Box::new(Mutex::new(TableLatencies {
                 wait: CompactLatencies::new(),
                 service: CompactLatencies::new(),
-            })
+            }))
         });
-        latencies.wait.record_many(wait, tasks);
-        latencies.service.record_many(service, tasks);
+        let mut own = own.lock();
+        own.wait.record_many(wait, tasks);
+        own.service.record_many(service, tasks);
     }
 
-    /// Wait and service time.
+    /// Wait and service time, of all domains together.
     pub(crate) fn latencies(&self) -> (Latencies, Latencies) {
-        match &*self.latencies.lock() {
-            Some(latencies) => (latencies.wait.expand(), latencies.service.expand()),
-            None => (
-                CompactLatencies::new().expand(),
-                CompactLatencies::new().expand(),
-            ),
+        let mut all = (
+            CompactLatencies::new().expand(),
+            CompactLatencies::new().expand(),
+        );
+        let domains = self.latencies.get().into_iter().flatten();
+        for domain in domains.filter_map(OnceLock::get) {
+            let domain = domain.lock();
+            all.0.absorb(&domain.wait.expand());
+            all.1.absorb(&domain.service.expand());
         }
+        all
     }
 }
 
@@ -119,7 +202,7 @@ fn next_generation() -> u32 {
     (tables % u64::from(u32::MAX)) as u32 + 1
 }
 
-type Slot = Swap<Option<Arc<TableEntry>>>;
+type Slot = Swap<Option<Arc<Listing>>>;
 
 /// Table entries by slot. Slots are reused; the generation in the id tells a table from its successor, and from the
 /// tables of other executors.
@@ -127,11 +210,14 @@ pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
     free: Mutex<Vec<u32>>,
     timer: Arc<Timer>,
+    domains: u32,
 }
 
 impl Registry {
-    pub(crate) fn new(timer: Arc<Timer>) -> Self {
+    /// For tables of a machine with so many domains.
+    pub(crate) fn new(timer: Arc<Timer>, domains: usize) -> Self {
         Self {
+            domains: domains.max(1) as u32,
             slots: boxcar::Vec::new(),
             free: Mutex::new(Vec::new()),
             timer,
@@ -156,62 +242,85 @@ impl Registry {
         options: TableOptions,
         homes: Homes,
     ) {
-        let entry = Arc::new(TableEntry {
+        let listing = Listing::new(TableEntry {
             id,
             name,
             table,
             state: Arc::new(TableState {
                 homes: Swap::new(homes),
-                turn: AtomicU32::new(0),
                 over_share: AtomicBool::new(false),
                 options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
-                latencies: Mutex::new(None),
+                latencies: OnceLock::new(),
+                domains: self.domains,
             }),
             timer: Arc::clone(&self.timer),
         });
-        self.slots[id.slot as usize].store(Some(entry));
+        self.slots[id.slot as usize].store(Some(listing));
     }
 
+    /// A task's reference to a table.
+    pub(crate) fn refer(&self, id: TableId) -> Option<EntryRef> {
+        self.look(id, Listing::refer)
+    }
+
+    /// A table is in use.
+    pub(crate) fn spread(&self, id: TableId) {
+        self.look(id, Listing::spread);
+    }
+
+    /// A table, for whoever looks at it now and then.
     pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableEntry>> {
-        let slot = self.slots.get(id.slot as usize)?.load();
-        slot.as_ref()
-            .as_ref()
-            .filter(|entry| entry.id == id)
-            .cloned()
+        self.look(id, |listing| Arc::clone(&listing.entry))
     }
 
-    /// Puts another index behind an id. Returns the entry of the one before, which lives on in the tasks that refer to
+    fn look<R>(&self, id: TableId, with: impl FnOnce(&Listing) -> R) -> Option<R> {
+        let slot = self.slots.get(id.slot as usize)?.load();
+        let listing = slot.as_ref().as_ref();
+        listing
+            .filter(|listing| listing.entry.id == id)
+            .map(|listing| with(listing))
+    }
+
+    /// Puts another index behind an id. Returns the listing of the one before, which lives on in the tasks that refer to
     /// it; `None` if there is no such table or only closures search it.
-    pub(crate) fn replace(&self, id: TableId, table: &Arc<dyn Table>) -> Option<Arc<TableEntry>> {
+    pub(crate) fn replace(&self, id: TableId, table: &Arc<dyn Table>) -> Option<Arc<Listing>> {
         // As in `remove`: an id that is removed meanwhile must not come back.
         let _changes = self.free.lock();
-        let before = self.find(id)?;
-        before.table.as_ref()?;
-        let entry = Arc::new(TableEntry {
+        let before = self.listing(id)?;
+        before.entry.table.as_ref()?;
+        let listing = Listing::new(TableEntry {
             id,
-            name: Arc::clone(&before.name),
+            name: Arc::clone(&before.entry.name),
             table: Some(Arc::clone(table)),
-            state: Arc::clone(&before.state),
-            timer: Arc::clone(&before.timer),
+            state: Arc::clone(&before.entry.state),
+            timer: Arc::clone(&before.entry.timer),
         });
-        self.slots[id.slot as usize].store(Some(entry));
+        self.slots[id.slot as usize].store(Some(listing));
         Some(before)
     }
 
-    /// Takes a table out; its entry lives on in the tasks that refer to it.
-    pub(crate) fn remove(&self, id: TableId) -> Option<Arc<TableEntry>> {
+    /// Takes a table out; its listing lives on in the tasks that refer to it.
+    pub(crate) fn remove(&self, id: TableId) -> Option<Arc<Listing>> {
         // The free list's lock makes removals of one slot take turns.
         let mut free = self.free.lock();
-        let entry = self.find(id)?;
+        let listing = self.listing(id)?;
         self.slots[id.slot as usize].store(None);
         free.push(id.slot);
-        Some(entry)
+        Some(listing)
+    }
+
+    fn listing(&self, id: TableId) -> Option<Arc<Listing>> {
+        let slot = self.slots.get(id.slot as usize)?.load();
+        let listing = slot.as_ref().as_ref();
+        listing.filter(|listing| listing.entry.id == id).cloned()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<TableEntry>> + '_ {
-        self.slots
-            .iter()
-            .filter_map(|(_, slot)| slot.load().as_ref().clone())
+        self.slots.iter().filter_map(|(_, slot)| {
+            let slot = slot.load();
+            let listing = slot.as_ref().as_ref()?;
+            Some(Arc::clone(&listing.entry))
+        })
     }
 }

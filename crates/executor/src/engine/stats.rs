@@ -1,13 +1,14 @@
 //! What each worker did, each worker's under a lock of its own that only a snapshot ever contends for.
 //!
-//! Every count changes under exactly one worker's lock (or, for arrivals, one inbox's). A snapshot holds all of
-//! them at once, so what it reads is the state of one instant. The order of locks is: balancer, inboxes by
-//! index, workers' by index, one table's latencies. Workers and submitters hold at most one worker's and, below it,
+//! Every count changes under exactly one worker's lock (or, for arrivals, one inbox's). A snapshot reads them one after
+//! the other and stops nobody: the workers' first, then the inboxes'. A task that moves on meanwhile is seen at an earlier
+//! step than it has reached, never at two, so counts add up. The order of locks is: balancer, one inbox or one worker's,
 //! one table's latencies.
 
 use std::time::Duration;
 
 use chiplet_policy::{Rung, TableId};
+use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 use rustc_hash::FxHashMap;
 
@@ -19,6 +20,8 @@ use crate::sync::Mutex;
 /// What one worker did.
 #[derive(Clone)]
 pub(crate) struct WorkerStats {
+    /// Where it works.
+    domain: DomainId,
     pub(crate) tables: FxHashMap<TableId, Served>,
     /// Tables that were removed.
     pub(crate) retired: Served,
@@ -39,8 +42,10 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn new(workers: usize) -> Self {
-        let nothing = || WorkerStats {
+    /// For one worker in each of `domains`, in this order.
+    pub(crate) fn new(domains: impl Iterator<Item = DomainId>) -> Self {
+        let nothing = |domain| WorkerStats {
+            domain,
             tables: FxHashMap::default(),
             retired: Served::default(),
             steals: Steals::default(),
@@ -51,8 +56,8 @@ impl Stats {
             traffic: FxHashMap::default(),
         };
         Self {
-            workers: (0..workers)
-                .map(|_| CachePadded::new(Mutex::new(nothing())))
+            workers: domains
+                .map(|domain| CachePadded::new(Mutex::new(nothing(domain))))
                 .collect(),
         }
     }
@@ -61,14 +66,10 @@ impl Stats {
         &self.workers[worker]
     }
 
-    /// A copy of every worker's, all of the same instant; `also` runs while they stand still.
-    pub(crate) fn freeze<R>(&self, also: impl FnOnce() -> R) -> (Vec<WorkerStats>, R) {
-        let guards: Vec<_> = self.workers.iter().map(|stats| stats.lock()).collect();
-        let result = also();
-        (
-            guards.iter().map(|guard| (**guard).clone()).collect(),
-            result,
-        )
+    /// A copy of every worker's.
+    pub(crate) fn copy(&self) -> Vec<WorkerStats> {
+        let copy = |stats: &CachePadded<Mutex<WorkerStats>>| stats.lock().clone();
+        self.workers.iter().map(copy).collect()
     }
 
     /// The traffic since the last call, and the time each worker has been busy in all.
@@ -144,7 +145,8 @@ impl WorkerStats {
         self.tables.entry(entry.id).or_default().absorb(ends);
         self.wait.record_many(wait, ends.ended());
         self.service.record_many(service, ends.ended());
-        entry.state.record(wait, service, ends.ended());
+        let tasks = ends.ended();
+        entry.state.record(self.domain, wait, service, tasks);
     }
 
     /// This worker's part of a task or unit is over.

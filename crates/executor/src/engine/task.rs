@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use chiplet_policy::Rung;
 
 use super::completion::contain;
-use super::registry::TableEntry;
+use super::registry::EntryRef;
 use super::worker::Worker;
 use crate::class::Class;
 use crate::counts::End;
@@ -16,7 +16,7 @@ use crate::sync::now;
 /// What is known of a task before it runs.
 pub(crate) struct Header {
     pub(crate) executor: u64,
-    pub(crate) entry: Arc<TableEntry>,
+    pub(crate) entry: EntryRef,
     pub(crate) class: Class,
     pub(crate) accepted: Instant,
     pub(crate) expires: Option<Instant>,

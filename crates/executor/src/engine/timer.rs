@@ -194,7 +194,7 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(Arc::clone(timer));
+        let registry = Registry::new(Arc::clone(timer), 1);
         let id = registry.reserve();
         registry.publish(
             id,
@@ -205,7 +205,7 @@ mod tests {
         );
         let header = Header {
             executor: 0,
-            entry: registry.find(id).unwrap(),
+            entry: registry.refer(id).unwrap(),
             class: Class::Interactive,
             accepted: now(),
             expires: Some(deadline),

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, Splitting, StealRule, Strategy};
+use chiplet_policy::{Rung, Splitting, StealRule, Strategy, is_too_late};
 
 use super::stats::WorkerStats;
-use super::task::{self, Unit};
+use super::task::{self, Header, Unit};
 use super::{Engine, current};
 use crate::context::{Context, Place, Scratch, Wanted};
 use crate::report::Report;
@@ -77,6 +77,17 @@ impl Worker {
             units: 1,
             rung,
         }
+    }
+
+    /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told: others wait, and
+    /// the time is better spent on them.
+    pub(crate) fn is_too_late(&self, header: &Header, started: Instant) -> bool {
+        let Some(expires) = header.expires else {
+            return false;
+        };
+        let left = expires.saturating_duration_since(started);
+        let expected = self.local.expected().unwrap_or_default();
+        left.is_zero() || is_too_late(header.waited(started), left, expected)
     }
 
     pub(crate) fn index(&self) -> usize {

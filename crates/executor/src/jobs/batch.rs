@@ -145,7 +145,7 @@ impl Batch {
     /// Has all of its parts accepted or none; hands the batch back.
     pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
         let batch = self;
-        let entry = Arc::clone(&batch.header.entry);
+        let entry = batch.header.entry.clone();
         let (at, class) = (batch.header.accepted, batch.header.class);
         let terms = entry.state.options.terms(class);
         let weight = batch.queries.len() as u64;

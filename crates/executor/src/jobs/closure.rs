@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use chiplet_policy::Rung;
 
-use super::{guarded, settled};
+use super::{guarded, pass_over, settled};
 use crate::context::{Context, Wanted};
 use crate::counts::End;
 use crate::engine::completion::{Completion, contain};
@@ -57,11 +57,11 @@ where
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         let code = self.code.lock().take();
+        if worker.is_too_late(&self.header, started) {
+            contain(|| drop(code));
+            return pass_over(&self.header, &self.completion, worker, started);
+        }
         let (result, bytes) = worker.in_context(&*self, |_, context| match code {
-            Some(code) if self.header.is_expired(started) => {
-                contain(|| drop(code));
-                Err(Error::Expired)
-            }
             Some(code) => guarded(|| Ok(code(context))),
             None => Err(Error::Cancelled),
         });

@@ -8,10 +8,12 @@ pub(crate) mod closure;
 pub(crate) mod search;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use crate::counts::End;
 use crate::engine::completion::{Completion, contain, end_of};
 use crate::engine::task::Header;
+use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::report::Answer;
 
@@ -46,4 +48,21 @@ fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
 fn guarded<T>(code: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(code))
         .unwrap_or_else(|payload| Err(Error::Panicked(panic_message(payload))))
+}
+
+/// Ends a task that has been taken too late to be answered. It is not begun, so nothing is learned of how long its
+/// table's tasks take.
+fn pass_over<T>(
+    header: &Header,
+    completion: &Completion<Answer<T>>,
+    worker: &mut Worker,
+    started: Instant,
+) {
+    let end = settled(header, completion, &Err(Error::Expired));
+    {
+        let mut stats = worker.stats();
+        stats.ended(&header.entry, end, header.waited(started), Duration::ZERO);
+        stats.worked(header.entry.id, 0, Duration::ZERO);
+    }
+    completion.end(Err(Error::Expired));
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use chiplet_policy::{Rung, Splitting};
 
-use super::{guarded, settled};
+use super::{guarded, pass_over, settled};
 use crate::context::{Context, Wanted};
 use crate::counts::End;
 use crate::engine::completion::Completion;
@@ -180,10 +180,10 @@ impl Task for SearchTask {
     }
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
+        if worker.is_too_late(&self.header, started) {
+            return pass_over(&self.header, &self.completion, worker, started);
+        }
         let (result, bytes) = worker.in_context(&*self, |worker, context| {
-            if self.header.is_expired(started) {
-                return Err(Error::Expired);
-            }
             let found = guarded(|| {
                 let table = self.table()?;
                 match table.as_split() {

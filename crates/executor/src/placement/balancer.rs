@@ -15,7 +15,7 @@ use super::crew::{Crew, Member, WorkerInfo};
 use super::event::{RemapEvent, TableMove};
 use crate::engine::Engine;
 use crate::engine::completion::contain;
-use crate::engine::registry::TableEntry;
+use crate::engine::registry::Listing;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
 /// How often it looks at which cpus may be used. A look costs some tens of microseconds.
@@ -40,9 +40,9 @@ struct Control {
     stop: bool,
     remaps: u64,
     /// Removed tables whose counters are still kept apart.
-    removed: Vec<Arc<TableEntry>>,
+    removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
-    replaced: Vec<Arc<TableEntry>>,
+    replaced: Vec<Arc<Listing>>,
     /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
     speed: Vec<Speed>,
     busy: Vec<Duration>,
@@ -137,7 +137,7 @@ impl Balancer {
         &self,
         table: TableId,
         size_bytes: u64,
-        replace: impl FnOnce() -> Option<Arc<TableEntry>>,
+        replace: impl FnOnce() -> Option<Arc<Listing>>,
     ) -> bool {
         let mut control = self.control.lock();
         let Some(before) = replace() else {
@@ -148,10 +148,10 @@ impl Balancer {
         true
     }
 
-    pub(crate) fn remove_table(&self, entry: Arc<TableEntry>) {
+    pub(crate) fn remove_table(&self, listing: Arc<Listing>) {
         let mut control = self.control.lock();
-        control.planner.remove_table(entry.id);
-        control.removed.push(entry);
+        control.planner.remove_table(listing.entry.id);
+        control.removed.push(listing);
     }
 
     /// Runs `with` on the current placement while no remap can happen.
@@ -190,8 +190,8 @@ impl Balancer {
                 (std::mem::take(&mut control.events), control.retire(engine))
             };
             // The tables' destructors are the caller's code: outside the lock, and contained.
-            for entry in gone {
-                contain(|| drop(entry));
+            for listing in gone {
+                contain(|| drop(listing));
             }
             for event in events {
                 tracing::info!(version = event.version, "{event}");
@@ -233,7 +233,8 @@ impl Control {
             self.carry_out(remap, engine);
         }
         engine.hub.staff(&orders.at_work, |task| {
-            engine.route(&task.header().entry, task.header().class)
+            let header = task.header();
+            engine.route(&header.entry, header.accepted, header.class)
         });
         self.crew.carry_out(orders);
         tracing::info!(
@@ -244,9 +245,10 @@ impl Control {
 
     fn rebalance(&mut self, engine: &Engine, now: Duration) {
         let planner = &mut self.planner;
-        let worked = engine
-            .stats
-            .drain_traffic(|table, bytes| planner.record(table, now, bytes));
+        let worked = engine.stats.drain_traffic(|table, bytes| {
+            engine.registry.spread(table);
+            planner.record(table, now, bytes);
+        });
         let capacities = self.measure(engine, &worked);
         if engine.strategy.routing == Routing::Rotate {
             // Nobody follows homes, so moving them would only be reported.
@@ -319,20 +321,21 @@ impl Control {
     /// that has found it, holds its entry; when this is the last reference, nothing can be counted any more.
     /// Indexes that were replaced go as soon as nobody searches them; until then their tables are counted.
     /// Returns the tables and indexes for the caller to drop without the lock.
-    fn retire(&mut self, engine: &Engine) -> Vec<Arc<TableEntry>> {
+    fn retire(&mut self, engine: &Engine) -> Vec<Arc<Listing>> {
         let mut gone: Vec<_> = self
             .removed
-            .extract_if(.., |entry| {
-                entry.is_all_that_is_left() || left_out(Step::RetireWaits)
+            .extract_if(.., |listing| {
+                listing.is_all_that_is_left() || left_out(Step::RetireWaits)
             })
             .collect();
-        for entry in &gone {
+        for listing in &gone {
+            let entry = &listing.entry;
             for group in 0..engine.hub.groups() {
                 engine.hub.inbox(group).lock().queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
         }
-        gone.extend(self.replaced.extract_if(.., |entry| entry.is_left()));
+        gone.extend(self.replaced.extract_if(.., |listing| listing.is_left()));
         gone
     }
 }

@@ -2,10 +2,50 @@
 //!
 //! Plain data: nothing here blocks or unparks. The steps that change it are in `wake.rs`, `ladder.rs` and `standby.rs`.
 
+use std::time::{Duration, Instant};
+
+use chiplet_policy::TableId;
+
 use super::queue::Queue;
+
+/// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
+/// was found.
+const SEARCH_PAUSE: Duration = Duration::from_millis(2);
+
+/// The longest such pause: the time in which a queue of a million tasks is searched about once.
+const LONGEST_SEARCH_PAUSE: Duration = Duration::from_millis(64);
+
+/// A request to search a queue for dead tasks, whose places the living could use.
+#[derive(Default)]
+pub(super) struct Search {
+    /// Who was refused since the last search: one table at its bound, or with `None` anybody.
+    wanted: Option<Option<TableId>>,
+    next: Option<Instant>,
+    pause: Duration,
+}
+
+impl Search {
+    /// Whom to search for now, if anybody was refused and it is not too soon.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Option<TableId>> {
+        match self.next {
+            Some(next) if now < next => None,
+            _ => self.wanted.take(),
+        }
+    }
+
+    /// A search at `now` has found so many.
+    pub(super) fn found(&mut self, dead: usize, now: Instant) {
+        self.pause = match dead {
+            0 => (2 * self.pause).clamp(SEARCH_PAUSE, LONGEST_SEARCH_PAUSE),
+            _ => SEARCH_PAUSE,
+        };
+        self.next = Some(now + self.pause);
+    }
+}
 
 pub(crate) struct Inbox<T> {
     pub(crate) queue: Queue<T>,
+    pub(super) search: Search,
     /// Parked workers of this group, and those about to park.
     pub(super) sleepers: Vec<usize>,
     /// Workers that were taken off `sleepers` and have not come to look yet.
@@ -28,6 +68,7 @@ impl<T> Inbox<T> {
     pub(super) fn new(queue: Queue<T>) -> Self {
         Self {
             queue,
+            search: Search::default(),
             sleepers: Vec::new(),
             woken: 0,
             spinning: 0,
@@ -37,6 +78,17 @@ impl<T> Inbox<T> {
             standby: Vec::new(),
             standing_by: 0,
         }
+    }
+
+    /// A task of `table` was refused, because the queue is full or with `at_bound` the table's part of it.
+    pub(super) fn refused(&mut self, table: TableId, at_bound: bool) {
+        let whom = at_bound.then_some(table);
+        let wanted = &mut self.search.wanted;
+        *wanted = match *wanted {
+            None => Some(whom),
+            Some(before) if before == whom => Some(whom),
+            Some(_) => Some(None),
+        };
     }
 
     /// Takes up to `wanted` workers off the sleepers, those that slept shortest first. The caller unparks them.

@@ -148,6 +148,14 @@ impl<U> Local<U> {
             _ => self.run.tell(now),
         }
     }
+
+    /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        match &self.away {
+            Some((_, run)) if self.stealing => run.expected(),
+            _ => self.run.expected(),
+        }
+    }
 }
 
 /// Something to run, and the rung of the ladder it came from.
@@ -346,6 +354,21 @@ impl<T, U> Hub<T, U> {
         }
     }
 
+    /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
+    /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look.
+    pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: Option<Refusal>) {
+        {
+            let mut inbox = self.groups[group].inbox.lock();
+            inbox.queue.count_shed(table, weight);
+            if let Some(full) = full {
+                inbox.refused(table, full == Refusal::TableFull);
+            }
+        }
+        if full.is_some() {
+            self.watch.arm();
+        }
+    }
+
     /// Takes every task out of `group`'s queue for which `dead` holds, or those of one table.
     pub(crate) fn extract(
         &self,
@@ -353,10 +376,12 @@ impl<T, U> Hub<T, U> {
         of: Option<TableId>,
         dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
+        let now = now();
         let mut inbox = self.groups[group].inbox.lock();
         let out = inbox.queue.extract(of, dead);
+        inbox.search.found(out.len(), now);
         // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
-        let _ = self.publish(group, &mut inbox, now());
+        let _ = self.publish(group, &mut inbox, now);
         out
     }
 

@@ -218,6 +218,12 @@ impl<T> Order<T> {
         &mut self.lanes.entry(table).or_default().intake
     }
 
+    /// How long a task of `table` takes at home, if that is known.
+    pub(super) fn service(&self, table: TableId) -> Option<Duration> {
+        let home = self.lanes.get(&table)?.service.home;
+        (home > 0).then(|| Duration::from_nanos(home))
+    }
+
     /// Takes note of how long a task took, at home or away.
     pub(super) fn learn(&mut self, table: TableId, nanos: u64, away: bool) {
         let Some(lane) = self.lanes.get_mut(&table) else {

@@ -70,7 +70,6 @@ pub(crate) struct Queue<T> {
     orders: [Order<T>; 2],
     retired: Intake,
     closed: bool,
-    last_purge: Option<Instant>,
 }
 
 impl<T> Queue<T> {
@@ -83,7 +82,6 @@ impl<T> Queue<T> {
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
             retired: Intake::default(),
             closed: false,
-            last_purge: None,
         }
     }
 
@@ -114,18 +112,6 @@ impl<T> Queue<T> {
 
     fn nanos(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.epoch).as_nanos() as u64
-    }
-
-    /// Whether dead tasks may be looked for now: not twice within `interval`.
-    pub(crate) fn may_purge(&mut self, now: Instant, interval: Duration) -> bool {
-        if self
-            .last_purge
-            .is_some_and(|last| now.saturating_duration_since(last) < interval)
-        {
-            return false;
-        }
-        self.last_purge = Some(now);
-        true
     }
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back.
@@ -280,6 +266,10 @@ impl<T> Queue<T> {
         let order = &mut self.orders[class as usize];
         let (table, task) = order.take(front, worker, run, at)?;
         run.begin(table, class, self.discipline.run_length, now);
+        run.expected = match self.len() {
+            0 => None,
+            _ => self.orders[class as usize].service(table),
+        };
         Some(task)
     }
 

@@ -1,6 +1,6 @@
 //! What a queue is told with a task besides its table, and how it follows the tasks that it hands out.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
 
@@ -35,6 +35,8 @@ pub(crate) struct Run {
     pub(super) left: u32,
     began: Option<Instant>,
     ended: Option<Instant>,
+    /// How long the present task will take, if others wait for it and that is known.
+    pub(super) expected: Option<Duration>,
 }
 
 impl Run {
@@ -53,6 +55,11 @@ impl Run {
     /// worker ran of it.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.ended = Some(now);
+    }
+
+    /// How long the present task will take, as far as is known, if others wait meanwhile.
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        self.expected
     }
 
     /// The table and class of the task that has ended, and the nanoseconds that it took; once.

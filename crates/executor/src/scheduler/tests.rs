@@ -200,15 +200,15 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     // The four workers of group 0 are inside long tasks. One more task is less than any price.
     push(&hub, 0, table(0), 10);
     let pushed = now();
-    assert!(hub.look(pushed + Duration::from_millis(1)));
+    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 1, "there is time yet");
-    assert!(hub.look(pushed + Duration::from_millis(5)));
+    assert!(hub.look(pushed + Duration::from_millis(5), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 0);
     locals[5].now = pushed + Duration::from_millis(5);
     let found = hub.rest(&mut locals[5]);
     assert!(matches!(found, Rest::Found(Found::Task(10, Rung::Remote))));
     assert!(
-        !hub.look(pushed + Duration::from_millis(9)),
+        !hub.look(pushed + Duration::from_millis(9), |_, _| ()),
         "nothing waits"
     );
 }

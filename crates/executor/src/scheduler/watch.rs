@@ -1,4 +1,5 @@
-//! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep.
+//! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep, and queues that
+//! refuse tasks while dead ones hold their places.
 //!
 //! A queue becomes worth crossing for when a task is pushed or taken, which is when its length changes. It may also
 //! become so by age alone: its workers are inside long tasks, and other groups' workers have been asleep since before.
@@ -11,7 +12,7 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::StealRule;
+use chiplet_policy::{StealRule, TableId};
 
 use super::{Hub, Parker, call};
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -63,21 +64,22 @@ impl Watch {
 }
 
 impl<T, U> Hub<T, U> {
-    /// Whether tasks may go from domain to domain at a price, so that [`Hub::watch`] has anything to do.
+    /// Whether tasks may go from domain to domain at a price.
     pub(crate) fn is_watched(&self) -> bool {
         let payable = self.rules.steal.cold_factor != f64::INFINITY;
         self.rules.stealing == StealRule::Ladder && self.groups.len() > 1 && payable
     }
 
-    /// The thread: looks while tasks wait, until the hub is closed.
-    pub(crate) fn watch(&self) {
+    /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or those
+    /// of one table in it.
+    pub(crate) fn watch(&self, clear: impl Fn(usize, Option<TableId>)) {
         self.watch.park();
         let mut quiet = 0;
         while !self.watch.is_closed() {
             if quiet < QUIET_LOOKS {
                 self.watch.parker.park_until(now() + INTERVAL);
                 quiet += 1;
-                if self.look(now()) {
+                if self.look(now(), &clear) {
                     quiet = 0;
                 }
             } else {
@@ -99,32 +101,44 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Calls for help for every queue that is worth crossing for at `now`. True if any task waits anywhere.
-    pub(super) fn look(&self, now: Instant) -> bool {
+    /// Calls for help for every queue that is worth crossing for at `now`, and has those cleared that have refused tasks.
+    /// True if any task waits anywhere.
+    pub(super) fn look(&self, now: Instant, clear: impl Fn(usize, Option<TableId>)) -> bool {
         let mut waiting = false;
         for group in 0..self.groups.len() {
             if self.queued(group) == 0 {
                 continue;
             }
             waiting = true;
-            let (wanted, overdue) = {
-                let mut inbox = self.groups[group].inbox.lock();
-                let _ = self.publish(group, &mut inbox, now);
-                let age = inbox.queue.backlog(now).age;
-                let wanted = if inbox.needy { inbox.queue.len() } else { 0 };
-                (wanted, age >= self.rules.steal.max_wait)
-            };
-            let called = match wanted {
-                0 => 0,
-                wanted => self.call_help(group, wanted),
-            };
-            if overdue && called < wanted {
-                // No more groups have workers to spare, so some lend one that they would rather keep.
-                let nearest = self.groups[group].nearest.iter();
-                let lent = nearest.filter(|&&other| self.call_helper(other, call::OVERDUE));
-                lent.take(wanted - called).for_each(drop);
+            let search = self.groups[group].inbox.lock().search.due(now);
+            if let Some(of) = search {
+                clear(group, of);
+            }
+            if self.is_watched() {
+                self.look_at(group, now);
             }
         }
         waiting
+    }
+
+    /// Calls for help for the queue of `group` if it is worth crossing for.
+    fn look_at(&self, group: usize, now: Instant) {
+        let (wanted, overdue) = {
+            let mut inbox = self.groups[group].inbox.lock();
+            let _ = self.publish(group, &mut inbox, now);
+            let age = inbox.queue.backlog(now).age;
+            let wanted = if inbox.needy { inbox.queue.len() } else { 0 };
+            (wanted, age >= self.rules.steal.max_wait)
+        };
+        let called = match wanted {
+            0 => 0,
+            wanted => self.call_help(group, wanted),
+        };
+        if overdue && called < wanted {
+            // No more groups have workers to spare, so some lend one that they would rather keep.
+            let nearest = self.groups[group].nearest.iter();
+            let lent = nearest.filter(|&&other| self.call_helper(other, call::OVERDUE));
+            lent.take(wanted - called).for_each(drop);
+        }
     }
 }
