@@ -55,6 +55,8 @@ pub(super) struct Lane<T> {
     pub(super) over: bool,
     /// Its place among lanes over their share.
     pub(super) tag: u64,
+    /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
+    pub(super) uncharged: i64,
     /// In which heaps of the order it stands.
     pub(super) in_within: bool,
     pub(super) in_over: bool,
@@ -72,6 +74,7 @@ impl<T> Default for Lane<T> {
             weight: 1.0,
             over: false,
             tag: 0,
+            uncharged: 0,
             in_within: false,
             in_over: false,
         }
@@ -103,10 +106,18 @@ impl<T> Lane<T> {
         self.tasks.front().map(|waiting| waiting.at)
     }
 
-    /// How far a task of its moves its tag on.
-    pub(super) fn cost(&self, workers: u64) -> u64 {
-        let time = self.service.home as f64 / workers as f64;
+    /// How far a task that takes `nanos` moves the lane's tag on.
+    pub(super) fn step(&self, nanos: u64, workers: u64) -> u64 {
+        let time = nanos as f64 / workers as f64;
         ((time / f64::from(self.weight)) as u64).max(1)
+    }
+
+    /// What the next task is charged: its mean service time, and what earlier ones were charged too little. If those were
+    /// charged too much, as tasks are that turn out to be dead, it is charged less.
+    pub(super) fn charge(&mut self) -> u64 {
+        let due = self.service.home.saturating_add_signed(self.uncharged);
+        self.uncharged += self.service.home as i64 - due as i64;
+        due
     }
 
     /// Makes sure that [`Lane::append`] of so many tasks needs no memory.

@@ -23,9 +23,9 @@
 //! lane that has left a heap is found there until then, too.
 
 mod choose;
+mod front;
 
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, TryReserveError};
 use std::time::Duration;
 
@@ -34,9 +34,10 @@ use rustc_hash::FxHashMap;
 
 use super::lane::{Buffers, Lane, follow};
 use super::queue::{Discipline, Pace};
-use super::terms::Run;
+use super::terms::{Outcome, Run, Taken};
 use super::weights::Tally;
 use crate::counts::Intake;
+pub(super) use front::Front;
 
 /// The part of its domain's time that a table may ask for before its tasks are ordered later: as much as it may have
 /// of the queue's places by default.
@@ -53,20 +54,6 @@ const TOO_FAST: Duration = Duration::from_millis(10);
 
 /// Lanes by the key or tag of their first task, smallest first. It may be too small, and a lane may have left since.
 type Heap = BinaryHeap<Reverse<(u64, TableId)>>;
-
-/// The next task in order.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Front {
-    /// When it would have come, had its table kept to its share.
-    pub(super) key: u64,
-    pub(super) table: TableId,
-    /// Since when it counts as waiting, for those who would go before it.
-    since: u64,
-    /// Whether that table is over its share.
-    over: bool,
-    /// What its lane stands in its heap by: `key`, or the tag.
-    place: u64,
-}
 
 pub(super) struct Order<T> {
     run_length: u32,
@@ -207,7 +194,8 @@ impl<T> Order<T> {
         self.tally.over += 1;
         self.tally.over_weight += f64::from(lane.weight);
         lane.over = true;
-        lane.tag = self.clock.saturating_add(lane.cost(self.workers));
+        let step = lane.step(lane.service.home, self.workers);
+        lane.tag = self.clock.saturating_add(step);
         if !std::mem::replace(&mut lane.in_over, true) {
             self.over.push(Reverse((lane.tag, table)));
         }
@@ -224,9 +212,16 @@ impl<T> Order<T> {
         (home > 0).then(|| Duration::from_nanos(home))
     }
 
-    /// Takes note of how long a task took, at home or away.
-    pub(super) fn learn(&mut self, table: TableId, nanos: u64, away: bool) {
-        let Some(lane) = self.lanes.get_mut(&table) else {
+    /// Takes note of how long a task took, at home or away, if it was run at all.
+    pub(super) fn learn(&mut self, outcome: &Outcome, away: bool) {
+        let Some(lane) = self.lanes.get_mut(&outcome.table) else {
+            return;
+        };
+        if let Some(charged) = outcome.charged.filter(|_| lane.over) {
+            let spent = outcome.spent.unwrap_or(0);
+            lane.uncharged += spent as i64 - charged as i64;
+        }
+        let Some(nanos) = outcome.spent else {
             return;
         };
         if away {
@@ -239,84 +234,14 @@ impl<T> Order<T> {
         }
     }
 
-    /// The task that is next in order.
-    pub(super) fn front(&mut self) -> Option<Front> {
-        if self.queued == 0 {
-            return None;
-        }
-        let within = self.front_within();
-        if self.tally.over == 0 {
-            return within;
-        }
-        let over = self.front_over();
-        match (within, over) {
-            (Some(within), Some(over)) if over.key < within.key => Some(over),
-            (within, over) => within.or(over),
-        }
-    }
-
-    fn front_within(&mut self) -> Option<Front> {
-        loop {
-            let mut first = self.within.peek_mut()?;
-            let Reverse((key, table)) = *first;
-            let lane = self.lanes.get_mut(&table);
-            let lane = lane.filter(|lane| !lane.over);
-            let next = lane.as_ref().and_then(|lane| lane.key());
-            match next {
-                Some(next) if next > key => first.0.0 = next,
-                Some(key) => {
-                    return Some(Front {
-                        key,
-                        table,
-                        since: key,
-                        over: false,
-                        place: key,
-                    });
-                }
-                None => {
-                    PeekMut::pop(first);
-                    if let Some(lane) = self.lanes.get_mut(&table) {
-                        lane.in_within = false;
-                    }
-                }
-            }
-        }
-    }
-
-    fn front_over(&mut self) -> Option<Front> {
-        loop {
-            let mut first = self.over.peek_mut()?;
-            let Reverse((tag, table)) = *first;
-            match self.lanes.get_mut(&table) {
-                Some(lane) if lane.over && lane.tag > tag => first.0.0 = lane.tag,
-                Some(lane) if lane.over => {
-                    let since = lane.oldest().unwrap_or_default();
-                    return Some(Front {
-                        key: self.turn.max(since),
-                        table,
-                        since,
-                        over: true,
-                        place: lane.tag,
-                    });
-                }
-                lane => {
-                    PeekMut::pop(first);
-                    if let Some(lane) = lane {
-                        lane.in_over = false;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The next task for a worker, and its table: `front`'s, or one that may go out of turn.
+    /// The next task for a worker: `front`'s, or one that may go out of turn.
     pub(super) fn take(
         &mut self,
         front: Front,
         worker: Option<usize>,
         run: &Run,
         now: u64,
-    ) -> Option<(TableId, T)> {
+    ) -> Option<Taken<T>> {
         let table = self.choose(front, worker, run, now);
         let lane = self.lanes.get_mut(&table)?;
         let task = lane.pop(&mut self.buffers)?;
@@ -325,17 +250,24 @@ impl<T> Order<T> {
         }
         self.queued -= 1;
         self.work = self.work.saturating_sub(lane.service.home);
+        let mut charged = None;
         if front.over {
             self.clock = self.clock.max(front.place);
-            lane.tag = lane.tag.saturating_add(lane.cost(self.workers));
+            charged = Some(lane.service.home);
+            let due = lane.charge();
+            lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
             let less = self.tally.less(self.tally.over_weight);
-            let apart = apart(lane.service.home, self.workers, less);
+            let apart = apart(due, self.workers, less);
             self.turn = front.key.saturating_add(apart).min(now + nanos(LEAD));
         }
         if lane.len() == 0 {
             self.tally.leave(lane);
         }
-        Some((table, task))
+        Some(Taken {
+            table,
+            task,
+            charged,
+        })
     }
 
     /// Takes out every task for which `dead` holds, or those of one table, with its table and that one's weight. Only

@@ -247,8 +247,8 @@ impl<T> Queue<T> {
 
     /// Takes note of how long the last task of `run` took, at home or away.
     pub(crate) fn learn(&mut self, run: &mut Run, away: bool) {
-        if let Some((table, class, nanos)) = run.spent() {
-            self.orders[class as usize].learn(table, nanos, away);
+        if let Some(outcome) = run.outcome() {
+            self.orders[outcome.class as usize].learn(&outcome, away);
         }
     }
 
@@ -264,13 +264,13 @@ impl<T> Queue<T> {
         let (class, front) = self.next(fronts)?;
         let at = self.nanos(now);
         let order = &mut self.orders[class as usize];
-        let (table, task) = order.take(front, worker, run, at)?;
-        run.begin(table, class, self.discipline.run_length, now);
+        let taken = order.take(front, worker, run, at)?;
+        run.begin(&taken, class, self.discipline.run_length, now);
         run.expected = match self.len() {
             0 => None,
-            _ => self.orders[class as usize].service(table),
+            _ => self.orders[class as usize].service(taken.table),
         };
-        Some(task)
+        Some(taken.task)
     }
 
     /// Which class is next, and its front.

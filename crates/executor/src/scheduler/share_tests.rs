@@ -89,6 +89,24 @@ fn equal_tables_of_which_none_asks_for_too_much_are_served_as_they_come() {
 }
 
 #[test]
+fn tasks_that_are_dead_when_they_are_taken_are_not_charged() {
+    for [first, second] in [[8, 0], [0, 8], [5, 9]] {
+        let sources = [
+            source(1.0, 8.0).dying(first),
+            source(3.0, 40.0).dying(second),
+        ];
+        let mut simulation = Simulation::new(2, &sources);
+        simulation.run_until(5 * SECOND);
+        let served = simulation.run_until(15 * SECOND);
+        let ratio = ratio(&served, 1, 0);
+        assert!(
+            (2.7..=3.3).contains(&ratio),
+            "{first} and {second} of ten: {ratio}"
+        );
+    }
+}
+
+#[test]
 fn weights_hold_for_tables_that_keep_tasks_waiting() {
     let sources = [source(1.0, 1.0).keeping(200), source(3.0, 1.0).keeping(100)];
     let mut simulation = Simulation::new(2, &sources);
@@ -128,6 +146,7 @@ fn what_a_table_asked_for_too_much_is_soon_forgotten() {
     let third = source(1.0, 0.5).from(again);
     simulation.sources.push(third);
     simulation.served.push(Served::default());
+    simulation.taken.push(0);
     let first = simulation.run_until(again + 2 * SECOND);
     for served in &first {
         assert!(served.longest() <= 1_100 * MILLI, "{:?}", served.longest());

@@ -28,6 +28,8 @@ pub(super) struct Source {
     pub(super) next: Duration,
     /// Sends another task for each that ends, and so many at first.
     outstanding: usize,
+    /// So many of ten tasks are dead when they are taken.
+    dead: usize,
 }
 
 /// A source of tasks that take 2 ms and ask for `load` of the time of one worker.
@@ -43,6 +45,7 @@ pub(super) fn source(weight: f32, load: f64) -> Source {
         until: Duration::MAX,
         next: Duration::ZERO,
         outstanding: 0,
+        dead: 0,
     }
 }
 
@@ -57,6 +60,12 @@ impl Source {
     pub(super) fn keeping(mut self, outstanding: usize) -> Self {
         self.until = Duration::ZERO;
         self.outstanding = outstanding;
+        self
+    }
+
+    /// Of ten tasks so many are dead when they are taken.
+    pub(super) fn dying(mut self, dead: usize) -> Self {
+        self.dead = dead;
         self
     }
 
@@ -94,6 +103,8 @@ pub(super) struct Simulation {
     pub(super) queue: Queue<(usize, Duration)>,
     pub(super) sources: Vec<Source>,
     pub(super) served: Vec<Served>,
+    /// Tasks that were taken, by source.
+    pub(super) taken: Vec<usize>,
     /// Where each is, and when and of which source the task that it runs ends.
     workers: Vec<(Run, Option<(Duration, usize)>)>,
     epoch: Instant,
@@ -116,6 +127,7 @@ impl Simulation {
             queue,
             sources: sources.to_vec(),
             served: vec![Served::default(); sources.len()],
+            taken: vec![0; sources.len()],
             workers: vec![(Run::default(), None); workers],
             epoch,
             now: Duration::ZERO,
@@ -154,11 +166,16 @@ impl Simulation {
                         self.queue.push(table, source.terms, task, now).unwrap();
                     }
                 }
-                if let Some((slot, at)) = self.queue.take(Some(worker), run, now) {
+                while let Some((slot, at)) = self.queue.take(Some(worker), run, now) {
+                    self.taken[slot] += 1;
+                    if self.taken[slot] % 10 < self.sources[slot].dead {
+                        continue;
+                    }
                     let service = self.sources[slot].service;
                     *ends = Some((self.now + service, slot));
                     self.served[slot].time += service;
                     self.served[slot].waits.push(self.now - at);
+                    break;
                 }
             }
             let sources = self.sources.iter();

@@ -26,11 +26,29 @@ impl Default for Terms {
     }
 }
 
+/// A task that has been taken out of a queue.
+pub(super) struct Taken<T> {
+    pub(super) table: TableId,
+    pub(super) task: T,
+    /// How long it was taken to last, in nanoseconds, if its table is over its share.
+    pub(super) charged: Option<u64>,
+}
+
+/// What became of it.
+pub(super) struct Outcome {
+    pub(super) table: TableId,
+    pub(super) class: Class,
+    pub(super) charged: Option<u64>,
+    /// The nanoseconds that it took, unless it turned out to be dead or too late.
+    pub(super) spent: Option<u64>,
+}
+
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
     pub(super) table: Option<TableId>,
     class: Class,
+    charged: Option<u64>,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     began: Option<Instant>,
@@ -41,13 +59,14 @@ pub(crate) struct Run {
 
 impl Run {
     /// Says that a task has been taken at `now`. `length` is how many of one table may follow each other.
-    pub(super) fn begin(&mut self, table: TableId, class: Class, length: u32, now: Instant) {
-        self.left = match self.table == Some(table) && self.left > 0 {
+    pub(super) fn begin<T>(&mut self, taken: &Taken<T>, class: Class, length: u32, now: Instant) {
+        self.left = match self.table == Some(taken.table) && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
         };
-        self.table = Some(table);
+        self.table = Some(taken.table);
         self.class = class;
+        self.charged = taken.charged;
         self.began = Some(now);
     }
 
@@ -62,10 +81,15 @@ impl Run {
         self.expected
     }
 
-    /// The table and class of the task that has ended, and the nanoseconds that it took; once.
-    pub(super) fn spent(&mut self) -> Option<(TableId, Class, u64)> {
-        let (began, ended) = (self.began.take(), self.ended.take());
-        let spent = ended?.saturating_duration_since(began?);
-        Some((self.table?, self.class, spent.as_nanos() as u64))
+    /// What became of the task that was taken last; once.
+    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+        let (began, ended) = (self.began.take()?, self.ended.take());
+        let spent = ended.map(|ended| ended.saturating_duration_since(began));
+        Some(Outcome {
+            table: self.table?,
+            class: self.class,
+            charged: self.charged,
+            spent: spent.map(|spent| spent.as_nanos() as u64),
+        })
     }
 }

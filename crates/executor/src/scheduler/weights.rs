@@ -37,6 +37,7 @@ impl Tally {
     /// A lane is not over its share any more.
     pub(super) fn forgive<T>(&mut self, lane: &mut Lane<T>) {
         if std::mem::take(&mut lane.over) {
+            lane.uncharged = 0;
             self.over -= 1;
             self.over_weight -= f64::from(lane.weight);
             if self.over == 0 {
