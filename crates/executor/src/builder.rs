@@ -13,6 +13,7 @@ use crate::engine::worker::Worker;
 use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
 use crate::executor::Executor;
+use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::crew::{self, Crew, Member, Place, Staffing};
@@ -38,7 +39,9 @@ pub struct Builder {
     max_workers: Option<usize>,
     queue_limit: Option<usize>,
     table_limit: Option<usize>,
+    limits: QueryLimits,
     reorder: f64,
+    bulk_wait: Duration,
     planner: PlannerConfig,
     steal: StealConfig,
     split: SplitConfig,
@@ -57,7 +60,9 @@ impl Default for Builder {
             max_workers: None,
             queue_limit: None,
             table_limit: None,
+            limits: QueryLimits::default(),
             reorder: 0.3,
+            bulk_wait: Duration::from_millis(100),
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
@@ -120,6 +125,13 @@ impl Builder {
         self
     }
 
+    /// The most that one query may ask for. Default: no limits. A query over one is refused with
+    /// [`SubmitError::OverLimit`](crate::SubmitError::OverLimit) when it is submitted.
+    pub fn limits(mut self, limits: QueryLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
     /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
     /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
@@ -129,6 +141,17 @@ impl Builder {
             true => Self::default().reorder,
             false => share.clamp(0.0, 0.9),
         };
+        self
+    }
+
+    /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same domain.
+    /// After that it is ordered as if it had come just then. Zero makes the classes equal; with `Duration::MAX` bulk work
+    /// is only done while no interactive task waits, which may be never.
+    ///
+    /// Default 100 ms: four times what a full queue of 100 us queries waits ([`QUEUE_PER_WORKER`]). So bulk work gives
+    /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
+    pub fn bulk_wait(mut self, time: Duration) -> Self {
+        self.bulk_wait = time;
         self
     }
 
@@ -178,7 +201,10 @@ impl Builder {
             ("queue_limit", self.queue_limit),
             ("table_queue_limit", self.table_limit),
             ("max_workers", self.max_workers),
-        ] {
+        ]
+        .into_iter()
+        .chain(self.limits.named())
+        {
             if value == Some(0) {
                 return Err(BuildError::ZeroBound { what });
             }
@@ -207,6 +233,7 @@ impl Builder {
                 reorder: self.reorder,
                 limit: queue_limit,
                 table_limit,
+                bulk_wait: self.bulk_wait,
             },
         };
         let groups = groups(&topology, &plan, self.strategy.routing);
@@ -300,7 +327,7 @@ impl Builder {
                 }
             }
         }
-        Ok(Executor::new(engine, balancer, threads))
+        Ok(Executor::new(engine, balancer, self.limits, threads))
     }
 }
 

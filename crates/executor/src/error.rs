@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::limits::QueryParameter;
 use crate::table::SearchError;
 
 /// Why an executor could not be built.
@@ -24,7 +25,7 @@ pub enum BuildError {
     /// A bound is zero.
     #[error("{what} is 0, which would accept nothing; give at least 1")]
     ZeroBound {
-        /// The builder's method.
+        /// The builder's method, or the field of its [`QueryLimits`](crate::QueryLimits).
         what: &'static str,
     },
     /// The operating system refused a thread. Those started before it have ended.
@@ -70,6 +71,19 @@ pub enum SubmitError {
     /// The table was added for closures only and has no index to search.
     #[error("the table has no index to search; use spawn, or add it with add_table")]
     NotSearchable,
+    /// The query asks for more than the executor allows one to ([`Builder::limits`](crate::Builder::limits)). Retrying
+    /// it as it is will not help.
+    #[error(
+        "{parameter} = {asked} is over the limit of {limit}; ask for less, or raise Builder::limits"
+    )]
+    OverLimit {
+        /// What it asks too much of.
+        parameter: QueryParameter,
+        /// How much it asks for.
+        asked: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,

@@ -1,6 +1,7 @@
 //! The executor as its user sees it: add tables, submit, look, shut down.
 
 mod submit_batch;
+mod table_options;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use chiplet_policy::{Placement, TableId};
 use chiplet_topology::{Topology, TopologyError};
 
 use crate::builder::Builder;
+use crate::class::Class;
 use crate::context::Context;
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
@@ -16,6 +18,8 @@ use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError};
 use crate::jobs::closure::ClosureTask;
 use crate::jobs::search::SearchTask;
+use crate::limits::QueryLimits;
+use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::crew::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
@@ -64,6 +68,7 @@ pub struct ShutdownReport {
 pub struct Executor {
     pub(crate) engine: Arc<Engine>,
     balancer: Arc<Balancer>,
+    limits: QueryLimits,
     /// The workers', the timer's and the balancer's.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -77,11 +82,13 @@ impl Executor {
     pub(crate) fn new(
         engine: Arc<Engine>,
         balancer: Arc<Balancer>,
+        limits: QueryLimits,
         threads: Vec<JoinHandle<()>>,
     ) -> Self {
         Self {
             engine,
             balancer,
+            limits,
             threads: Mutex::new(threads),
         }
     }
@@ -94,23 +101,30 @@ impl Executor {
     /// [`Executor::add_table`] for a table that the caller keeps too.
     pub fn add_shared_table(&self, name: impl Into<Arc<str>>, table: Arc<dyn Table>) -> TableId {
         let size = table.size_bytes();
-        self.add(name.into(), Some(table), size)
+        self.add(name.into(), Some(table), size, TableOptions::default())
     }
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
-        self.add(name.into(), None, size_bytes)
+        self.add(name.into(), None, size_bytes, TableOptions::default())
     }
 
-    fn add(&self, name: Arc<str>, table: Option<Arc<dyn Table>>, size_bytes: u64) -> TableId {
+    fn add(
+        &self,
+        name: Arc<str>,
+        table: Option<Arc<dyn Table>>,
+        size_bytes: u64,
+        options: TableOptions,
+    ) -> TableId {
         let id = self.engine.registry.reserve();
-        let publish = |homes| self.engine.registry.publish(id, name, table, homes);
+        let registry = &self.engine.registry;
+        let publish = |homes| registry.publish(id, name, table, options, homes);
         self.balancer.add_table(id, size_bytes, publish);
         id
     }
 
     /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,
-    /// traffic, counters and latencies, and nobody waits.
+    /// options, traffic, counters and latencies, and nobody waits.
     ///
     /// Queries submitted once this has returned search the new index. Those accepted before are answered by the old
     /// one, which is dropped after the last of them, once its ticket is read or dropped: within a second, by a thread
@@ -175,21 +189,16 @@ impl Executor {
     /// Searches `table`, or says at once why not and hands the query back.
     ///
     /// # Errors
-    /// [`Refused`] with the reason: over a bound, no such table, shutting down. The query itself is checked by
-    /// the table; what it finds wrong is the ticket's [`Error::Search`].
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down, or a query that asks for more than
+    /// [`Builder::limits`] allows. What else is wrong with a query its table finds: that is the ticket's
+    /// [`Error::Search`].
     pub fn submit(
         &self,
         table: TableId,
         query: Query,
     ) -> Result<Ticket<Vec<Neighbor>>, Refused<Query>> {
-        let entry = match self.find(table) {
-            Ok(entry) if entry.table.is_some() => entry,
-            Ok(_) => {
-                return Err(Refused {
-                    reason: SubmitError::NotSearchable,
-                    input: query,
-                });
-            }
+        let entry = match self.find_index(table, std::slice::from_ref(&query)) {
+            Ok(entry) => entry,
             Err(reason) => {
                 return Err(Refused {
                     reason,
@@ -197,7 +206,8 @@ impl Executor {
                 });
             }
         };
-        let header = self.header(entry, query.expires());
+        let class = query.requested_class();
+        let header = self.header(entry, class, query.expires());
         let task = Arc::new(SearchTask::new(header, query));
         match self
             .engine
@@ -227,7 +237,8 @@ impl Executor {
     }
 
     /// Runs a closure on `table`'s home, or says at once why not and hands it back. The closure may report the
-    /// bytes it reads; without that its traffic is estimated from the time it takes.
+    /// bytes it reads; without that its traffic is estimated from the time it takes. It is of its table's class
+    /// ([`TableOptions::class`]).
     ///
     /// At `deadline` the ticket resolves to [`Error::Expired`] if there is no answer yet. A closure that has not
     /// started then never will; one that runs may ask [`Context::should_stop`], and what it returns is dropped.
@@ -253,7 +264,7 @@ impl Executor {
                 });
             }
         };
-        let task = Arc::new(ClosureTask::new(self.header(entry, deadline), code));
+        let task = Arc::new(ClosureTask::new(self.header(entry, None, deadline), code));
         match self
             .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
@@ -266,16 +277,28 @@ impl Executor {
         }
     }
 
-    pub(crate) fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
+    fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
         self.engine
             .registry
             .refer(table)
             .ok_or(SubmitError::UnknownTable)
     }
 
-    pub(crate) fn header(&self, entry: EntryRef, expires: Option<Instant>) -> Header {
+    /// The table that is to be searched for `queries`, or why they are refused.
+    fn find_index(&self, table: TableId, queries: &[Query]) -> Result<EntryRef, SubmitError> {
+        let entry = self.find(table)?;
+        if entry.table.is_none() {
+            return Err(SubmitError::NotSearchable);
+        }
+        self.limits.check(queries)?;
+        Ok(entry)
+    }
+
+    /// What is known of a task of `class`, or the table's.
+    fn header(&self, entry: EntryRef, class: Option<Class>, expires: Option<Instant>) -> Header {
         Header {
             executor: self.engine.id,
+            class: class.unwrap_or_else(|| entry.state.options.class()),
             entry,
             accepted: now(),
             expires,

@@ -7,6 +7,7 @@
 mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
+mod class;
 mod context;
 mod counts;
 mod engine;
@@ -15,9 +16,13 @@ mod executor;
 mod filter;
 mod jobs;
 mod latencies;
+mod limits;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod options;
 mod placement;
+mod report;
+mod reported;
 mod scheduler;
 #[cfg(all(test, chiplet_shuttle))]
 mod shuttle_tests;
@@ -28,11 +33,12 @@ mod ticket;
 
 pub use builder::{Builder, QUEUE_PER_WORKER};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, SplitConfig, StealConfig, Strategy,
-    TableId,
+    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig, StealConfig,
+    Strategy, TableId,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
+pub use class::Class;
 pub use context::Context;
 pub use counts::{Counts, Steals};
 pub use error::{BuildError, Error, Refused, SubmitError};
@@ -40,8 +46,12 @@ pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use filter::Filter;
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
+pub use limits::{QueryLimits, QueryParameter};
+pub use options::TableOptions;
 pub use placement::crew::WorkerInfo;
 pub use placement::event::{RemapEvent, TableMove};
+pub use report::Report;
+pub use reported::Reported;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 pub use ticket::Ticket;

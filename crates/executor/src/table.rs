@@ -12,11 +12,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::class::Class;
 use crate::context::Context;
 use crate::filter::Filter;
 use crate::sync;
 
 /// One nearest-neighbour query: a vector and how thoroughly to look.
+///
+/// An executor may limit what one query can ask for ([`QueryLimits`](crate::QueryLimits)); it has no limits by default.
 ///
 /// ```
 /// use chiplet_executor::Query;
@@ -27,13 +30,35 @@ use crate::sync;
 pub struct Query {
     vector: Vec<f32>,
     top: usize,
-    // `u32`, as a refused query is moved back to its sender whole: the smaller, the better.
-    ef: Option<u32>,
-    nprobe: Option<u32>,
+    // Small, as a refused query is moved back to its sender whole: the smaller, the better.
+    ef: Asked,
+    nprobe: Asked,
     radius: Option<f32>,
     filter: Option<Filter>,
     deadline: Option<Instant>,
+    class: Option<Class>,
     attachment: Option<Attachment>,
+}
+
+/// A number that was asked for or not, in four bytes: one more than the number, or 0.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Asked(u32);
+
+impl Asked {
+    fn new(number: usize) -> Self {
+        // The largest is as good as any larger one: more than any table has rows or lists.
+        Self(u32::try_from(number).map_or(u32::MAX, |number| number.saturating_add(1)))
+    }
+
+    fn get(self) -> Option<usize> {
+        self.0.checked_sub(1).map(|number| number as usize)
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 /// What a caller sends along with a query; equal only to itself.
@@ -62,11 +87,12 @@ impl Query {
         Self {
             vector: vector.into(),
             top: Self::DEFAULT_TOP,
-            ef: None,
-            nprobe: None,
+            ef: Asked::default(),
+            nprobe: Asked::default(),
             radius: None,
             filter: None,
             deadline: None,
+            class: None,
             attachment: None,
         }
     }
@@ -83,7 +109,7 @@ impl Query {
     /// table's own default holds. Tables without a graph ignore it.
     #[must_use]
     pub fn ef(mut self, ef: usize) -> Self {
-        self.ef = Some(narrow(ef));
+        self.ef = Asked::new(ef);
         self
     }
 
@@ -91,7 +117,7 @@ impl Query {
     /// [`SearchError::ZeroProbes`]; without it the table's own default holds. Tables without lists ignore it.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
-        self.nprobe = Some(narrow(nprobe));
+        self.nprobe = Asked::new(nprobe);
         self
     }
 
@@ -130,6 +156,20 @@ impl Query {
         }
     }
 
+    /// How urgent the query is. Without it, what its table's tasks are
+    /// ([`TableOptions::class`](crate::TableOptions::class)), which is interactive unless said otherwise.
+    ///
+    /// ```
+    /// use chiplet_executor::{Class, Query};
+    /// let nightly = Query::new([0.1, 0.2]).class(Class::Bulk);
+    /// assert_eq!(nightly.requested_class(), Some(Class::Bulk));
+    /// ```
+    #[must_use]
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
     /// Sends `attachment` along, for a table of your own to read with [`Query::attachment`]: the snapshot it shall
     /// search, a filter, where to report to. The executor does not look at it, and keeps it until the query has ended; a
     /// later call replaces an earlier one.
@@ -166,12 +206,12 @@ impl Query {
 
     /// The `ef` asked for, if any.
     pub fn requested_ef(&self) -> Option<usize> {
-        self.ef.map(|ef| ef as usize)
+        self.ef.get()
     }
 
     /// The `nprobe` asked for, if any.
     pub fn requested_nprobe(&self) -> Option<usize> {
-        self.nprobe.map(|nprobe| nprobe as usize)
+        self.nprobe.get()
     }
 
     /// The radius asked for, if any.
@@ -194,6 +234,11 @@ impl Query {
     #[inline]
     pub fn reaches(&self, distance: f32) -> bool {
         self.radius.is_none_or(|radius| distance <= radius)
+    }
+
+    /// The class asked for, if any.
+    pub fn requested_class(&self) -> Option<Class> {
+        self.class
     }
 
     /// When the answer becomes worthless, if ever.
@@ -223,7 +268,7 @@ impl Query {
         if self.top == 0 {
             return Err(SearchError::ZeroTop);
         }
-        if self.nprobe == Some(0) {
+        if self.nprobe.get() == Some(0) {
             return Err(SearchError::ZeroProbes);
         }
         if self.radius.is_some_and(f32::is_nan) {
@@ -231,11 +276,6 @@ impl Query {
         }
         Ok(())
     }
-}
-
-/// A number that is as good as any larger one: more than any table has rows or lists.
-fn narrow(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// A found vector. Ordered by distance, then by id, so that equal distances have one order everywhere.

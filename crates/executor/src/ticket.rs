@@ -11,15 +11,16 @@ use crate::engine::current;
 use crate::engine::task::Header;
 use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
+use crate::report::Answer;
 use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
 
 /// The part of a task that its ticket sees.
 pub(crate) trait Outcome<T>: Expire {
     fn header(&self) -> &Header;
-    fn completion(&self) -> &Completion<T>;
+    fn completion(&self) -> &Completion<Answer<T>>;
 
     /// As [`Completion::poll`].
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<T, Error>> {
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
         self.completion().poll(waker, due)
     }
 }
@@ -94,7 +95,8 @@ impl<T> Ticket<T> {
     /// and the answer is not there yet: on a small pool that could wait for ever. The task is then cancelled
     /// as by dropping the ticket.
     pub fn wait(mut self) -> Result<T, Error> {
-        self.block(None).unwrap_or(Err(Error::WouldDeadlock))
+        let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
+        answer.map(|(answer, _)| answer)
     }
 
     /// Like [`Ticket::wait`], for at most `time`; `None` if there is no result by then. The ticket stays valid.
@@ -102,8 +104,8 @@ impl<T> Ticket<T> {
     /// # Errors
     /// As [`Ticket::wait`].
     pub fn wait_for(&mut self, time: Duration) -> Option<Result<T, Error>> {
-        // Too long for the clock means no limit.
-        self.block(now().checked_add(time))
+        let answer = self.block_for(time)?;
+        Some(answer.map(|(answer, _)| answer))
     }
 
     /// Lets the task run without anyone waiting for it.
@@ -116,7 +118,12 @@ impl<T> Ticket<T> {
     /// Cancels the task if it has not started. The same as dropping the ticket.
     pub fn cancel(self) {}
 
-    fn block(&mut self, until: Option<Instant>) -> Option<Result<T, Error>> {
+    pub(crate) fn block_for(&mut self, time: Duration) -> Option<Result<Answer<T>, Error>> {
+        // Too long for the clock means no limit.
+        self.block(now().checked_add(time))
+    }
+
+    pub(crate) fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
         // Inside a task of its own executor nothing is worth waiting for.
         if let Inner::Live(task) = &self.inner
             && !is_own(&**task)
@@ -134,7 +141,7 @@ impl<T> Ticket<T> {
     }
 
     /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
-    fn park(&mut self, waker: &Waker, until: Option<Instant>) -> Option<Result<T, Error>> {
+    fn park(&mut self, waker: &Waker, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
         loop {
             let wakes = match self.ask(waker) {
                 Ok(result) => return Some(result),
@@ -162,7 +169,7 @@ impl<T> Ticket<T> {
 
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
     /// unless the answer is just being counted: then it is about to come.
-    fn ask(&mut self, waker: &Waker) -> Result<Result<T, Error>, Option<Instant>> {
+    fn ask(&mut self, waker: &Waker) -> Result<Result<Answer<T>, Error>, Option<Instant>> {
         let task = match &self.inner {
             Inner::Live(task) => task,
             Inner::Refused(reason) => {
@@ -180,6 +187,22 @@ impl<T> Ticket<T> {
                 Ok(result)
             }
             Poll::Pending => Err(header.expires.filter(|_| !due)),
+        }
+    }
+
+    /// As polling the ticket, with the report.
+    pub(crate) fn poll_answer(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Answer<T>, Error>> {
+        match self.ask(context.waker()) {
+            Ok(result) => Poll::Ready(result),
+            Err(deadline) => {
+                if let Some(deadline) = deadline {
+                    self.set_alarm(deadline);
+                }
+                Poll::Pending
+            }
         }
     }
 
@@ -231,15 +254,8 @@ impl<T> Future for Ticket<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.ask(context.waker()) {
-            Ok(result) => Poll::Ready(result),
-            Err(deadline) => {
-                if let Some(deadline) = deadline {
-                    self.set_alarm(deadline);
-                }
-                Poll::Pending
-            }
-        }
+        let answer = self.poll_answer(context);
+        answer.map(|answer| answer.map(|(answer, _)| answer))
     }
 }
 

@@ -9,21 +9,24 @@ use chiplet_topology::DomainId;
 use super::Engine;
 use super::registry::TableEntry;
 use super::task::Task;
+use crate::class::Class;
 use crate::error::SubmitError;
 use crate::scheduler::{Pace, Refusal};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 impl Engine {
-    /// The group for a task of the table that came at `at`.
-    pub(crate) fn route(&self, entry: &TableEntry, at: Instant) -> usize {
+    /// The group for a task of the table, which is of `class` and came at `at`.
+    pub(crate) fn route(&self, entry: &TableEntry, at: Instant, class: Class) -> usize {
         match self.strategy.routing {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
                 let (first, second) = entry.state.next_homes(self.draw(at));
                 let first = self.group_of(first);
                 match second.map(|second| self.group_of(second)) {
-                    Some(second) if self.hub.wait(second) < self.hub.wait(first) => second,
+                    Some(second) if self.hub.wait(second, class) < self.hub.wait(first, class) => {
+                        second
+                    }
                     _ => first,
                 }
             }
@@ -42,7 +45,8 @@ impl Engine {
 
     /// Accepts `task` for its table's home, or says why not.
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
-        let at = task.header().accepted;
+        let (at, class) = (task.header().accepted, task.header().class);
+        let terms = entry.state.options.terms(class);
         // If the last query was worth cutting this one probably is, and its units want hands.
         let helpers = match self.strategy.splitting {
             Splitting::Domain => {
@@ -53,13 +57,13 @@ impl Engine {
         };
         let push = |group, task, is_home| {
             let helpers = if is_home { helpers } else { 0 };
-            self.hub.push(group, entry.id, task, at, helpers)
+            self.hub.push(group, entry.id, terms, task, at, helpers)
         };
-        self.place(entry, task, 1, at, push)
+        self.place(entry, task, 1, (at, class), push)
             .map_err(|(refusal, _)| refusal)
     }
 
-    /// Finds a group for `load`, which counts as `weight` tasks that came at `at`: its table's home if that has places,
+    /// Finds a group for `load`, which counts as `weight` tasks of a class that came at `at`: its table's home if that has places,
     /// else one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether
     /// that is the home.
     pub(crate) fn place<L>(
@@ -67,11 +71,11 @@ impl Engine {
         entry: &TableEntry,
         load: L,
         weight: u64,
-        at: Instant,
+        (at, class): (Instant, Class),
         push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        let mut group = self.route(entry, at);
-        let load = match self.evens_out(entry, group, at) {
+        let mut group = self.route(entry, at, class);
+        let load = match self.evens_out(entry, group, (at, class)) {
             Some(other) => match push(other, load, false) {
                 Ok(_) => return Ok(()),
                 Err((_, load)) => load,
@@ -92,7 +96,7 @@ impl Engine {
                 break;
             }
             group = match step {
-                0 => self.route(entry, at),
+                0 => self.route(entry, at, class),
                 _ => (group + 1) % self.hub.groups(),
             };
             refused = match push(group, refused.1, true) {
@@ -122,7 +126,11 @@ impl Engine {
                 limit: self.queue_limit,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
-                limit: self.table_limit,
+                limit: entry
+                    .state
+                    .options
+                    .queue_limit()
+                    .unwrap_or(self.table_limit),
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
         };
@@ -131,10 +139,15 @@ impl Engine {
 
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
     /// table that asks for more than its share waits at home: others need not pay for it.
-    fn evens_out(&self, entry: &TableEntry, home: usize, at: Instant) -> Option<usize> {
+    fn evens_out(
+        &self,
+        entry: &TableEntry,
+        home: usize,
+        (at, class): (Instant, Class),
+    ) -> Option<usize> {
         let draw = self.draw(at) as usize;
         match self.strategy.routing {
-            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, draw),
+            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, class, draw),
             _ => None,
         }
     }

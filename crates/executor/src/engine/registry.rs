@@ -13,6 +13,7 @@ use chiplet_topology::DomainId;
 use super::current;
 use super::timer::Timer;
 use crate::latencies::{CompactLatencies, Latencies};
+use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, Step, Swap, left_out};
@@ -40,6 +41,7 @@ pub(crate) struct TableState {
     pub(crate) homes: Swap<Homes>,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
+    pub(crate) options: KeptOptions,
     /// Scan units of the last query that could be split.
     pub(crate) last_units: AtomicU32,
     /// For each domain what its workers have answered: a domain's workers share no line with another's. Made at the
@@ -237,6 +239,7 @@ impl Registry {
         id: TableId,
         name: Arc<str>,
         table: Option<Arc<dyn Table>>,
+        options: TableOptions,
         homes: Homes,
     ) {
         let listing = Listing::new(TableEntry {
@@ -246,6 +249,7 @@ impl Registry {
             state: Arc::new(TableState {
                 homes: Swap::new(homes),
                 over_share: AtomicBool::new(false),
+                options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),
                 latencies: OnceLock::new(),
                 domains: self.domains,

@@ -8,6 +8,7 @@ use chiplet_policy::Rung;
 use super::completion::contain;
 use super::registry::EntryRef;
 use super::worker::Worker;
+use crate::class::Class;
 use crate::counts::End;
 use crate::error::Error;
 use crate::sync::now;
@@ -16,6 +17,7 @@ use crate::sync::now;
 pub(crate) struct Header {
     pub(crate) executor: u64,
     pub(crate) entry: EntryRef,
+    pub(crate) class: Class,
     pub(crate) accepted: Instant,
     pub(crate) expires: Option<Instant>,
 }
@@ -53,8 +55,8 @@ pub(crate) trait Task: Send + Sync {
     /// Whether it has ended in the queue.
     fn is_ended(&self) -> bool;
 
-    /// Runs it on this worker; a split query may end later and elsewhere.
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant);
+    /// Runs it on this worker, which took it from `rung`; a split query may end later and elsewhere.
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung);
 }
 
 /// A task that has been cut: any worker may run its units.
@@ -83,7 +85,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
         Ok(()) => {
             worker.stats().started(table, rung, task.weight());
             let started = now();
-            Arc::clone(&task).execute(worker, started);
+            Arc::clone(&task).execute(worker, started, rung);
         }
     }
     // The closure's captures may be dropped here, and that is the caller's code.

@@ -162,10 +162,12 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
+    use crate::class::Class;
     use crate::engine::registry::Registry;
     use crate::engine::task::Header;
     use crate::error::Error;
     use crate::jobs::closure::ClosureTask;
+    use crate::options::TableOptions;
     use crate::ticket::Ticket;
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -194,10 +196,17 @@ mod tests {
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
         let registry = Registry::new(Arc::clone(timer), 1);
         let id = registry.reserve();
-        registry.publish(id, "t".into(), None, Homes::single(DomainId(0)));
+        registry.publish(
+            id,
+            "t".into(),
+            None,
+            TableOptions::default(),
+            Homes::single(DomainId(0)),
+        );
         let header = Header {
             executor: 0,
             entry: registry.refer(id).unwrap(),
+            class: Class::Interactive,
             accepted: now(),
             expires: Some(deadline),
         };

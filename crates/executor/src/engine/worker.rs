@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chiplet_policy::{Rung, Splitting, StealRule, Strategy, is_too_late};
 
@@ -10,6 +10,7 @@ use super::stats::WorkerStats;
 use super::task::{self, Header, Unit};
 use super::{Engine, current};
 use crate::context::{Context, Place, Scratch, Wanted};
+use crate::report::Report;
 use crate::scheduler::{Found, Local};
 use crate::table::{Probe, SplitTable};
 
@@ -65,6 +66,17 @@ impl Worker {
     /// Says that a task has ended at `now`.
     pub(crate) fn tell(&mut self, now: Instant) {
         self.local.tell(now);
+    }
+
+    /// What is known of a task in one piece that this worker took from `rung` and ran.
+    pub(crate) fn report(&self, rung: Rung, wait: Duration, service: Duration) -> Report {
+        Report {
+            wait,
+            service,
+            domain: self.place.domain,
+            units: 1,
+            rung,
+        }
     }
 
     /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told: others wait, and

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use chiplet_policy::TableId;
 
 use super::Executor;
-use crate::error::{Refused, SubmitError};
-use crate::jobs::batch::{Answers, Batch, deadline};
+use crate::error::Refused;
+use crate::jobs::batch::{Answers, Batch, class, deadline};
 use crate::table::Query;
 use crate::ticket::Ticket;
 
 impl Executor {
     /// Searches `table` for all of `queries`, with one lock and one round of wake-ups. The ticket resolves to the
     /// answers in the order of the queries, each equal to what [`Executor::search`] would have answered. A refused
-    /// batch's ticket resolves to [`Error::Refused`](crate::Error::Refused) at once; [`Executor::submit_batch`] has the
-    /// details, shows the refusal before waiting, and keeps the queries.
+    /// batch's ticket resolves to [`Error::Refused`](crate::Error::Refused) at once; [`Executor::submit_batch`] has
+    /// the details, shows the refusal before waiting, and keeps the queries.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
@@ -52,19 +52,22 @@ impl Executor {
 
     /// Searches `table` for all of `queries`, or says at once why not and hands them back.
     ///
-    /// The batch is cut into parts, one for each worker at work in the table's home, of at most 64 queries each; to the
-    /// queue each part is one task. All parts are accepted or none: a batch of more parts than a queue's bound never
-    /// is. Within a part queries are answered one after the other, or as many at once as [`Table::batch_size`] says,
-    /// and none is cut into scan units. Counters count queries, not parts; a query's wait and service time are its
-    /// part's. An empty batch is answered at once.
+    /// The batch is cut into parts, one for each worker at work in the table's home, of at most 64 queries each; to
+    /// the queue each part is one task. All parts are accepted or none: a batch of more parts than a queue's bound
+    /// never is. Within a part queries are answered one after the other, or as many at once as [`Table::batch_size`]
+    /// says, and none is cut into scan units. A batch is bulk work if all of its queries are
+    /// ([`Class`](crate::Class)). Counters count queries, not parts; a query's wait and service time are its part's.
+    /// An empty batch is answered at once.
     ///
     /// A query whose deadline passes before its turn comes is [`Error::Expired`], and the others go on. If all have a
     /// deadline, the ticket resolves at the last of them: to the answers of parts that have ended, and `Expired` for
-    /// the rest. Dropping the ticket cancels the queries whose turn has not come. A panic fails the queries of its call
-    /// of [`Table::search_batch`]: one query alone, unless the table asks for more at once.
+    /// the rest. Dropping the ticket cancels the queries whose turn has not come. A panic fails the queries of its
+    /// call of [`Table::search_batch`]: one query alone, unless the table asks for more at once.
     ///
     /// # Errors
-    /// [`Refused`] with the reason: over a bound, no such table, shutting down.
+    /// [`Refused`] with the reason: over a bound, no such table, shutting down, or more than
+    /// [`Builder::limits`](crate::Builder::limits) allows. A batch that is too long is refused as a whole, and so is
+    /// one with a query that asks for too much: the reason is that of the first such query.
     ///
     /// [`Error::Expired`]: crate::Error::Expired
     /// [`Table::batch_size`]: crate::Table::batch_size
@@ -74,18 +77,15 @@ impl Executor {
         table: TableId,
         queries: Vec<Query>,
     ) -> Result<Ticket<Answers>, Refused<Vec<Query>>> {
-        let found = match self.find(table) {
-            Ok(entry) if entry.table.is_none() => Err(SubmitError::NotSearchable),
-            found => found,
-        };
-        let entry = match found {
+        let entry = match self.find_index(table, &queries) {
             Ok(entry) => entry,
             Err(reason) => {
                 let input = queries;
                 return Err(Refused { reason, input });
             }
         };
-        let header = self.header(entry, deadline(&queries));
+        let class = class(&queries, entry.state.options.class());
+        let header = self.header(entry, Some(class), deadline(&queries));
         let batch = Arc::new(Batch::new(header, queries));
         if batch.queries.is_empty() {
             // No part will come to it.

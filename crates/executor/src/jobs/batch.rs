@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use chiplet_policy::Routing;
+use chiplet_policy::{Routing, Rung};
 
 use super::guarded;
+use crate::class::Class;
 use crate::context::{Context, Wanted};
 use crate::counts::{End, Served};
 use crate::engine::Engine;
@@ -28,6 +29,7 @@ use crate::engine::task::{Header, Task};
 use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
+use crate::report::{Answer, Report};
 use crate::sync::{self, Mutex, Step, left_out};
 use crate::table::{Neighbor, Query, SearchError, Table};
 use crate::ticket::Outcome;
@@ -43,7 +45,7 @@ pub(crate) struct Batch {
     /// Its deadline is the last of the queries', if all have one.
     pub(crate) header: Header,
     pub(crate) queries: Vec<Query>,
-    completion: Completion<Answers>,
+    completion: Completion<Answer<Answers>>,
     progress: Mutex<Progress>,
 }
 
@@ -56,20 +58,22 @@ struct Progress {
     settled: usize,
     /// The batch's deadline has passed.
     due: bool,
+    /// Of the parts whose answers stand here.
+    report: Report,
     /// The ticket has got the answers.
     told: bool,
 }
 
 impl Progress {
     /// The answers, if they are to be told now: all there are to come, or all there were at the deadline.
-    fn take(&mut self) -> Option<Answers> {
+    fn take(&mut self) -> Option<Answer<Answers>> {
         let complete = self.left == 0 && !left_out(Step::LastPartAnswers);
         let counted = self.settled == 0 || left_out(Step::DeadlineAwaitsSettled);
         if self.told || !(complete || self.due && counted) {
             return None;
         }
         self.told = true;
-        Some(std::mem::take(&mut self.answers))
+        Some((std::mem::take(&mut self.answers), self.report))
     }
 }
 
@@ -88,8 +92,18 @@ pub(crate) fn deadline(queries: &[Query]) -> Option<Instant> {
     last
 }
 
+/// The class of a batch of a table whose own is `default`: bulk if all of the queries are.
+pub(crate) fn class(queries: &[Query], default: Class) -> Class {
+    let class = |query: &Query| query.requested_class().unwrap_or(default);
+    match queries.iter().all(|query| class(query) == Class::Bulk) {
+        true => Class::Bulk,
+        false => Class::Interactive,
+    }
+}
+
 impl Batch {
     pub(crate) fn new(header: Header, queries: Vec<Query>) -> Self {
+        let home = header.entry.state.homes.load().main().domain;
         Self {
             header,
             completion: Completion::started(),
@@ -98,6 +112,7 @@ impl Batch {
                 left: 0,
                 settled: 0,
                 due: false,
+                report: Report::idle(home),
                 told: false,
             }),
             queries,
@@ -131,7 +146,8 @@ impl Batch {
     pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
         let batch = self;
         let entry = batch.header.entry.clone();
-        let at = batch.header.accepted;
+        let (at, class) = (batch.header.accepted, batch.header.class);
+        let terms = entry.state.options.terms(class);
         let weight = batch.queries.len() as u64;
         let push = |group, batch: Arc<Batch>, _| {
             let workers = match engine.strategy.routing {
@@ -140,13 +156,15 @@ impl Batch {
                 Routing::Rotate => engine.hub.at_work(),
             };
             let parts = batch.cut(workers.max(1));
-            let pushed = engine.hub.push_all(group, entry.id, parts, weight, at);
+            let pushed = engine
+                .hub
+                .push_all(group, entry.id, terms, parts, weight, at);
             pushed.map_err(|(refusal, _)| (refusal, batch))
         };
-        engine.place(&entry, batch, weight, at, push)
+        engine.place(&entry, batch, weight, (at, class), push)
     }
 
-    fn tell(&self, answers: Option<Answers>) {
+    fn tell(&self, answers: Option<Answer<Answers>>) {
         if let Some(answers) = answers {
             self.completion.end(Ok(answers));
         }
@@ -208,8 +226,9 @@ impl Part {
     }
 
     /// Puts what was found where the ticket gets it, unless the ticket has been told or is about to be that its queries
-    /// have expired. Says how they are to be counted, and whether the part is settled.
-    fn settle(&self, found: Answers) -> (Served, bool) {
+    /// have expired. Says how they are to be counted, and whether the part is settled. `report` is that of a part which
+    /// has run.
+    fn settle(&self, found: Answers, report: Option<Report>) -> (Served, bool) {
         let mut ends = Served::default();
         let mut progress = self.batch.progress.lock();
         if progress.due {
@@ -217,6 +236,9 @@ impl Part {
             return (ends, false);
         }
         progress.settled += 1;
+        if let Some(report) = report {
+            progress.report.add(report);
+        }
         let places = &mut progress.answers[self.queries.clone()];
         for (place, answer) in places.iter_mut().zip(found) {
             ends.count(end_of(&answer));
@@ -278,7 +300,7 @@ impl Task for Part {
 
     fn end_queued(&self, error: Error) -> Option<End> {
         self.begin().err().or_else(|| {
-            let (ends, settled) = self.settle(vec![Err(error); self.queries.len()]);
+            let (ends, settled) = self.settle(vec![Err(error); self.queries.len()], None);
             self.publish(settled);
             Some(match ends.expired {
                 0 => End::Cancelled,
@@ -291,7 +313,7 @@ impl Task for Part {
         self.begin().is_err()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         let header = &self.batch.header;
         let (mut found, bytes) =
             worker.in_context(&*self, |_, context| self.search(started, context));
@@ -299,10 +321,11 @@ impl Task for Part {
         let ended = sync::now();
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
-        let (ends, settled) = self.settle(found);
+        let report = worker.report(rung, header.waited(started), busy);
+        let (ends, settled) = self.settle(found, Some(report));
         {
             let mut stats = worker.stats();
-            stats.ended_many(&header.entry, ends, header.waited(started), busy);
+            stats.ended_many(&header.entry, ends, report.wait, busy);
             stats.worked(header.entry.id, bytes, busy);
         }
         self.publish(settled);
@@ -331,12 +354,12 @@ impl Outcome<Answers> for Batch {
         &self.header
     }
 
-    fn completion(&self) -> &Completion<Answers> {
+    fn completion(&self) -> &Completion<Answer<Answers>> {
         &self.completion
     }
 
     /// At its deadline a batch tells what it has, which the completion does not know.
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answers, Error>> {
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<Answers>, Error>> {
         if due {
             self.expire();
         }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_policy::Rung;
+
 use super::{guarded, pass_over, settled};
 use crate::context::{Context, Wanted};
 use crate::counts::End;
@@ -11,6 +13,7 @@ use crate::engine::task::{Header, Task};
 use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::Error;
+use crate::report::Answer;
 use crate::sync::{Mutex, now};
 use crate::ticket::Outcome;
 
@@ -18,7 +21,7 @@ use crate::ticket::Outcome;
 pub(crate) struct ClosureTask<F, T> {
     pub(crate) header: Header,
     pub(crate) code: Mutex<Option<F>>,
-    pub(crate) completion: Completion<T>,
+    pub(crate) completion: Completion<Answer<T>>,
 }
 
 impl<F, T> ClosureTask<F, T> {
@@ -52,7 +55,7 @@ where
         self.completion.is_ended()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         let code = self.code.lock().take();
         if worker.is_too_late(&self.header, started) {
             contain(|| drop(code));
@@ -72,12 +75,13 @@ where
             bytes => bytes,
         };
         let end = settled(&self.header, &self.completion, &result);
+        let report = worker.report(rung, self.header.waited(started), busy);
         {
             let mut stats = worker.stats();
-            stats.ended(&self.header.entry, end, self.header.waited(started), busy);
+            stats.ended(&self.header.entry, end, report.wait, busy);
             stats.worked(self.header.entry.id, bytes, busy);
         }
-        self.completion.end(result);
+        self.completion.end(result.map(|answer| (answer, report)));
     }
 }
 
@@ -110,7 +114,7 @@ where
         &self.header
     }
 
-    fn completion(&self) -> &Completion<T> {
+    fn completion(&self) -> &Completion<Answer<T>> {
         &self.completion
     }
 }

@@ -15,10 +15,15 @@ use crate::engine::completion::{Completion, contain, end_of};
 use crate::engine::task::Header;
 use crate::engine::worker::Worker;
 use crate::error::Error;
+use crate::report::Answer;
 
 /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
 /// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
-fn settled<T>(header: &Header, completion: &Completion<T>, result: &Result<T, Error>) -> End {
+fn settled<T>(
+    header: &Header,
+    completion: &Completion<Answer<T>>,
+    result: &Result<T, Error>,
+) -> End {
     let end = end_of(result);
     match header.expires {
         Some(_) => completion.settle(end),
@@ -49,16 +54,15 @@ fn guarded<T>(code: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 /// table's tasks take.
 fn pass_over<T>(
     header: &Header,
-    completion: &Completion<T>,
+    completion: &Completion<Answer<T>>,
     worker: &mut Worker,
     started: Instant,
 ) {
-    let result = Err(Error::Expired);
-    let end = settled(header, completion, &result);
+    let end = settled(header, completion, &Err(Error::Expired));
     {
         let mut stats = worker.stats();
         stats.ended(&header.entry, end, header.waited(started), Duration::ZERO);
         stats.worked(header.entry.id, 0, Duration::ZERO);
     }
-    completion.end(result);
+    completion.end(Err(Error::Expired));
 }

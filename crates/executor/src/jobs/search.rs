@@ -20,6 +20,7 @@ use crate::engine::task::{Divided, Header, Task, Unit};
 use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::Error;
+use crate::report::{Answer, Report};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, Step, left_out, now};
 use crate::table::{Neighbor, Probe, Query, SearchError, SplitTable, Table};
@@ -28,7 +29,7 @@ use crate::ticket::Outcome;
 pub(crate) struct SearchTask {
     pub(crate) header: Header,
     pub(crate) query: Query,
-    pub(crate) completion: Completion<Vec<Neighbor>>,
+    pub(crate) completion: Completion<Answer<Vec<Neighbor>>>,
     split: OnceLock<Split>,
 }
 
@@ -46,6 +47,8 @@ struct Progress {
     /// The units' answers, each in its unit's place: `merge` sees them in the order of the probes.
     parts: Vec<Vec<Neighbor>>,
     failure: Option<Error>,
+    /// Where the query and its units were taken from, the farthest of it.
+    farthest: Rung,
     left: usize,
 }
 
@@ -68,6 +71,7 @@ impl SearchTask {
         &self,
         worker: &mut Worker,
         started: Instant,
+        rung: Rung,
         bytes: u64,
         result: Result<Vec<Neighbor>, Error>,
     ) {
@@ -75,12 +79,13 @@ impl SearchTask {
         worker.tell(ended);
         let busy = ended.saturating_duration_since(started);
         let end = settled(&self.header, &self.completion, &result);
+        let report = worker.report(rung, self.header.waited(started), busy);
         {
             let mut stats = worker.stats();
-            stats.ended(&self.header.entry, end, self.header.waited(started), busy);
+            stats.ended(&self.header.entry, end, report.wait, busy);
             stats.worked(self.header.entry.id, bytes, busy);
         }
-        self.completion.end(result);
+        self.completion.end(result.map(|found| (found, report)));
     }
 
     /// What is checked before each scan unit: the deadline and the ticket.
@@ -107,7 +112,7 @@ impl SearchTask {
         self: &Arc<Self>,
         table: &dyn SplitTable,
         worker: &mut Worker,
-        started: Instant,
+        (started, rung): (Instant, Rung),
         context: &mut Context,
     ) -> Result<Option<Vec<Neighbor>>, Error> {
         let probes = table.coarse(&self.query, context)?;
@@ -132,6 +137,7 @@ impl SearchTask {
             progress: Mutex::new(Progress {
                 parts: vec![Vec::new(); left],
                 failure: None,
+                farthest: rung,
                 left,
             }),
         };
@@ -173,7 +179,7 @@ impl Task for SearchTask {
         self.completion.is_ended()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         if worker.is_too_late(&self.header, started) {
             return pass_over(&self.header, &self.completion, worker, started);
         }
@@ -182,7 +188,7 @@ impl Task for SearchTask {
                 let table = self.table()?;
                 match table.as_split() {
                     Some(split) if worker.splitting() != Splitting::Never => {
-                        self.fan_out(split, worker, started, context)
+                        self.fan_out(split, worker, (started, rung), context)
                     }
                     _ => Ok(Some(table.search(&self.query, context)?)),
                 }
@@ -190,7 +196,7 @@ impl Task for SearchTask {
             found.map_err(|error| self.explain(error))
         });
         match result.transpose() {
-            Some(result) => self.answer(worker, started, bytes, result),
+            Some(result) => self.answer(worker, started, rung, bytes, result),
             None => {
                 let busy = now().saturating_duration_since(started);
                 worker.stats().worked(self.header.entry.id, bytes, busy);
@@ -231,8 +237,9 @@ impl Divided for SearchTask {
         worker.tell(ended);
         let busy = ended.saturating_duration_since(begun);
         worker.stats().worked(task.header.entry.id, bytes, busy);
-        let (parts, failure) = {
+        let (parts, failure, farthest) = {
             let mut progress = split.progress.lock();
+            progress.farthest = progress.farthest.max(rung);
             match result {
                 Ok(part) => progress.parts[unit] = part,
                 Err(error) => progress.failure = progress.failure.take().or(Some(error)),
@@ -242,9 +249,14 @@ impl Divided for SearchTask {
                 return;
             }
             // The last unit stays counted until `finish` has answered: the barrier waits for that.
-            (std::mem::take(&mut progress.parts), progress.failure.take())
+            let parts = std::mem::take(&mut progress.parts);
+            (parts, progress.failure.take(), progress.farthest)
         };
-        task.finish(split, worker, parts, failure);
+        let result = match failure {
+            Some(error) => Err(error),
+            None => Ok(parts),
+        };
+        task.finish(split, worker, result, farthest);
     }
 }
 
@@ -254,31 +266,31 @@ impl SearchTask {
         &self,
         split: &Split,
         worker: &mut Worker,
-        parts: Vec<Vec<Neighbor>>,
-        failure: Option<Error>,
+        parts: Result<Vec<Vec<Neighbor>>, Error>,
+        farthest: Rung,
     ) {
         let merging = now();
-        let result = match failure {
-            Some(error) => Err(error),
-            None => guarded(|| {
+        let merge = |parts| {
+            guarded(|| {
                 let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
                 Ok(table.merge(&self.query, parts))
-            }),
+            })
         };
+        let result = parts.and_then(merge);
         let ended = now();
         let end = settled(&self.header, &self.completion, &result);
+        let service = ended.saturating_duration_since(split.started);
+        let report = Report {
+            units: split.units.len() as u32,
+            ..worker.report(farthest, self.header.waited(split.started), service)
+        };
         {
             let mut stats = worker.stats();
             let entry: &TableEntry = &self.header.entry;
-            stats.ended(
-                entry,
-                end,
-                self.header.waited(split.started),
-                ended.saturating_duration_since(split.started),
-            );
+            stats.ended(entry, end, report.wait, service);
             stats.worked(entry.id, 0, ended.saturating_duration_since(merging));
         }
-        self.completion.end(result);
+        self.completion.end(result.map(|found| (found, report)));
         split.progress.lock().left = 0;
         if let Some(waiting) = split.waiting
             && waiting != worker.index()
@@ -306,7 +318,7 @@ impl Outcome<Vec<Neighbor>> for SearchTask {
         &self.header
     }
 
-    fn completion(&self) -> &Completion<Vec<Neighbor>> {
+    fn completion(&self) -> &Completion<Answer<Vec<Neighbor>>> {
         &self.completion
     }
 }

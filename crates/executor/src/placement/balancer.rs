@@ -245,7 +245,8 @@ impl Control {
             self.carry_out(remap, engine);
         }
         engine.hub.staff(&orders.at_work, |task| {
-            engine.route(&task.header().entry, task.header().accepted)
+            let header = task.header();
+            engine.route(&header.entry, header.accepted, header.class)
         });
         self.crew.carry_out(orders);
         tracing::info!(

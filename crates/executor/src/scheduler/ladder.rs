@@ -6,8 +6,9 @@ use std::ops::Range;
 use chiplet_policy::{Rung, StealRule, can_lend};
 use chiplet_topology::DomainId;
 
-use super::queue::Run;
+use super::terms::Run;
 use super::{Found, Hub, Local, call};
+use crate::class::Class;
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, deque, left_out, now, pause};
 
@@ -332,7 +333,9 @@ impl<T, U> Hub<T, U> {
             StealRule::Ladder => {
                 let nearest = self.groups[local.group].nearest.iter();
                 let needy = nearest.filter(|&&group| self.needy.contains(group));
-                chiplet_policy::choose_victim(needy.map(|&group| (group, self.wait(group))))
+                // Of queues with nothing but bulk tasks, the nearest.
+                let wait = |&group| (group, self.wait(group, Class::Interactive));
+                chiplet_policy::choose_victim(needy.map(wait))
             }
         }
     }

@@ -49,8 +49,17 @@ pub(super) struct Lane<T> {
     pub(super) last: Option<usize>,
     /// The key of the task that came last.
     newest: u64,
-    /// Whether it stands in the queue's order.
-    pub(super) ready: bool,
+    /// The table's weight, as of the last task that came.
+    pub(super) weight: f32,
+    /// Whether it has asked for more than its share since it was empty.
+    pub(super) over: bool,
+    /// Its place among lanes over their share.
+    pub(super) tag: u64,
+    /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
+    pub(super) uncharged: i64,
+    /// In which heaps of the order it stands.
+    pub(super) in_within: bool,
+    pub(super) in_over: bool,
 }
 
 impl<T> Default for Lane<T> {
@@ -62,7 +71,12 @@ impl<T> Default for Lane<T> {
             service: Service::default(),
             last: None,
             newest: 0,
-            ready: false,
+            weight: 1.0,
+            over: false,
+            tag: 0,
+            uncharged: 0,
+            in_within: false,
+            in_over: false,
         }
     }
 }
@@ -92,6 +106,20 @@ impl<T> Lane<T> {
         self.tasks.front().map(|waiting| waiting.at)
     }
 
+    /// How far a task that takes `nanos` moves the lane's tag on.
+    pub(super) fn step(&self, nanos: u64, workers: u64) -> u64 {
+        let time = nanos as f64 / workers as f64;
+        ((time / f64::from(self.weight)) as u64).max(1)
+    }
+
+    /// What the next task is charged: its mean service time, and what earlier ones were charged too little. If those were
+    /// charged too much, as tasks are that turn out to be dead, it is charged less.
+    pub(super) fn charge(&mut self) -> u64 {
+        let due = self.service.home.saturating_add_signed(self.uncharged);
+        self.uncharged += self.service.home as i64 - due as i64;
+        due
+    }
+
     /// Makes sure that [`Lane::append`] of so many tasks needs no memory.
     pub(super) fn make_room(
         &mut self,
@@ -105,11 +133,16 @@ impl<T> Lane<T> {
     /// Adds a task accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than
     /// `lead` after it came.
     pub(super) fn append(&mut self, task: T, at: u64, apart: u64, lead: u64) -> u64 {
-        let key = self.newest.saturating_add(apart).min(at + lead).max(at);
-        self.newest = key;
+        let key = self.ask(at, apart, lead);
         self.intake.waiting += 1;
         self.tasks.push_back(Waiting { task, at, key });
         key
+    }
+
+    /// Takes note of a task that comes at `at`, accepted or not. Returns its key.
+    pub(super) fn ask(&mut self, at: u64, apart: u64, lead: u64) -> u64 {
+        self.newest = self.newest.saturating_add(apart).min(at + lead).max(at);
+        self.newest
     }
 
     /// If the lane is full, goes on in a longer buffer if there is one to spare.

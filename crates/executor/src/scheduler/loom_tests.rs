@@ -38,6 +38,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
             reorder: 0.2,
             limit: 8,
             table_limit: 8,
+            bulk_wait: Duration::from_millis(100),
         },
     };
     let (hub, locals) = Hub::new(rules, specs);
@@ -45,7 +46,8 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, task, now(), 0).map(drop)
+    hub.push(group, table, Terms::default(), task, now(), 0)
+        .map(drop)
 }
 
 /// Runs until the hub is closed; returns how many tasks and units it ran.
@@ -136,7 +138,7 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
     let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
     let workers = until_two_ran(&hub, locals, &ran);
-    let pushed = hub.push_all(0, TABLE, vec![1, 2], 2, now());
+    let pushed = hub.push_all(0, TABLE, Terms::default(), vec![1, 2], 2, now());
     assert!(pushed.is_ok());
     workers
         .into_iter()

@@ -7,20 +7,29 @@
 //! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
 //! `loom_tests.rs` explore this very code.
 
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod class_tests;
 mod inbox;
 mod ladder;
 mod lane;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod order;
 mod queue;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod queue_tests;
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod share_tests;
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod simulation;
 mod sleep;
 mod standby;
+mod terms;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
 mod wake;
 mod watch;
+mod weights;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -31,13 +40,16 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
+use crate::class::Class;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
 pub(crate) use inbox::Inbox;
+use queue::Queue;
 pub(crate) use queue::{Discipline, Pace, Refusal};
-use queue::{Queue, Run};
 use sleep::{GroupSet, Parker};
+use terms::Run;
+pub(crate) use terms::Terms;
 use watch::Watch;
 
 /// Shorter waits are not compared with other groups': reading their counters costs a cache miss.
@@ -73,8 +85,8 @@ struct Group<T> {
 struct Seen {
     /// The queue's length.
     queued: AtomicU32,
-    /// How long its last task will wait, in nanoseconds, as far as is known.
-    wait: AtomicU64,
+    /// How long a task of each class that comes now will wait, in nanoseconds, as far as is known.
+    waits: [AtomicU64; 2],
     /// What a cold cache would cost the next task, in nanoseconds.
     price: AtomicU64,
     /// Workers that are not standing by. Written hardly ever.
@@ -206,7 +218,7 @@ impl<T, U> Hub<T, U> {
                 inbox: CachePadded::new(Mutex::new(Inbox::new(queue))),
                 seen: CachePadded::new(Seen {
                     queued: AtomicU32::new(0),
-                    wait: AtomicU64::new(0),
+                    waits: [(); 2].map(|()| AtomicU64::new(0)),
                     price: AtomicU64::new(0),
                     at_work: AtomicU32::new(workers as u32),
                 }),
@@ -244,15 +256,16 @@ impl<T, U> Hub<T, U> {
         self.groups[group].inbox.lock().idle()
     }
 
-    /// How long a task that is pushed to `group` now would wait, as far as is known.
-    pub(crate) fn wait(&self, group: usize) -> Duration {
-        Duration::from_nanos(self.groups[group].seen.wait.load(Ordering::Relaxed))
+    /// How long a task of `class` that is pushed to `group` now would wait, as far as is known.
+    pub(crate) fn wait(&self, group: usize, class: Class) -> Duration {
+        let wait = &self.groups[group].seen.waits[class as usize];
+        Duration::from_nanos(wait.load(Ordering::Relaxed))
     }
 
-    /// The group that should have a task of `home` to keep their queues alike, if any. Two queues are compared, home's and
+    /// The group that should have a task of `class` of `home` to keep their queues alike, if any. Two queues are compared, home's and
     /// one drawn by `draw`: of many queues a short one is found soon (Mitzenmacher, The power of two choices, 1996).
-    pub(crate) fn evens_out(&self, home: usize, draw: usize) -> Option<usize> {
-        let wait = self.wait(home);
+    pub(crate) fn evens_out(&self, home: usize, class: Class, draw: usize) -> Option<usize> {
+        let wait = self.wait(home, class);
         if wait < LONG_WAIT || !self.is_watched() {
             return None;
         }
@@ -260,7 +273,7 @@ impl<T, U> Hub<T, U> {
         let other = nearest[draw % nearest.len()];
         let price = Duration::from_nanos(self.groups[home].seen.price.load(Ordering::Relaxed));
         let staffed = self.at_work_in(other) > 0;
-        (staffed && is_worth_evening(wait, self.wait(other), price)).then_some(other)
+        (staffed && is_worth_evening(wait, self.wait(other, class), price)).then_some(other)
     }
 
     /// The queue of `group` and its sleepers, under their lock.
@@ -292,15 +305,18 @@ impl<T, U> Hub<T, U> {
             return false;
         }
         let mut needy = false;
-        let mut wait = 0;
+        let mut waits = [Duration::ZERO; 2];
         if queued > 0 {
-            let backlog = inbox.queue.backlog(now);
+            let outlook = inbox.queue.outlook(now);
+            let backlog = outlook.backlog;
             needy = is_worth_crossing(&backlog, &self.rules.steal);
-            wait = backlog.wait().as_nanos() as u64;
+            waits = outlook.waits;
             let price = self.rules.steal.price(&backlog).as_nanos() as u64;
             seen.price.store(price, Ordering::Relaxed);
         }
-        seen.wait.store(wait, Ordering::Relaxed);
+        for (seen, wait) in seen.waits.iter().zip(waits) {
+            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
+        }
         let changed = std::mem::replace(&mut inbox.needy, needy) != needy;
         match needy {
             true if changed => self.needy.insert(group),

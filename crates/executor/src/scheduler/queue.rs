@@ -1,45 +1,26 @@
-//! A domain's queue: bounded, counted, and served in the order in which tasks came, with two exceptions.
+//! A group's queue: what it accepts and counts, which class is next, and how long what waits will take.
 //!
-//! - **Runs.** A worker that has just run a table goes on with it for up to `run_length` tasks, because its private cache
-//!   holds that table now; when it turns to another one, it prefers a table that it ran last. A task goes out of turn only
-//!   if it has waited nearly as long as the oldest: at least `1 - reorder` of that. So no task waits longer than
-//!   `1 / (1 - reorder)` times what it would wait in plain order. With `run_length == 1` the order is plain.
-//! - **Shares.** A table that asks for more than [`SHARE`] of the workers' time is ordered as if its tasks had come at
-//!   that pace. Whoever asks for less then goes before what is too much, and hardly waits for it.
+//! Interactive and bulk tasks wait in an order of their own each ([`Order`]). A bulk task is next when no interactive
+//! one waits, or when it came [`Discipline::bulk_wait`] before the first of those: its key counts as that much later.
+//! So bulk work gives way for that long and no longer.
 //!
-//! Every waiting task stands in the lane of its table ([`Lane`]); `order` holds the lanes that have any by their first
-//! task's key. A lane that was served out of turn keeps its old key there, which is mended when it comes to the front.
-//!
-//! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory that
-//! a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs none:
-//! a queue that cannot grow refuses tasks and still hands out those that wait.
+//! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory
+//! that a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs
+//! none: a queue that cannot grow refuses tasks and still hands out those that wait.
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, TryReserveError};
+mod outlook;
+
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Backlog, TableId};
+use chiplet_policy::TableId;
 use rustc_hash::FxHashMap;
 
-use super::lane::{Buffers, Lane, follow};
+use super::lane::Lane;
+use super::order::{Front, Order};
+use super::terms::{Run, Terms};
+use crate::class::Class;
 use crate::counts::Intake;
 use crate::sync::{Step, left_out};
-
-/// The part of its domain's time that a table may ask for before its tasks are ordered later: as much as it may have of
-/// the queue's places by default.
-const SHARE: (u64, u64) = (3, 4);
-
-/// A table's tasks are ordered at most this much later than they came. It bounds how long a table that asked for too much
-/// can be made to wait by others; longer than any queue of default length takes.
-const LEAD: Duration = Duration::from_secs(1);
-
-/// A table whose tasks are ordered this much later than they came asks for more than its share, and not just in a burst.
-const TOO_FAST: Duration = Duration::from_millis(10);
-
-/// Lanes looked at for one that the worker ran last. Bounded, so that taking is O(log n) in the number of tables; the
-/// first elements of a heap are among its smallest.
-const LOOK_AHEAD: usize = 7;
 
 /// How a group's queue behaves; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
@@ -50,39 +31,10 @@ pub(crate) struct Discipline {
     pub(crate) reorder: f64,
     /// Tasks the group may hold.
     pub(crate) limit: usize,
-    /// Tasks one table may hold of them.
+    /// Tasks one table may hold of them, unless it has a limit of its own.
     pub(crate) table_limit: usize,
-}
-
-/// What a worker runs of one queue: task after task of one table, and how long the present one takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
-    table: Option<TableId>,
-    left: u32,
-    began: Option<Instant>,
-    ended: Option<Instant>,
-    /// How long the present task will take, if others wait for it and that is known.
-    expected: Option<Duration>,
-}
-
-impl Run {
-    /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its worker
-    /// ran of it.
-    pub(crate) fn tell(&mut self, now: Instant) {
-        self.ended = Some(now);
-    }
-
-    /// How long the present task will take, as far as is known, if others wait meanwhile.
-    pub(crate) fn expected(&self) -> Option<Duration> {
-        self.expected
-    }
-
-    /// The table of the task that has ended, and the nanoseconds that it took; once.
-    fn spent(&mut self) -> Option<(TableId, u64)> {
-        let (began, ended) = (self.began.take(), self.ended.take());
-        let spent = ended?.saturating_duration_since(began?);
-        Some((self.table?, spent.as_nanos() as u64))
-    }
+    /// How long a bulk task gives way to interactive ones.
+    pub(crate) bulk_wait: Duration,
 }
 
 /// How fast a table's tasks come.
@@ -106,17 +58,8 @@ pub(crate) enum Refusal {
     NoMemory,
 }
 
-/// The lane of `table`, a new one if need be and if there is memory for it.
-fn lane_of<T>(
-    lanes: &mut FxHashMap<TableId, Lane<T>>,
-    table: TableId,
-) -> Result<&mut Lane<T>, TryReserveError> {
-    // Only a full map is asked twice: with room for one more, `entry` does not grow it.
-    if lanes.len() == lanes.capacity() && !lanes.contains_key(&table) {
-        lanes.try_reserve(1)?;
-    }
-    Ok(lanes.entry(table).or_default())
-}
+/// A task that leaves for another group's queue: its table, on which terms it waited, and itself.
+pub(super) type Moved<T> = (TableId, Terms, T);
 
 pub(crate) struct Queue<T> {
     discipline: Discipline,
@@ -124,43 +67,37 @@ pub(crate) struct Queue<T> {
     workers: u32,
     /// When nanoseconds are counted from.
     epoch: Instant,
-    /// Every table that ever submitted here.
-    lanes: FxHashMap<TableId, Lane<T>>,
-    /// Lanes with waiting tasks, smallest key first. A key may be too small, and a lane may have been emptied since.
-    order: BinaryHeap<Reverse<(u64, TableId)>>,
-    buffers: Buffers<T>,
+    /// What waits, by class.
+    orders: [Order<T>; 2],
     retired: Intake,
     /// Tasks that were refused or expired here since the balancer last asked.
     missed: FxHashMap<TableId, u64>,
-    queued: usize,
-    /// What all waiting tasks will take, by their tables' mean service times, in nanoseconds.
-    work: u64,
     closed: bool,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new(discipline: Discipline, workers: usize, epoch: Instant) -> Self {
+        let workers = workers as u32;
         Self {
             discipline,
-            workers: workers as u32,
+            workers,
             epoch,
-            lanes: FxHashMap::default(),
-            order: BinaryHeap::new(),
-            buffers: Buffers::new(),
+            orders: [(); 2].map(|()| Order::new(&discipline, workers)),
             retired: Intake::default(),
             missed: FxHashMap::default(),
-            queued: 0,
-            work: 0,
             closed: false,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queued
+        self.orders[0].len() + self.orders[1].len()
     }
 
     pub(super) fn set_workers(&mut self, workers: usize) {
         self.workers = workers as u32;
+        for order in &mut self.orders {
+            order.set_workers(self.workers);
+        }
     }
 
     /// Whether nobody of the group is at work, so that it refuses tasks.
@@ -185,12 +122,16 @@ impl<T> Queue<T> {
     pub(crate) fn push(
         &mut self,
         table: TableId,
+        terms: Terms,
         task: T,
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
-        match self.accept(table, 1, 1) {
-            Ok(()) => Ok(self.append(table, task, at)),
-            Err(refusal) => Err((refusal, task)),
+        match self.accept(table, terms, 1, 1) {
+            Ok(()) => Ok(self.append(table, terms, task, at)),
+            Err(refusal) => {
+                self.note_refused(refusal, table, terms, 1, at);
+                Err((refusal, task))
+            }
         }
     }
 
@@ -198,77 +139,96 @@ impl<T> Queue<T> {
     pub(crate) fn push_all(
         &mut self,
         table: TableId,
+        terms: Terms,
         tasks: Vec<T>,
         weight: u64,
         at: Instant,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
-        if let Err(refusal) = self.accept(table, tasks.len(), weight) {
+        if let Err(refusal) = self.accept(table, terms, tasks.len(), weight) {
+            self.note_refused(refusal, table, terms, tasks.len(), at);
             return Err((refusal, tasks));
         }
         let mut pace = Pace::Within;
         for task in tasks {
-            pace = self.append(table, task, at);
+            pace = self.append(table, terms, task, at);
         }
         Ok(pace)
     }
 
-    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever has
-    /// to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it was; at
-    /// most the table has got an empty lane.
-    fn accept(&mut self, table: TableId, tasks: usize, weight: u64) -> Result<(), Refusal> {
+    /// What is refused for want of places was asked for, too: by that a table that floods is told from one that keeps
+    /// as many tasks waiting as there are places for.
+    fn note_refused(
+        &mut self,
+        refusal: Refusal,
+        table: TableId,
+        terms: Terms,
+        tasks: usize,
+        at: Instant,
+    ) {
+        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) {
+            let at = self.nanos(at);
+            self.orders[terms.class as usize].note_refused(table, tasks, at);
+        }
+    }
+
+    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever
+    /// has to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it
+    /// was; at most the table has got an empty lane.
+    fn accept(
+        &mut self,
+        table: TableId,
+        terms: Terms,
+        tasks: usize,
+        weight: u64,
+    ) -> Result<(), Refusal> {
         let bounded = !left_out(Step::BoundRefuses);
         let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
-        let limit = self.discipline.table_limit;
         if self.closed && !left_out(Step::CloseRefuses) {
             return Err(Refusal::Closed);
         }
         if self.is_vacant() {
             return Err(Refusal::Vacant);
         }
-        if exceeds(self.queued, self.discipline.limit) && bounded {
+        if exceeds(self.len(), self.discipline.limit) && bounded {
             return Err(Refusal::GroupFull);
         }
-        let Ok(lane) = lane_of(&mut self.lanes, table) else {
+        // The limit is that of both classes together.
+        let [interactive, bulk] = &mut self.orders;
+        let (order, other) = match terms.class {
+            Class::Interactive => (interactive, bulk),
+            Class::Bulk => (bulk, interactive),
+        };
+        let elsewhere = match other.len() {
+            0 => 0,
+            _ => other.lane(table).map_or(0, Lane::len),
+        };
+        let Ok(lane) = order.lane_mut(table) else {
             return Err(Refusal::NoMemory);
         };
-        if exceeds(lane.len(), limit) && bounded {
+        let limit = terms.limit.unwrap_or(self.discipline.table_limit);
+        if exceeds(lane.len() + elsewhere, limit) && bounded {
             return Err(Refusal::TableFull);
         }
-        let no_turn = !lane.ready && self.order.try_reserve(1).is_err();
-        if no_turn || lane.make_room(tasks, &mut self.buffers).is_err() {
-            return Err(Refusal::NoMemory);
-        }
-        lane.intake.accepted += weight;
+        let lane = order.make_room(table, tasks);
+        lane.map_err(|_| Refusal::NoMemory)?.intake.accepted += weight;
         Ok(())
     }
 
     /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
     /// system refuses ends the process here, as it does by default.
-    pub(super) fn adopt(&mut self, table: TableId, task: T, at: Instant) {
-        self.append(table, task, at);
+    pub(super) fn adopt(&mut self, (table, terms, task): Moved<T>, at: Instant) {
+        self.append(table, terms, task, at);
     }
 
-    fn append(&mut self, table: TableId, task: T, at: Instant) -> Pace {
+    fn append(&mut self, table: TableId, terms: Terms, task: T, at: Instant) -> Pace {
         let at = self.nanos(at);
-        let workers = u64::from(self.workers.max(1));
-        let lane = self.lanes.entry(table).or_default();
-        lane.lengthen(&mut self.buffers);
-        let apart = lane.service.home * SHARE.1 / (workers * SHARE.0);
-        let key = lane.append(task, at, apart, LEAD.as_nanos() as u64);
-        if !std::mem::replace(&mut lane.ready, true) {
-            self.order.push(Reverse((key, table)));
-        }
-        self.queued += 1;
-        self.work += lane.service.home;
-        match key - at > TOO_FAST.as_nanos() as u64 {
-            true => Pace::OverShare,
-            false => Pace::Within,
-        }
+        self.orders[terms.class as usize].append(table, task, at, terms.weight)
     }
 
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
     pub(crate) fn count_shed(&mut self, table: TableId, tasks: u64) {
-        match lane_of(&mut self.lanes, table) {
+        let order = &mut self.orders[self.class_with(table) as usize];
+        match order.lane_mut(table) {
             Ok(lane) => lane.intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
@@ -287,171 +247,119 @@ impl<T> Queue<T> {
         std::mem::take(&mut self.missed)
     }
 
-    /// The counters of one table, which has had a task here.
+    /// The counters of one table, which has had a task here. What is counted of it may lie with either class; it is
+    /// the sum that is told.
     pub(crate) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        &mut self.lanes.entry(table).or_default().intake
+        let order = &mut self.orders[self.class_with(table) as usize];
+        order.intake_mut(table)
+    }
+
+    /// A class of which the table has had tasks, if there is one.
+    fn class_with(&self, table: TableId) -> Class {
+        match self.orders[Class::Bulk as usize].lane(table) {
+            Some(_) => Class::Bulk,
+            None => Class::Interactive,
+        }
     }
 
     /// Takes note of how long the last task of `run` took, at home or away.
     pub(crate) fn learn(&mut self, run: &mut Run, away: bool) {
-        let Some((table, nanos)) = run.spent() else {
-            return;
-        };
-        let Some(lane) = self.lanes.get_mut(&table) else {
-            return;
-        };
-        if away {
-            lane.service.away = follow(lane.service.away, nanos);
-        } else {
-            let before = lane.service.home;
-            lane.service.home = follow(before, nanos);
-            let waiting = lane.len() as u64;
-            self.work = (self.work + waiting * lane.service.home).saturating_sub(waiting * before);
+        if let Some(outcome) = run.outcome() {
+            self.orders[outcome.class as usize].learn(&outcome, away);
         }
     }
 
-    /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run` which
-    /// table it has taken before. `now` may be a little old.
+    /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
+    /// which table it has taken before. `now` may be a little old.
     pub(crate) fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {
         self.learn(run, worker.is_none());
         // What most looks after a task find.
-        if self.queued == 0 {
+        if self.len() == 0 {
             return None;
         }
-        let (key, front) = self.front()?;
-        let table = self.choose(key, front, worker, run, now);
-        run.left = match run.table == Some(table) && run.left > 0 {
-            true => run.left - 1,
-            false => self.discipline.run_length.saturating_sub(1),
+        let fronts = self.fronts();
+        let (class, front) = self.next(fronts)?;
+        let at = self.nanos(now);
+        let order = &mut self.orders[class as usize];
+        let taken = order.take(front, worker, run, at)?;
+        run.begin(&taken, class, self.discipline.run_length, now);
+        run.expected = match self.len() {
+            0 => None,
+            _ => self.orders[class as usize].service(taken.table),
         };
-        run.table = Some(table);
-        run.began = Some(now);
-        let lane = self.lanes.get_mut(&table)?;
-        let task = lane.pop(&mut self.buffers)?;
-        if worker.is_some() {
-            lane.last = worker;
-        }
-        self.queued -= 1;
-        self.work = self.work.saturating_sub(lane.service.home);
-        let known = self.queued > 0 && lane.service.home > 0;
-        run.expected = known.then(|| Duration::from_nanos(lane.service.home));
-        Some(task)
+        Some(taken.task)
     }
 
-    /// The first lane in order, and its key.
-    fn front(&mut self) -> Option<(u64, TableId)> {
-        loop {
-            let mut first = self.order.peek_mut()?;
-            let Reverse((key, table)) = *first;
-            let next = self.lanes.get(&table).and_then(Lane::key);
-            match next {
-                Some(next) if next > key => first.0.0 = next,
-                Some(key) => return Some((key, table)),
-                None => {
-                    PeekMut::pop(first);
-                    if let Some(lane) = self.lanes.get_mut(&table) {
-                        lane.ready = false;
-                    }
-                }
+    /// Which class is next, and its front.
+    fn next(&self, [interactive, bulk]: [Option<Front>; 2]) -> Option<(Class, Front)> {
+        match (interactive, bulk) {
+            (Some(front), Some(bulk)) if front.key <= self.due(bulk) => {
+                Some((Class::Interactive, front))
             }
+            (Some(front), None) => Some((Class::Interactive, front)),
+            (_, bulk) => Some((Class::Bulk, bulk?)),
         }
     }
 
-    /// Whose task is next: `front`'s, or out of turn that of a table which the worker's private cache holds.
-    fn choose(
-        &self,
-        key: u64,
-        front: TableId,
-        worker: Option<usize>,
-        run: &Run,
-        now: Instant,
-    ) -> TableId {
-        if self.discipline.run_length <= 1 || self.order.len() == 1 {
-            return front;
-        }
-        let age = self.nanos(now).saturating_sub(key);
-        let latest = key + (age as f64 * self.discipline.reorder) as u64;
-        let may_go = |table: TableId| {
-            let key = self.lanes.get(&table).and_then(Lane::key);
-            key.is_some_and(|key| key <= latest)
-        };
-        if let Some(table) = run.table
-            && run.left > 0
-            && may_go(table)
-        {
-            return table;
-        }
-        // Of the first lanes in order, one that no other worker has in its cache. The table whose run is over comes last.
-        let ahead = self.order.as_slice().iter().take(LOOK_AHEAD);
-        let mine = |table: &TableId| {
-            let last = self.lanes.get(table).and_then(|lane| lane.last);
-            worker.is_some() && (last.is_none() || last == worker) && Some(*table) != run.table
-        };
-        let mut candidates = ahead.map(|Reverse((_, table))| *table);
-        candidates
-            .find(|table| mine(table) && may_go(*table))
-            .unwrap_or(front)
+    fn fronts(&mut self) -> [Option<Front>; 2] {
+        self.orders.each_mut().map(Order::front)
     }
 
-    /// What waits, as a worker of another group sees it at `now`.
-    pub(super) fn backlog(&mut self, now: Instant) -> Backlog {
-        let mut backlog = Backlog {
-            workers: self.workers,
-            queued: self.queued as u32,
-            work: Duration::from_nanos(self.work),
-            ..Backlog::default()
-        };
-        if self.queued > 0
-            && let Some((_, front)) = self.front()
-            && let Some(lane) = self.lanes.get(&front)
-        {
-            backlog.service = Duration::from_nanos(lane.service.home);
-            backlog.cold = lane.service.cold();
-            let since = lane.oldest().unwrap_or_default();
-            backlog.age = Duration::from_nanos(self.nanos(now).saturating_sub(since));
-        }
-        backlog
+    /// When a bulk task counts as having come, among interactive ones.
+    fn due(&self, bulk: Front) -> u64 {
+        let gives_way = self.discipline.bulk_wait.as_nanos();
+        let gives_way = u64::try_from(gives_way).unwrap_or(u64::MAX);
+        bulk.key.saturating_add(gives_way)
     }
 
-    /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how. Only
-    /// lanes with tasks are looked at, which may be few of very many.
+    /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.
     pub(crate) fn extract(
         &mut self,
         of: Option<TableId>,
         mut dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
         let mut out = Vec::new();
-        let all = self
-            .order
-            .as_slice()
-            .iter()
-            .map(|Reverse((_, table))| *table);
-        let (one, all) = match of {
-            Some(table) => (Some(table), None),
-            None => (None, Some(all)),
-        };
-        for table in one.into_iter().chain(all.into_iter().flatten()) {
-            if let Some(lane) = self.lanes.get_mut(&table) {
-                let before = lane.len();
-                lane.extract(&mut dead, |task| out.push((table, task)));
-                let gone = before - lane.len();
-                self.queued -= gone;
-                self.work = self.work.saturating_sub(gone as u64 * lane.service.home);
-            }
+        for order in &mut self.orders {
+            order.extract(of, &mut dead, |table, _, task| out.push((table, task)));
         }
         out
     }
 
-    /// Counters of every table that ever submitted here.
+    /// Takes out everything, for another group's queue.
+    pub(super) fn move_out(&mut self) -> Vec<Moved<T>> {
+        let mut out = Vec::new();
+        for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
+            let limit = None;
+            order.extract(
+                None,
+                |_| true,
+                |table, weight, task| {
+                    out.push((
+                        table,
+                        Terms {
+                            class,
+                            weight,
+                            limit,
+                        },
+                        task,
+                    ));
+                },
+            );
+        }
+        out
+    }
+
+    /// Counters of every table that ever submitted here; of some in two parts.
     pub(crate) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.lanes.iter().map(|(&table, lane)| (table, lane.intake))
+        self.orders.iter().flat_map(Order::intake)
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub(crate) fn retire(&mut self, table: TableId) {
-        if let Some(lane) = self.lanes.remove(&table) {
-            debug_assert_eq!(lane.len(), 0, "a table retires after its last task");
-            self.retired.absorb(lane.intake);
+        for order in &mut self.orders {
+            if let Some(intake) = order.retire(table) {
+                self.retired.absorb(intake);
+            }
         }
         self.missed.remove(&table);
     }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use chiplet_policy::TableId;
 use proptest::prelude::*;
 
-use super::queue::{Discipline, Queue, Refusal, Run};
+use super::queue::{Discipline, Queue, Refusal};
+use super::terms::{Run, Terms};
 
 const fn table(slot: u32) -> TableId {
     TableId {
@@ -19,6 +20,7 @@ const PLAIN: Discipline = Discipline {
     reorder: 0.2,
     limit: 100,
     table_limit: 100,
+    bulk_wait: Duration::from_millis(100),
 };
 
 const RUNS: Discipline = Discipline {
@@ -50,7 +52,9 @@ impl Bench {
     }
 
     fn push(&mut self, slot: u32, task: u32) {
-        self.queue.push(table(slot), task, self.now).unwrap();
+        self.queue
+            .push(table(slot), Terms::default(), task, self.now)
+            .unwrap();
     }
 
     /// Worker 0 takes the next task, which takes this long.
@@ -189,20 +193,29 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
     bench.push(0, 1);
     bench.push(0, 2);
     let queue = &mut bench.queue;
-    assert_eq!(queue.push(table(0), 3, now), Err((Refusal::TableFull, 3)));
-    queue.push(table(1), 4, now).unwrap();
-    assert_eq!(queue.push(table(1), 5, now), Err((Refusal::GroupFull, 5)));
+    assert_eq!(
+        queue.push(table(0), Terms::default(), 3, now),
+        Err((Refusal::TableFull, 3))
+    );
+    queue.push(table(1), Terms::default(), 4, now).unwrap();
+    assert_eq!(
+        queue.push(table(1), Terms::default(), 5, now),
+        Err((Refusal::GroupFull, 5))
+    );
     assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
-    queue.push(table(1), 5, now).unwrap();
+    queue.push(table(1), Terms::default(), 5, now).unwrap();
     queue.close();
-    assert_eq!(queue.push(table(1), 6, now), Err((Refusal::Closed, 6)));
+    assert_eq!(
+        queue.push(table(1), Terms::default(), 6, now),
+        Err((Refusal::Closed, 6))
+    );
 }
 
 #[test]
 fn a_queue_that_nobody_serves_refuses() {
     let mut bench = Bench::new(RUNS, 1);
     bench.queue.set_workers(0);
-    let refused = bench.queue.push(table(0), 1, bench.now);
+    let refused = bench.queue.push(table(0), Terms::default(), 1, bench.now);
     assert_eq!(refused, Err((Refusal::Vacant, 1)));
 }
 

@@ -76,12 +76,12 @@ impl<T, U> Hub<T, U> {
             if keeps || inboxes[from].queue.len() == 0 {
                 continue;
             }
-            for (table, task) in inboxes[from].queue.extract(None, |_| true) {
-                let wanted = rehome(&task);
+            for moved in inboxes[from].queue.move_out() {
+                let wanted = rehome(&moved.2);
                 let to = (0..count).map(|step| (wanted + step) % count);
                 let to = to.into_iter().find(|&to| !inboxes[to].queue.is_vacant());
                 match to {
-                    Some(to) => inboxes[to].queue.adopt(table, task, now()),
+                    Some(to) => inboxes[to].queue.adopt(moved, now()),
                     None => unreachable!("at least one worker is at work"),
                 }
             }

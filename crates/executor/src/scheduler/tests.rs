@@ -34,13 +34,15 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
             reorder: 0.2,
             limit: 100,
             table_limit: 100,
+            bulk_wait: Duration::from_millis(100),
         },
     };
     Hub::new(rules, specs)
 }
 
 fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    hub.push(group, table, task, now(), 0).unwrap();
+    hub.push(group, table, Terms::default(), task, now(), 0)
+        .unwrap();
 }
 
 fn queued(hub: &Hub<u32, u32>, group: usize) -> usize {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use chiplet_policy::{TableId, can_lend};
 
-use super::{Hub, Local, Pace, Refusal, call};
+use super::{Hub, Local, Pace, Refusal, Terms, call};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
@@ -19,6 +19,7 @@ impl<T, U> Hub<T, U> {
         &self,
         group: usize,
         table: TableId,
+        terms: Terms,
         task: T,
         at: Instant,
         helpers: usize,
@@ -28,7 +29,7 @@ impl<T, U> Hub<T, U> {
         let mut helping = 0;
         let (pace, sleeper, unseen) = {
             let mut inbox = home.inbox.lock();
-            let pace = inbox.queue.push(table, task, at)?;
+            let pace = inbox.queue.push(table, terms, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
             let queued = inbox.queue.len();
             // Each spinning worker will see one.
@@ -62,6 +63,7 @@ impl<T, U> Hub<T, U> {
         &self,
         group: usize,
         table: TableId,
+        terms: Terms,
         tasks: Vec<T>,
         weight: u64,
         at: Instant,
@@ -69,7 +71,7 @@ impl<T, U> Hub<T, U> {
         let count = tasks.len();
         let (pace, sleepers, unseen) = {
             let mut inbox = self.groups[group].inbox.lock();
-            let pace = inbox.queue.push_all(table, tasks, weight, at)?;
+            let pace = inbox.queue.push_all(table, terms, tasks, weight, at)?;
             let _ = self.publish(group, &mut inbox, at);
             // Each spinning worker will see one.
             let unseen = inbox.queue.len().saturating_sub(inbox.spinning).min(count);

@@ -1,0 +1,19 @@
+//! How urgent a task is.
+
+/// How urgent a task is.
+///
+/// A bulk task gives way to interactive ones for [`Builder::bulk_wait`](crate::Builder::bulk_wait), whatever their
+/// tables. After that it is ordered like everybody, as if it had come that much later: so bulk work waits longer, but
+/// never without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Somebody waits for the answer.
+    #[default]
+    Interactive,
+    /// Nobody waits for this very answer: a backfill, an evaluation, a rebuild.
+    Bulk,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
+}

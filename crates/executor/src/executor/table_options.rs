@@ -1,0 +1,61 @@
+//! Tables with options, and changing them.
+
+use std::sync::Arc;
+
+use chiplet_policy::TableId;
+
+use super::Executor;
+use crate::options::TableOptions;
+use crate::table::Table;
+
+impl Executor {
+    /// [`Executor::add_table`] with options from the beginning.
+    pub fn add_table_with(
+        &self,
+        name: impl Into<Arc<str>>,
+        table: impl Table,
+        options: TableOptions,
+    ) -> TableId {
+        self.add_shared_table_with(name, Arc::new(table), options)
+    }
+
+    /// [`Executor::add_shared_table`] with options from the beginning.
+    pub fn add_shared_table_with(
+        &self,
+        name: impl Into<Arc<str>>,
+        table: Arc<dyn Table>,
+        options: TableOptions,
+    ) -> TableId {
+        let size = table.size_bytes();
+        self.add(name.into(), Some(table), size, options)
+    }
+
+    /// [`Executor::add_closure_table`] with options from the beginning.
+    pub fn add_closure_table_with(
+        &self,
+        name: impl Into<Arc<str>>,
+        size_bytes: u64,
+        options: TableOptions,
+    ) -> TableId {
+        self.add(name.into(), None, size_bytes, options)
+    }
+
+    /// Changes the options of `table`, all of them, for tasks that are submitted from now on. They stay when its index
+    /// is replaced. False if there is no such table.
+    pub fn set_table_options(&self, table: TableId, options: TableOptions) -> bool {
+        match self.find(table) {
+            Ok(entry) => {
+                entry.state.options.set(options);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The options of `table` as they are in force: a weight that was out of its range is the nearest within. `None`
+    /// if there is no such table.
+    pub fn table_options(&self, table: TableId) -> Option<TableOptions> {
+        let entry = self.find(table).ok()?;
+        Some(entry.state.options.get())
+    }
+}

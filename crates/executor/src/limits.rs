@@ -1,0 +1,202 @@
+//! The most that one query may ask for.
+
+use std::fmt;
+
+use crate::error::SubmitError;
+use crate::table::Query;
+
+/// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
+/// limit.
+///
+/// They are for services whose callers choose these numbers: one query with a huge `k` or `ef` holds a core for as
+/// long as thousands of others. A query over a limit is refused when it is submitted, with
+/// [`SubmitError::OverLimit`], before it takes a place in a queue. Nothing is cut down to a limit silently.
+///
+/// A query that names no `ef` or `nprobe` is searched with its table's own default, whatever the limits are. The
+/// candidate list of a graph is never shorter than `k`, so whoever limits `ef` should limit `k` too.
+///
+/// ```
+/// use chiplet_executor::{Context, Executor, Neighbor, Query, QueryLimits, QueryParameter};
+/// use chiplet_executor::{SearchError, SubmitError, Table, Topology};
+/// # struct Empty;
+/// # impl Table for Empty {
+/// #     fn dim(&self) -> usize { 1 }
+/// #     fn len(&self) -> usize { 0 }
+/// #     fn size_bytes(&self) -> u64 { 0 }
+/// #     fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> { Ok(Vec::new()) }
+/// # }
+///
+/// let limits = QueryLimits { max_k: Some(1_000), max_ef: Some(2_000), ..QueryLimits::default() };
+/// let executor = Executor::builder()
+///     .topology(Topology::uniform(1, 2, 32 << 20))
+///     .limits(limits)
+///     .build()?;
+/// let table = executor.add_table("songs", Empty);
+/// let refused = executor.submit(table, Query::new([0.5]).top(5_000)).unwrap_err();
+/// let (parameter, asked, limit) = (QueryParameter::K, 5_000, 1_000);
+/// assert_eq!(refused.reason, SubmitError::OverLimit { parameter, asked, limit });
+/// assert_eq!(refused.input.k(), 5_000); // the query comes back
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryLimits {
+    /// Neighbours ([`Query::top`]).
+    pub max_k: Option<usize>,
+    /// Candidate list of a graph search ([`Query::ef`]), if the query names one.
+    pub max_ef: Option<usize>,
+    /// Inverted lists to visit ([`Query::nprobe`]), if the query says how many. A query may ask for more than the
+    /// table has, which visits all; over the limit that is refused too.
+    pub max_nprobe: Option<usize>,
+    /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
+    pub max_batch: Option<usize>,
+}
+
+/// What a query was over its limit with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueryParameter {
+    /// Neighbours ([`Query::top`]).
+    K,
+    /// Candidate list of a graph search ([`Query::ef`]).
+    Ef,
+    /// Inverted lists to visit ([`Query::nprobe`]).
+    Nprobe,
+    /// Queries in one batch.
+    Batch,
+}
+
+impl fmt::Display for QueryParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::K => "k",
+            Self::Ef => "ef",
+            Self::Nprobe => "nprobe",
+            Self::Batch => "batch length",
+        })
+    }
+}
+
+impl QueryLimits {
+    /// The limits by the names of their fields, for whoever checks them.
+    pub(crate) fn named(&self) -> [(&'static str, Option<usize>); 4] {
+        [
+            ("max_k", self.max_k),
+            ("max_ef", self.max_ef),
+            ("max_nprobe", self.max_nprobe),
+            ("max_batch", self.max_batch),
+        ]
+    }
+
+    /// Checks queries that were submitted together: how many they are, then each in order.
+    pub(crate) fn check(&self, queries: &[Query]) -> Result<(), SubmitError> {
+        within(QueryParameter::Batch, queries.len(), self.max_batch)?;
+        if (self.max_k, self.max_ef, self.max_nprobe) == (None, None, None) {
+            return Ok(());
+        }
+        queries.iter().try_for_each(|query| {
+            within(QueryParameter::K, query.k(), self.max_k)?;
+            let (ef, nprobe) = (query.requested_ef(), query.requested_nprobe());
+            within(QueryParameter::Ef, ef.unwrap_or(0), self.max_ef)?;
+            within(QueryParameter::Nprobe, nprobe.unwrap_or(0), self.max_nprobe)
+        })
+    }
+}
+
+fn within(
+    parameter: QueryParameter,
+    asked: usize,
+    limit: Option<usize>,
+) -> Result<(), SubmitError> {
+    match limit {
+        Some(limit) if asked > limit => Err(SubmitError::OverLimit {
+            parameter,
+            asked,
+            limit,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: QueryLimits = QueryLimits {
+        max_k: Some(10),
+        max_ef: Some(20),
+        max_nprobe: Some(30),
+        max_batch: Some(2),
+    };
+
+    fn over(parameter: QueryParameter, asked: usize, limit: usize) -> Result<(), SubmitError> {
+        Err(SubmitError::OverLimit {
+            parameter,
+            asked,
+            limit,
+        })
+    }
+
+    #[test]
+    fn a_limit_is_the_most_that_is_allowed() {
+        let most = Query::new([0.0]).top(10).ef(20).nprobe(30);
+        assert_eq!(LIMITS.check(&[most.clone(), most.clone()]), Ok(()));
+        let check = |query| LIMITS.check(&[query]);
+        assert_eq!(check(most.clone().top(11)), over(QueryParameter::K, 11, 10));
+        assert_eq!(check(most.clone().ef(21)), over(QueryParameter::Ef, 21, 20));
+        assert_eq!(check(most.nprobe(31)), over(QueryParameter::Nprobe, 31, 30));
+    }
+
+    #[test]
+    fn the_length_of_a_batch_counts_before_its_queries_and_those_in_order() {
+        let [good, bad, worse] = [10, 11, 12].map(|k| Query::new([0.0]).top(k));
+        let three = [worse.clone(), good.clone(), good.clone()];
+        assert_eq!(LIMITS.check(&three), over(QueryParameter::Batch, 3, 2));
+        assert_eq!(
+            LIMITS.check(&[bad.clone(), worse.clone()]),
+            over(QueryParameter::K, 11, 10)
+        );
+        assert_eq!(
+            LIMITS.check(&[good, worse]),
+            over(QueryParameter::K, 12, 10)
+        );
+        assert_eq!(LIMITS.check(&[]), Ok(()));
+    }
+
+    #[test]
+    fn the_message_says_what_how_much_and_the_limit() {
+        let error = over(QueryParameter::Nprobe, 31, 30).unwrap_err();
+        let message = error.to_string();
+        for part in ["nprobe", "31", "30"] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    proptest! {
+        /// A query is refused exactly if it asks for more than a limit that there is.
+        #[test]
+        fn refused_is_what_is_over_a_limit(
+            k in 0_usize..5,
+            ef in prop::option::of(0_usize..5),
+            nprobe in prop::option::of(0_usize..5),
+            max_k in prop::option::of(1_usize..5),
+            max_ef in prop::option::of(1_usize..5),
+            max_nprobe in prop::option::of(1_usize..5),
+        ) {
+            let mut query = Query::new([0.0]).top(k);
+            if let Some(ef) = ef {
+                query = query.ef(ef);
+            }
+            if let Some(nprobe) = nprobe {
+                query = query.nprobe(nprobe);
+            }
+            let limits = QueryLimits { max_k, max_ef, max_nprobe, max_batch: None };
+            let is_over = |asked: Option<usize>, limit: Option<usize>| {
+                asked.zip(limit).is_some_and(|(asked, limit)| asked > limit)
+            };
+            let expected = is_over(Some(k), max_k) || is_over(ef, max_ef) || is_over(nprobe, max_nprobe);
+            prop_assert_eq!(limits.check(&[query]).is_err(), expected);
+        }
+    }
+}

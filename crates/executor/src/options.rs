@@ -1,0 +1,152 @@
+//! How the tasks of a table are treated beside others'.
+
+use crate::class::Class;
+use crate::scheduler::Terms;
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+/// How a table's tasks are treated beside other tables'
+/// ([`Executor::set_table_options`](crate::Executor::set_table_options)).
+///
+/// ```
+/// use chiplet_executor::{Class, Executor, TableOptions, Topology};
+///
+/// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+/// let paid = TableOptions { weight: 3.0, ..TableOptions::default() };
+/// let songs = executor.add_closure_table_with("songs", 1 << 20, paid);
+/// assert_eq!(executor.table_options(songs), Some(paid));
+/// // Its tasks are to give way from now on, and at most 100 of them may wait in a domain.
+/// let backfill = TableOptions { class: Class::Bulk, queue_limit: Some(100), ..paid };
+/// assert!(executor.set_table_options(songs, backfill));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableOptions {
+    /// The table's part of its domain's time when several tables ask for more than there is, relative to theirs: of
+    /// two such tables with weights 1 and 3 the second gets three quarters. Without contention it changes nothing.
+    ///
+    /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup; other
+    /// values count as the nearest of these, NaN as the default.
+    pub weight: f32,
+    /// Tasks of this table that may wait in a domain, instead of the executor's
+    /// [`Builder::table_queue_limit`](crate::Builder::table_queue_limit). The domain's own limit holds besides. 0
+    /// refuses every task. Tasks that were accepted before stay so.
+    ///
+    /// Default `None`: the executor's.
+    pub queue_limit: Option<usize>,
+    /// The class of closures, and of queries that name none ([`Query::class`](crate::Query::class)).
+    pub class: Class,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            weight: 1.0,
+            queue_limit: None,
+            class: Class::default(),
+        }
+    }
+}
+
+/// A queue limit that stands for none of its own; no queue is that long.
+const EXECUTORS: usize = usize::MAX;
+
+/// A table's options, read by every submit. Each is kept by itself: a submit that comes while they are changed may see
+/// one as it was and another as it is.
+pub(crate) struct KeptOptions {
+    weight: AtomicU32,
+    queue_limit: AtomicUsize,
+    class: AtomicU8,
+}
+
+impl KeptOptions {
+    pub(crate) fn new(options: TableOptions) -> Self {
+        let kept = Self {
+            weight: AtomicU32::new(0),
+            queue_limit: AtomicUsize::new(0),
+            class: AtomicU8::new(0),
+        };
+        kept.set(options);
+        kept
+    }
+
+    pub(crate) fn set(&self, options: TableOptions) {
+        let weight = match options.weight.is_nan() {
+            true => TableOptions::default().weight,
+            false => options.weight.clamp(0.01, 100.0),
+        };
+        self.weight.store(weight.to_bits(), Ordering::Relaxed);
+        let limit = options.queue_limit.unwrap_or(EXECUTORS);
+        self.queue_limit.store(limit, Ordering::Relaxed);
+        self.class.store(options.class as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> TableOptions {
+        TableOptions {
+            weight: f32::from_bits(self.weight.load(Ordering::Relaxed)),
+            queue_limit: self.queue_limit(),
+            class: self.class(),
+        }
+    }
+
+    pub(crate) fn queue_limit(&self) -> Option<usize> {
+        let limit = self.queue_limit.load(Ordering::Relaxed);
+        (limit != EXECUTORS).then_some(limit)
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        Class::ALL[usize::from(self.class.load(Ordering::Relaxed))]
+    }
+
+    /// What a queue is told with a task of `class`.
+    pub(crate) fn terms(&self, class: Class) -> Terms {
+        let TableOptions {
+            weight,
+            queue_limit,
+            ..
+        } = self.get();
+        Terms {
+            class,
+            weight,
+            limit: queue_limit,
+        }
+    }
+}
+
+// Not under a model checker: its atomics belong to a running model.
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_weight_out_of_range_counts_as_the_nearest() {
+        for (given, kept) in [
+            (f32::NAN, 1.0),
+            (-1.0, 0.01),
+            (0.0, 0.01),
+            (0.5, 0.5),
+            (f32::INFINITY, 100.0),
+        ] {
+            let options = TableOptions {
+                weight: given,
+                ..TableOptions::default()
+            };
+            assert_eq!(KeptOptions::new(options).get().weight, kept);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_was_given(
+            weight in 0.01_f32..=100.0,
+            queue_limit in prop::option::of(0_usize..1_000),
+            bulk: bool,
+        ) {
+            let options = TableOptions { weight, queue_limit, class: Class::ALL[usize::from(bulk)] };
+            let kept = KeptOptions::new(TableOptions::default());
+            kept.set(options);
+            prop_assert_eq!(kept.get(), options);
+        }
+    }
+}

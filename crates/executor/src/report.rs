@@ -1,0 +1,86 @@
+//! How one task was served.
+
+use std::time::Duration;
+
+use chiplet_policy::Rung;
+use chiplet_topology::DomainId;
+
+/// How one task was served ([`Ticket::reported`](crate::Ticket::reported)). The times are those that the executor's
+/// counters took for it.
+///
+/// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) has one report for all of its parts that ended
+/// in time for the answer: the wait is that of the part that started first, the service time is the sum of theirs, so
+/// it may be longer than the time that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// From submit to start.
+    pub wait: Duration,
+    /// From start to answer; if the query was cut, until its units were merged.
+    pub service: Duration,
+    /// Where the answer was given: the domain of the worker that ran the task, merged its units, or ended the last
+    /// part of a batch.
+    pub domain: DomainId,
+    /// The pieces that workers ran: scan units of a query that was cut, parts of a batch, else 1. 0 if no worker had a
+    /// hand in it: the batch was empty, or none of its parts ended before its deadline. Then the times are zero and
+    /// the domain is the table's main home.
+    pub units: u32,
+    /// Where the worker took the task from; of several pieces the farthest: [`Rung::Own`] is its own domain's queue or
+    /// its own deque, [`Rung::Domain`] a sibling's deque, [`Rung::Remote`] another domain.
+    pub rung: Rung,
+}
+
+/// What a task's ticket gets.
+pub(crate) type Answer<T> = (T, Report);
+
+impl Report {
+    /// Of nothing that has run, in a batch whose table is at home there.
+    pub(crate) fn idle(home: DomainId) -> Self {
+        Self {
+            wait: Duration::ZERO,
+            service: Duration::ZERO,
+            domain: home,
+            units: 0,
+            rung: Rung::Own,
+        }
+    }
+
+    /// Adds the report of the part of a batch that ends now.
+    pub(crate) fn add(&mut self, part: Self) {
+        self.wait = match self.units {
+            0 => part.wait,
+            _ => self.wait.min(part.wait),
+        };
+        self.service += part.service;
+        self.domain = part.domain;
+        self.units += part.units;
+        self.rung = self.rung.max(part.rung);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waited_for_its_first_part_and_took_what_all_took() {
+        let part = |wait, service, domain, rung| Report {
+            wait: Duration::from_millis(wait),
+            service: Duration::from_millis(service),
+            domain: DomainId(domain),
+            units: 1,
+            rung,
+        };
+        let mut report = Report::idle(DomainId(7));
+        assert_eq!((report.units, report.domain), (0, DomainId(7)));
+        report.add(part(5, 1, 0, Rung::Own));
+        assert_eq!(report, part(5, 1, 0, Rung::Own));
+        report.add(part(3, 10, 1, Rung::Remote));
+        report.add(part(4, 100, 0, Rung::Own));
+        let expected = Report {
+            units: 3,
+            ..part(3, 111, 0, Rung::Remote)
+        };
+        assert_eq!(report, expected);
+    }
+}

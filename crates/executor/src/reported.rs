@@ -1,0 +1,77 @@
+//! A ticket that tells with the answer how the task was served.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::error::{Error, SubmitError};
+use crate::report::Report;
+use crate::ticket::Ticket;
+
+/// A [`Ticket`] that resolves to the answer and its [`Report`]: [`Ticket::reported`]. Dropping it is dropping the
+/// ticket.
+///
+/// # Panics
+/// Polling it again after it was ready panics, as a ticket does.
+#[must_use = "dropping a ticket cancels its task"]
+#[derive(Debug)]
+pub struct Reported<T>(Ticket<T>);
+
+impl<T> Ticket<T> {
+    /// Has the ticket tell with the answer how it was served. To be asked for at any time before the answer is taken;
+    /// measuring costs nothing extra, as the counters need the same.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Rung, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// let table = executor.add_closure_table("songs", 1 << 20);
+    /// let (answer, report) = executor.spawn(table, || 6 * 7).reported().wait()?;
+    /// assert_eq!((answer, report.units, report.rung), (42, 1, Rung::Own));
+    /// println!("waited {:?}, took {:?}", report.wait, report.service);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A task without an answer has no report: one that was refused, expired, was cancelled, panicked, or that its
+    /// table answered with an error. A batch resolves to answers even if its queries expired; see [`Report::units`].
+    pub fn reported(self) -> Reported<T> {
+        Reported(self)
+    }
+}
+
+impl<T> Reported<T> {
+    /// As [`Ticket::wait`].
+    ///
+    /// # Errors
+    /// As [`Ticket::wait`].
+    pub fn wait(mut self) -> Result<(T, Report), Error> {
+        self.0.block(None).unwrap_or(Err(Error::WouldDeadlock))
+    }
+
+    /// As [`Ticket::wait_for`].
+    ///
+    /// # Errors
+    /// As [`Ticket::wait`].
+    pub fn wait_for(&mut self, time: Duration) -> Option<Result<(T, Report), Error>> {
+        self.0.block_for(time)
+    }
+
+    /// As [`Ticket::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// As [`Ticket::refusal`].
+    pub fn refusal(&self) -> Option<SubmitError> {
+        self.0.refusal()
+    }
+}
+
+impl<T> Future for Reported<T> {
+    type Output = Result<(T, Report), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_answer(context)
+    }
+}

@@ -1,0 +1,186 @@
+//! How long bulk work gives way, what it is expected to take, and that nothing is lost where classes and weights mix.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::queue::{Discipline, Queue};
+use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
+use super::terms::{Run, Terms};
+use crate::class::Class;
+
+#[test]
+fn bulk_work_gives_way_and_gets_what_is_left() {
+    let interactive = source(1.0, 0.3);
+    let bulk = source(1.0, 0.65).bulk();
+    let mut simulation = Simulation::new(1, &[interactive, bulk]);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(15 * SECOND);
+    let longest = served[0].longest();
+    assert!(longest <= 2 * MILLI, "the bulk task that runs: {longest:?}");
+    let time = served[1].time.as_secs_f64();
+    assert!((time / 6.5 - 1.0).abs() < 0.02, "{time} s of bulk work");
+}
+
+#[test]
+fn a_flood_of_bulk_work_hardly_delays_an_interactive_table() {
+    let interactive = source(1.0, 0.05).from(3 * MILLI);
+    let flood = source(1.0, 5.0).bulk();
+    let mut simulation = Simulation::new(1, &[interactive, flood]);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(35 * SECOND);
+    let longest = served[0].longest();
+    assert!(longest <= 6 * MILLI, "{longest:?}");
+    assert!(served[1].time > 28 * SECOND, "nobody idles");
+}
+
+#[test]
+fn bulk_work_waits_for_a_bounded_time() {
+    // Two interactive tables that ask for more than there is, neither for more than its share: they wait for each
+    // other.
+    let interactive = source(1.0, 0.6);
+    let bulk = source(1.0, 0.05).bulk();
+    let mut simulation = Simulation::new(1, &[interactive, interactive, bulk]);
+    for second in 1..30 {
+        let served = simulation.run_until(second * SECOND);
+        let others = served[0].longest().max(served[1].longest());
+        let longest = served[2].longest();
+        let bound = others + DISCIPLINE.bulk_wait + 10 * MILLI;
+        assert!(longest <= bound, "{longest:?} in second {second}");
+        assert!(second == 1 || served[2].waits.len() >= 15);
+    }
+}
+
+#[test]
+fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
+    let epoch = Instant::now();
+    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 2, epoch);
+    let mut run = Run::default();
+    let bulk = Terms {
+        class: Class::Bulk,
+        ..Terms::default()
+    };
+    let table = Simulation::table;
+    // Both tables take 2 ms in both classes, as is learnt from one task each.
+    let mut now = epoch;
+    for (slot, terms) in [(0, Terms::default()), (1, bulk)] {
+        queue.push(table(slot), terms, 0, now).unwrap();
+        assert!(queue.take(Some(0), &mut run, now).is_some());
+        now += 2 * MILLI;
+        run.tell(now);
+    }
+    assert!(queue.take(Some(0), &mut run, now).is_none());
+    let came = now;
+    for task in 0..50 {
+        queue.push(table(1), bulk, task, now).unwrap();
+    }
+    let outlook = queue.outlook(now);
+    assert_eq!(outlook.waits, [Duration::ZERO, 50 * MILLI]);
+    let backlog = outlook.backlog;
+    assert_eq!((backlog.queued, backlog.work), (50, 100 * MILLI));
+    // With interactive tasks in front, those alone are what others see.
+    now += 10 * MILLI;
+    for task in 0..4 {
+        let terms = Terms::default();
+        queue.push(table(0), terms, 100 + task, now).unwrap();
+    }
+    now += MILLI;
+    let outlook = queue.outlook(now);
+    assert_eq!(outlook.waits, [4 * MILLI, 54 * MILLI]);
+    let backlog = outlook.backlog;
+    assert_eq!((backlog.queued, backlog.work), (4, 8 * MILLI));
+    assert_eq!((backlog.age, backlog.service), (MILLI, 2 * MILLI));
+    // Bulk tasks are as old as they count for, and those that have given way long enough are in the way.
+    let mut order = Vec::new();
+    while order.len() < 4 {
+        order.push(queue.take(Some(0), &mut run, now).unwrap());
+    }
+    assert_eq!(order, [100, 101, 102, 103]);
+    now = came + 125 * MILLI;
+    let outlook = queue.outlook(now);
+    assert_eq!(outlook.backlog.age, 25 * MILLI);
+    assert_eq!(outlook.waits, [10 * MILLI, 50 * MILLI], "a fifth of it");
+    queue.push(table(0), Terms::default(), 200, now).unwrap();
+    assert_eq!(queue.take(Some(0), &mut run, now), Some(0));
+}
+
+#[test]
+fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
+    let epoch = Instant::now();
+    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1, epoch);
+    let limit = Some(2);
+    let terms = |class| Terms {
+        class,
+        limit,
+        ..Terms::default()
+    };
+    let [interactive, bulk] = Class::ALL.map(terms);
+    let table = Simulation::table(0);
+    queue.push(table, interactive, 1, epoch).unwrap();
+    queue.push(table, bulk, 2, epoch).unwrap();
+    for terms in [interactive, bulk] {
+        assert!(queue.push(table, terms, 3, epoch).is_err());
+    }
+    queue.push(table, Terms::default(), 3, epoch).unwrap();
+    queue.count_shed(table, 2);
+    let intake: Vec<_> = queue.intake().map(|(_, intake)| intake).collect();
+    let sum = |of: fn(&crate::counts::Intake) -> u64| intake.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|intake| intake.accepted), 3);
+    assert_eq!(sum(|intake| intake.shed), 2);
+    assert_eq!(queue.move_out().len(), 3);
+    queue.retire(table);
+    assert_eq!((queue.retired().accepted, queue.retired().shed), (3, 2));
+}
+
+proptest! {
+    /// However weights, classes, bounds and times mix: each accepted task is taken once, in order within its table and
+    /// class, and the queue's sums are those of what waits.
+    #[test]
+    fn nothing_is_lost_whatever_is_mixed(
+        steps in prop::collection::vec((0_usize..4, 0_usize..3, any::<bool>(), 0_usize..4, 0_u64..30), 1..120),
+        run_length in 1_u32..20,
+    ) {
+        let epoch = Instant::now();
+        let discipline = Discipline { run_length, ..DISCIPLINE };
+        let mut queue = Queue::new(discipline, 2, epoch);
+        let mut runs = [Run::default(); 3];
+        let mut now = epoch;
+        let mut waiting: Vec<(usize, Class, u32)> = Vec::new();
+        let mut pushed = 0;
+        for (slot, weight, bulk, takes, passes) in steps {
+            let class = Class::ALL[usize::from(bulk)];
+            let weight = [0.01, 1.0, 30.0][weight];
+            let terms = Terms { class, weight, limit: Some(12) };
+            if queue.push(Simulation::table(slot), terms, pushed, now).is_ok() {
+                waiting.push((slot, class, pushed));
+            }
+            pushed += 1;
+            for (worker, run) in runs.iter_mut().enumerate().take(takes) {
+                let thief = worker == 2;
+                let Some(task) = queue.take((!thief).then_some(worker), run, now) else { continue };
+                let place = waiting.iter().position(|&(.., other)| other == task);
+                let (slot, class, _) = waiting.remove(place.expect("it waits, once"));
+                let ahead = |&&(of, other, id): &&(usize, Class, u32)| (of, other) == (slot, class) && id < task;
+                prop_assert!(waiting.iter().find(ahead).is_none());
+                now += Duration::from_millis(passes);
+                run.tell(now);
+            }
+            if pushed % 17 == 0 {
+                let dead = queue.extract(None, |task| task % 3 == 0);
+                waiting.retain(|&(.., task)| task % 3 != 0);
+                prop_assert!(dead.iter().all(|(_, task)| task % 3 == 0));
+            }
+            prop_assert_eq!(queue.len(), waiting.len());
+            let outlook = queue.outlook(now);
+            prop_assert!(outlook.waits[0] <= outlook.waits[1]);
+            prop_assert!(outlook.backlog.queued as usize <= waiting.len());
+            prop_assert_eq!(outlook.backlog.queued == 0, waiting.is_empty());
+        }
+        while let Some(task) = queue.take(None, &mut runs[2], now) {
+            waiting.retain(|&(.., other)| other != task);
+        }
+        prop_assert!(waiting.is_empty());
+        prop_assert_eq!(queue.len(), 0);
+        prop_assert_eq!(queue.outlook(now).waits, [Duration::ZERO; 2]);
+    }
+}

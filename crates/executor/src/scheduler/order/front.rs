@@ -1,0 +1,94 @@
+//! Which task is next in order.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+
+use chiplet_policy::TableId;
+
+use super::Order;
+
+/// The next task in order.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::scheduler) struct Front {
+    /// When it would have come, had its table kept to its share.
+    pub(in crate::scheduler) key: u64,
+    pub(in crate::scheduler) table: TableId,
+    /// Since when it counts as waiting, for those who would go before it.
+    pub(super) since: u64,
+    /// Whether that table is over its share.
+    pub(super) over: bool,
+    /// What its lane stands in its heap by: `key`, or the tag.
+    pub(super) place: u64,
+}
+
+impl<T> Order<T> {
+    /// The task that is next in order.
+    pub(in crate::scheduler) fn front(&mut self) -> Option<Front> {
+        if self.queued == 0 {
+            return None;
+        }
+        let within = self.front_within();
+        if self.tally.over == 0 {
+            return within;
+        }
+        let over = self.front_over();
+        match (within, over) {
+            (Some(within), Some(over)) if over.key < within.key => Some(over),
+            (within, over) => within.or(over),
+        }
+    }
+
+    fn front_within(&mut self) -> Option<Front> {
+        loop {
+            let mut first = self.within.peek_mut()?;
+            let Reverse((key, table)) = *first;
+            let lane = self.lanes.get_mut(&table);
+            let lane = lane.filter(|lane| !lane.over);
+            let next = lane.as_ref().and_then(|lane| lane.key());
+            match next {
+                Some(next) if next > key => first.0.0 = next,
+                Some(key) => {
+                    return Some(Front {
+                        key,
+                        table,
+                        since: key,
+                        over: false,
+                        place: key,
+                    });
+                }
+                None => {
+                    PeekMut::pop(first);
+                    if let Some(lane) = self.lanes.get_mut(&table) {
+                        lane.in_within = false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn front_over(&mut self) -> Option<Front> {
+        loop {
+            let mut first = self.over.peek_mut()?;
+            let Reverse((tag, table)) = *first;
+            match self.lanes.get_mut(&table) {
+                Some(lane) if lane.over && lane.tag > tag => first.0.0 = lane.tag,
+                Some(lane) if lane.over => {
+                    let since = lane.oldest().unwrap_or_default();
+                    return Some(Front {
+                        key: self.turn.max(since),
+                        table,
+                        since,
+                        over: true,
+                        place: lane.tag,
+                    });
+                }
+                lane => {
+                    PeekMut::pop(first);
+                    if let Some(lane) = lane {
+                        lane.in_over = false;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What waits in a queue, in time.
+
+use std::time::{Duration, Instant};
+
+use chiplet_policy::Backlog;
+
+use super::Queue;
+use crate::class::Class;
+use crate::scheduler::order::Order;
+
+/// What waits in a queue, for whoever decides where to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::scheduler) struct Outlook {
+    /// As a worker of another group sees it.
+    pub(in crate::scheduler) backlog: Backlog,
+    /// How long a task of each class that is pushed now would wait, as far as is known.
+    pub(in crate::scheduler) waits: [Duration; 2],
+}
+
+impl<T> Queue<T> {
+    /// What waits, as it looks at `now`.
+    ///
+    /// Interactive tasks hardly wait for bulk ones. So where an interactive task is next, the bulk work behind it is
+    /// no reason to cross, nor is it part of what an interactive task that comes would wait for; except for bulk tasks
+    /// that have given way long enough. How many those are is not counted: of bulk work that came evenly it is the
+    /// part of the oldest one's wait that lies beyond [`Discipline::bulk_wait`]. Where a bulk task is next, all that
+    /// waits counts, and it is as old as it counts for.
+    pub(in crate::scheduler) fn outlook(&mut self, now: Instant) -> Outlook {
+        let fronts = self.fronts();
+        let Some((class, front)) = self.next(fronts) else {
+            return Outlook::default();
+        };
+        let now = self.nanos(now);
+        let overdue = match fronts[Class::Bulk as usize] {
+            _ if self.discipline.bulk_wait.is_zero() => 1.0,
+            Some(bulk) if now > bulk.key => {
+                let beyond = now.saturating_sub(self.due(bulk));
+                beyond as f64 / (now - bulk.key) as f64
+            }
+            _ => 0.0,
+        };
+        let [interactive, bulk] = self.orders.each_ref().map(Order::work);
+        let ahead = interactive + (bulk as f64 * overdue) as u64;
+        let all = interactive + bulk;
+        let [queued, bulk] = self.orders.each_ref().map(|order| order.len() as u32);
+        let (work, queued) = match class {
+            Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
+            Class::Bulk => (all, queued + bulk),
+        };
+        let mut backlog = Backlog {
+            workers: self.workers,
+            queued,
+            work: Duration::from_nanos(work),
+            ..Backlog::default()
+        };
+        if let Some(lane) = self.orders[class as usize].lane(front.table) {
+            backlog.service = Duration::from_nanos(lane.service.home);
+            backlog.cold = lane.service.cold();
+            let age = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
+            backlog.age = match class {
+                Class::Interactive => age,
+                Class::Bulk => age.saturating_sub(self.discipline.bulk_wait),
+            };
+        }
+        let wait = |work| Duration::from_nanos(work) / self.workers.max(1);
+        Outlook {
+            backlog,
+            waits: [wait(ahead), wait(all)],
+        }
+    }
+
+    /// What waits, as a worker of another group sees it at `now`.
+    pub(in crate::scheduler) fn backlog(&mut self, now: Instant) -> Backlog {
+        self.outlook(now).backlog
+    }
+}

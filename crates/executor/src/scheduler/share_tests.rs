@@ -1,0 +1,208 @@
+//! Who gets how much of a domain's time, and who waits how long, when tables ask for more than there is.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::simulation::{MILLI, SECOND, Served, Simulation, ratio, source};
+
+#[test]
+fn two_tables_that_ask_for_too_much_are_served_by_their_weights() {
+    for workers in [1, 4] {
+        let all = workers as f64;
+        for (one, three) in [(1.0, 1.0), (10.0, 1.0), (1.0, 10.0), (5.0, 5.0), (0.5, 0.9)] {
+            for times in [[2, 2], [1, 4], [4, 1]] {
+                let [first, second] = times.map(|time| time * MILLI);
+                let mut simulation = Simulation::new(
+                    workers,
+                    &[
+                        source(1.0, one * all).taking(first),
+                        source(3.0, three * all).taking(second),
+                    ],
+                );
+                simulation.run_until(5 * SECOND);
+                let served = simulation.run_until(15 * SECOND);
+                let ratio = ratio(&served, 1, 0);
+                assert!(
+                    (2.7..=3.3).contains(&ratio),
+                    "{workers} workers, asked for {one} and {three}, {times:?} ms: {ratio}"
+                );
+                let time = served[0].time + served[1].time;
+                let idle = workers as u32 * 10 * SECOND;
+                assert!(idle.saturating_sub(time) < 100 * MILLI, "nobody idles");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_light_table_beside_them_hardly_waits() {
+    for weights in [[1.0, 3.0], [1.0, 1.0], [0.01, 10.0]] {
+        let [one, other] = weights.map(|weight| source(weight, 3.0));
+        let light = source(1.0, 0.05).from(3 * MILLI);
+        let mut simulation = Simulation::new(1, &[one, other, light]);
+        simulation.run_until(5 * SECOND);
+        let served = simulation.run_until(65 * SECOND);
+        // The task that runs, and one of those that have their turn.
+        let longest = served[2].longest();
+        assert!(longest <= 6 * MILLI, "{weights:?}: {longest:?}");
+        assert!(served[2].waits.len() > 1_400);
+    }
+}
+
+#[test]
+fn many_tables_that_ask_for_too_much_share_by_their_weights() {
+    let weights = [1.0, 2.0, 5.0, 5.0];
+    let sources = weights.map(|weight| source(weight, 2.0));
+    let mut simulation = Simulation::new(2, &sources);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(25 * SECOND);
+    for (slot, weight) in weights.into_iter().enumerate() {
+        let ratio = ratio(&served, slot, 0);
+        let expected = f64::from(weight);
+        assert!((ratio / expected - 1.0).abs() < 0.1, "{weight}: {ratio}");
+    }
+}
+
+#[test]
+fn equal_tables_that_ask_for_too_much_share_alike_whatever_they_send() {
+    let mut simulation = Simulation::new(1, &[source(1.0, 2.0), source(1.0, 20.0)]);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(15 * SECOND);
+    let ratio = ratio(&served, 1, 0);
+    assert!((0.9..=1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn equal_tables_of_which_none_asks_for_too_much_are_served_as_they_come() {
+    // Who keeps twice as many tasks waiting is served twice as often, as if there were one line; nobody is refused.
+    let sources = [source(1.0, 1.0).keeping(100), source(1.0, 1.0).keeping(200)];
+    let mut simulation = Simulation::new(2, &sources);
+    simulation.run_until(2 * SECOND);
+    let served = simulation.run_until(12 * SECOND);
+    let ratio = ratio(&served, 1, 0);
+    assert!((1.9..=2.1).contains(&ratio), "{ratio}");
+    for served in served {
+        let (longest, all) = (served.longest(), 300 * MILLI);
+        assert!(longest <= all + all / 3, "{longest:?}");
+    }
+}
+
+#[test]
+fn tasks_that_are_dead_when_they_are_taken_are_not_charged() {
+    for [first, second] in [[8, 0], [0, 8], [5, 9]] {
+        let sources = [
+            source(1.0, 8.0).dying(first),
+            source(3.0, 40.0).dying(second),
+        ];
+        let mut simulation = Simulation::new(2, &sources);
+        simulation.run_until(5 * SECOND);
+        let served = simulation.run_until(15 * SECOND);
+        let ratio = ratio(&served, 1, 0);
+        assert!(
+            (2.7..=3.3).contains(&ratio),
+            "{first} and {second} of ten: {ratio}"
+        );
+    }
+}
+
+#[test]
+fn weights_hold_for_tables_that_keep_tasks_waiting() {
+    let sources = [source(1.0, 1.0).keeping(200), source(3.0, 1.0).keeping(100)];
+    let mut simulation = Simulation::new(2, &sources);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(15 * SECOND);
+    let ratio = ratio(&served, 1, 0);
+    assert!((2.7..=3.3).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_weight_takes_nothing_from_a_table_that_asks_for_little() {
+    // Together they ask for nine tenths, so all of them get what they ask for.
+    let sources = [source(0.01, 0.2), source(1.0, 0.3), source(100.0, 0.4)];
+    let mut simulation = Simulation::new(1, &sources);
+    simulation.run_until(SECOND);
+    let served = simulation.run_until(11 * SECOND);
+    for (served, asked) in served.iter().zip([2.0, 3.0, 4.0]) {
+        let time = served.time.as_secs_f64();
+        assert!((time / asked - 1.0).abs() < 0.02, "{time} of {asked} s");
+    }
+}
+
+#[test]
+fn what_a_table_asked_for_too_much_is_soon_forgotten() {
+    let over = 60 * SECOND;
+    // Two that flood for a minute, and then ask for a tenth each, beside a third that asks for half.
+    let flood = |weight| source(weight, 3.0).until(over);
+    let mut simulation = Simulation::new(1, &[flood(1.0), flood(3.0)]);
+    // What waits by then takes less than two seconds.
+    let again = over + 2 * SECOND;
+    simulation.run_until(again);
+    for source in &mut simulation.sources {
+        source.every = 20 * MILLI;
+        source.until = Duration::MAX;
+        source.next = again;
+    }
+    let third = source(1.0, 0.5).from(again);
+    simulation.sources.push(third);
+    simulation.served.push(Served::default());
+    simulation.taken.push(0);
+    let first = simulation.run_until(again + 2 * SECOND);
+    for served in &first {
+        assert!(served.longest() <= 1_100 * MILLI, "{:?}", served.longest());
+    }
+    let later = simulation.run_until(again + 9 * SECOND);
+    for served in &later {
+        assert!(served.longest() <= 8 * MILLI, "{:?}", served.longest());
+        assert!(served.waits.len() >= 349);
+    }
+}
+
+#[test]
+fn nobody_starves() {
+    // The least weight against the largest, both flooding.
+    let mut simulation = Simulation::new(1, &[source(1.0, 3.0), source(100.0, 3.0)]);
+    simulation.run_until(5 * SECOND);
+    let served = simulation.run_until(65 * SECOND);
+    let ratio = ratio(&served, 1, 0);
+    assert!((90.0..=110.0).contains(&ratio), "{ratio}");
+    // Four that ask for all of the time without one of them asking for too much, and one that floods.
+    let mut sources = vec![source(1.0, 0.26); 4];
+    sources.push(source(1.0, 3.0));
+    let mut simulation = Simulation::new(1, &sources);
+    simulation.run_until(5 * SECOND);
+    for second in 6..30 {
+        let served = simulation.run_until(second * SECOND);
+        for (slot, served) in served.iter().enumerate() {
+            assert!(served.time > 50 * MILLI, "{slot} in second {second}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.div_ceil(16),
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever they send, however long their tasks take and however many workers there are.
+    #[test]
+    fn tables_that_flood_share_by_their_weights(
+        tables in prop::collection::vec((1.0_f32..10.0, 1.2_f64..20.0, 500_u32..4_000), 2..5),
+        workers in 1_usize..6,
+    ) {
+        let sources: Vec<_> = tables
+            .iter()
+            .map(|&(weight, load, micros)| {
+                source(weight, load * workers as f64).taking(Duration::from_micros(micros.into()))
+            })
+            .collect();
+        let mut simulation = Simulation::new(workers, &sources);
+        simulation.run_until(3 * SECOND);
+        let served = simulation.run_until(10 * SECOND);
+        for (slot, &(weight, ..)) in tables.iter().enumerate() {
+            let ratio = ratio(&served, slot, 0) * f64::from(tables[0].0 / weight);
+            prop_assert!((ratio - 1.0).abs() < 0.1, "{} {}", slot, ratio);
+        }
+    }
+}
