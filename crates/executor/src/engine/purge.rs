@@ -46,13 +46,9 @@ impl Engine {
             let weight = task.weight();
             {
                 let mut inbox = self.hub.inbox(group).lock();
-                let intake = inbox.queue.intake_mut(table);
                 match end {
-                    Some(End::Expired) => {
-                        intake.expired += weight;
-                        inbox.queue.count_missed(table, weight);
-                    }
-                    _ => intake.cancelled += weight,
+                    Some(End::Expired) => inbox.queue.count_expired(table, weight),
+                    _ => inbox.queue.intake_mut(table).cancelled += weight,
                 }
             }
             contain(|| drop(task));

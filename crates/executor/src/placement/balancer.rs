@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId};
 
 use super::crew::{Crew, Member, WorkerInfo};
-use super::demand::{self, Costs};
+use super::demand::{self, Costs, Missed};
 use super::event::{RemapEvent, TableMove};
 use crate::engine::Engine;
 use crate::engine::completion::contain;
@@ -48,6 +48,7 @@ struct Control {
     speed: Vec<Speed>,
     busy: Vec<Duration>,
     costs: Costs,
+    missed: Missed,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -103,6 +104,7 @@ impl Balancer {
                 speed: Vec::new(),
                 busy: Vec::new(),
                 costs: Costs::default(),
+                missed: Missed::default(),
             }),
             wake: Condvar::new(),
             began: now(),
@@ -256,7 +258,8 @@ impl Control {
     }
 
     fn rebalance(&mut self, engine: &Engine, now: Duration) {
-        let (used, worked) = demand::drain(engine);
+        let (mut used, worked) = demand::drain(engine);
+        self.missed.add_to(&mut used, engine);
         for (table, used) in used {
             engine.registry.spread(table);
             let usage = self.costs.usage(table, used);
@@ -349,6 +352,7 @@ impl Control {
             }
             engine.stats.retire(entry.id);
             self.costs.forget(entry.id);
+            self.missed.forget(entry.id);
         }
         gone.extend(self.replaced.extract_if(.., |listing| listing.is_left()));
         gone

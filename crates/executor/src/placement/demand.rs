@@ -13,20 +13,56 @@ use crate::engine::stats::Used;
 /// table whose queries change.
 const FOLLOW: f64 = 0.25;
 
-/// What each table used and asked for in vain since the last call; and of each worker, the time it has been busy in all
-/// and the bytes since the last call.
+/// What each table used since the last call, and of each worker, the time it has been busy in all and the bytes since
+/// the last call.
 pub(super) fn drain(engine: &Engine) -> (FxHashMap<TableId, Used>, Vec<(Duration, u64)>) {
     let mut tables: FxHashMap<TableId, Used> = FxHashMap::default();
     let worked = engine
         .stats
         .drain_used(|table, used| tables.entry(table).or_default().absorb(used));
-    for group in 0..engine.hub.groups() {
-        let missed = engine.hub.inbox(group).lock().queue.take_missed();
-        for (table, missed) in missed {
-            tables.entry(table).or_default().missed += missed;
+    (tables, worked)
+}
+
+/// What was refused or expired in the queues when last asked. The queues count it, who may have no memory to count
+/// anything apart for us.
+#[derive(Default)]
+pub(super) struct Missed {
+    /// For each group.
+    in_vain: Vec<u64>,
+    /// For each group and table.
+    seen: FxHashMap<(usize, TableId), u64>,
+}
+
+impl Missed {
+    /// Adds to `tables` what each asked for in vain since the last call.
+    pub(super) fn add_to(&mut self, tables: &mut FxHashMap<TableId, Used>, engine: &Engine) {
+        self.in_vain.resize(engine.hub.groups(), 0);
+        for (group, in_vain) in self.in_vain.iter_mut().enumerate() {
+            let inbox = engine.hub.inbox(group).lock();
+            let before = std::mem::replace(in_vain, inbox.queue.in_vain());
+            if before == *in_vain {
+                continue;
+            }
+            // A table may stand in the list once for each class.
+            let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
+            for (table, intake) in inbox.queue.intake() {
+                if intake.shed + intake.expired > 0 {
+                    *now.entry(table).or_default() += intake.shed + intake.expired;
+                }
+            }
+            drop(inbox);
+            for (table, now) in now {
+                let before = self.seen.insert((group, table), now).unwrap_or(0);
+                if now > before {
+                    tables.entry(table).or_default().missed += now - before;
+                }
+            }
         }
     }
-    (tables, worked)
+
+    pub(super) fn forget(&mut self, table: TableId) {
+        self.seen.retain(|&(_, known), _| known != table);
+    }
 }
 
 /// Mean core time of each table's queries, in nanoseconds. It is counted from all cores that work for a query, so it

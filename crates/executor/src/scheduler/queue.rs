@@ -13,7 +13,6 @@ mod outlook;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
-use rustc_hash::FxHashMap;
 
 use super::lane::Lane;
 use super::order::{Front, Order};
@@ -70,8 +69,8 @@ pub(crate) struct Queue<T> {
     /// What waits, by class.
     orders: [Order<T>; 2],
     retired: Intake,
-    /// Tasks that were refused or expired here since the balancer last asked.
-    missed: FxHashMap<TableId, u64>,
+    /// Tasks of all tables that were refused, or expired while they waited: whether there is anything new of that.
+    in_vain: u64,
     closed: bool,
 }
 
@@ -84,7 +83,7 @@ impl<T> Queue<T> {
             epoch,
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
             retired: Intake::default(),
-            missed: FxHashMap::default(),
+            in_vain: 0,
             closed: false,
         }
     }
@@ -232,19 +231,18 @@ impl<T> Queue<T> {
             Ok(lane) => lane.intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
-        self.count_missed(table, tasks);
+        self.in_vain += tasks;
     }
 
-    /// Counts tasks that `table` asked for in vain. Placement does without them if there is no memory.
-    pub(crate) fn count_missed(&mut self, table: TableId, tasks: u64) {
-        if self.missed.contains_key(&table) || self.missed.try_reserve(1).is_ok() {
-            *self.missed.entry(table).or_default() += tasks;
-        }
+    /// Counts tasks of `table` that expired while they waited.
+    pub(crate) fn count_expired(&mut self, table: TableId, tasks: u64) {
+        self.intake_mut(table).expired += tasks;
+        self.in_vain += tasks;
     }
 
-    /// The tasks that were asked for in vain since the last call.
-    pub(crate) fn take_missed(&mut self) -> FxHashMap<TableId, u64> {
-        std::mem::take(&mut self.missed)
+    /// Tasks that were asked for in vain here so far: refused, or expired while they waited.
+    pub(crate) fn in_vain(&self) -> u64 {
+        self.in_vain
     }
 
     /// The counters of one table, which has had a task here. What is counted of it may lie with either class; it is
@@ -361,7 +359,6 @@ impl<T> Queue<T> {
                 self.retired.absorb(intake);
             }
         }
-        self.missed.remove(&table);
     }
 
     /// Counters of tables that were removed.
