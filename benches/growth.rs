@@ -61,7 +61,7 @@ struct Held {
 impl Held {
     fn new(tables: u32, domains: u32) -> Self {
         let mut planner = PlannerConfig::default();
-        planner.trigger.min_traffic = f64::INFINITY;
+        planner.trigger.cooldown = Duration::MAX;
         let executor = Executor::builder()
             .topology(Topology::uniform(domains, 1, 32 << 20))
             .planner(planner)

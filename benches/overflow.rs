@@ -73,7 +73,7 @@ impl Shown {
 /// Asks domain 0 for what `first` workers can do, and each other one for what keeps `busy` of them at work.
 fn run(busy: f64, first: f64) -> Shown {
     let mut still = PlannerConfig::default();
-    still.trigger.min_traffic = f64::INFINITY;
+    still.trigger.cooldown = Duration::MAX;
     let executor = Executor::builder()
         .topology(Topology::uniform(DOMAINS as u32, CORES as u32, 32 << 20))
         .pin(Pin::None)

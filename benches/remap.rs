@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use chiplet::policy::{
-    Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, place,
+    Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, Usage, place,
 };
 use chiplet::{DomainId, TableId};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -19,7 +19,12 @@ const CORES: u32 = 8;
 
 fn domains() -> Vec<DomainSpec> {
     (0..DOMAINS)
-        .map(|id| DomainSpec::new(DomainId(id), CORES))
+        .map(|id| DomainSpec {
+            cache_bytes: 32 << 20,
+            node: id / 8,
+            package: id / 32,
+            ..DomainSpec::new(DomainId(id), CORES)
+        })
         .collect()
 }
 
@@ -30,20 +35,24 @@ fn table(slot: u32) -> TableId {
     }
 }
 
-/// Bytes a second of each table: popularity falls with the square root of a rank that is scattered over the tables;
-/// `turn` gives the ranks to others.
-fn traffic(turn: u32) -> impl Iterator<Item = f64> {
+/// Core-seconds a second of each table, 410 of 512 in all: popularity falls with the square root of a rank that is
+/// scattered over the tables; `turn` gives the ranks to others.
+fn loads(turn: u32) -> impl Iterator<Item = f64> {
     (0..TABLES).map(move |slot| {
         let rank = (slot.wrapping_mul(7_919) + turn) % TABLES;
-        1e7 / f64::from(rank + 1).sqrt()
+        2.06 / f64::from(rank + 1).sqrt()
     })
 }
 
 fn demands(turn: u32) -> Vec<Demand> {
     (0..)
         .map(table)
-        .zip(traffic(turn))
-        .map(|(table, traffic)| Demand { table, traffic })
+        .zip(loads(turn))
+        .map(|(table, load)| Demand {
+            traffic: load * 1e9,
+            size: 1 << 20,
+            ..Demand::new(table, load)
+        })
         .collect()
 }
 
@@ -60,7 +69,7 @@ fn mapper(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("mapper, 10,000 tables, 64 domains");
     for (what, demands, current) in [
         ("from scratch", &before, None),
-        ("unchanged traffic", &before, Some(&old)),
+        ("unchanged load", &before, Some(&old)),
         ("hot set moved", &after, Some(&old)),
     ] {
         group.bench_function(BenchmarkId::from_parameter(what), |bencher| {
@@ -80,8 +89,12 @@ fn tick(criterion: &mut Criterion) {
     let mut seconds = |planner: &mut Planner, turn, count| {
         for _ in 0..count {
             now += 1;
-            for (slot, bytes) in (0..).zip(traffic(turn)) {
-                planner.record(table(slot), Duration::from_secs(now), bytes as u64);
+            for (slot, load) in (0..).zip(loads(turn)) {
+                let usage = Usage {
+                    busy: Duration::from_secs_f64(load),
+                    bytes: (load * 1e9) as u64,
+                };
+                planner.record(table(slot), Duration::from_secs(now), usage);
             }
         }
         Duration::from_secs(now)
@@ -91,7 +104,7 @@ fn tick(criterion: &mut Criterion) {
     let settled = seconds(&mut planner, 0, 70);
     let still = planner.clone();
     let moved = seconds(&mut planner, TABLES / 2, 70);
-    assert!(still.clone().tick(settled, &[]).is_none(), "steady traffic");
+    assert!(still.clone().tick(settled, &[]).is_none(), "steady load");
     let remap = planner.clone().tick(moved, &[]);
     let remap = remap.expect("a moved hot set is worth a remap");
     println!("the remap measured: {:?}", remap.reason);

@@ -58,10 +58,10 @@ pub fn builder(domains: u32, cores: u32) -> Builder {
         .planner(still())
 }
 
-/// No traffic is worth a remap.
+/// The time of a remap never comes.
 pub fn still() -> PlannerConfig {
     let mut planner = PlannerConfig::default();
-    planner.trigger.min_traffic = f64::INFINITY;
+    planner.trigger.cooldown = Duration::MAX;
     planner
 }
 
@@ -71,6 +71,7 @@ pub fn restless() -> PlannerConfig {
     planner.windows.fast = Duration::from_millis(100);
     planner.windows.slow = Duration::from_millis(400);
     planner.trigger.cooldown = Duration::from_millis(50);
+    planner.trigger.min_wait = 0.0;
     planner.trigger.min_traffic = 0.0;
     planner
 }

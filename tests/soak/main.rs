@@ -40,6 +40,7 @@ fn hectic() -> PlannerConfig {
     planner.windows.slow = Duration::from_millis(40);
     planner.trigger.cooldown = Duration::from_millis(1);
     planner.trigger.horizon = Duration::from_millis(1);
+    planner.trigger.min_wait = 0.0;
     planner.trigger.min_traffic = 0.0;
     planner.trigger.fast_threshold = 0.05;
     planner.trigger.slow_threshold = 0.05;

@@ -133,9 +133,9 @@ impl Builder {
     }
 
     /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
-    /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 - share)` times
-    /// as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of these, NaN as the
-    /// default, 0.3.
+    /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
+    /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
+    /// these, NaN as the default, 0.3.
     pub fn reorder(mut self, share: f64) -> Self {
         self.reorder = match share.is_nan() {
             true => Self::default().reorder,
@@ -155,7 +155,8 @@ impl Builder {
         self
     }
 
-    /// Windows, thresholds and mapping of placement.
+    /// Windows, thresholds and mapping of placement. By what tables are placed is the strategy's choice, whatever is
+    /// said here ([`Strategy::placing`]).
     pub fn planner(mut self, config: PlannerConfig) -> Self {
         self.planner = config;
         self
@@ -256,8 +257,10 @@ impl Builder {
             reserve: self.reserve,
             max_workers: self.max_workers,
         };
+        let mut planner = self.planner;
+        planner.mapper.placing = self.strategy.placing;
         let balancer = Arc::new(Balancer::new(
-            Planner::new(self.planner, crew::specs(&plan)),
+            Planner::new(planner, crew::specs(&plan, &topology)),
             Crew::new(Arc::clone(&topology), staffing),
             tick,
             self.on_remap,

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1_000);
 
 fn builder(domains: u32, cores: u32) -> Builder {
     let mut planner = PlannerConfig::default();
-    planner.trigger.min_traffic = f64::INFINITY;
+    planner.trigger.cooldown = Duration::MAX;
     Executor::builder()
         .topology(Topology::uniform(domains, cores, 1 << 20))
         .planner(planner)

@@ -11,7 +11,7 @@ use crate::counts::{Counts, Intake, Served, Steals};
 use crate::engine::Engine;
 use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;
-use crate::placement::balancer::Balancer;
+use crate::placement::balancer::{Asked, Balancer};
 
 /// Everything the executor counts: in every table and in the totals,
 /// `accepted = queued + running + done + expired + cancelled + panicked`.
@@ -48,6 +48,8 @@ pub struct TableSnapshot {
     pub counts: Counts,
     /// Its homes.
     pub homes: Homes,
+    /// Core-seconds a second that it asks for, served and refused, over the fast and the slow window.
+    pub load: Rates,
     /// Its measured traffic, in bytes per second, over the fast and the slow window.
     pub traffic: Rates,
     /// From submit to start.
@@ -114,7 +116,7 @@ type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
 /// Takes the snapshot. No lock is held for longer than copying the counters of one worker or one queue takes.
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     // Counters of removed tables are put away by the balancer, which waits meanwhile.
-    balancer.freeze(|view, traffic| {
+    balancer.freeze(|view, asked| {
         let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
         // In this order, from a task's end to its beginning: see `engine/stats.rs`.
         let workers = engine.stats.copy();
@@ -183,12 +185,14 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             .zip(latencies)
             .map(|(entry, (wait, service))| {
                 let (intake, served) = by_table.get(&entry.id).copied().unwrap_or_default();
+                let Asked { load, traffic } = asked(entry.id);
                 TableSnapshot {
                     id: entry.id,
                     name: Arc::clone(&entry.name),
                     counts: Counts::from_parts(intake, served),
                     homes: Homes::clone(&entry.state.homes.load()),
-                    traffic: traffic(entry.id),
+                    load,
+                    traffic,
                     wait,
                     service,
                 }

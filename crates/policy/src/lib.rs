@@ -2,14 +2,15 @@
 //! placement changes, how a query is cut, who may take work from whom.
 //!
 //! **Everything here is pure.** No thread, clock, file or random number: time comes in as the
-//! [`Duration`](std::time::Duration) since the executor started, traffic in bytes, queues as counts, and
+//! [`Duration`](std::time::Duration) since the executor started, load and traffic as numbers, queues as counts, and
 //! decisions come out as values. Equal arguments give equal answers, on every machine and in every run,
 //! so the executor and a simulator share this code and a decision can be replayed from a log.
 //!
 //! | question | answered by |
 //! |---|---|
 //! | how many bytes does a query pull? | [`hnsw_query_bytes`], [`ivf_list_bytes`] |
-//! | how much traffic has a table now? | [`TrafficWindows`] |
+//! | how much load and traffic has a table now? | [`UsageWindows`] |
+//! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
 //! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
@@ -17,12 +18,12 @@
 //! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
 //! | which of these rules apply at all? | [`Strategy`] |
 //!
-//! Floats that are NaN, infinite or negative never panic: as traffic they count as 0, as a threshold
+//! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold
 //! they are replaced by the documented default.
 //!
 //! ```
 //! use std::time::Duration;
-//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId};
+//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId, Usage};
 //! use chiplet_topology::DomainId;
 //!
 //! let domains = (0..2).map(|id| DomainSpec::new(DomainId(id), 8)).collect();
@@ -34,8 +35,10 @@
 //! // Tables 0 and 2 share domain 0 and turn out to be the busy ones.
 //! let remap = (1..60).find_map(|second| {
 //!     let now = Duration::from_secs(second);
-//!     planner.record(tables[0], now, 400 << 20);
-//!     planner.record(tables[2], now, 400 << 20);
+//!     // Each keeps four of the domain's eight cores busy.
+//!     let usage = Usage { busy: Duration::from_secs(4), bytes: 400 << 20 };
+//!     planner.record(tables[0], now, usage);
+//!     planner.record(tables[2], now, usage);
 //!     planner.tick(now, &[])
 //! });
 //! let placement = remap.expect("two hot tables on one domain are pulled apart").placement;
@@ -52,6 +55,7 @@ mod strategy;
 mod table_id;
 mod traffic;
 mod trigger;
+mod wait;
 mod window;
 
 pub use mapper::{
@@ -66,8 +70,9 @@ pub use steal::{
     Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
     is_worth_crossing, is_worth_evening,
 };
-pub use strategy::{Routing, Splitting, Strategy, UnknownStrategy};
+pub use strategy::{PlaceBy, Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;
 pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
 pub use trigger::{RemapReason, Trigger, TriggerConfig};
-pub use window::{Rates, TrafficWindows, WindowConfig};
+pub use wait::predicted_wait;
+pub use window::{Rates, Usage, UsageWindows, WindowConfig};

@@ -1,6 +1,6 @@
-//! Traffic in, placements out: windows, mapper and trigger as one value.
+//! Usage in, placements out: windows, mapper and trigger as one value.
 //!
-//! The planner has no clock: whoever owns it records what tables pulled, calls
+//! The planner has no clock: whoever owns it records what tables used, calls
 //! [`tick`](Planner::tick) every now and then (once a second is plenty) and passes the time in. In each
 //! tick it looks, in this order, for
 //!
@@ -10,15 +10,27 @@
 //! 4. a table that needs its several homes no longer, by both windows.
 //!
 //! The first for which the mapper finds a placement that is worth its moves becomes a [`Remap`]. What it
-//! must be worth: for 1 and 2, `min_gain` in the fast window, and in the slow one too if it undoes an
-//! earlier remap; for 3, `min_gain` in the slow window and no loss in the fast one, so that old traffic
-//! never overrules new; for 4, no new imbalance. [`Trigger`] says when the next remap may come.
+//! must be worth: for 1 and 2, a gain in the fast window, and in the slow one too if it undoes an
+//! earlier remap; for 3, a gain in the slow window and no loss in the fast one, so that old load
+//! never overrules new; for 4, hardly any loss. [`Trigger`] says when the next remap may come.
+//!
+//! What is a gain depends on what tables are placed by ([`MapperConfig::placing`]):
+//!
+//! * *By time*, the predicted wait ([`predicted_wait`](crate::predicted_wait)) of the domains that change, weighted by
+//!   their load, falls by the part [`min_gain`](TriggerConfig::min_gain) and by
+//!   [`min_wait`](TriggerConfig::min_wait) service times. Several homes are given up if that costs less than
+//!   `min_wait`. Of the moves that the mapper finds, no more are made than
+//!   [`max_cold`](TriggerConfig::max_cold) allows: those first that gain most for each byte that goes cold.
+//! * *By traffic*, as in arXiv 2605.10090, the busiest domain's traffic falls by the part `min_gain`. Several homes are
+//!   given up if that makes no new imbalance.
 //!
 //! Invariants: each change of the placement raises its version by one; the placement holds exactly the
 //! tables that were added and not removed, each with a home; time never runs backwards (an earlier `now`
 //! counts as the latest one).
 
 mod candidate;
+mod cold;
+mod tallies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +39,12 @@ use std::time::Duration;
 use chiplet_topology::DomainId;
 
 use crate::{
-    Balance, Demand, DomainSpec, DomainTally, Homes, MapperConfig, Move, Placement, Rates,
-    RemapReason, TableId, TrafficWindows, Trigger, TriggerConfig, WindowConfig, homes_wanted,
-    place, place_new,
+    Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
+    TableId, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
 };
-use candidate::{Candidate, Seen, total, under};
+use candidate::{Candidate, Judge, Seen, load_of, total, under};
+use cold::Warmth;
+use tallies::Tallies;
 
 /// All thresholds of a [`Planner`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,22 +66,24 @@ pub struct Remap {
     pub moves: Vec<Move>,
     /// Why.
     pub reason: RemapReason,
+    /// How many bytes, about, lie in the old homes' caches and have to be read anew.
+    pub cold_bytes: u64,
 }
 
-/// Keeps track of traffic and decides where tables live. The crate's front page has an example.
+/// Keeps track of load and decides where tables live. The crate's front page has an example.
 #[derive(Clone, Debug)]
 pub struct Planner {
     config: PlannerConfig,
     domains: Vec<DomainSpec>,
-    windows: TrafficWindows,
+    windows: UsageWindows,
     trigger: Trigger,
     /// Shared with whoever asked for it; copied only if it changes while they still hold it.
     placement: Arc<Placement>,
     /// Sizes in bytes of the tables placed.
     sizes: BTreeMap<TableId, u64>,
-    /// What each domain holds, for tables still to come; sorted by id.
-    tallies: Vec<DomainTally>,
-    /// Traffic that a new table is expected to bring: that of the average table so far.
+    /// What each domain holds, for tables still to come.
+    tallies: Tallies,
+    /// Load that a new table is expected to bring: that of the average table so far.
     expected: f64,
     latest: Duration,
     /// When the mapper may next be asked; it is not asked again before the fast window has moved on.
@@ -87,9 +102,9 @@ impl Planner {
             trigger: config.trigger.sane(),
             ..config
         };
-        let tallies = empty_tallies(&domains);
+        let tallies = Tallies::new(&domains, config.mapper.placing);
         Self {
-            windows: TrafficWindows::new(config.windows),
+            windows: UsageWindows::new(config.windows),
             trigger: Trigger::new(config.trigger),
             placement: Arc::default(),
             sizes: BTreeMap::new(),
@@ -102,29 +117,30 @@ impl Planner {
         }
     }
 
-    /// Places a new table of `size_bytes` and returns its home: the domain with the least traffic, as
-    /// [`place_new`] chooses it, counting an average table's traffic for those that came since the last
+    /// Places a new table of `size_bytes` and returns its home: the domain with the least load, as
+    /// [`place_new`](crate::place_new) chooses it, counting an average table's load for those that came since the last
     /// tick. The version rises by one. A table that is placed already keeps its homes and the version.
     pub fn add_table(&mut self, table: TableId, size_bytes: u64) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
         }
-        let homes = place_new(&self.tallies);
-        self.tally(&homes, self.expected, size_bytes, Change::Added);
+        let homes = self.tallies.home();
+        self.tallies.add(&homes, self.expected, size_bytes);
         self.sizes.insert(table, size_bytes);
         Arc::make_mut(&mut self.placement).insert(table, homes.clone());
         homes
     }
 
-    /// Takes a table out and forgets its traffic. The version rises by one, unless it was not placed.
+    /// Takes a table out and forgets its load. The version rises by one, unless it was not placed.
     pub fn remove_table(&mut self, table: TableId) {
         if self.placement.homes(table).is_none() {
             return;
         }
-        let rates = self.windows.rates(table, self.latest);
+        let placing = self.config.mapper.placing;
+        let load = load_of(&self.windows, placing, table, self.latest);
         if let Some(homes) = Arc::make_mut(&mut self.placement).remove(table) {
             let size = self.sizes.remove(&table).unwrap_or(0);
-            self.tally(&homes, rates.slow, size, Change::Removed);
+            self.tallies.remove(&homes, load.slow, size);
         }
         self.windows.forget(table);
         self.trigger.forget(table);
@@ -137,50 +153,43 @@ impl Planner {
             return;
         };
         let before = self.sizes.insert(table, size_bytes).unwrap_or(0);
-        for home in &homes {
-            let tally = self.tally_of(home.domain);
-            tally.bytes += size_bytes as f64 - before as f64;
-        }
+        self.tallies.resize(&homes, before, size_bytes);
     }
 
-    /// Adds `bytes` that `table` pulled at `now`. A table that is not placed is ignored: its last
+    /// Adds what `table` used at `now`. A table that is not placed is ignored: its last
     /// queries may end after it was removed.
-    pub fn record(&mut self, table: TableId, now: Duration, bytes: u64) {
+    pub fn record(&mut self, table: TableId, now: Duration, usage: Usage) {
         if self.placement.homes(table).is_some() {
-            self.windows.record(table, now, bytes);
+            self.windows.record(table, now, usage);
         }
     }
 
     /// Decides whether the placement changes now, and if so, changes it.
     ///
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
-    /// second when all its cores are busy, as far as that is known by now; missing entries are unknown.
+    /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
+    /// are placed by time they are of no use: a domain's capacity is its cores.
     pub fn tick(&mut self, now: Duration, capacities: &[Option<f64>]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         for (position, spec) in self.domains.iter_mut().enumerate() {
             spec.capacity = capacities.get(position).copied().flatten();
         }
-        let seen = Seen::new(&self.placement, &self.windows, self.latest);
+        let seen = self.see(self.latest);
         self.tally_all(&seen);
         if self.latest < self.trigger.ready_at() || self.latest < self.next_look {
             return None;
         }
         let (chosen, reason) = self.look(&seen)?;
         self.trigger.remapped(&chosen.moves, self.latest);
-        self.placement = Arc::new(chosen.placement);
-        self.tally_all(&seen);
-        Some(Remap {
-            placement: self.placement(),
-            moves: chosen.moves,
-            reason,
-        })
+        Some(self.take(chosen, reason, &seen))
     }
 
-    /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as they
-    /// are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement worth
-    /// its moves, as in [`Planner::tick`], it is taken at once.
+    /// Domain `i` (in the order given to [`Planner::new`]) has `cores[i]` cores from now on; missing entries stay as
+    /// they are. Tables leave a domain that has none, whatever that costs; and if the new sizes make another placement
+    /// worth its moves, as in [`Planner::tick`], it is taken at once.
     ///
-    /// What moves here has nothing to do with traffic, so the trigger's brakes neither hold it up nor count it.
+    /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it, and as
+    /// many bytes go cold as must.
     pub fn resize(&mut self, now: Duration, cores: &[u32]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         let all = |domains: &[DomainSpec]| domains.iter().map(|spec| spec.cores).sum();
@@ -188,7 +197,7 @@ impl Planner {
         for (spec, &cores) in self.domains.iter_mut().zip(cores) {
             spec.cores = cores;
         }
-        let seen = Seen::new(&self.placement, &self.windows, self.latest);
+        let seen = self.see(self.latest);
         self.tally_all(&seen);
         let gone: Vec<DomainId> = self
             .domains
@@ -198,19 +207,15 @@ impl Planner {
             .collect();
         let homeless = |homes: &Homes| gone.iter().any(|&domain| homes.contains(domain));
         let must = self.placement.iter().any(|(_, homes)| homeless(homes));
+        let judge = self.judge();
         let chosen = self
-            .candidate(&seen.slow, &seen)
-            .filter(|candidate| must || candidate.pays_in_time(self.config.trigger.min_gain))?;
-        self.placement = Arc::new(chosen.placement);
-        self.tally_all(&seen);
-        Some(Remap {
-            placement: self.placement(),
-            moves: chosen.moves,
-            reason: RemapReason::Resized {
-                workers_before,
-                workers_after: all(&self.domains),
-            },
-        })
+            .candidate(&seen.slow, &seen, must)
+            .filter(|candidate| must || candidate.pays_in_time(&judge))?;
+        let reason = RemapReason::Resized {
+            workers_before,
+            workers_after: all(&self.domains),
+        };
+        Some(self.take(chosen, reason, &seen))
     }
 
     /// The placement now. The snapshot stays as it is; a later change makes a copy of what is still held.
@@ -218,24 +223,70 @@ impl Planner {
         Arc::clone(&self.placement)
     }
 
-    /// Traffic of `table` at `now`.
+    /// Traffic of `table` at `now`, in bytes per second.
     pub fn traffic(&self, table: TableId, now: Duration) -> Rates {
-        self.windows.rates(table, now)
+        self.windows.traffic(table, now)
     }
 
-    /// How evenly the traffic at `now` lies under the current placement: in the fast and in the slow
+    /// Load of `table` at `now`, in core-seconds per second.
+    pub fn load(&self, table: TableId, now: Duration) -> Rates {
+        self.windows.load(table, now)
+    }
+
+    /// How evenly what is balanced at `now` lies under the current placement: in the fast and in the slow
     /// window.
     pub fn balance(&self, now: Duration) -> (Balance, Balance) {
-        let seen = Seen::new(&self.placement, &self.windows, now.max(self.latest));
+        let seen = self.see(now.max(self.latest));
         (
             self.under_present(&seen.fast),
             self.under_present(&seen.slow),
         )
     }
 
+    fn see(&self, now: Duration) -> Seen {
+        let mut seen = Seen::new(
+            &self.placement,
+            &self.windows,
+            &self.sizes,
+            self.config.mapper.placing,
+            now,
+        );
+        if self.by_time() {
+            let cores: u32 = self.domains.iter().map(|spec| spec.cores).sum();
+            seen.cap(f64::from(cores));
+        }
+        seen
+    }
+
+    fn by_time(&self) -> bool {
+        self.config.mapper.placing == PlaceBy::Time
+    }
+
+    fn judge(&self) -> Judge {
+        Judge {
+            placing: self.config.mapper.placing,
+            trigger: self.config.trigger,
+        }
+    }
+
+    /// Makes the chosen placement the present one.
+    fn take(&mut self, chosen: Candidate, reason: RemapReason, seen: &Seen) -> Remap {
+        self.placement = Arc::new(chosen.placement);
+        self.tally_all(seen);
+        Remap {
+            placement: self.placement(),
+            moves: chosen.moves,
+            reason,
+            cold_bytes: chosen.cold_bytes,
+        }
+    }
+
     /// The first placement that is worth its moves, and why it is.
     fn look(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let least = self.config.trigger.min_traffic;
+        let least = match self.by_time() {
+            true => 0.0,
+            false => self.config.trigger.min_traffic,
+        };
         let (mut fast, mut slow) = (None, None);
         if total(&seen.fast) >= least {
             fast = self.look_at_fast(seen);
@@ -247,40 +298,39 @@ impl Planner {
     }
 
     fn look_at_fast(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let trigger = self.config.trigger;
+        let judge = self.judge();
         let outgrown = self.misfits(&seen.fast, |wanted, has| wanted > has);
-        let lopsided = self.under_present(&seen.fast).imbalance() > trigger.fast_threshold;
+        let lopsided = self.under_present(&seen.fast).imbalance() > judge.trigger.fast_threshold;
         if outgrown.is_empty() && !lopsided {
             return None;
         }
         let candidate = self
-            .candidate(&seen.fast, seen)
-            .filter(|candidate| candidate.pays_quickly(trigger.min_gain))?;
-        let reason = match outgrown.first() {
-            Some(&table) => {
-                let (homes_before, homes_after) = self.homes_of(table, &candidate);
-                RemapReason::Saturated {
-                    table,
-                    homes_before,
-                    homes_after,
-                }
-            }
-            None => RemapReason::FastImbalance {
-                before: candidate.fast.before.imbalance(),
-                after: candidate.fast.after.imbalance(),
-            },
-        };
+            .candidate(&seen.fast, seen, false)
+            .filter(|candidate| candidate.pays_quickly(&judge))?;
+        // Of a remap that is made in parts, a table may have to wait for its homes.
+        let grown = outgrown.into_iter().find_map(|table| {
+            let (homes_before, homes_after) = self.homes_of(table, &candidate);
+            (homes_after > homes_before).then_some(RemapReason::Saturated {
+                table,
+                homes_before,
+                homes_after,
+            })
+        });
+        let reason = grown.unwrap_or_else(|| RemapReason::FastImbalance {
+            before: candidate.fast.before.imbalance(),
+            after: candidate.fast.after.imbalance(),
+        });
         Some((candidate, reason))
     }
 
     fn look_at_slow(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let trigger = self.config.trigger;
-        if self.under_present(&seen.slow).imbalance() <= trigger.slow_threshold {
+        let judge = self.judge();
+        if self.under_present(&seen.slow).imbalance() <= judge.trigger.slow_threshold {
             return None;
         }
         let candidate = self
-            .candidate(&seen.slow, seen)
-            .filter(|candidate| candidate.pays_in_time(trigger.min_gain))?;
+            .candidate(&seen.slow, seen, false)
+            .filter(|candidate| candidate.pays_in_time(&judge))?;
         let reason = RemapReason::SlowImbalance {
             before: candidate.slow.before.imbalance(),
             after: candidate.slow.after.imbalance(),
@@ -289,31 +339,41 @@ impl Planner {
     }
 
     fn look_for_relaxed(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
-        let trigger = self.config.trigger;
+        let judge = self.judge();
         let too_many = |wanted, has| wanted < has;
         let quickly = self.misfits(&seen.fast, too_many);
         let table = self
             .misfits(&seen.slow, too_many)
             .into_iter()
             .find(|table| quickly.contains(table))?;
-        let candidate = self.candidate(&seen.slow, seen).filter(|candidate| {
-            candidate.harms_nothing(trigger.fast_threshold, trigger.slow_threshold)
-        })?;
+        let candidate = self
+            .candidate(&seen.slow, seen, false)
+            .filter(|candidate| candidate.harms_nothing(&judge))?;
         let (homes_before, homes_after) = self.homes_of(table, &candidate);
         let reason = RemapReason::Relaxed {
             table,
             homes_before,
             homes_after,
         };
-        Some((candidate, reason))
+        (homes_after < homes_before).then_some((candidate, reason))
     }
 
-    /// What the mapper makes of these demands; `None` if that is what is there already.
-    fn candidate(&mut self, demands: &[Demand], seen: &Seen) -> Option<Candidate> {
+    /// What the mapper makes of these demands; `None` if that is what is there already. Where tables are placed by time
+    /// and `must_all` does not hold, only as much of it as may go cold at once.
+    fn candidate(&mut self, demands: &[Demand], seen: &Seen, must_all: bool) -> Option<Candidate> {
         self.next_look = seen.now + self.config.windows.fast_bucket();
-        let present = &self.placement;
-        let assignment = place(demands, &self.domains, Some(present), &self.config.mapper);
-        Candidate::new(present, assignment, &self.domains, seen, &self.trigger)
+        let (present, domains) = (&self.placement, &self.domains);
+        let warmth = Warmth::new(present, domains, seen);
+        let weigh = |placement: Placement| {
+            Candidate::new(present, placement, domains, seen, &warmth, &self.trigger)
+        };
+        let assignment = place(demands, domains, Some(present), &self.config.mapper);
+        let whole = weigh(present.next(assignment.homes))?;
+        let most = warmth.all() * self.config.trigger.max_cold;
+        if must_all || !self.by_time() || warmth.cold_by(&whole.moves) <= most {
+            return Some(whole);
+        }
+        weigh(warmth.part(&whole.moves, demands, present, domains, most))
     }
 
     /// The tables whose number of homes is wrong in the sense of `misfit(wanted, has)`, hottest first.
@@ -328,7 +388,7 @@ impl Planner {
             })
             .map(|(demand, _)| demand)
             .collect();
-        misfits.sort_by(|a, b| b.traffic.total_cmp(&a.traffic).then(a.table.cmp(&b.table)));
+        misfits.sort_by(|a, b| b.load.total_cmp(&a.load).then(a.table.cmp(&b.table)));
         misfits.into_iter().map(|demand| demand.table).collect()
     }
 
@@ -342,66 +402,12 @@ impl Planner {
         under(&self.placement, demands, &self.domains)
     }
 
-    /// Counts what each domain holds anew, with the slow window's traffic.
+    /// Counts what each domain holds anew, with the slow window's load.
     fn tally_all(&mut self, seen: &Seen) {
-        self.tallies = empty_tallies(&self.domains);
-        let placement = self.placement();
-        for (demand, (_, homes)) in seen.slow.iter().zip(placement.iter()) {
-            let size = self.sizes.get(&demand.table).copied().unwrap_or(0);
-            self.tally(homes, demand.traffic, size, Change::Added);
+        self.tallies = Tallies::new(&self.domains, self.config.mapper.placing);
+        for (demand, (_, homes)) in seen.slow.iter().zip(self.placement.iter()) {
+            self.tallies.add(homes, demand.load, demand.size);
         }
-        self.expected = total(&seen.slow) / placement.len().max(1) as f64;
+        self.expected = total(&seen.slow) / self.placement.len().max(1) as f64;
     }
-
-    fn tally_of(&mut self, domain: DomainId) -> &mut DomainTally {
-        let position = self.tallies.binary_search_by_key(&domain, |tally| tally.id);
-        &mut self.tallies[position.expect("homes are among the planner's domains")]
-    }
-
-    /// Counts one table on (or off) its homes.
-    fn tally(&mut self, homes: &Homes, traffic: f64, size_bytes: u64, change: Change) {
-        let sign = if change == Change::Added { 1.0 } else { -1.0 };
-        for home in homes {
-            let tally = self.tally_of(home.domain);
-            tally.traffic += sign * traffic * home.share();
-            tally.bytes += sign * size_bytes as f64;
-            match change {
-                Change::Added => tally.tables += 1,
-                Change::Removed => {
-                    tally.tables -= 1;
-                    if tally.traffic < NO_TRAFFIC {
-                        tally.traffic = 0.0;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Less than this, in bytes per second, is what rounding leaves of a domain's traffic when a hot table is taken off.
-/// It must not make an empty domain look busier than one that is full of idle tables.
-const NO_TRAFFIC: f64 = 1.0;
-
-/// Whether a table came or went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
-    Added,
-    Removed,
-}
-
-/// A tally for each domain, sorted by id.
-fn empty_tallies(domains: &[DomainSpec]) -> Vec<DomainTally> {
-    let mut tallies: Vec<DomainTally> = domains
-        .iter()
-        .map(|spec| DomainTally {
-            id: spec.id,
-            cores: spec.cores,
-            traffic: 0.0,
-            bytes: 0.0,
-            tables: 0,
-        })
-        .collect();
-    tallies.sort_by_key(|tally| tally.id);
-    tallies.dedup_by_key(|tally| tally.id);
-    tallies
 }

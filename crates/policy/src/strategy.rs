@@ -1,16 +1,19 @@
 //! Named sets of rules, so that every claim is an A/B in one run: three baselines, chiplet's own, and chiplet's own
-//! without runs, which tells what placement brings and what runs bring.
+//! with one rule changed. Without runs it tells what placement brings and what runs bring; with tables placed by bytes
+//! it tells what placing by time brings.
 //!
-//! | name | routing | IVF splitting | stealing |
-//! |---|---|---|---|
-//! | `round-robin` | next worker in turn | never | never |
-//! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only |
-//! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere |
-//! | `ccd-aware` | the table's home domain | by load, within the domain | the priced ladder |
-//! | `ccd-aware-fifo` | as `ccd-aware`, but queries start in the order in which they came | | |
+//! | name | routing | IVF splitting | stealing | tables placed by |
+//! |---|---|---|---|---|
+//! | `round-robin` | next worker in turn | never | never | - |
+//! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only | - |
+//! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere | - |
+//! | `ccd-aware` | the table's home domain | by load, within the domain | the priced ladder | time |
+//! | `ccd-aware-fifo` | as `ccd-aware`, but queries start in the order in which they came | | | |
+//! | `ccd-aware-bytes` | as `ccd-aware`, but tables are placed by the bytes that they pull | | | bytes |
 //!
 //! The first two are V0 of arXiv 2605.10090 (for HNSW and for IVF as Faiss does it with OpenMP), the
-//! third is its V1 (bthread), `ccd-aware` its V2 with what chiplet adds.
+//! third is its V1 (bthread), `ccd-aware` its V2 with what chiplet adds. Its V2 balances the bytes a second that tables
+//! pull, as `ccd-aware-bytes` does.
 
 use std::fmt;
 use std::ops::Range;
@@ -42,7 +45,18 @@ pub enum Splitting {
     Domain,
 }
 
-/// A named way to route, split and steal.
+/// What is balanced when tables are placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PlaceBy {
+    /// Core-seconds a second, served and refused. A domain is full when its cores are, whether they compute or wait for
+    /// memory. Of domains that are about equally busy, the one whose cache has most room gets a table.
+    #[default]
+    Time,
+    /// Bytes a second pulled from memory, as in arXiv 2605.10090. Tables that report none count as idle.
+    Traffic,
+}
+
+/// A named way to route, place, split and steal.
 ///
 /// ```
 /// use chiplet_policy::Strategy;
@@ -62,6 +76,8 @@ pub struct Strategy {
     pub splitting: Splitting,
     /// Who takes work from whom.
     pub stealing: StealRule,
+    /// What is balanced when tables are placed; without meaning for [`Routing::Rotate`].
+    pub placing: PlaceBy,
     /// Queued queries of one table that a core may run in a row although older ones of other tables wait; 1 is plain
     /// first-in-first-out, and 0 counts as 1.
     pub run_length: u32,
@@ -74,6 +90,7 @@ impl Strategy {
         routing: Routing::Rotate,
         splitting: Splitting::Never,
         stealing: StealRule::Never,
+        placing: PlaceBy::Time,
         run_length: 1,
     };
 
@@ -98,6 +115,7 @@ impl Strategy {
         routing: Routing::Home,
         splitting: Splitting::Domain,
         stealing: StealRule::Ladder,
+        placing: PlaceBy::Time,
         run_length: 16,
     };
 
@@ -108,12 +126,20 @@ impl Strategy {
         ..Self::CCD_AWARE
     };
 
+    /// `ccd-aware-bytes`: `ccd-aware` with tables placed by the bytes a second that they pull.
+    pub const CCD_AWARE_BYTES: Self = Self {
+        name: "ccd-aware-bytes",
+        placing: PlaceBy::Traffic,
+        ..Self::CCD_AWARE
+    };
+
     /// All strategies, baselines first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ROUND_ROBIN,
         Self::FORK_JOIN,
         Self::GLOBAL_STEAL,
         Self::CCD_AWARE_FIFO,
+        Self::CCD_AWARE_BYTES,
         Self::CCD_AWARE,
     ];
 

@@ -1,10 +1,10 @@
 //! When a placement may change, and what keeps two placements from alternating.
 //!
 //! A remap needs a reason (imbalance in a window, a table that has outgrown its homes) and a gain.
-//! [`Trigger`] adds the brakes; it knows what was moved and when, nothing of traffic:
+//! [`Trigger`] adds the brakes; it knows what was moved and when, nothing of load:
 //!
 //! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the
-//!    fast window shows the new placement's traffic and not a mixture.
+//!    fast window shows the new placement's load and not a mixture.
 //! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) that
 //!    passes lowers it by one. Above [`burst`](TriggerConfig::burst) each further step doubles the pause,
 //!    up to one horizon.
@@ -16,7 +16,7 @@
 //! horizon. A remap below `s` raises the strain, and only one unit drains per horizon, so there are at
 //! most `s + t / horizon` of those in time `t`; one at `s` is followed by a horizon's pause, so there are
 //! at most `1 + t / horizon` of those. Together: **at most `s + 1 + 2 t / horizon` remaps, whatever the
-//! traffic does**: with the defaults 10, and 24 for each further hour.
+//! load does**: with the defaults 10, and 24 for each further hour.
 //!
 //! **Still followed.** A lasting change is acted on as soon as the fast window shows it if the strain
 //! is low (10 s after it with the defaults, or when the cooldown ends), and within one horizon and one
@@ -40,23 +40,38 @@ pub struct TriggerConfig {
     pub fast_threshold: f64,
     /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
     pub slow_threshold: f64,
-    /// Part by which a new placement must lower the busiest domain. Default 0.1, for the reason given at
-    /// [`MapperConfig::stay`](crate::MapperConfig::stay).
+    /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
+    /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
     pub min_gain: f64,
+    /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
+    /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
+    ///
+    /// Default 0.1: a query on a cold cache takes about one service time longer, so the move is earned back by ten
+    /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
+    /// cores has to be busy for two thirds of its time before there is as much to gain.
+    pub min_wait: f64,
+    /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
+    /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
+    /// of which no part pays by itself is not made. Infinite, or with a cache of unknown size, there is no bound.
+    ///
+    /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the machine
+    /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
+    /// not.
+    pub max_cold: f64,
     /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
-    /// a placement is judged by traffic that it has shaped itself.
+    /// a placement is judged by load that it has shaped itself. [`Duration::MAX`] keeps the placement still.
     pub cooldown: Duration,
     /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
     /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
     /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
     /// shorter than the cooldown.
     pub horizon: Duration,
-    /// Remaps in a row that pause for no more than `cooldown`. Default 4: a table whose traffic was
+    /// Remaps in a row that pause for no more than `cooldown`. Default 4: a table whose load was
     /// capped by its home needs two or three to find its number of homes.
     pub burst: u32,
-    /// Total traffic in bytes per second below which nothing is worth moving. Default 32 MiB in 10 s: a
-    /// remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot earn
-    /// it back.
+    /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
+    /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
+    /// earn it back.
     pub min_traffic: f64,
 }
 
@@ -66,6 +81,8 @@ impl Default for TriggerConfig {
             fast_threshold: 0.5,
             slow_threshold: 0.2,
             min_gain: 0.1,
+            min_wait: 0.1,
+            max_cold: 0.5,
             cooldown: Duration::from_secs(10),
             horizon: Duration::from_secs(300),
             burst: 4,
@@ -84,7 +101,7 @@ impl TriggerConfig {
         strain
     }
 
-    /// The most remaps that can happen in a run of this length, whatever the traffic does; see the
+    /// The most remaps that can happen in a run of this length, whatever the load does; see the
     /// module's bound.
     ///
     /// ```
@@ -127,6 +144,8 @@ impl TriggerConfig {
             fast_threshold: or(self.fast_threshold, default.fast_threshold),
             slow_threshold: or(self.slow_threshold, default.slow_threshold),
             min_gain: or(self.min_gain, default.min_gain),
+            min_wait: or(self.min_wait, default.min_wait),
+            max_cold: or(self.max_cold, default.max_cold),
             min_traffic: or(self.min_traffic, default.min_traffic),
             horizon: self.horizon.max(self.cooldown),
             ..self

@@ -1,4 +1,5 @@
-//! Traffic of every table over two sliding windows: a fast one for quick changes, a slow one for trend.
+//! What every table uses over two sliding windows, a fast one for quick changes and a slow one for trend: its load,
+//! which is busy time, and its traffic, which is bytes.
 //!
 //! Each window is a ring of buckets. A bucket has a number, `time / width`; a window at time `now`
 //! holds the bucket of `now` and the `buckets - 1` before it, so it forgets in steps of one width.
@@ -6,9 +7,9 @@
 //! the oldest bucket's start, whichever is later, but never less than one bucket, so that the first
 //! query of a table is not taken for a burst.
 //!
-//! Invariants: bytes are never counted twice and never lost before their bucket leaves the window; a
+//! Invariants: time and bytes are never counted twice and never lost before their bucket leaves the window; a
 //! `now` earlier than one already recorded is taken as that later one; tables come out in id order.
-//! With 10 buckets a table costs about 250 bytes; one that was never recorded costs nothing.
+//! With 10 buckets a table costs about 400 bytes; one that was never recorded costs nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub struct WindowConfig {
     /// Length of the slow window; default 60 s (arXiv 2605.10090).
     pub slow: Duration,
     /// Buckets in each window; default 10: the oldest tenth is forgotten at once, so a rate is at most
-    /// a tenth of a window behind, for 8 bytes a bucket. 0 counts as 1.
+    /// a tenth of a window behind, for 16 bytes a bucket. 0 counts as 1.
     pub buckets: u32,
 }
 
@@ -49,7 +50,30 @@ impl WindowConfig {
     }
 }
 
-/// Traffic of a table, in bytes per second.
+/// What a table's queries used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time that cores were busy with them. Queries that were refused count too, with the time that they would have
+    /// taken; otherwise a flooded table would look as light as what its home can serve of it.
+    pub busy: Duration,
+    /// Bytes that they read, as far as the table reports them. Zero for a table that reports none.
+    pub bytes: u64,
+}
+
+impl Usage {
+    /// Busy time of a table that reports no bytes.
+    pub fn of_time(busy: Duration) -> Self {
+        Self { busy, bytes: 0 }
+    }
+
+    /// Bytes alone.
+    pub fn of_bytes(bytes: u64) -> Self {
+        let busy = Duration::ZERO;
+        Self { busy, bytes }
+    }
+}
+
+/// A table's load in core-seconds per second, or its traffic in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Over the fast window.
@@ -62,29 +86,31 @@ pub struct Rates {
 ///
 /// ```
 /// use std::time::Duration;
-/// use chiplet_policy::{TableId, TrafficWindows, WindowConfig};
+/// use chiplet_policy::{TableId, Usage, UsageWindows, WindowConfig};
 ///
-/// let mut windows = TrafficWindows::new(WindowConfig::default());
+/// let mut windows = UsageWindows::new(WindowConfig::default());
 /// let table = TableId { slot: 0, generation: 0 };
 /// for second in 0..30 {
-///     windows.record(table, Duration::from_secs(second), 1_000);
+///     let usage = Usage { busy: Duration::from_millis(500), bytes: 1_000 };
+///     windows.record(table, Duration::from_secs(second), usage);
 /// }
-/// let rates = windows.rates(table, Duration::from_secs(30));
-/// assert!((900.0..=1_100.0).contains(&rates.fast));
+/// let now = Duration::from_secs(30);
+/// assert!((0.45..=0.55).contains(&windows.load(table, now).fast));
+/// assert!((900.0..=1_100.0).contains(&windows.traffic(table, now).fast));
 /// // Ten quiet seconds later the fast window is empty, the slow one still remembers.
-/// let later = windows.rates(table, Duration::from_secs(40));
+/// let later = windows.traffic(table, Duration::from_secs(40));
 /// assert_eq!(later.fast, 0.0);
 /// assert!(later.slow > 500.0);
 /// ```
 #[derive(Clone, Debug)]
-pub struct TrafficWindows {
+pub struct UsageWindows {
     fast_width: u64,
     slow_width: u64,
     buckets: usize,
     tables: BTreeMap<TableId, Sums>,
 }
 
-impl TrafficWindows {
+impl UsageWindows {
     /// Windows that have seen nothing.
     pub fn new(config: WindowConfig) -> Self {
         Self {
@@ -95,26 +121,33 @@ impl TrafficWindows {
         }
     }
 
-    /// Adds `bytes` that `table` pulled at `now` (time since the executor's start).
-    pub fn record(&mut self, table: TableId, now: Duration, bytes: u64) {
+    /// Adds what `table` used at `now` (time since the executor's start).
+    pub fn record(&mut self, table: TableId, now: Duration, usage: Usage) {
         let now = nanos(now);
         let sums = self.tables.entry(table).or_insert_with(|| Sums {
             since: now,
             last: now,
-            rings: vec![0; 2 * self.buckets].into_boxed_slice(),
+            rings: vec![Bucket::default(); 2 * self.buckets].into_boxed_slice(),
         });
         let now = now.max(sums.last);
         let (fast, slow) = sums.rings.split_at_mut(self.buckets);
-        add(fast, self.fast_width, sums.last, now, bytes);
-        add(slow, self.slow_width, sums.last, now, bytes);
+        add(fast, self.fast_width, sums.last, now, usage);
+        add(slow, self.slow_width, sums.last, now, usage);
         sums.last = now;
     }
 
-    /// Traffic of `table` at `now`; zero for one that was never recorded.
-    pub fn rates(&self, table: TableId, now: Duration) -> Rates {
-        self.tables
-            .get(&table)
-            .map_or_else(Rates::default, |sums| self.rates_of(sums, nanos(now)))
+    /// Load of `table` at `now`, in core-seconds per second; zero for one that was never recorded.
+    pub fn load(&self, table: TableId, now: Duration) -> Rates {
+        let nanos = self.per_second(table, now, |bucket| bucket.busy);
+        Rates {
+            fast: nanos.fast / 1e9,
+            slow: nanos.slow / 1e9,
+        }
+    }
+
+    /// Traffic of `table` at `now`, in bytes per second; zero for one that was never recorded.
+    pub fn traffic(&self, table: TableId, now: Duration) -> Rates {
+        self.per_second(table, now, |bucket| bucket.bytes)
     }
 
     /// Drops what is known of `table`, as when it is removed.
@@ -122,12 +155,9 @@ impl TrafficWindows {
         self.tables.remove(&table);
     }
 
-    /// Every table that has been recorded, in id order, with its traffic at `now`.
-    pub fn iter(&self, now: Duration) -> impl Iterator<Item = (TableId, Rates)> + '_ {
-        let now = nanos(now);
-        self.tables
-            .iter()
-            .map(move |(&table, sums)| (table, self.rates_of(sums, now)))
+    /// Every table that has been recorded, in id order.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        self.tables.keys().copied()
     }
 
     /// Tables that hold memory here.
@@ -140,12 +170,15 @@ impl TrafficWindows {
         self.tables.is_empty()
     }
 
-    fn rates_of(&self, sums: &Sums, now: u64) -> Rates {
-        let now = now.max(sums.last);
+    fn per_second(&self, table: TableId, now: Duration, of: impl Fn(&Bucket) -> u64) -> Rates {
+        let Some(sums) = self.tables.get(&table) else {
+            return Rates::default();
+        };
+        let now = nanos(now).max(sums.last);
         let (fast, slow) = sums.rings.split_at(self.buckets);
         Rates {
-            fast: rate(fast, self.fast_width, sums.last, sums.since, now),
-            slow: rate(slow, self.slow_width, sums.last, sums.since, now),
+            fast: rate(fast, self.fast_width, sums, now, &of),
+            slow: rate(slow, self.slow_width, sums, now, &of),
         }
     }
 }
@@ -157,32 +190,41 @@ struct Sums {
     since: u64,
     /// Latest record; its bucket is the newest that holds anything.
     last: u64,
-    rings: Box<[u64]>,
+    rings: Box<[Bucket]>,
 }
 
-/// Empties the buckets that time has passed over since `last`, then adds `bytes` to that of `now`.
-fn add(ring: &mut [u64], width: u64, last: u64, now: u64, bytes: u64) {
+/// What was used in one bucket's time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    /// Nanoseconds.
+    busy: u64,
+    bytes: u64,
+}
+
+/// Empties the buckets that time has passed over since `last`, then adds `usage` to that of `now`.
+fn add(ring: &mut [Bucket], width: u64, last: u64, now: u64, usage: Usage) {
     let size = ring.len() as u64;
     let (newest, current) = (last / width, now / width);
     for number in (current - (current - newest).min(size) + 1)..=current {
-        ring[(number % size) as usize] = 0;
+        ring[(number % size) as usize] = Bucket::default();
     }
     let bucket = &mut ring[(current % size) as usize];
-    *bucket = bucket.saturating_add(bytes);
+    bucket.busy = bucket.busy.saturating_add(nanos(usage.busy));
+    bucket.bytes = bucket.bytes.saturating_add(usage.bytes);
 }
 
-/// Bytes per second of one ring at `now >= last`.
-fn rate(ring: &[u64], width: u64, last: u64, since: u64, now: u64) -> f64 {
+/// What `of` counts of one ring, per second, at `now`, which is not before the last record.
+fn rate(ring: &[Bucket], width: u64, sums: &Sums, now: u64, of: impl Fn(&Bucket) -> u64) -> f64 {
     let size = ring.len() as u64;
     let oldest = (now / width + 1).saturating_sub(size);
-    let bytes: f64 = (oldest..=last / width)
+    let amount: f64 = (oldest..=sums.last / width)
         .rev()
         .take(ring.len())
-        .map(|number| ring[(number % size) as usize] as f64)
+        .map(|number| of(&ring[(number % size) as usize]) as f64)
         .sum();
-    let seen_from = since.max(oldest.saturating_mul(width));
+    let seen_from = sums.since.max(oldest.saturating_mul(width));
     let span = now.saturating_sub(seen_from).max(width);
-    bytes * 1e9 / span as f64
+    amount * 1e9 / span as f64
 }
 
 /// Nanoseconds in a `u64`, at most half its range so that sums of two never overflow: 292 years.

@@ -48,7 +48,10 @@ impl Engine {
                 let mut inbox = self.hub.inbox(group).lock();
                 let intake = inbox.queue.intake_mut(table);
                 match end {
-                    Some(End::Expired) => intake.expired += weight,
+                    Some(End::Expired) => {
+                        intake.expired += weight;
+                        inbox.queue.count_missed(table, weight);
+                    }
                     _ => intake.cancelled += weight,
                 }
             }

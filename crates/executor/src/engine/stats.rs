@@ -1,9 +1,9 @@
 //! What each worker did, each worker's under a lock of its own that only a snapshot ever contends for.
 //!
 //! Every count changes under exactly one worker's lock (or, for arrivals, one inbox's). A snapshot reads them one after
-//! the other and stops nobody: the workers' first, then the inboxes'. A task that moves on meanwhile is seen at an earlier
-//! step than it has reached, never at two, so counts add up. The order of locks is: balancer, one inbox or one worker's,
-//! one table's latencies.
+//! the other and stops nobody: the workers' first, then the inboxes'. A task that moves on meanwhile is seen at an
+//! earlier step than it has reached, never at two, so counts add up. The order of locks is: balancer, one inbox or one
+//! worker's, one table's latencies.
 
 use std::time::Duration;
 
@@ -32,8 +32,28 @@ pub(crate) struct WorkerStats {
     pub(crate) occupied: bool,
     /// Time spent on tasks and scan units.
     pub(crate) busy: Duration,
-    /// Bytes read for each table since the balancer last asked.
-    traffic: FxHashMap<TableId, u64>,
+    /// What each table used since the balancer last asked.
+    used: FxHashMap<TableId, Used>,
+}
+
+/// What the queries of one table used in some time, and how many there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    pub(crate) busy: Duration,
+    pub(crate) bytes: u64,
+    /// Queries that were run to whatever end.
+    pub(crate) ran: u64,
+    /// Queries that were refused or that expired before they could start: what the table asked for in vain.
+    pub(crate) missed: u64,
+}
+
+impl Used {
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.busy += other.busy;
+        self.bytes += other.bytes;
+        self.ran += other.ran;
+        self.missed += other.missed;
+    }
 }
 
 /// What all workers did.
@@ -53,7 +73,7 @@ impl Stats {
             service: Latencies::new(),
             occupied: false,
             busy: Duration::ZERO,
-            traffic: FxHashMap::default(),
+            used: FxHashMap::default(),
         };
         Self {
             workers: domains
@@ -72,19 +92,20 @@ impl Stats {
         self.workers.iter().map(copy).collect()
     }
 
-    /// The traffic since the last call, and the time each worker has been busy in all.
-    pub(crate) fn drain_traffic(&self, mut each: impl FnMut(TableId, u64)) -> Vec<(Duration, u64)> {
+    /// What the tables used since the last call; each worker's bytes in that time, and the time it has been busy in
+    /// all.
+    pub(crate) fn drain_used(&self, mut each: impl FnMut(TableId, Used)) -> Vec<(Duration, u64)> {
         self.workers
             .iter()
             .map(|stats| {
-                let (traffic, busy) = {
+                let (used, busy) = {
                     let mut stats = stats.lock();
-                    (std::mem::take(&mut stats.traffic), stats.busy)
+                    (std::mem::take(&mut stats.used), stats.busy)
                 };
                 let mut bytes = 0;
-                for (table, table_bytes) in traffic {
-                    bytes += table_bytes;
-                    each(table, table_bytes);
+                for (table, used) in used {
+                    bytes += used.bytes;
+                    each(table, used);
                 }
                 (busy, bytes)
             })
@@ -98,7 +119,7 @@ impl Stats {
             if let Some(served) = stats.tables.remove(&table) {
                 stats.retired.absorb(served);
             }
-            stats.traffic.remove(&table);
+            stats.used.remove(&table);
         }
     }
 }
@@ -120,6 +141,9 @@ impl WorkerStats {
         let served = self.tables.entry(table).or_default();
         served.unstarted += weight;
         served.count_many(end, weight);
+        if end == End::Expired {
+            self.used.entry(table).or_default().missed += weight;
+        }
     }
 
     pub(crate) fn ended(
@@ -134,7 +158,8 @@ impl WorkerStats {
         self.ended_many(entry, ends, wait, service);
     }
 
-    /// As [`WorkerStats::ended`], for the queries of a batch's part: they started together, and their answers came together.
+    /// As [`WorkerStats::ended`], for the queries of a batch's part: they started together, and their answers came
+    /// together.
     pub(crate) fn ended_many(
         &mut self,
         entry: &TableEntry,
@@ -146,6 +171,12 @@ impl WorkerStats {
         self.wait.record_many(wait, ends.ended());
         self.service.record_many(service, ends.ended());
         let tasks = ends.ended();
+        let used = self.used.entry(entry.id).or_default();
+        // Without any service it was passed over, because it came up too late to be answered.
+        match service.is_zero() {
+            true => used.missed += ends.expired,
+            false => used.ran += tasks,
+        }
         entry.state.record(self.domain, wait, service, tasks);
     }
 
@@ -153,8 +184,8 @@ impl WorkerStats {
     pub(crate) fn worked(&mut self, table: TableId, bytes: u64, busy: Duration) {
         self.occupied = false;
         self.busy += busy;
-        if bytes > 0 {
-            *self.traffic.entry(table).or_default() += bytes;
-        }
+        let used = self.used.entry(table).or_default();
+        used.busy += busy;
+        used.bytes += bytes;
     }
 }

@@ -1,10 +1,10 @@
-//! The thread that moves tables: feeds measured traffic to the pure planner and applies what it decides.
+//! The thread that moves tables: feeds measured load to the pure planner and applies what it decides.
 //!
 //! It also looks once a second at which cpus may be used, and orders the workers anew when that has changed.
 //!
-//! Once a tick it collects each worker's traffic, asks `chiplet_policy::Planner`, and on a remap stores each
-//! moved table's new homes. Submitters read homes without a lock; tasks queued or running under the old
-//! placement finish where they are.
+//! Once a tick it collects what each table used and asked for in vain (`demand.rs`), asks `chiplet_policy::Planner`,
+//! and on a remap stores each moved table's new homes. Submitters read homes without a lock; tasks queued or running
+//! under the old placement finish where they are.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId};
 
 use super::crew::{Crew, Member, WorkerInfo};
+use super::demand::{self, Costs};
 use super::event::{RemapEvent, TableMove};
 use crate::engine::Engine;
 use crate::engine::completion::contain;
@@ -46,6 +47,7 @@ struct Control {
     /// Bytes and busy time of each domain, decayed, from which its capacity is measured.
     speed: Vec<Speed>,
     busy: Vec<Duration>,
+    costs: Costs,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -75,6 +77,12 @@ pub(crate) struct View {
     pub(crate) remaps: u64,
 }
 
+/// What a table asks for, as a snapshot shows it.
+pub(crate) struct Asked {
+    pub(crate) load: Rates,
+    pub(crate) traffic: Rates,
+}
+
 impl Balancer {
     pub(crate) fn new(
         planner: Planner,
@@ -94,6 +102,7 @@ impl Balancer {
                 replaced: Vec::new(),
                 speed: Vec::new(),
                 busy: Vec::new(),
+                costs: Costs::default(),
             }),
             wake: Condvar::new(),
             began: now(),
@@ -155,14 +164,17 @@ impl Balancer {
     }
 
     /// Runs `with` on the current placement while no remap can happen.
-    pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Rates) -> R) -> R {
+    pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Asked) -> R) -> R {
         let control = self.control.lock();
         let now = self.elapsed();
         let view = View {
             placement: control.planner.placement(),
             remaps: control.remaps,
         };
-        with(view, &|table| control.planner.traffic(table, now))
+        with(view, &|table| Asked {
+            load: control.planner.load(table, now),
+            traffic: control.planner.traffic(table, now),
+        })
     }
 
     pub(crate) fn stop(&self) {
@@ -244,11 +256,12 @@ impl Control {
     }
 
     fn rebalance(&mut self, engine: &Engine, now: Duration) {
-        let planner = &mut self.planner;
-        let worked = engine.stats.drain_traffic(|table, bytes| {
+        let (used, worked) = demand::drain(engine);
+        for (table, used) in used {
             engine.registry.spread(table);
-            planner.record(table, now, bytes);
-        });
+            let usage = self.costs.usage(table, used);
+            self.planner.record(table, now, usage);
+        }
         let capacities = self.measure(engine, &worked);
         if engine.strategy.routing == Routing::Rotate {
             // Nobody follows homes, so moving them would only be reported.
@@ -283,6 +296,7 @@ impl Control {
             version: remap.placement.version(),
             reason: remap.reason,
             moves,
+            cold_bytes: remap.cold_bytes,
         });
     }
 
@@ -334,6 +348,7 @@ impl Control {
                 engine.hub.inbox(group).lock().queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
+            self.costs.forget(entry.id);
         }
         gone.extend(self.replaced.extract_if(.., |listing| listing.is_left()));
         gone

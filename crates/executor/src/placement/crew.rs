@@ -333,8 +333,15 @@ fn all_cpus(topology: &Topology) -> Vec<u32> {
 }
 
 /// The planner's view of the domains that get workers.
-pub(crate) fn specs(plan: &[DomainCores]) -> Vec<DomainSpec> {
-    plan.iter()
-        .map(|domain| DomainSpec::new(domain.id, domain.cores.len() as u32))
-        .collect()
+pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec> {
+    let spec = |planned: &DomainCores| {
+        let domain = &topology.domains()[planned.id.0 as usize];
+        DomainSpec {
+            cache_bytes: domain.cache_bytes,
+            node: domain.node,
+            package: domain.package,
+            ..DomainSpec::new(planned.id, planned.cores.len() as u32)
+        }
+    };
+    plan.iter().map(spec).collect()
 }

@@ -14,6 +14,8 @@ pub struct RemapEvent {
     pub reason: RemapReason,
     /// Tables that moved.
     pub moves: Vec<TableMove>,
+    /// How many bytes, about, lie in the old homes' caches and have to be read anew.
+    pub cold_bytes: u64,
 }
 
 /// One table's move.

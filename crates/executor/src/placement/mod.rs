@@ -5,4 +5,5 @@
 pub(crate) mod balancer;
 pub(crate) mod cores;
 pub(crate) mod crew;
+mod demand;
 pub(crate) mod event;

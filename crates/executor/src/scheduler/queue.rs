@@ -13,6 +13,7 @@ mod outlook;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
+use rustc_hash::FxHashMap;
 
 use super::lane::Lane;
 use super::order::{Front, Order};
@@ -69,6 +70,8 @@ pub(crate) struct Queue<T> {
     /// What waits, by class.
     orders: [Order<T>; 2],
     retired: Intake,
+    /// Tasks that were refused or expired here since the balancer last asked.
+    missed: FxHashMap<TableId, u64>,
     closed: bool,
 }
 
@@ -81,6 +84,7 @@ impl<T> Queue<T> {
             epoch,
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
             retired: Intake::default(),
+            missed: FxHashMap::default(),
             closed: false,
         }
     }
@@ -228,6 +232,19 @@ impl<T> Queue<T> {
             Ok(lane) => lane.intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
+        self.count_missed(table, tasks);
+    }
+
+    /// Counts tasks that `table` asked for in vain. Placement does without them if there is no memory.
+    pub(crate) fn count_missed(&mut self, table: TableId, tasks: u64) {
+        if self.missed.contains_key(&table) || self.missed.try_reserve(1).is_ok() {
+            *self.missed.entry(table).or_default() += tasks;
+        }
+    }
+
+    /// The tasks that were asked for in vain since the last call.
+    pub(crate) fn take_missed(&mut self) -> FxHashMap<TableId, u64> {
+        std::mem::take(&mut self.missed)
     }
 
     /// The counters of one table, which has had a task here. What is counted of it may lie with either class; it is
@@ -344,6 +361,7 @@ impl<T> Queue<T> {
                 self.retired.absorb(intake);
             }
         }
+        self.missed.remove(&table);
     }
 
     /// Counters of tables that were removed.

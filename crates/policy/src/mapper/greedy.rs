@@ -1,10 +1,10 @@
 //! Placements from an empty machine: the two-ended hot-cold greedy, and the better of it and hottest-first.
 //!
 //! Tables that need several homes are poured first, then whole tables follow, from both ends of the list sorted by
-//! traffic ([`two_ended`]) or hottest first ([`from_scratch`] tries both).
+//! load ([`two_ended`]) or hottest first ([`from_scratch`] tries both).
 //!
 //! **Bounds** for whole tables. Write `w[d]` for the cores of domain `d`, `W` for all cores, `m` for the number of
-//! domains, `u` for the mean traffic per core, `t` for the traffic of the table that was last put on the domain that
+//! domains, `u` for the mean load per core, `t` for the load of the table that was last put on the domain that
 //! ends busiest. No placement ends below `u`, so `t` matters only if that domain is above `u`, and then `t` came from
 //! the hot end, because a table from the cold end is placed only if its domain stays at or under `u`.
 //!
@@ -12,10 +12,10 @@
 //!    which is at most the mean of these values weighted by `w[d]`: `(sum of L + m t) / W <= (u W - t + m t) / W`,
 //!    because `t` itself is not yet in any `L`. This is the argument of R. L. Graham, Bounds for Certain
 //!    Multiprocessing Anomalies, 1966.
-//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a lower
-//!    bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first table of
-//!    each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which share a
-//!    domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Traffics 2, 2, 2, 1, 1 on two
+//! 2. *Two-ended, equal domains: at most `3/2 - 1/(2m)` times the optimum.* If `t` is alone on its domain, it is a
+//!    lower bound of the optimum itself. Otherwise no domain was empty, or `t` would have gone there, and the first
+//!    table of each came from the hot end before `t`. With `t` these are `m + 1` tables of at least `t`, two of which
+//!    share a domain in any placement: the optimum is at least `2 t`, and 1 gives the rest. Loads 2, 2, 2, 1, 1 on two
 //!    domains reach the bound: 5 where 4 is possible.
 //! 3. *Hottest first, equal domains: at most `4/3 - 1/(3m)` times the optimum* (LPT; R. L. Graham, Bounds on
 //!    Multiprocessing Timing Anomalies, 1969). The cold end gives this up, as the example above shows.
@@ -23,31 +23,48 @@
 //!    S. Sahni, Bounds for LPT Schedules on Uniform Processors, 1977).
 //!
 //! [`from_scratch`] takes the better of the two orders, so all four hold of it.
+//!
+//! Where tables are placed by time it also tries hottest first with an eye to caches and links (`budget`), and takes
+//! that if its busiest domain is at most `1 + stay` times as busy. All four bounds then hold times `1 + stay`.
 
-use super::machine::{Board, Item, Machine, Seat, hottest_first};
+use super::board::{Board, Item, Seat, hottest_first};
+use super::machine::Machine;
 use super::several;
 
-/// Seats every item with traffic in the better of the two orders; those without stay unseated.
-pub(super) fn from_scratch(items: &[Item], machine: &Machine) -> Board {
+/// Seats every item with load; those without stay unseated. Also returns the highest level that counts as about as
+/// good: `1 + stay` times the better of the two orders.
+pub(super) fn from_scratch(items: &[Item], machine: &Machine, stay: f64) -> (Board, f64) {
     let both_ends = two_ended(items, machine);
     let hot_end = seat_all(items, machine, Order::HotEnd);
-    if hot_end.peak(machine) < both_ends.peak(machine) {
+    let best = if hot_end.peak(machine) < both_ends.peak(machine) {
         hot_end
     } else {
         both_ends
+    };
+    let goal = best.peak(machine) * (1.0 + stay);
+    if machine.by_time() {
+        let roomy = seat_all(items, machine, Order::Room { stay });
+        if roomy.peak(machine) <= goal {
+            return (roomy, goal);
+        }
     }
+    (best, goal)
 }
 
-/// Seats every item with traffic, whole tables from both ends; those without stay unseated.
+/// Seats every item with load, whole tables from both ends; those without stay unseated.
 pub(super) fn two_ended(items: &[Item], machine: &Machine) -> Board {
     seat_all(items, machine, Order::BothEnds)
 }
 
 /// In which order whole tables are taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Order {
     HotEnd,
     BothEnds,
+    /// Hottest first, to where there is room in the cache, of domains that differ by `stay` times the mean at most.
+    Room {
+        stay: f64,
+    },
 }
 
 fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
@@ -59,7 +76,7 @@ fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
     for &index in &split {
         several::seat(&mut board, index, &items[index], &[], machine);
     }
-    let total: f64 = items.iter().map(|item| item.traffic).sum();
+    let total: f64 = items.iter().map(|item| item.load).sum();
     match by {
         Order::BothEnds => {
             seat_from_both_ends(&whole, items, &mut board, machine, machine.mean(total));
@@ -67,6 +84,17 @@ fn seat_all(items: &[Item], machine: &Machine, by: Order) -> Board {
         Order::HotEnd => {
             for &index in &whole {
                 seat_where_least(index, items, &mut board, machine);
+            }
+        }
+        Order::Room { stay } => {
+            let near = stay * machine.mean(total);
+            // Those that must not meet have the fewest choices: they come first.
+            let (streams, others): (Vec<usize>, Vec<usize>) = whole
+                .iter()
+                .partition(|&&index| machine.exceeds_all_caches(items[index].size));
+            for &index in streams.iter().chain(&others) {
+                let domain = board.receiver(&items[index], machine, near, f64::INFINITY);
+                board.sit(index, &items[index], Seat::One(domain));
             }
         }
     }
@@ -89,7 +117,7 @@ fn seat_from_both_ends(
         rest = others;
         let domain = seat_where_least(*hottest, items, board, machine);
         if let [others @ .., coldest] = rest
-            && board.load[domain] + items[*coldest].traffic <= mean * machine.cores(domain)
+            && board.load[domain] + items[*coldest].load <= mean * machine.cores(domain)
         {
             rest = others;
             board.sit(*coldest, &items[*coldest], Seat::One(domain));
@@ -99,7 +127,7 @@ fn seat_from_both_ends(
 
 /// Seats a whole table where the load per core is least with it; returns that domain.
 fn seat_where_least(index: usize, items: &[Item], board: &mut Board, machine: &Machine) -> usize {
-    let domain = machine.least_loaded(&board.load, items[index].traffic);
+    let domain = machine.least_loaded(&board.load, items[index].load);
     board.sit(index, &items[index], Seat::One(domain));
     domain
 }

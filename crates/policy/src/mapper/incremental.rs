@@ -1,4 +1,4 @@
-//! Rebalancing that starts from the current placement and moves as little traffic as it can.
+//! Rebalancing that starts from the current placement and moves as little load as it can.
 //!
 //! 1. Everything stays where it is, except for tables whose number of homes changes, whose homes are
 //!    gone, or that are new.
@@ -6,29 +6,37 @@
 //! 3. Tables with several homes shift their weights: no cache goes cold for that.
 //! 4. From each domain above the goal, busiest first, tables go to the domain with the most room until
 //!    it is at or under the goal. A receiver is never filled above the goal, so every table moves at most
-//!    once. The choice of table keeps the traffic moved near the excess that has to go.
+//!    once. The choice of table keeps the load moved near the excess that has to go. Where tables are placed by time,
+//!    caches and links decide between receivers that are about equally busy (`budget`).
 //!
 //! If that does not reach the goal, there is no incremental plan and the greedy's is taken.
 
 use std::collections::BTreeSet;
 
-use super::machine::{Board, Item, Machine, Seat, hottest_first, main_home};
+use super::board::{Board, Item, Seat, hottest_first, main_home};
+use super::machine::Machine;
 use super::several;
 
 /// How far above the goal still counts as reaching it: weights are rounded to parts of 2^16, which can
 /// lift a domain by a thousandth, and such a trifle must not set tables moving.
 const TOLERANCE: f64 = 0.002;
 
-/// The current placement, changed until no domain has more than `goal` bytes per second and core; `None`
-/// if that cannot be done this way, or if no table with traffic has a home to start from.
-pub(super) fn from_current(items: &[Item], machine: &Machine, goal: f64) -> Option<Board> {
+/// The current placement, changed until no domain has more than `goal` load per core; `None` if that cannot be done
+/// this way, or if no table with load has a home to start from. Domains whose levels differ by `near` are equally
+/// busy.
+pub(super) fn from_current(
+    items: &[Item],
+    machine: &Machine,
+    goal: f64,
+    near: f64,
+) -> Option<Board> {
     // By rounded weights, or what reaches the goal by a hair now would miss it at the next look, and move again.
     let reached = |board: &Board| board.rounded_peak(items, machine) <= goal * (1.0 + TOLERANCE);
     let order = hottest_first(items);
     if order.iter().all(|&index| items[index].homes().is_empty()) {
         return None;
     }
-    let mut board = as_now(items, &order, machine);
+    let mut board = as_now(items, &order, machine, near);
     if reached(&board) {
         return Some(board);
     }
@@ -38,14 +46,14 @@ pub(super) fn from_current(items: &[Item], machine: &Machine, goal: f64) -> Opti
         .collect();
     several::level(&mut board, &split, items, machine);
     if !reached(&board) {
-        unload(&mut board, items, machine, goal);
+        unload(&mut board, items, machine, goal, near);
         several::level(&mut board, &split, items, machine);
     }
     reached(&board).then_some(board)
 }
 
 /// Step 1: all items seated, none moved that need not be.
-fn as_now(items: &[Item], order: &[usize], machine: &Machine) -> Board {
+fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Board {
     let mut board = Board::new(items.len(), machine);
     for (index, item) in items.iter().enumerate() {
         let homes = item.homes();
@@ -66,7 +74,7 @@ fn as_now(items: &[Item], order: &[usize], machine: &Machine) -> Board {
             let keep = heaviest_homes(item);
             several::seat(&mut board, index, item, &keep, machine);
         } else {
-            let domain = machine.least_loaded(&board.load, item.traffic);
+            let domain = board.receiver(item, machine, near, f64::INFINITY);
             board.sit(index, item, Seat::One(domain));
         }
     }
@@ -92,7 +100,7 @@ fn heaviest_homes(item: &Item) -> Vec<usize> {
 }
 
 /// Step 4.
-fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) {
+fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64, near: f64) {
     let limit = |domain: usize| goal * machine.cores(domain);
     let mut overloaded: Vec<usize> = (0..machine.len())
         .filter(|&domain| board.load[domain] > limit(domain))
@@ -105,7 +113,7 @@ fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) {
         while board.load[*domain] > limit(*domain) {
             let excess = board.load[*domain] - limit(*domain);
             let room = |receiver: usize| limit(receiver) - board.load[receiver];
-            let receiver = (1..machine.len()).fold(0, |best, other| {
+            let mut receiver = (1..machine.len()).fold(0, |best, other| {
                 if room(other) > room(best) {
                     other
                 } else {
@@ -117,21 +125,24 @@ fn unload(board: &mut Board, items: &[Item], machine: &Machine, goal: f64) {
             };
             tables.remove(&key(items, index));
             board.rise(index, &items[index]);
+            if machine.by_time() {
+                receiver = board.receiver(&items[index], machine, near, goal);
+            }
             board.sit(index, &items[index], Seat::One(receiver));
         }
     }
 }
 
-/// Tables by traffic, as bits: the order of floats that are not negative is that of their bits.
-type ByTraffic = BTreeSet<(u64, usize)>;
+/// Tables by load, as bits: the order of floats that are not negative is that of their bits.
+type ByLoad = BTreeSet<(u64, usize)>;
 
 fn key(items: &[Item], index: usize) -> (u64, usize) {
-    (items[index].traffic.to_bits(), index)
+    (items[index].load.to_bits(), index)
 }
 
-/// For each of `domains`, the tables with traffic and no other home.
-fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByTraffic> {
-    let mut movable = vec![ByTraffic::new(); domains.len()];
+/// For each of `domains`, the tables with load and no other home.
+fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByLoad> {
+    let mut movable = vec![ByLoad::new(); domains.len()];
     let mut place_in_list = vec![None; board.load.len()];
     for (place, &domain) in domains.iter().enumerate() {
         place_in_list[domain] = Some(place);
@@ -143,7 +154,7 @@ fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByTra
             Seat::AsNow if item.wanted == 1 => item.homes()[0].0,
             Seat::AsNow | Seat::Several(_) | Seat::Nowhere => continue,
         };
-        if item.traffic > 0.0
+        if item.load > 0.0
             && let Some(place) = place_in_list[domain]
         {
             movable[place].insert(key(items, index));
@@ -152,21 +163,21 @@ fn movable_tables(board: &Board, items: &[Item], domains: &[usize]) -> Vec<ByTra
     movable
 }
 
-/// The table to move out of a domain with `excess` into one with `room`, both in bytes per second.
+/// The table to move out of a domain with `excess` into one with `room`, both in units of load.
 ///
 /// Preferred is the smallest that ends the excess at once without moving more than twice of it; then the
 /// largest that is all excess; then the smallest that ends it at all.
-fn choose(tables: &ByTraffic, excess: f64, room: f64) -> Option<usize> {
+fn choose(tables: &ByLoad, excess: f64, room: f64) -> Option<usize> {
     if room <= 0.0 {
         return None;
     }
-    let traffic = |bits: u64| f64::from_bits(bits);
+    let load = |bits: u64| f64::from_bits(bits);
     let enough = tables
         .range((excess.to_bits(), 0)..)
         .next()
-        .filter(|(bits, _)| traffic(*bits) <= room);
+        .filter(|(bits, _)| load(*bits) <= room);
     if let Some(&(bits, index)) = enough
-        && traffic(bits) <= 2.0 * excess
+        && load(bits) <= 2.0 * excess
     {
         return Some(index);
     }

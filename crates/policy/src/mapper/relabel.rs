@@ -1,20 +1,23 @@
-//! Gives the greedy's bins to the domains where most of their traffic lives already.
+//! Gives the greedy's bins to the domains where most of their load lives already.
 //!
 //! The greedy starts from nothing, so its bins could be any domains of the same size. Pairs of a bin and
-//! a domain are taken in order of the traffic that would stay at home, largest first, each bin and each
+//! a domain are taken in order of the load that would stay at home, largest first, each bin and each
 //! domain once: the known greedy matching, which keeps at least half of what the best relabelling could.
-//! A swap between domains with the same number of cores changes no load per core, so balance is kept.
+//! A swap between domains with the same number of cores changes no load per core, so balance is kept. Their caches
+//! must be equal too, so that what fits one fits the other.
 
-use super::machine::{Board, Item, Machine, Seat, for_each_share};
+use super::board::{Board, Item, Seat, for_each_share};
+use super::machine::Machine;
 
 /// Renames the domains of all seats and loads on the board.
 pub(super) fn keep_most_at_home(board: &mut Board, items: &[Item], machine: &Machine) {
     let domains = machine.len();
-    let at_home = traffic_at_home(board, items, domains);
+    let at_home = load_at_home(board, items, domains);
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for bin in 0..domains {
         for domain in 0..domains {
-            if machine.cores(bin) == machine.cores(domain) {
+            let (one, other) = (machine.spec(bin), machine.spec(domain));
+            if (one.cores, one.cache_bytes) == (other.cores, other.cache_bytes) {
                 pairs.push((at_home[bin * domains + domain], bin, domain));
             }
         }
@@ -38,13 +41,13 @@ pub(super) fn keep_most_at_home(board: &mut Board, items: &[Item], machine: &Mac
     rename(board, domain_of);
 }
 
-/// Traffic that stays at home if a bin becomes a domain, at `[bin * domains + domain]`.
-fn traffic_at_home(board: &Board, items: &[Item], domains: usize) -> Vec<f64> {
+/// Load that stays at home if a bin becomes a domain, at `[bin * domains + domain]`.
+fn load_at_home(board: &Board, items: &[Item], domains: usize) -> Vec<f64> {
     let mut at_home = vec![0.0; domains * domains];
     for (item, seat) in items.iter().zip(&board.seats) {
-        for_each_share(item, seat, |bin, traffic| {
+        for_each_share(item, seat, |bin, load| {
             for &(domain, share) in item.homes() {
-                at_home[bin * domains + domain] += traffic.min(item.traffic * share);
+                at_home[bin * domains + domain] += load.min(item.load * share);
             }
         });
     }
@@ -64,8 +67,10 @@ fn rename(board: &mut Board, domain_of: impl Fn(usize) -> usize) {
         }
     }
     let (load, tables) = (board.load.clone(), board.tables.clone());
+    let budgets = board.budgets.clone();
     for bin in 0..load.len() {
         board.load[domain_of(bin)] = load[bin];
         board.tables[domain_of(bin)] = tables[bin];
+        board.budgets[domain_of(bin)] = budgets[bin];
     }
 }

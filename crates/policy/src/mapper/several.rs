@@ -1,16 +1,17 @@
 //! Tables with several homes: how many, on which domains, and with which weights.
 //!
-//! A table's traffic is poured over its homes like water over steps: every home gets at least a small
+//! A table's load is poured over its homes like water over steps: every home gets at least a small
 //! part, and the rest goes where the load per core is least until the homes stand level.
 
 use super::MapperConfig;
-use super::machine::{Board, Item, Machine, Seat};
+use super::board::{Board, Item, Seat, main_home};
+use super::machine::Machine;
 
 /// Part of an even share that every home gets at least. Below it a home would be kept in name only:
 /// its cache would be cold for the few queries that it sees.
 const LEAST_SHARE: f64 = 0.1;
 
-/// See [`super::homes_wanted`]; `config` must be sane and the traffic clean.
+/// See [`super::homes_wanted`]; `config` must be sane and the load clean.
 pub(super) fn homes_wanted(
     item: &Item,
     total: f64,
@@ -18,7 +19,7 @@ pub(super) fn homes_wanted(
     config: &MapperConfig,
 ) -> usize {
     let homes = item.homes();
-    if machine.len() <= 1 || item.traffic == 0.0 || total == 0.0 {
+    if machine.len() <= 1 || item.load == 0.0 || total == 0.0 {
         return 1;
     }
     let fair = total / machine.len() as f64;
@@ -27,19 +28,24 @@ pub(super) fn homes_wanted(
     let ease = if split_already { lower } else { 1.0 };
     let hot = match capacity(homes, machine) {
         Some(capacity) => {
-            item.traffic > config.saturation * ease * capacity
-                && item.traffic > config.oversize * ease * fair
+            item.load > config.saturation * ease * capacity
+                && item.load > config.oversize * ease * fair
         }
-        None => item.traffic > config.hot_share * ease * fair,
+        None => item.load > config.hot_share * ease * fair,
     };
     if !hot {
         return 1;
     }
-    let count = |share: f64| (((item.traffic / share).ceil()) as usize).clamp(2, machine.len());
+    // What one home should have of it.
+    let each = match machine.mean_capacity() {
+        Some(capacity) if machine.by_time() => fair.max(config.saturation * capacity),
+        _ => fair,
+    };
+    let count = |share: f64| (((item.load / share).ceil()) as usize).clamp(2, machine.len());
     if split_already {
-        homes.len().clamp(count(fair), count(fair * lower))
+        homes.len().clamp(count(each), count(each * lower))
     } else {
-        count(fair)
+        count(each)
     }
 }
 
@@ -53,7 +59,7 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
 }
 
 /// Seats an item that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others, the lowest of equals.
+/// the least loaded others; of equals the nearest to its home, then the lowest.
 pub(super) fn seat(
     board: &mut Board,
     index: usize,
@@ -66,17 +72,23 @@ pub(super) fn seat(
         .filter(|domain| !keep.contains(domain))
         .collect();
     let level = |domain: usize| board.load[domain] / machine.cores(domain);
-    others.sort_by(|&a, &b| level(a).total_cmp(&level(b)).then(a.cmp(&b)));
+    let home = main_home(item).filter(|_| machine.by_time());
+    let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
+    others.sort_by(|&a, &b| {
+        (level(a).total_cmp(&level(b)))
+            .then(far(a).cmp(&far(b)))
+            .then(a.cmp(&b))
+    });
     homes.extend(
         others
             .into_iter()
             .take(item.wanted.saturating_sub(keep.len())),
     );
-    let shares = pour(item.traffic, &homes, &board.load, machine);
+    let shares = pour(item.load, &homes, &board.load, machine);
     board.sit(index, item, Seat::Several(shares));
 }
 
-/// Pours the traffic of each of these items anew over the homes that it has.
+/// Pours the load of each of these items anew over the homes that it has.
 pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine: &Machine) {
     for &index in split {
         let item = &items[index];
@@ -85,15 +97,15 @@ pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine:
             Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
             Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
         };
-        let shares = pour(item.traffic, &homes, &board.load, machine);
+        let shares = pour(item.load, &homes, &board.load, machine);
         board.sit(index, item, Seat::Several(shares));
     }
 }
 
-/// Shares of `traffic` for each of `homes`, sorted by domain, so that the loads per core end as level
+/// Shares of `amount` for each of `homes`, sorted by domain, so that the loads per core end as level
 /// as they can while every home keeps its least share.
-fn pour(traffic: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(usize, f64)> {
-    let least = traffic / homes.len() as f64 * LEAST_SHARE;
+fn pour(amount: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(usize, f64)> {
+    let least = amount / homes.len() as f64 * LEAST_SHARE;
     let mut steps: Vec<(usize, f64)> = homes
         .iter()
         .map(|&domain| (domain, load[domain] + least))
@@ -101,7 +113,7 @@ fn pour(traffic: f64, homes: &[usize], load: &[f64], machine: &Machine) -> Vec<(
     let height = |&(domain, load): &(usize, f64)| load / machine.cores(domain);
     steps.sort_by(|a, b| height(a).total_cmp(&height(b)).then(a.0.cmp(&b.0)));
 
-    let (mut volume, mut cores) = (traffic - least * homes.len() as f64, 0.0);
+    let (mut volume, mut cores) = (amount - least * homes.len() as f64, 0.0);
     let mut surface = 0.0;
     for (position, step) in steps.iter().enumerate() {
         volume += step.1;
@@ -130,12 +142,12 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::DomainSpec;
+    use crate::{DomainSpec, PlaceBy};
 
     #[test]
-    fn traffic_is_poured_level_and_past_what_stands_higher() {
+    fn load_is_poured_level_and_past_what_stands_higher() {
         let specs = [0, 1, 2].map(|id| DomainSpec::new(DomainId(id), 1));
-        let machine = Machine::new(&specs);
+        let machine = Machine::new(&specs, PlaceBy::Traffic);
         let shares = pour(60.0, &[2, 0, 1], &[0.0, 10.0, 100.0], &machine);
         // Domain 2 gets its least share, a tenth of 20; the others end at 34.
         assert_eq!(shares, [(0, 34.0), (1, 24.0), (2, 2.0)]);
@@ -144,7 +156,7 @@ mod tests {
     #[test]
     fn a_domain_twice_as_large_takes_twice_as_much() {
         let specs = [(0, 2), (1, 4)].map(|(id, cores)| DomainSpec::new(DomainId(id), cores));
-        let machine = Machine::new(&specs);
+        let machine = Machine::new(&specs, PlaceBy::Traffic);
         let shares = pour(30.0, &[0, 1], &[0.0, 0.0], &machine);
         assert_eq!(shares, [(0, 10.0), (1, 20.0)]);
     }

@@ -1,11 +1,14 @@
 //! What one tick has seen, and a placement that it considers, judged by both windows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::mapper::{Assignment, Balance, Demand, DomainSpec, balance};
-use crate::{Move, Placement, TrafficWindows, Trigger};
+use super::cold::Warmth;
+use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
+use crate::wait::load_times_wait;
+use crate::{Move, PlaceBy, Placement, Rates, TableId, Trigger, TriggerConfig, UsageWindows};
 
-/// Traffic of every placed table at one moment, in id order.
+/// What every placed table asks for at one moment, in id order.
 pub(super) struct Seen {
     pub(super) now: Duration,
     pub(super) fast: Vec<Demand>,
@@ -13,26 +16,59 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(placement: &Placement, windows: &TrafficWindows, now: Duration) -> Self {
+    pub(super) fn new(
+        placement: &Placement,
+        windows: &UsageWindows,
+        sizes: &BTreeMap<TableId, u64>,
+        placing: PlaceBy,
+        now: Duration,
+    ) -> Self {
         let (mut fast, mut slow) = (Vec::new(), Vec::new());
         for (table, _) in placement.iter() {
-            let rates = windows.rates(table, now);
+            let load = load_of(windows, placing, table, now);
+            let traffic = windows.traffic(table, now);
+            let size = sizes.get(&table).copied().unwrap_or(0);
             fast.push(Demand {
                 table,
-                traffic: rates.fast,
+                load: load.fast,
+                traffic: traffic.fast,
+                size,
             });
             slow.push(Demand {
                 table,
-                traffic: rates.slow,
+                load: load.slow,
+                traffic: traffic.slow,
+                size,
             });
         }
         Self { now, fast, slow }
     }
+
+    /// No table's load counts for more than `most`, which is what the whole machine can do. Clients that are refused
+    /// and try again at once can ask for any number of times that, and next to it no other table would count.
+    pub(super) fn cap(&mut self, most: f64) {
+        for demand in self.fast.iter_mut().chain(&mut self.slow) {
+            demand.load = demand.load.min(most);
+        }
+    }
 }
 
-/// Bytes per second of all tables together.
+/// What is balanced of a table: its load or its traffic.
+pub(super) fn load_of(
+    windows: &UsageWindows,
+    placing: PlaceBy,
+    table: TableId,
+    now: Duration,
+) -> Rates {
+    match placing {
+        PlaceBy::Time => windows.load(table, now),
+        PlaceBy::Traffic => windows.traffic(table, now),
+    }
+}
+
+/// Load of all tables together.
 pub(super) fn total(demands: &[Demand]) -> f64 {
-    demands.iter().map(|demand| demand.traffic).sum()
+    demands.iter().map(|demand| demand.load).sum()
 }
 
 /// How the demands, in order of their tables' ids, lie on the domains under a placement.
@@ -41,20 +77,83 @@ pub(super) fn under(placement: &Placement, demands: &[Demand], domains: &[Domain
     balance(demands.iter().copied(), |table| homes.find(table), domains)
 }
 
-/// The same traffic under the old and the new placement.
+/// What a placement must be worth.
+#[derive(Clone, Copy)]
+pub(super) struct Judge {
+    pub(super) placing: PlaceBy,
+    pub(super) trigger: TriggerConfig,
+}
+
+/// The same load under the old and the new placement.
 #[derive(Clone, Copy)]
 pub(super) struct Change {
     pub(super) before: Balance,
     pub(super) after: Balance,
+    /// Predicted wait of the domains whose load changes, in mean service times, weighted by load; before and after.
+    wait: (f64, f64),
 }
 
 impl Change {
+    fn new(old: &Placement, new: &Placement, demands: &[Demand], domains: &[DomainSpec]) -> Self {
+        let loads = |placement: &Placement| {
+            let mut homes = placement.in_order();
+            Loads::new(demands.iter().copied(), |table| homes.find(table), domains)
+        };
+        let (before, after) = (loads(old), loads(new));
+        let (mut waits, mut load) = ((0.0, 0.0), 0.0);
+        for ((spec, was), (_, is)) in before.iter().zip(after.iter()) {
+            if was != is {
+                waits.0 += load_times_wait(spec.cores, was);
+                waits.1 += load_times_wait(spec.cores, is);
+                load += was;
+            }
+        }
+        // Load that had no home before has one now; its wait cannot be compared.
+        let mean = |waits: f64| if load > 0.0 { waits / load } else { 0.0 };
+        Self {
+            before: before.balance(),
+            after: after.balance(),
+            wait: (mean(waits.0), mean(waits.1)),
+        }
+    }
+
     /// Part by which the busiest domain gets less busy; negative if it gets busier.
-    pub(super) fn gain(&self) -> f64 {
+    fn lowers_peak(&self) -> f64 {
         if self.before.peak > 0.0 {
             1.0 - self.after.peak / self.before.peak
         } else {
             0.0
+        }
+    }
+
+    /// Whether it is worth moving for.
+    fn gains(&self, judge: &Judge) -> bool {
+        let Judge { placing, trigger } = judge;
+        match placing {
+            PlaceBy::Traffic => self.lowers_peak() >= trigger.min_gain,
+            PlaceBy::Time => {
+                let (before, after) = self.wait;
+                let least = (before * trigger.min_gain).max(trigger.min_wait);
+                after < before && before - after >= least
+            }
+        }
+    }
+
+    /// Whether nobody is worse off.
+    fn loses_nothing(&self, judge: &Judge) -> bool {
+        match judge.placing {
+            PlaceBy::Traffic => self.lowers_peak() >= 0.0,
+            PlaceBy::Time => self.wait.1 <= self.wait.0,
+        }
+    }
+
+    /// Whether it loses less than what is worth moving for; `threshold` is an imbalance that is borne.
+    fn hardly_loses(&self, judge: &Judge, threshold: f64) -> bool {
+        match judge.placing {
+            PlaceBy::Traffic => self.lowers_peak() >= 0.0 || self.after.imbalance() <= threshold,
+            PlaceBy::Time => {
+                self.loses_nothing(judge) || self.wait.1 - self.wait.0 < judge.trigger.min_wait
+            }
         }
     }
 }
@@ -67,30 +166,29 @@ pub(super) struct Candidate {
     pub(super) slow: Change,
     /// Whether it takes a table back to where it has just been.
     pub(super) returns: bool,
+    /// Bytes that have to be read anew into the new homes' caches.
+    pub(super) cold_bytes: u64,
 }
 
 impl Candidate {
-    /// `None` if the assignment is what is there already.
+    /// `None` if the placement is the present one.
     pub(super) fn new(
         present: &Placement,
-        assignment: Assignment,
+        placement: Placement,
         domains: &[DomainSpec],
         seen: &Seen,
+        warmth: &Warmth,
         trigger: &Trigger,
     ) -> Option<Self> {
-        let placement = present.next(assignment.homes);
         let moves = placement.diff(present);
         if moves.is_empty() {
             return None;
         }
-        let change = |demands: &[Demand]| Change {
-            before: under(present, demands, domains),
-            after: under(&placement, demands, domains),
-        };
         Some(Self {
-            fast: change(&seen.fast),
-            slow: change(&seen.slow),
+            fast: Change::new(present, &placement, &seen.fast, domains),
+            slow: Change::new(present, &placement, &seen.slow, domains),
             returns: trigger.is_return(&moves, seen.now),
+            cold_bytes: warmth.cold_by(&moves) as u64,
             placement,
             moves,
         })
@@ -98,20 +196,19 @@ impl Candidate {
 
     /// Whether the fast window may ask for it: a gain there, and for undoing an earlier remap in the
     /// slow window too.
-    pub(super) fn pays_quickly(&self, min_gain: f64) -> bool {
-        self.fast.gain() >= min_gain && (!self.returns || self.slow.gain() >= min_gain)
+    pub(super) fn pays_quickly(&self, judge: &Judge) -> bool {
+        self.fast.gains(judge) && (!self.returns || self.slow.gains(judge))
     }
 
     /// Whether the slow window may ask for it: a gain there, and no loss in the fast one.
-    pub(super) fn pays_in_time(&self, min_gain: f64) -> bool {
-        self.slow.gain() >= min_gain && self.fast.gain() >= 0.0
+    pub(super) fn pays_in_time(&self, judge: &Judge) -> bool {
+        self.slow.gains(judge) && self.fast.loses_nothing(judge)
     }
 
-    /// Whether it leaves balance as good as it was, or better than what the thresholds act on.
-    pub(super) fn harms_nothing(&self, fast_threshold: f64, slow_threshold: f64) -> bool {
-        let fine = |change: &Change, threshold: f64| {
-            change.gain() >= 0.0 || change.after.imbalance() <= threshold
-        };
-        fine(&self.fast, fast_threshold) && fine(&self.slow, slow_threshold)
+    /// Whether it leaves waits or balance about as good as they were.
+    pub(super) fn harms_nothing(&self, judge: &Judge) -> bool {
+        let trigger = &judge.trigger;
+        self.fast.hardly_loses(judge, trigger.fast_threshold)
+            && self.slow.hardly_loses(judge, trigger.slow_threshold)
     }
 }

@@ -6,7 +6,7 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, secs, table};
+use crate::common::{ROUNDING, secs, table, usage};
 use crate::planner::{MIB, planner, second};
 
 /// A second's bytes of a table: many cold, few hot, some far too hot for one domain.
@@ -33,7 +33,7 @@ proptest! {
             for _ in 0..length {
                 now += 1;
                 for (slot, &bytes) in (0..).zip(&bytes) {
-                    planner.record(table(slot), secs(now), bytes);
+                    planner.record(table(slot), secs(now), usage(bytes));
                 }
                 let old = planner.placement();
                 let before = planner.balance(secs(now));
@@ -112,7 +112,7 @@ proptest! {
                 DomainTally {
                     id: DomainId(id),
                     cores: 8,
-                    traffic: here().map(|(table, homes)| rate(table) * share(homes)).sum(),
+                    load: here().map(|(table, homes)| rate(table) * share(homes)).sum(),
                     bytes: here().map(|(table, _)| size(table.slot) as f64).sum(),
                     tables: here().count() as u32,
                 }
@@ -121,9 +121,9 @@ proptest! {
         let tally = |homes: &Homes| tallies[homes.main().domain.0 as usize];
         let (got, expected) = (tally(&planner.add_table(table(99), MIB)), tally(&place_new(&tallies)));
         // Sums in another order differ by a rounding, and then either is right.
-        let nearly = (got.traffic - expected.traffic).abs() <= 1e-3;
+        let nearly = (got.load - expected.load).abs() <= 1e-3;
         prop_assert!(nearly, "{got:?} {expected:?}");
-        if tallies.iter().all(|tally| tally.traffic == 0.0) {
+        if tallies.iter().all(|tally| tally.load == 0.0) {
             prop_assert_eq!(got, expected);
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Assignment, Demand, DomainSpec, Home, Homes, Placement, TableId};
+use chiplet_policy::{
+    Assignment, Demand, DomainSpec, Home, Homes, MapperConfig, PlaceBy, Placement, PlannerConfig,
+    TableId, Usage,
+};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -20,16 +23,51 @@ pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Tables 0, 1, ... with these traffics.
-pub fn demands(traffic: impl IntoIterator<Item = f64>) -> Vec<Demand> {
-    traffic
+/// Tables 0, 1, ... with these loads.
+pub fn demands(loads: impl IntoIterator<Item = f64>) -> Vec<Demand> {
+    loads
         .into_iter()
         .zip(0..)
-        .map(|(traffic, slot)| Demand {
-            table: table(slot),
-            traffic,
-        })
+        .map(|(load, slot)| Demand::new(table(slot), load))
         .collect()
+}
+
+/// The byte-balanced mapper of the paper.
+pub fn by_traffic() -> MapperConfig {
+    MapperConfig {
+        placing: PlaceBy::Traffic,
+        ..MapperConfig::default()
+    }
+}
+
+/// A planner that places by this.
+pub fn planned_by(placing: PlaceBy) -> PlannerConfig {
+    let mapper = MapperConfig {
+        placing,
+        ..MapperConfig::default()
+    };
+    PlannerConfig {
+        mapper,
+        ..PlannerConfig::default()
+    }
+}
+
+/// The planner of the paper.
+pub fn planned_by_traffic() -> PlannerConfig {
+    planned_by(PlaceBy::Traffic)
+}
+
+/// Both measures.
+pub fn any_placing() -> impl proptest::strategy::Strategy<Value = PlaceBy> {
+    prop_oneof![Just(PlaceBy::Time), Just(PlaceBy::Traffic)]
+}
+
+/// What a table uses that pulls so many bytes, if its core waits for memory at 100 MB/s.
+pub fn usage(bytes: u64) -> Usage {
+    Usage {
+        busy: Duration::from_nanos(bytes * 10),
+        bytes,
+    }
 }
 
 /// Equal domains.
@@ -50,9 +88,8 @@ pub fn any_domains() -> impl proptest::strategy::Strategy<Value = Vec<DomainSpec
             .into_iter()
             .zip(0..)
             .map(|((cores, capacity), position)| DomainSpec {
-                id: DomainId(3 * position + 1),
-                cores,
                 capacity,
+                ..DomainSpec::new(DomainId(3 * position + 1), cores)
             })
             .collect()
     })

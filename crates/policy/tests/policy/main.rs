@@ -13,5 +13,7 @@ mod resize;
 mod several_homes;
 mod split;
 mod steal;
+mod time;
 mod trigger;
+mod waits;
 mod windows;

@@ -11,7 +11,8 @@ use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
 use crate::common::{
-    ROUNDING, any_domains, any_traffic, assert_valid, demands, domains, placed, table,
+    ROUNDING, any_domains, any_placing, any_traffic, assert_valid, by_traffic, demands, domains,
+    placed, table,
 };
 
 fn assert_complete(assignment: &Assignment, demands: &[Demand], domains: &[DomainSpec]) {
@@ -29,7 +30,7 @@ proptest! {
         old_domains in any_domains(),
         domains in any_domains(),
     ) {
-        let config = MapperConfig::default();
+        let config = by_traffic();
         let current = placed(&place(&demands(before), &old_domains, None, &config));
         let demands = demands(after);
         assert_complete(&hot_cold(&demands, &domains), &demands, &domains);
@@ -43,7 +44,7 @@ proptest! {
         after in any_traffic(),
         domains in any_domains(),
     ) {
-        let config = MapperConfig::default();
+        let config = by_traffic();
         let current = placed(&place(&demands(before), &domains, None, &config));
         let mut demands = demands(after);
         let mut reversed = domains.clone();
@@ -114,7 +115,7 @@ proptest! {
         traffic in any_traffic(),
         count in 1_u32..16,
     ) {
-        let config = MapperConfig { oversize: 1.0, hot_share: 1.0, ..MapperConfig::default() };
+        let config = MapperConfig { oversize: 1.0, hot_share: 1.0, ..by_traffic() };
         let balance = place(&demands(traffic), &domains(count, 4, None), None, &config).balance;
         // Whole tables are at most one fair share each, and the others are poured.
         prop_assert!(balance.peak <= 2.0 * balance.mean * 1.001, "{balance:?}");
@@ -126,7 +127,7 @@ proptest! {
         domains in any_domains(),
     ) {
         let demands = demands(traffic);
-        let assignment = place(&demands, &domains, None, &MapperConfig::default());
+        let assignment = place(&demands, &domains, None, &by_traffic());
         let counted = balance(
             demands.iter().copied(),
             |table| assignment.homes.get(&table),
@@ -140,9 +141,10 @@ proptest! {
         traffic in proptest::collection::vec(proptest::num::f64::ANY, 0..40),
         thresholds in proptest::array::uniform5(proptest::num::f64::ANY),
         capacity in proptest::option::of(proptest::num::f64::ANY),
+        placing in any_placing(),
     ) {
         let [saturation, relax, oversize, hot_share, stay] = thresholds;
-        let config = MapperConfig { saturation, relax, oversize, hot_share, stay };
+        let config = MapperConfig { placing, saturation, relax, oversize, hot_share, stay };
         let demands = demands(traffic);
         let domains = domains(5, 3, capacity);
         let first = place(&demands, &domains, None, &config);
@@ -191,11 +193,7 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
     for homes in hot_cold(&demands, &specs).homes.values() {
         assert_eq!(homes, &Homes::single(DomainId(1)));
     }
-    assert!(
-        place(&demands, &[], None, &MapperConfig::default())
-            .homes
-            .is_empty()
-    );
+    assert!(place(&demands, &[], None, &by_traffic()).homes.is_empty());
     // A machine that names no cores at all is taken as one of equal domains.
     let coreless = domains(2, 0, None);
     assert_complete(&hot_cold(&demands, &coreless), &demands, &coreless);
@@ -203,26 +201,17 @@ fn domains_without_cores_get_nothing_and_no_domains_give_no_homes() {
 
 #[test]
 fn a_table_named_twice_counts_with_both_demands() {
-    let twice = [
-        Demand {
-            table: table(0),
-            traffic: 3.0,
-        },
-        Demand {
-            table: table(0),
-            traffic: 4.0,
-        },
-    ];
+    let twice = [Demand::new(table(0), 3.0), Demand::new(table(0), 4.0)];
     let assignment = hot_cold(&twice, &domains(1, 1, None));
     assert_eq!((assignment.homes.len(), assignment.balance.peak), (1, 7.0));
 }
 
 #[test]
-fn a_new_table_goes_to_the_least_traffic_then_bytes_then_tables_then_id() {
-    let tally = |id, traffic, bytes, tables| DomainTally {
+fn a_new_table_goes_to_the_least_load_then_bytes_then_tables_then_id() {
+    let tally = |id, load, bytes, tables| DomainTally {
         id: DomainId(id),
         cores: 8,
-        traffic,
+        load,
         bytes,
         tables,
     };

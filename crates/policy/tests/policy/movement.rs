@@ -6,7 +6,9 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, any_domains, any_traffic, demands, domains, placed, table};
+use crate::common::{
+    ROUNDING, any_domains, any_traffic, by_traffic, demands, domains, placed, table,
+};
 
 /// Bytes per second that are served elsewhere than before.
 fn moved_traffic(demands: &[Demand], old: &Placement, new: &Placement) -> f64 {
@@ -26,7 +28,7 @@ fn moved_traffic(demands: &[Demand], old: &Placement, new: &Placement) -> f64 {
                 .iter()
                 .map(|home| home.weight.saturating_sub(weight(old, home.domain)))
                 .sum();
-            demand.traffic * f64::from(gained) / f64::from(Home::WHOLE)
+            demand.load * f64::from(gained) / f64::from(Home::WHOLE)
         })
         .sum()
 }
@@ -42,7 +44,7 @@ proptest! {
             .into_iter()
             .map(|spec| DomainSpec { capacity, ..spec })
             .collect();
-        let config = MapperConfig::default();
+        let config = by_traffic();
         let demands = demands(traffic);
         let first = placed(&place(&demands, &domains, None, &config));
         let second = placed(&place(&demands, &domains, Some(&first), &config));
@@ -60,7 +62,7 @@ proptest! {
             .into_iter()
             .map(|spec| DomainSpec { capacity, ..spec })
             .collect();
-        let config = MapperConfig::default();
+        let config = by_traffic();
         let old = placed(&place(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let first = placed(&place(&demands, &domains, Some(&old), &config));
@@ -79,7 +81,7 @@ proptest! {
         let ids = (0..).map(DomainId);
         let domains: Vec<_> = ids.zip(cores).map(|(id, cores)| DomainSpec::new(id, cores)).collect();
         let mut traffic = [hot, others].concat();
-        let config = |stay| MapperConfig { stay, ..MapperConfig::default() };
+        let config = |stay| MapperConfig { stay, ..by_traffic() };
         let old = placed(&place(&demands(traffic.clone()), &domains, None, &config(0.1)));
         let tables = traffic.len();
         traffic.rotate_right(shift % tables);
@@ -105,7 +107,7 @@ proptest! {
         domains in any_domains(),
     ) {
         // Whole tables only, so that the greedy is the whole of the best plan.
-        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..MapperConfig::default() };
+        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..by_traffic() };
         let old = placed(&place(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let best = hot_cold(&demands, &domains).balance.peak;
@@ -121,7 +123,7 @@ proptest! {
         homes in proptest::collection::vec(any::<prop::sample::Index>(), 120),
         gathered in any::<bool>(),
     ) {
-        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..MapperConfig::default() };
+        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..by_traffic() };
         let demands = demands(traffic);
         // Half the time from where the mapper itself would put them, a few astray; else from anywhere.
         let own = place(&demands, &domains, None, &config).homes;
@@ -145,7 +147,7 @@ proptest! {
         let level = |id: DomainId| {
             let cores = domains.iter().find(|spec| spec.id == id).expect("known").cores;
             let here = |demand: &&Demand| old.homes(demand.table) == Some(&Homes::single(id));
-            demands.iter().filter(here).map(|demand| demand.traffic).sum::<f64>() / f64::from(cores)
+            demands.iter().filter(here).map(|demand| demand.load).sum::<f64>() / f64::from(cores)
         };
         let left_in_peace = moves.iter().flat_map(|step| step.left()).find(|&id| level(id) < goal / ROUNDING);
         if let Some(id) = left_in_peace {
@@ -161,25 +163,25 @@ proptest! {
         factor in 1.2..3.0,
     ) {
         let domains = domains(count, 8, None);
-        let config = MapperConfig { hot_share: 1e9, ..MapperConfig::default() };
+        let config = MapperConfig { hot_share: 1e9, ..by_traffic() };
         let mut demands = demands(traffic);
         let old = placed(&place(&demands, &domains, None, &config));
         let hot_home = Homes::single(DomainId(0));
         for demand in &mut demands {
             if old.homes(demand.table) == Some(&hot_home) {
-                demand.traffic *= factor;
+                demand.load *= factor;
             }
         }
         let new = placed(&place(&demands, &domains, Some(&old), &config));
         for step in new.diff(&old) {
             prop_assert_eq!(step.from, Some(hot_home.clone()), "only the hot domain gives");
         }
-        let total: f64 = demands.iter().map(|demand| demand.traffic).sum();
+        let total: f64 = demands.iter().map(|demand| demand.load).sum();
         let on_hot = |placement: &Placement| -> f64 {
             demands
                 .iter()
                 .filter(|demand| placement.homes(demand.table) == Some(&hot_home))
-                .map(|demand| demand.traffic)
+                .map(|demand| demand.load)
                 .sum()
         };
         let limit = total / f64::from(count) * (1.0 + config.stay);
@@ -195,11 +197,11 @@ proptest! {
         after in any_traffic(),
         domains in any_domains(),
     ) {
-        let config = MapperConfig::default();
+        let config = by_traffic();
         let old = placed(&place(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let new = placed(&place(&demands, &domains, Some(&old), &config));
-        for demand in demands.iter().filter(|demand| demand.traffic == 0.0) {
+        for demand in demands.iter().filter(|demand| demand.load == 0.0) {
             if let Some(homes) = old.homes(demand.table) {
                 let expected = Homes::single(homes.main().domain);
                 prop_assert_eq!(new.homes(demand.table), Some(&expected));
@@ -211,7 +213,7 @@ proptest! {
 #[test]
 fn one_table_that_turns_hot_moves_alone() {
     let domains = domains(8, 8, None);
-    let config = MapperConfig::default();
+    let config = by_traffic();
     let mut demands = demands([10.0; 80]);
     let old = placed(&place(&demands, &domains, None, &config));
     demands[0].traffic = 50.0;
@@ -223,7 +225,7 @@ fn one_table_that_turns_hot_moves_alone() {
 #[test]
 fn a_domain_that_is_gone_leaves_the_others_alone() {
     let all = domains(4, 8, None);
-    let config = MapperConfig::default();
+    let config = by_traffic();
     let demands = demands([1.0; 400]);
     let old = placed(&place(&demands, &all, None, &config));
     let new = placed(&place(&demands, &all[..3], Some(&old), &config));
@@ -240,7 +242,7 @@ fn the_greedys_bins_go_to_the_domains_where_their_tables_are() {
     let domains = domains(4, 8, None);
     let config = MapperConfig {
         hot_share: 1e9,
-        ..MapperConfig::default()
+        ..by_traffic()
     };
     let demands = demands([60.0, 60.0, 50.0, 50.0, 40.0, 40.0]);
     let at = |ids: [u32; 6]| {
@@ -261,7 +263,7 @@ fn the_greedys_bins_go_to_the_domains_where_their_tables_are() {
 #[ignore = "prints a timing; nothing to assert"]
 fn remap_of_10_000_tables_over_64_domains() {
     let domains = domains(64, 8, None);
-    let config = MapperConfig::default();
+    let config = by_traffic();
     // Popularity falls with the square root of a rank that is scattered over the tables.
     let skewed = |turn: u32| {
         let rank = |slot: u32| (slot.wrapping_mul(7_919) + turn) % 10_000;

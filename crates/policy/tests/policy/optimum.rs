@@ -5,14 +5,14 @@ use chiplet_policy::{DomainSpec, Homes, MapperConfig, Placement, hot_cold, place
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, demands, domains, table};
+use crate::common::{ROUNDING, by_traffic, demands, domains, table};
 
 /// Whole tables only, so that a placement is a schedule of jobs on machines.
 fn whole() -> MapperConfig {
     MapperConfig {
         saturation: 1e9,
         hot_share: 1e9,
-        ..MapperConfig::default()
+        ..by_traffic()
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use chiplet_policy::{Planner, PlannerConfig, TriggerConfig};
+use chiplet_policy::{PlaceBy, Planner, TriggerConfig};
 use proptest::prelude::*;
 
-use crate::common::{domains, secs, table};
+use crate::common::{any_placing, domains, planned_by, secs, table, usage};
 
 const MIB: u64 = 1 << 20;
 const TABLES: u32 = 16;
@@ -19,7 +19,7 @@ impl HotSet {
         for slot in 0..TABLES {
             let hot = self.0 >> slot & 1 == 1;
             let bytes = if hot { 200 * MIB } else { MIB };
-            planner.record(table(slot), secs(now), bytes);
+            planner.record(table(slot), secs(now), usage(bytes));
         }
     }
 }
@@ -30,8 +30,8 @@ fn any_hot_set() -> impl Strategy<Value = HotSet> {
         .prop_map(|slots| HotSet(slots.into_iter().fold(0, |bits, slot| bits | 1 << slot)))
 }
 
-fn planner(domain_count: u32) -> Planner {
-    let mut planner = Planner::new(PlannerConfig::default(), domains(domain_count, 8, None));
+fn planner(domain_count: u32, placing: PlaceBy) -> Planner {
+    let mut planner = Planner::new(planned_by(placing), domains(domain_count, 8, None));
     for slot in 0..TABLES {
         planner.add_table(table(slot), MIB);
     }
@@ -46,6 +46,10 @@ fn alternate(planner: &mut Planner, sets: &[HotSet], period: u64, run: u64) -> V
             planner.tick(secs(now), &[]).is_some()
         })
         .collect()
+}
+
+fn both(domain_count: u32) -> [(u32, PlaceBy); 2] {
+    [PlaceBy::Time, PlaceBy::Traffic].map(|placing| (domain_count, placing))
 }
 
 /// Each case is a long run: fewer of them, unless `PROPTEST_CASES` says how many.
@@ -66,9 +70,10 @@ proptest! {
         sets in proptest::collection::vec(any_hot_set(), 2..4),
         period in 1_u64..150,
         domain_count in 2_u32..5,
+        placing in any_placing(),
     ) {
         let run = 1_500;
-        let remaps = alternate(&mut planner(domain_count), &sets, period, run);
+        let remaps = alternate(&mut planner(domain_count, placing), &sets, period, run);
         // In every stretch, not only from the start.
         for (index, &first) in remaps.iter().enumerate() {
             for (count, &last) in (1..).zip(&remaps[index..]) {
@@ -84,8 +89,9 @@ proptest! {
         sets in proptest::collection::vec(any_hot_set(), 2..4),
         period in 1_u64..150,
         domain_count in 2_u32..5,
+        placing in any_placing(),
     ) {
-        let mut planner = planner(domain_count);
+        let mut planner = planner(domain_count, placing);
         let config = TriggerConfig::default();
         let (mut left, mut free_at) = (BTreeMap::new(), secs(0));
         for now in 1..=1_500 {
@@ -112,8 +118,9 @@ proptest! {
         sets in proptest::collection::vec(any_hot_set(), 3),
         period in 1_u64..100,
         history in 1_u64..900,
+        placing in any_placing(),
     ) {
-        let mut planner = planner(4);
+        let mut planner = planner(4, placing);
         alternate(&mut planner, &sets[..2], period, history);
         let config = TriggerConfig::default();
         let patience = config.horizon.as_secs() + 60;
@@ -132,8 +139,9 @@ proptest! {
         before in any_hot_set(),
         after in any_hot_set(),
         calm in 320_u64..400,
+        placing in any_placing(),
     ) {
-        let mut planner = planner(4);
+        let mut planner = planner(4, placing);
         // Long enough that no table has just left a home: going back would wait for the slow window.
         alternate(&mut planner, &[before], 1, calm);
         let first = (calm + 1..=calm + 11).find(|&now| {
@@ -152,12 +160,12 @@ proptest! {
 fn two_hot_sets_that_take_turns_find_a_placement_that_suits_both() {
     let sets = [HotSet(0x5555), HotSet(0xaaaa)];
     for period in [1, 2, 5, 10, 15, 20, 30, 45, 60, 120] {
-        for domain_count in [2, 4] {
-            let remaps = alternate(&mut planner(domain_count), &sets, period, 1_500);
+        for (domain_count, placing) in [2, 4].into_iter().flat_map(both) {
+            let remaps = alternate(&mut planner(domain_count, placing), &sets, period, 1_500);
             let last = remaps.last().copied().unwrap_or(0);
             assert!(
                 remaps.len() <= 4 && last <= 300,
-                "every {period} s on {domain_count} domains: {remaps:?}"
+                "every {period} s on {domain_count} domains by {placing:?}: {remaps:?}"
             );
         }
     }
@@ -169,10 +177,10 @@ fn two_hot_sets_that_take_turns_find_a_placement_that_suits_both() {
 fn remaps_in_an_hour_by_period() {
     let sets = [HotSet(0x5555), HotSet(0xaaaa)];
     for period in [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 600] {
-        for domain_count in [2, 4] {
-            let remaps = alternate(&mut planner(domain_count), &sets, period, 3_600);
+        for (domain_count, placing) in [2, 4].into_iter().flat_map(both) {
+            let remaps = alternate(&mut planner(domain_count, placing), &sets, period, 3_600);
             println!(
-                "period {period:>3} s, {domain_count} domains: {} {remaps:?}",
+                "period {period:>3} s, {domain_count} domains by {placing:?}: {} {remaps:?}",
                 remaps.len()
             );
         }

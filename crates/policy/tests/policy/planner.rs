@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Homes, Planner, PlannerConfig, Rates, Remap, RemapReason};
+use chiplet_policy::{Homes, Planner, Rates, Remap, RemapReason};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{assert_valid, domains, secs, table};
+use crate::common::{
+    any_placing, assert_valid, domains, planned_by, planned_by_traffic, secs, table, usage,
+};
 
 pub const MIB: u64 = 1 << 20;
 
 pub fn planner(domain_count: u32, tables: u32) -> Planner {
-    let mut planner = Planner::new(PlannerConfig::default(), domains(domain_count, 8, None));
+    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8, None));
     for slot in 0..tables {
         planner.add_table(table(slot), MIB);
     }
@@ -26,7 +28,7 @@ pub fn second(
     caps: &[Option<f64>],
 ) -> Option<Remap> {
     for (slot, &bytes) in (0..).zip(bytes) {
-        planner.record(table(slot), secs(now), bytes);
+        planner.record(table(slot), secs(now), usage(bytes));
     }
     planner.tick(secs(now), caps)
 }
@@ -52,9 +54,10 @@ proptest! {
     #[test]
     fn versions_rise_by_one_and_diffs_are_exact_whatever_happens(
         acts in proptest::collection::vec(any_act(), 1..150),
+        placing in any_placing(),
     ) {
         let specs = domains(5, 4, None);
-        let mut planner = Planner::new(PlannerConfig::default(), specs.clone());
+        let mut planner = Planner::new(planned_by(placing), specs.clone());
         let mut now = 0;
         for act in acts {
             let old = planner.placement();
@@ -72,7 +75,7 @@ proptest! {
                     old.homes(table(slot)).is_some()
                 }
                 Act::Record(slot, bytes) => {
-                    planner.record(table(slot), secs(now), bytes);
+                    planner.record(table(slot), secs(now), usage(bytes));
                     false
                 }
                 Act::Tick(dt, cap) => {
@@ -101,9 +104,10 @@ proptest! {
     #[test]
     fn equal_histories_give_equal_decisions(
         acts in proptest::collection::vec(any_act(), 1..100),
+        placing in any_placing(),
     ) {
         let run = || {
-            let mut planner = Planner::new(PlannerConfig::default(), domains(5, 4, None));
+            let mut planner = Planner::new(planned_by(placing), domains(5, 4, None));
             let (mut now, mut remaps) = (0, Vec::new());
             for act in acts.clone() {
                 match act {
@@ -111,7 +115,7 @@ proptest! {
                         planner.add_table(table(slot), size);
                     }
                     Act::Remove(slot) => planner.remove_table(table(slot)),
-                    Act::Record(slot, bytes) => planner.record(table(slot), secs(now), bytes),
+                    Act::Record(slot, bytes) => planner.record(table(slot), secs(now), usage(bytes)),
                     Act::Tick(dt, cap) => {
                         now += dt;
                         let remap = planner.tick(secs(now), &[cap]);
@@ -317,7 +321,7 @@ fn a_table_that_has_cooled_down_goes_back_to_one_home() {
 fn a_removed_table_is_not_brought_back_by_its_last_queries() {
     let mut planner = planner(2, 2);
     planner.remove_table(table(0));
-    planner.record(table(0), secs(1), MIB);
+    planner.record(table(0), secs(1), usage(MIB));
     assert_eq!(planner.traffic(table(0), secs(1)), Rates::default());
     assert_eq!(planner.placement().len(), 1);
 }
@@ -381,5 +385,5 @@ fn time_that_runs_backwards_and_odd_capacities_do_no_harm() {
 #[test]
 #[should_panic(expected = "at least one domain")]
 fn a_planner_without_domains_is_refused() {
-    Planner::new(PlannerConfig::default(), Vec::new());
+    Planner::new(planned_by_traffic(), Vec::new());
 }

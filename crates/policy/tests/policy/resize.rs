@@ -1,12 +1,12 @@
 //! Domains lose cores and get them back while tables have homes there.
 
-use chiplet_policy::{Planner, PlannerConfig, RemapReason};
+use chiplet_policy::{Planner, RemapReason};
 use proptest::prelude::*;
 
-use crate::common::{domains, secs, table};
+use crate::common::{domains, planned_by_traffic, secs, table, usage};
 
 fn planner(domain_count: u32, tables: u32) -> Planner {
-    let mut planner = Planner::new(PlannerConfig::default(), domains(domain_count, 8, None));
+    let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8, None));
     for slot in 0..tables {
         planner.add_table(table(slot), 1 << 20);
     }
@@ -50,7 +50,7 @@ fn a_domain_that_comes_back_gets_its_share_of_the_traffic() {
     planner.resize(secs(1), &[8, 0]);
     for second in 2..70 {
         for slot in 0..4 {
-            planner.record(table(slot), secs(second), 1 << 30);
+            planner.record(table(slot), secs(second), usage(1 << 30));
         }
         planner.tick(secs(second), &[None, None]);
     }
@@ -70,7 +70,7 @@ proptest! {
         let mut planner = planner(5, 20);
         for (now, (cores, bytes)) in (0..).map(|step| step * 7).zip(steps) {
             for (slot, &bytes) in (0..).zip(&bytes) {
-                planner.record(table(slot), secs(now), bytes);
+                planner.record(table(slot), secs(now), usage(bytes));
             }
             let mut cores = cores;
             cores[(now % 5) as usize] = 1;

@@ -1,12 +1,10 @@
 //! Tables that are too hot for one domain.
 
-use chiplet_policy::{
-    Demand, DomainSpec, Homes, MapperConfig, Placement, balance, homes_wanted, place,
-};
+use chiplet_policy::{Demand, DomainSpec, Homes, Placement, balance, homes_wanted, place};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{demands, domains, placed, table};
+use crate::common::{by_traffic, demands, domains, placed, table};
 
 /// One table with `share` of a total of `total`, and 40 that share the rest.
 fn one_hot(share: f64, total: f64) -> Vec<Demand> {
@@ -17,7 +15,7 @@ fn one_hot(share: f64, total: f64) -> Vec<Demand> {
 fn wanted(traffic: f64, total: f64, homes: &Homes, domains: &[DomainSpec]) -> usize {
     let demands = demands([traffic, total - traffic]);
     let current = |demand: &Demand| (demand.table == table(0)).then_some(homes);
-    homes_wanted(&demands, current, domains, &MapperConfig::default())[0]
+    homes_wanted(&demands, current, domains, &by_traffic())[0]
 }
 
 proptest! {
@@ -31,14 +29,14 @@ proptest! {
         let domains = domains(count, 8, Some(capacity));
         let total = load * capacity * f64::from(count);
         let demands = one_hot(share, total);
-        let assignment = place(&demands, &domains, None, &MapperConfig::default());
+        let assignment = place(&demands, &domains, None, &by_traffic());
         let fair_shares = share * f64::from(count);
         let homes = &assignment.homes[&table(0)];
         if share * total > 0.7 * capacity && fair_shares > 1.1 {
             let expected = (fair_shares.ceil() as usize).clamp(2, count as usize);
             prop_assert_eq!(homes.len(), expected);
             // The other tables are lumps: they can stick out by one of them.
-            let lump = demands[1].traffic * f64::from(count) / total;
+            let lump = demands[1].load * f64::from(count) / total;
             prop_assert!(assignment.balance.imbalance() <= lump + 0.01, "{:?}", assignment.balance);
         } else {
             prop_assert_eq!(homes.len(), 1);
@@ -59,7 +57,7 @@ proptest! {
         // The first table has nine tenths of everything: every domain is home to it.
         let hot = 9.0 * rest + 100.0;
         let demands = demands(std::iter::once(hot).chain(others));
-        let assignment = place(&demands, &domains, None, &MapperConfig::default());
+        let assignment = place(&demands, &domains, None, &by_traffic());
         let homes = &assignment.homes[&table(0)];
         if homes.len() == domains.len() {
             prop_assert!(assignment.balance.imbalance() < 0.01, "{homes:?}");
@@ -95,12 +93,7 @@ proptest! {
 #[test]
 fn a_table_with_60_percent_of_a_saturating_load_gets_eight_of_twelve_domains() {
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(
-        &one_hot(0.6, 100e9),
-        &domains,
-        None,
-        &MapperConfig::default(),
-    );
+    let assignment = place(&one_hot(0.6, 100e9), &domains, None, &by_traffic());
     assert_eq!(assignment.homes[&table(0)].len(), 8);
     assert!(assignment.balance.imbalance() < 0.1);
 }
@@ -108,7 +101,7 @@ fn a_table_with_60_percent_of_a_saturating_load_gets_eight_of_twelve_domains() {
 #[test]
 fn the_same_table_keeps_one_home_while_that_can_serve_it() {
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(&one_hot(0.6, 5e9), &domains, None, &MapperConfig::default());
+    let assignment = place(&one_hot(0.6, 5e9), &domains, None, &by_traffic());
     assert_eq!(assignment.homes[&table(0)].len(), 1);
 }
 
@@ -116,12 +109,7 @@ fn the_same_table_keeps_one_home_while_that_can_serve_it() {
 fn without_a_capacity_the_share_decides() {
     let domains = domains(12, 8, None);
     let homes = |share| {
-        let assignment = place(
-            &one_hot(share, 1e9),
-            &domains,
-            None,
-            &MapperConfig::default(),
-        );
+        let assignment = place(&one_hot(share, 1e9), &domains, None, &by_traffic());
         assignment.homes[&table(0)].len()
     };
     assert_eq!(homes(1.4 / 12.0), 1);
@@ -133,12 +121,7 @@ fn without_a_capacity_the_share_decides() {
 fn a_table_that_saturates_no_more_than_its_fair_share_stays_whole() {
     // Twelve tables that fill twelve domains: the best there is, with nothing to gain by splitting.
     let domains = domains(12, 8, Some(10e9));
-    let assignment = place(
-        &demands([9.5e9; 12]),
-        &domains,
-        None,
-        &MapperConfig::default(),
-    );
+    let assignment = place(&demands([9.5e9; 12]), &domains, None, &by_traffic());
     assert!(assignment.homes.values().all(|homes| homes.len() == 1));
     assert!(assignment.balance.imbalance() < 1e-9);
 }
@@ -146,7 +129,7 @@ fn a_table_that_saturates_no_more_than_its_fair_share_stays_whole() {
 #[test]
 fn growing_keeps_the_homes_and_shrinking_keeps_the_heaviest() {
     let domains = domains(4, 8, Some(100.0));
-    let config = MapperConfig::default();
+    let config = by_traffic();
     let current = Placement::default().next([
         (table(0), Homes::single(DomainId(2))),
         (table(1), Homes::single(DomainId(0))),

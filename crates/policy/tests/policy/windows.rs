@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Rates, TrafficWindows, WindowConfig};
+use chiplet_policy::{Rates, Usage, UsageWindows, WindowConfig};
 use proptest::prelude::*;
 
 use crate::common::{secs, table};
+
+/// Three nanoseconds for each byte, so that one model tells both.
+fn usage(bytes: u64) -> Usage {
+    Usage {
+        busy: Duration::from_nanos(bytes.saturating_mul(3)),
+        bytes,
+    }
+}
 
 /// Keeps all records and sums them anew for each question.
 struct Naive {
@@ -53,21 +61,24 @@ proptest! {
         quiet in 0_u64..100_000,
     ) {
         let config = WindowConfig { buckets, ..WindowConfig::default() };
-        let mut windows = TrafficWindows::new(config);
+        let mut windows = UsageWindows::new(config);
         let mut naive = Naive { config, records: Vec::new() };
         // Time mostly goes on and sometimes steps back a little.
         let mut clock = 5_000_i64;
         for (step, bytes) in steps {
             clock = (clock + step / 4).max(0);
             let now = Duration::from_millis(clock as u64);
-            windows.record(table(7), now, bytes);
+            windows.record(table(7), now, usage(bytes));
             let latest = naive.records.last().map_or(0, |&(at, _)| at);
             naive.records.push((now.as_nanos().max(latest), bytes));
             for later in [0, quiet / 10, quiet] {
                 let then = now + Duration::from_millis(later);
-                let (got, expected) = (windows.rates(table(7), then), naive.rates(then));
+                let (got, expected) = (windows.traffic(table(7), then), naive.rates(then));
                 prop_assert!(close(got.fast, expected.fast), "{got:?} {expected:?} {then:?}");
                 prop_assert!(close(got.slow, expected.slow), "{got:?} {expected:?} {then:?}");
+                let load = windows.load(table(7), then);
+                prop_assert!(close(load.fast, got.fast * 3e-9), "{load:?} {got:?} {then:?}");
+                prop_assert!(close(load.slow, got.slow * 3e-9), "{load:?} {got:?} {then:?}");
             }
         }
     }
@@ -87,7 +98,7 @@ proptest! {
             buckets,
         };
         let empty = || Naive { config, records: Vec::new() };
-        let mut windows = TrafficWindows::new(config);
+        let mut windows = UsageWindows::new(config);
         let mut naive = [empty(), empty(), empty(), empty()];
         let mut clock = 0;
         for (step, slot, bytes, fate) in steps {
@@ -97,49 +108,47 @@ proptest! {
                 windows.forget(table(slot));
                 naive[slot as usize] = empty();
             } else {
-                windows.record(table(slot), now, bytes);
+                windows.record(table(slot), now, usage(bytes));
                 naive[slot as usize].records.push((now.as_nanos(), bytes));
             }
             for then in [now, now + Duration::from_millis(quiet)] {
                 for (slot, naive) in (0..).zip(&naive) {
-                    let (got, expected) = (windows.rates(table(slot), then), naive.rates(then));
+                    let (got, expected) = (windows.traffic(table(slot), then), naive.rates(then));
                     prop_assert!(close(got.fast, expected.fast), "{slot}: {got:?} {expected:?}");
                     prop_assert!(close(got.slow, expected.slow), "{slot}: {got:?} {expected:?}");
                 }
                 let known = naive.iter().filter(|naive| !naive.records.is_empty()).count();
                 prop_assert_eq!(windows.len(), known);
-                let listed: Vec<_> = windows.iter(then).collect();
-                prop_assert!(listed.is_sorted_by(|a, b| a.0 < b.0));
-                for (table, rates) in listed {
-                    prop_assert_eq!(rates, windows.rates(table, then));
-                }
+                let listed: Vec<_> = windows.tables().collect();
+                prop_assert_eq!(listed.len(), known);
+                prop_assert!(listed.is_sorted_by(|a, b| a < b));
             }
         }
     }
 
     #[test]
     fn asking_changes_nothing(at in proptest::collection::vec(0_u64..200, 1..20)) {
-        let record = |windows: &mut TrafficWindows, second: u64| {
-            windows.record(table(0), secs(second), second + 1);
+        let record = |windows: &mut UsageWindows, second: u64| {
+            windows.record(table(0), secs(second), usage(second + 1));
         };
-        let mut asked = TrafficWindows::new(WindowConfig::default());
+        let mut asked = UsageWindows::new(WindowConfig::default());
         let mut left_alone = asked.clone();
         for second in at {
             record(&mut asked, second);
             record(&mut left_alone, second);
-            asked.rates(table(0), secs(second + 500));
+            asked.traffic(table(0), secs(second + 500));
         }
         let now = secs(200);
-        prop_assert_eq!(asked.rates(table(0), now), left_alone.rates(table(0), now));
+        prop_assert_eq!(asked.traffic(table(0), now), left_alone.traffic(table(0), now));
     }
 }
 
 #[test]
 fn a_steady_stream_has_its_own_rate_in_both_windows() {
-    let mut windows = TrafficWindows::new(WindowConfig::default());
+    let mut windows = UsageWindows::new(WindowConfig::default());
     for tenth in 0..1_200 {
-        windows.record(table(0), Duration::from_millis(100 * tenth), 100);
-        let rates = windows.rates(table(0), Duration::from_millis(100 * tenth + 100));
+        windows.record(table(0), Duration::from_millis(100 * tenth), usage(100));
+        let rates = windows.traffic(table(0), Duration::from_millis(100 * tenth + 100));
         if tenth >= 70 {
             assert!(
                 (950.0..=1_050.0).contains(&rates.fast),
@@ -155,21 +164,21 @@ fn a_steady_stream_has_its_own_rate_in_both_windows() {
 
 #[test]
 fn the_first_query_is_no_burst() {
-    let mut windows = TrafficWindows::new(WindowConfig::default());
-    windows.record(table(0), secs(100), 6_000);
-    let rates = windows.rates(table(0), secs(100));
+    let mut windows = UsageWindows::new(WindowConfig::default());
+    windows.record(table(0), secs(100), usage(6_000));
+    let rates = windows.traffic(table(0), secs(100));
     assert_eq!((rates.fast, rates.slow), (6_000.0, 1_000.0));
 }
 
 #[test]
 fn a_forgotten_table_has_no_traffic_and_costs_nothing() {
-    let mut windows = TrafficWindows::new(WindowConfig::default());
-    windows.record(table(1), secs(1), 10);
-    windows.record(table(0), secs(1), 10);
-    let order: Vec<_> = windows.iter(secs(1)).map(|(table, _)| table).collect();
+    let mut windows = UsageWindows::new(WindowConfig::default());
+    windows.record(table(1), secs(1), usage(10));
+    windows.record(table(0), secs(1), usage(10));
+    let order: Vec<_> = windows.tables().collect();
     assert_eq!(order, [table(0), table(1)]);
     windows.forget(table(1));
-    assert_eq!(windows.rates(table(1), secs(1)), Rates::default());
+    assert_eq!(windows.traffic(table(1), secs(1)), Rates::default());
     assert_eq!(windows.len(), 1);
     windows.forget(table(0));
     assert!(windows.is_empty());
@@ -182,9 +191,9 @@ fn windows_of_no_length_and_the_end_of_time_do_not_panic() {
         slow: Duration::ZERO,
         buckets: 0,
     };
-    let mut windows = TrafficWindows::new(config);
+    let mut windows = UsageWindows::new(config);
     for now in [Duration::ZERO, secs(1), Duration::MAX] {
-        windows.record(table(0), now, u64::MAX);
-        assert!(windows.rates(table(0), now).fast.is_finite());
+        windows.record(table(0), now, usage(u64::MAX));
+        assert!(windows.traffic(table(0), now).fast.is_finite());
     }
 }

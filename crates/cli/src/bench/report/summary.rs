@@ -31,13 +31,19 @@ pub struct Tile {
     pub detail: String,
 }
 
-/// The strategy the answer is about: `ccd-aware`, this project's own, where it was compared with another;
-/// otherwise the one that gained most throughput.
+/// The strategy the answer is about: `ccd-aware`, this project's own, or a variant of it, where that was compared with
+/// another; otherwise the one that gained most throughput.
 fn subject(strategies: &[Strategy]) -> Option<&Strategy> {
     let others = strategies.get(1..)?;
+    let is_ours =
+        |strategy: &&Strategy| strategy.name.split(['+', '@']).next() == Some("ccd-aware");
     others
         .iter()
-        .find(|strategy| strategy.name.starts_with("ccd-aware"))
+        .find(is_ours)
+        .or_else(|| {
+            let variant = |strategy: &&Strategy| strategy.name.starts_with("ccd-aware");
+            others.iter().find(variant)
+        })
         .or_else(|| {
             let gain = |strategy: &&Strategy| {
                 Some(strategy.ratio_to_first.throughput).filter(|ratio| ratio.is_finite())

@@ -1,0 +1,126 @@
+//! Which of several domains that are about equally busy gets a table, where tables are placed by time.
+//!
+//! Time comes first: only domains are compared whose level with the table is near the least. Of those the table goes to
+//! the one
+//!
+//! 1. with the fewest *tables of low reuse* too many. Such a table exceeds the domain's cache, so each pass over it
+//!    evicts what the others have there. One beside warm tables is borne; a second one makes the domain's cache
+//!    useless. Where no table fits the cache, there is nothing to protect and any number may share it;
+//! 2. whose cache is asked to hold the fewest *bytes more than it has*. A table asks for its size, at most for the
+//!    whole cache. Where the size of a cache is not known, all bytes count;
+//! 3. that is *nearest* to the table's present home: the same node, then the same package. The table's memory stays
+//!    where it is, so from farther away every miss costs more;
+//! 4. whose *link* to memory carries the fewest bytes a second;
+//! 5. that is least busy, then with the lowest id.
+//!
+//! Where tables are placed by traffic none of this counts, and the least loaded domain is taken as in arXiv 2605.10090.
+
+use std::cmp::Ordering;
+
+use super::board::{Board, Item, main_home};
+use super::input::DomainSpec;
+use super::machine::Machine;
+
+/// What the tables with load on one domain ask of its cache and of its link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Budget {
+    /// Size of the cache; 0 if unknown.
+    cache: u64,
+    /// Bytes that the cache is asked to hold.
+    held: u128,
+    /// Tables that exceed the cache, and those that do not.
+    streams: u32,
+    warm: u32,
+    /// Bytes per second over the link.
+    link: f64,
+}
+
+impl Budget {
+    pub(super) fn new(spec: &DomainSpec) -> Self {
+        Self {
+            cache: spec.cache_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Counts `item` in, which puts `load` of its load here.
+    pub(super) fn take(&mut self, item: &Item, load: f64) {
+        if item.load == 0.0 {
+            return;
+        }
+        self.held += u128::from(self.asked_by(item));
+        *self.kind_of(item) += 1;
+        self.link += item.traffic * load / item.load;
+    }
+
+    /// Counts it out.
+    pub(super) fn give_back(&mut self, item: &Item, load: f64) {
+        if item.load == 0.0 {
+            return;
+        }
+        self.held -= u128::from(self.asked_by(item));
+        *self.kind_of(item) -= 1;
+        // Rounding must not leave less than nothing.
+        self.link = (self.link - item.traffic * load / item.load).max(0.0);
+    }
+
+    /// Bytes that `item` asks the cache to hold.
+    fn asked_by(&self, item: &Item) -> u64 {
+        match self.cache {
+            0 => item.size,
+            cache => item.size.min(cache),
+        }
+    }
+
+    fn kind_of(&mut self, item: &Item) -> &mut u32 {
+        match self.cache > 0 && item.size > self.cache {
+            true => &mut self.streams,
+            false => &mut self.warm,
+        }
+    }
+
+    /// Tables of low reuse beyond the first, if there is a warm one.
+    fn streams_too_many(&self) -> u32 {
+        match self.warm {
+            0 => 0,
+            _ => self.streams.saturating_sub(1),
+        }
+    }
+
+    /// Bytes asked for beyond what the cache holds.
+    fn over(&self) -> u128 {
+        self.held.saturating_sub(u128::from(self.cache))
+    }
+}
+
+impl Board {
+    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
+    /// and not above `most` unless all are, the one that the module's rules choose.
+    pub(super) fn receiver(&self, item: &Item, machine: &Machine, near: f64, most: f64) -> usize {
+        let least = machine.least_loaded(&self.load, item.load);
+        if !machine.by_time() {
+            return least;
+        }
+        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
+        let highest = (level(least) + near).min(most).max(level(least));
+        let home = main_home(item);
+        let rank = |domain: usize| {
+            let mut with = self.budgets[domain];
+            with.take(item, item.load);
+            let distance = home.map_or(0, |home| machine.distance(home, domain));
+            (with.streams_too_many(), with.over(), distance, with.link)
+        };
+        let better = |a: usize, b: usize| {
+            let (one, other) = (rank(a), rank(b));
+            (one.0, one.1, one.2)
+                .cmp(&(other.0, other.1, other.2))
+                .then(one.3.total_cmp(&other.3))
+                .then(level(a).total_cmp(&level(b)))
+                == Ordering::Less
+        };
+        (0..machine.len())
+            .filter(|&domain| level(domain) <= highest)
+            .reduce(|best, domain| if better(domain, best) { domain } else { best })
+            .unwrap_or(least)
+    }
+}

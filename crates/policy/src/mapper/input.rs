@@ -1,0 +1,142 @@
+//! What the mapper is told: the domains, what tables ask for, and the thresholds.
+
+use chiplet_topology::DomainId;
+
+use crate::{PlaceBy, TableId};
+
+/// A domain as the mapper sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DomainSpec {
+    /// Its id in the topology.
+    pub id: DomainId,
+    /// Cores (workers) that serve its tables: the measure of its size. A domain with 0 gets no tables
+    /// unless all have 0.
+    pub cores: u32,
+    /// Bytes per second that it pulls when all its cores are busy, if that has been measured. Of use only where tables
+    /// are placed by traffic.
+    pub capacity: Option<f64>,
+    /// Bytes of its last-level cache; 0 if that is not known.
+    pub cache_bytes: u64,
+    /// The NUMA node that is local to it.
+    pub node: u32,
+    /// Its package (socket).
+    pub package: u32,
+}
+
+impl DomainSpec {
+    /// A domain of which nothing else is known, on node 0 of package 0.
+    pub fn new(id: DomainId, cores: u32) -> Self {
+        Self {
+            id,
+            cores,
+            capacity: None,
+            cache_bytes: 0,
+            node: 0,
+            package: 0,
+        }
+    }
+}
+
+/// What a table asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// The table. If it is named several times, its demands are added up and the largest size counts.
+    pub table: TableId,
+    /// What is balanced: core-seconds per second where tables are placed by time, bytes per second where they are
+    /// placed by traffic. NaN, infinite and negative values count as 0, those above 1e18 as 1e18.
+    pub load: f64,
+    /// Bytes per second that it pulls over its homes' links. Where tables are placed by traffic, `load` says it already
+    /// and this is ignored.
+    pub traffic: f64,
+    /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
+    /// placed by traffic.
+    pub size: u64,
+}
+
+impl Demand {
+    /// A table that is only known by its load.
+    pub fn new(table: TableId, load: f64) -> Self {
+        Self {
+            table,
+            load,
+            traffic: 0.0,
+            size: 0,
+        }
+    }
+}
+
+/// Thresholds of [`place`]. A value that is NaN or out of its range is replaced by its default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MapperConfig {
+    /// What is balanced. An executor takes it from its strategy ([`Strategy::placing`](crate::Strategy::placing)).
+    pub placing: PlaceBy,
+    /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or where
+    /// tables are placed by traffic, of the bytes per second that it can pull.
+    ///
+    /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
+    /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
+    /// split before waiting costs more than a second cold cache does.
+    pub saturation: f64,
+    /// It goes back to fewer homes only below this part; never above `saturation`.
+    ///
+    /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
+    /// that it goes back to when its load next wavers.
+    pub relax: f64,
+    /// A table gets several homes only if it has at least this many times one domain's fair share of
+    /// the total (total / domains). At least 1.
+    ///
+    /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
+    /// copy of the table's hot data in cache for it.
+    pub oversize: f64,
+    /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not known.
+    /// At least 1.
+    ///
+    /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
+    /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).
+    pub hot_share: f64,
+    /// A placement that moves less is taken if its busiest domain is at most this part above the best
+    /// that the greedy finds. 0 or more.
+    ///
+    /// Default 0.1: a tenth of a domain's time is about what refilling one evicted working set costs in
+    /// each fast window when traffic keeps shifting, so a better balance would not be earned back.
+    ///
+    /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also count as
+    /// equally busy: of those, the one whose cache has most room gets a table.
+    pub stay: f64,
+}
+
+impl Default for MapperConfig {
+    fn default() -> Self {
+        Self {
+            placing: PlaceBy::default(),
+            saturation: 0.7,
+            relax: 0.4,
+            oversize: 1.1,
+            hot_share: 1.5,
+            stay: 0.1,
+        }
+    }
+}
+
+impl MapperConfig {
+    /// This configuration with every senseless value replaced by its default.
+    pub(super) fn sane(&self) -> Self {
+        let or = |value: f64, fallback: f64, lowest: f64| {
+            if value.is_finite() && value >= lowest {
+                value
+            } else {
+                fallback
+            }
+        };
+        let default = Self::default();
+        let saturation = or(self.saturation, default.saturation, f64::MIN_POSITIVE);
+        Self {
+            placing: self.placing,
+            saturation,
+            relax: or(self.relax, default.relax, f64::MIN_POSITIVE).min(saturation),
+            oversize: or(self.oversize, default.oversize, 1.0),
+            hot_share: or(self.hot_share, default.hot_share, 1.0),
+            stay: or(self.stay, default.stay, 0.0),
+        }
+    }
+}

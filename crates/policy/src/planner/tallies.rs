@@ -1,0 +1,97 @@
+//! What each domain holds, so that a new table finds a home without asking the mapper.
+
+use chiplet_topology::DomainId;
+
+use crate::{DomainSpec, DomainTally, Homes, PlaceBy, place_new};
+
+/// Less than this, in bytes per second, is what rounding leaves of a domain's traffic when a hot table is taken off.
+/// It must not make an empty domain look busier than one that is full of idle tables.
+const NO_TRAFFIC: f64 = 1.0;
+
+/// The same in core-seconds per second.
+const NO_LOAD: f64 = 1e-9;
+
+/// A tally for each domain.
+#[derive(Clone, Debug)]
+pub(super) struct Tallies {
+    placing: PlaceBy,
+    /// Sorted by id, each domain once.
+    list: Vec<DomainTally>,
+    /// Bytes of each one's cache, 0 if unknown.
+    caches: Vec<u64>,
+}
+
+impl Tallies {
+    /// All empty.
+    pub(super) fn new(domains: &[DomainSpec], placing: PlaceBy) -> Self {
+        let mut domains = domains.to_vec();
+        domains.sort_by_key(|spec| spec.id);
+        domains.dedup_by_key(|spec| spec.id);
+        let empty = |spec: &DomainSpec| DomainTally {
+            id: spec.id,
+            cores: spec.cores,
+            load: 0.0,
+            bytes: 0.0,
+            tables: 0,
+        };
+        Self {
+            placing,
+            list: domains.iter().map(empty).collect(),
+            caches: domains.iter().map(|spec| spec.cache_bytes).collect(),
+        }
+    }
+
+    /// A home for a new table.
+    pub(super) fn home(&self) -> Homes {
+        place_new(&self.list)
+    }
+
+    /// Counts a table on its homes.
+    pub(super) fn add(&mut self, homes: &Homes, load: f64, size_bytes: u64) {
+        for home in homes {
+            let (tally, bytes) = self.on(home.domain, size_bytes);
+            tally.load += load * home.share();
+            tally.bytes += bytes;
+            tally.tables += 1;
+        }
+    }
+
+    /// Counts it off.
+    pub(super) fn remove(&mut self, homes: &Homes, load: f64, size_bytes: u64) {
+        let nothing = match self.placing {
+            PlaceBy::Time => NO_LOAD,
+            PlaceBy::Traffic => NO_TRAFFIC,
+        };
+        for home in homes {
+            let (tally, bytes) = self.on(home.domain, size_bytes);
+            tally.load -= load * home.share();
+            tally.bytes -= bytes;
+            tally.tables -= 1;
+            if tally.load < nothing {
+                tally.load = 0.0;
+            }
+        }
+    }
+
+    /// A table with these homes has another size.
+    pub(super) fn resize(&mut self, homes: &Homes, before: u64, now: u64) {
+        for home in homes {
+            let (tally, bytes) = self.on(home.domain, before);
+            tally.bytes -= bytes;
+            let (tally, bytes) = self.on(home.domain, now);
+            tally.bytes += bytes;
+        }
+    }
+
+    /// The domain's tally, and the bytes that a table of this size counts for there: where tables are placed by time,
+    /// what its cache can hold.
+    fn on(&mut self, domain: DomainId, size_bytes: u64) -> (&mut DomainTally, f64) {
+        let position = self.list.binary_search_by_key(&domain, |tally| tally.id);
+        let position = position.expect("homes are among the planner's domains");
+        let bytes = match self.caches[position] {
+            cache if cache > 0 && self.placing == PlaceBy::Time => size_bytes.min(cache),
+            _ => size_bytes,
+        };
+        (&mut self.list[position], bytes as f64)
+    }
+}

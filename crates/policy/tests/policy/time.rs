@@ -1,0 +1,228 @@
+//! Tables that are placed by time: what the mapper promises then.
+
+use chiplet_policy::{
+    Demand, DomainSpec, Homes, MapperConfig, PlaceBy, Placement, balance, hot_cold, place,
+};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+use crate::common::{ROUNDING, domains, placed, table};
+
+pub const MIB: u64 = 1 << 20;
+pub const CACHE: u64 = 32 * MIB;
+
+/// Whole tables only.
+fn whole() -> MapperConfig {
+    MapperConfig {
+        saturation: 1e9,
+        relax: 1e9,
+        hot_share: 1e9,
+        ..MapperConfig::default()
+    }
+}
+
+/// Equal domains with caches, on nodes of four and packages of eight.
+pub fn with_caches(count: u32, cores: u32) -> Vec<DomainSpec> {
+    (0..count)
+        .map(|id| DomainSpec {
+            cache_bytes: CACHE,
+            node: id / 4,
+            package: id / 8,
+            ..DomainSpec::new(DomainId(id), cores)
+        })
+        .collect()
+}
+
+/// A load in core-seconds per second, a size, and bytes per second.
+fn any_demand() -> impl Strategy<Value = (f64, u64, f64)> {
+    let load = prop_oneof![2 => Just(0.0), 5 => 0.0..0.5, 3 => 0.0..6.0];
+    let size = prop_oneof![Just(0), 0..CACHE, 0..8 * CACHE];
+    (load, size, 0.0..1e10)
+}
+
+fn demands(asked: &[(f64, u64, f64)]) -> Vec<Demand> {
+    (0..)
+        .zip(asked)
+        .map(|(slot, &(load, size, traffic))| Demand {
+            traffic,
+            size,
+            ..Demand::new(table(slot), load)
+        })
+        .collect()
+}
+
+proptest! {
+    /// Whatever caches, links and distances say.
+    #[test]
+    fn no_domain_ends_above_the_bound_of_the_greedy(
+        asked in proptest::collection::vec(any_demand(), 1..60),
+        homes in proptest::collection::vec(any::<prop::sample::Index>(), 60),
+        count in 1_u32..17,
+    ) {
+        let (config, specs) = (whole(), with_caches(count, 8));
+        let demands = demands(&asked);
+        let hottest = asked.iter().map(|asked| asked.0).fold(0.0, f64::max);
+        let total: f64 = asked.iter().map(|asked| asked.0).sum();
+        let cores = f64::from(8 * count);
+        let bound = (total + f64::from(count - 1) * hottest) / cores;
+        let greedy = hot_cold(&demands, &specs).balance.peak;
+        let somewhere = homes.iter().map(|home| Homes::single(specs[home.index(specs.len())].id));
+        let current = Placement::default().next((0..).map(table).zip(somewhere));
+        for current in [None, Some(&current)] {
+            let peak = place(&demands, &specs, current, &config).balance.peak;
+            let slack = (1.0 + config.stay) * 1.002 * ROUNDING;
+            prop_assert!(peak <= bound * slack, "{peak} {bound}");
+            prop_assert!(peak <= greedy * slack, "{peak} {greedy}");
+        }
+    }
+
+    #[test]
+    fn nothing_moves_twice_by_time_either(
+        before in proptest::collection::vec(any_demand(), 1..60),
+        after in proptest::collection::vec(any_demand(), 1..60),
+        count in 1_u32..17,
+    ) {
+        let (config, specs) = (MapperConfig::default(), with_caches(count, 8));
+        let old = placed(&place(&demands(&before), &specs, None, &config));
+        let after = demands(&after);
+        let first = placed(&place(&after, &specs, Some(&old), &config));
+        let second = placed(&place(&after, &specs, Some(&first), &config));
+        prop_assert!(second.diff(&first).is_empty(), "{:?}", second.diff(&first));
+    }
+
+    /// Sizes and bytes decide between domains that are equally busy, and never against time.
+    #[test]
+    fn without_sizes_and_bytes_tables_are_placed_by_time_alone(
+        loads in proptest::collection::vec(0.0..6.0, 1..60),
+        count in 1_u32..9,
+    ) {
+        let asked: Vec<_> = loads.iter().map(|&load| (load, 0, 0.0)).collect();
+        let demands = demands(&asked);
+        let by = |placing| MapperConfig { placing, ..whole() };
+        let time = place(&demands, &with_caches(count, 8), None, &by(PlaceBy::Time));
+        let traffic = place(&demands, &domains(count, 8, None), None, &by(PlaceBy::Traffic));
+        prop_assert!(time.balance.peak <= traffic.balance.peak * (1.0 + whole().stay) * ROUNDING);
+    }
+
+    /// With as many equally busy streams as domains or fewer, none shares a domain with another and warm tables.
+    #[test]
+    fn tables_of_low_reuse_are_spread(
+        count in 2_u32..13,
+        streams in 1_usize..13,
+        warm in 0_usize..40,
+        order in any::<u64>(),
+    ) {
+        let streams = streams.min(count as usize);
+        let mut kinds: Vec<bool> = (0..streams + warm).map(|slot| slot < streams).collect();
+        let length = kinds.len() as u64;
+        kinds.rotate_right((order % length) as usize);
+        let asked: Vec<_> = kinds
+            .iter()
+            .map(|&stream| (1.0, if stream { 4 * CACHE } else { MIB }, 1e6))
+            .collect();
+        let homes = place(&demands(&asked), &with_caches(count, 8), None, &whole()).homes;
+        for id in (0..count).map(DomainId) {
+            let here = |stream: bool| {
+                let of_kind = (0..).zip(&kinds).filter(|(_, kind)| **kind == stream);
+                of_kind.filter(|(slot, _)| homes[&table(*slot)].contains(id)).count()
+            };
+            prop_assert!(here(true) <= 1 || here(false) == 0, "{id:?}: {homes:?}");
+        }
+    }
+}
+
+/// Domain 0 is busy for 40 % of its time with tables that are in its cache and so read fast. Domain 1 is busy for 95 %
+/// with tables that wait for memory.
+pub fn cached_beside_bound() -> (Vec<DomainSpec>, Placement, Vec<(f64, f64)>) {
+    let asked: Vec<(f64, f64)> = (0..16)
+        .map(|slot| if slot < 8 { (0.4, 6e9) } else { (0.95, 3e9) })
+        .collect();
+    let homes = (0..16).map(|slot| (table(slot), Homes::single(DomainId(slot / 8))));
+    (with_caches(2, 8), Placement::default().next(homes), asked)
+}
+
+#[test]
+fn by_bytes_the_busy_domain_gets_tables_and_by_time_it_gives_some() {
+    let (specs, current, asked) = cached_beside_bound();
+    let moved = |placing| {
+        let demands: Vec<Demand> = (0..)
+            .zip(&asked)
+            .map(|(slot, &(time, traffic))| Demand {
+                traffic,
+                size: 4 * MIB,
+                ..Demand::new(
+                    table(slot),
+                    if placing == PlaceBy::Time {
+                        time
+                    } else {
+                        traffic
+                    },
+                )
+            })
+            .collect();
+        let config = MapperConfig {
+            placing,
+            ..MapperConfig::default()
+        };
+        let new = placed(&place(&demands, &specs, Some(&current), &config));
+        let moves = new.diff(&current);
+        assert!(!moves.is_empty());
+        moves
+            .into_iter()
+            .map(|step| step.from.unwrap().main().domain.0)
+            .collect::<Vec<_>>()
+    };
+    assert!(moved(PlaceBy::Traffic).iter().all(|&from| from == 0));
+    assert!(moved(PlaceBy::Time).iter().all(|&from| from == 1));
+}
+
+#[test]
+fn of_equally_busy_domains_the_one_with_room_in_its_cache_gets_a_table() {
+    // Domains 1 and 2 are equally busy; the tables of 1 fill its cache.
+    let specs = with_caches(3, 8);
+    let asked = [
+        (3.0, MIB, 0.0),
+        (3.0, MIB, 0.0),
+        (3.0, 30 * MIB, 0.0),
+        (3.0, MIB, 0.0),
+    ];
+    let at = [0, 0, 1, 2].map(|id| Homes::single(DomainId(id)));
+    let current = Placement::default().next((0..).map(table).zip(at));
+    let mut demands = demands(&asked);
+    demands[1].size = 8 * MIB;
+    demands[0].load = 4.0;
+    let new = place(&demands, &specs, Some(&current), &whole()).homes;
+    let moved = placed(&place(&demands, &specs, Some(&current), &whole())).diff(&current);
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    assert_eq!(new[&moved[0].table], Homes::single(DomainId(2)));
+}
+
+#[test]
+fn of_equal_receivers_the_nearest_gets_a_table() {
+    // Domain 5 is overloaded. All others are idle; 4, 6 and 7 are on its node.
+    let specs = with_caches(16, 8);
+    let current = Placement::default().next(
+        [5, 5]
+            .map(|id| Homes::single(DomainId(id)))
+            .into_iter()
+            .enumerate()
+            .map(|(slot, homes)| (table(slot as u32), homes)),
+    );
+    let demands = demands(&[(4.0, MIB, 0.0), (4.0, MIB, 0.0)]);
+    let new = placed(&place(&demands, &specs, Some(&current), &whole()));
+    let moves = new.diff(&current);
+    assert_eq!(moves.len(), 1);
+    assert_eq!(moves[0].to, Some(Homes::single(DomainId(4))));
+}
+
+#[test]
+fn the_balance_of_loads_is_utilisation() {
+    let demands = demands(&[(4.0, 0, 0.0), (2.0, 0, 0.0)]);
+    let homes = [0, 1].map(|id| Homes::single(DomainId(id)));
+    let seen = balance(
+        demands,
+        |id| homes.get(id.slot as usize),
+        &with_caches(2, 8),
+    );
+    assert_eq!((seen.peak, seen.mean), (0.5, 0.375));
+}

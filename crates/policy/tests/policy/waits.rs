@@ -1,0 +1,260 @@
+//! Tables that are placed by time: what the planner promises of waits, and of bytes that go cold.
+
+use std::time::Duration;
+
+use chiplet_policy::{
+    DomainSpec, PlaceBy, Placement, Planner, PlannerConfig, Remap, RemapReason, Usage,
+    predicted_wait,
+};
+use chiplet_topology::DomainId;
+use proptest::prelude::*;
+
+use crate::common::{ROUNDING, planned_by, secs, table};
+use crate::time::{CACHE, MIB, cached_beside_bound, with_caches};
+
+fn planner(config: PlannerConfig, specs: Vec<DomainSpec>, sizes: &[u64]) -> Planner {
+    let mut planner = Planner::new(config, specs);
+    for (slot, &size) in (0..).zip(sizes) {
+        planner.add_table(table(slot), size);
+    }
+    planner
+}
+
+/// One second in which table `i` asks for `loads[i]` core-seconds.
+fn second(planner: &mut Planner, now: u64, loads: &[f64], bytes: u64) -> Option<Remap> {
+    for (slot, &load) in (0..).zip(loads) {
+        let busy = Duration::from_secs_f64(load);
+        planner.record(table(slot), secs(now), Usage { busy, bytes });
+    }
+    planner.tick(secs(now), &[])
+}
+
+/// The predicted wait of all queries together, weighted by load.
+fn mean_wait(placement: &Placement, specs: &[DomainSpec], load: impl Fn(u32) -> f64) -> f64 {
+    let (mut waits, mut total) = (0.0, 0.0);
+    for spec in specs {
+        let here: f64 = placement
+            .iter()
+            .flat_map(|(id, homes)| homes.iter().map(move |home| (id, home)))
+            .filter(|(_, home)| home.domain == spec.id)
+            .map(|(id, home)| load(id.slot) * home.share())
+            .sum();
+        waits += here * predicted_wait(spec.cores, here / f64::from(spec.cores));
+        total += here;
+    }
+    if total > 0.0 { waits / total } else { 0.0 }
+}
+
+proptest! {
+    /// Whatever the load does. A table that gives up homes may cost a little, and less than what is worth moving for.
+    #[test]
+    fn a_remap_lowers_the_predicted_wait(
+        phases in proptest::collection::vec(
+            (1_u64..60, proptest::collection::vec(prop_oneof![3 => 0.0..0.5, 2 => 0.0..8.0], 12)),
+            1..5,
+        ),
+        sizes in proptest::collection::vec(0..3 * CACHE, 12),
+        domain_count in 2_u32..6,
+        max_cold in prop_oneof![Just(0.5), 0.0..0.3],
+    ) {
+        let specs = with_caches(domain_count, 8);
+        let mut config = planned_by(PlaceBy::Time);
+        config.trigger.max_cold = max_cold;
+        let mut planner = planner(config, specs.clone(), &sizes);
+        let mut now = 0;
+        for (length, loads) in phases {
+            for _ in 0..length {
+                now += 1;
+                let old = planner.placement();
+                let Some(remap) = second(&mut planner, now, &loads, 1_000) else { continue };
+                let seen = |fast: bool| {
+                    let load = |slot| {
+                        let load = planner.load(table(slot), secs(now));
+                        if fast { load.fast } else { load.slow }
+                    };
+                    (mean_wait(&old, &specs, load), mean_wait(&remap.placement, &specs, load))
+                };
+                let (fast, slow) = (seen(true), seen(false));
+                let lowers = |(before, after): (f64, f64)| after < before;
+                match remap.reason {
+                    RemapReason::FastImbalance { .. } => prop_assert!(lowers(fast), "{fast:?}"),
+                    RemapReason::SlowImbalance { .. } => {
+                        prop_assert!(lowers(slow) && fast.1 <= fast.0 * ROUNDING, "{slow:?} {fast:?}");
+                    }
+                    RemapReason::Saturated { homes_before, homes_after, .. } => {
+                        prop_assert!(homes_after > homes_before && lowers(fast), "{fast:?}");
+                    }
+                    RemapReason::Relaxed { homes_before, homes_after, .. } => {
+                        prop_assert!(homes_after < homes_before);
+                        for (before, after) in [fast, slow] {
+                            prop_assert!(after - before < config.trigger.min_wait, "{before} {after}");
+                        }
+                    }
+                    RemapReason::Resized { .. } => prop_assert!(false, "no worker came or went"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_moves_at_low_utilisation(
+        loads in proptest::collection::vec(0.0..0.4, 2..60),
+        homes in any::<u64>(),
+        seconds in 11_u64..80,
+    ) {
+        // On two domains, all that is asked for would keep one of them two fifths busy at most.
+        let total: f64 = loads.iter().sum();
+        let loads: Vec<f64> = loads.iter().map(|load| load * (3.2 / total).min(1.0)).collect();
+        let mut planner = planner(planned_by(PlaceBy::Time), with_caches(2, 8), &vec![MIB; loads.len()]);
+        // Which tables are idle, and so how lopsided it is, is left to chance.
+        let loads: Vec<f64> = (0..)
+            .zip(loads)
+            .map(|(slot, load)| if homes >> (slot % 64) & 1 == 1 { load } else { 0.0 })
+            .collect();
+        for now in 1..seconds {
+            let remap = second(&mut planner, now, &loads, 100 * MIB);
+            prop_assert!(remap.is_none(), "{:?}", remap.map(|remap| remap.reason));
+        }
+    }
+
+    /// No more bytes go cold at once than may, or one table moves; and in the end all that pays has been done.
+    #[test]
+    fn a_remap_keeps_within_what_may_go_cold(
+        loads in proptest::collection::vec(0.3..3.0, 8..40),
+        sizes in proptest::collection::vec(MIB..2 * CACHE, 40),
+        domain_count in 2_u32..9,
+        max_cold in 0.01..0.4,
+    ) {
+        let specs = with_caches(domain_count, 8);
+        let sizes = &sizes[..loads.len()];
+        let config = |max_cold| {
+            let mut config = planned_by(PlaceBy::Time);
+            config.trigger.max_cold = max_cold;
+            config
+        };
+        // All load on the tables of every other domain.
+        let mut capped = planner(config(max_cold), specs.clone(), sizes);
+        let at_first = capped.placement();
+        let loads: Vec<f64> = (0..)
+            .zip(&loads)
+            .map(|(slot, &load)| {
+                let home = at_first.homes(table(slot)).unwrap().main().domain;
+                if home.0.is_multiple_of(2) { load } else { 0.0 }
+            })
+            .collect();
+        let most = max_cold * (u64::from(domain_count) * CACHE) as f64;
+        for now in 1..900 {
+            let Some(remap) = second(&mut capped, now, &loads, 1_000) else { continue };
+            let new_homes = remap.moves.iter().filter(|step| step.gained().count() > 0).count();
+            prop_assert!(
+                remap.cold_bytes as f64 <= most + 1.0 || new_homes <= 1,
+                "{} of {most}: {:?}", remap.cold_bytes, remap.moves
+            );
+        }
+    }
+
+    #[test]
+    fn steady_load_without_a_cap_is_remapped_once_at_most(
+        loads in proptest::collection::vec(0.0..4.0, 1..40),
+        domain_count in 1_u32..9,
+    ) {
+        let mut config = planned_by(PlaceBy::Time);
+        config.trigger.max_cold = f64::INFINITY;
+        let mut planner = planner(config, with_caches(domain_count, 8), &vec![MIB; loads.len()]);
+        let remaps = (1..200)
+            .filter(|&now| second(&mut planner, now, &loads, 0).is_some())
+            .count();
+        prop_assert!(remaps <= 1, "{remaps}");
+    }
+}
+
+/// The same through the planner, in one run for each.
+#[test]
+fn the_planners_disagree_in_the_same_way() {
+    let (specs, _, asked) = cached_beside_bound();
+    let busiest = |placing| {
+        // New tables are dealt out in turn, so every other one is of a kind.
+        let mut planner = planner(planned_by(placing), specs.clone(), &[4 * MIB; 16]);
+        for now in 1..=60 {
+            for slot in 0..16 {
+                let (load, bytes) = asked[if slot % 2 == 0 { 0 } else { 8 }];
+                let usage = Usage {
+                    busy: Duration::from_secs_f64(load),
+                    bytes: bytes as u64,
+                };
+                planner.record(table(slot), secs(now), usage);
+            }
+            planner.tick(secs(now), &[]);
+        }
+        let placement = planner.placement();
+        let load = |id: u32| -> f64 {
+            let here = placement
+                .iter()
+                .filter(|(_, homes)| homes.contains(DomainId(id)));
+            here.map(|(table, _)| asked[if table.slot % 2 == 0 { 0 } else { 8 }].0)
+                .sum()
+        };
+        load(0).max(load(1)) / 8.0
+    };
+    assert!(busiest(PlaceBy::Traffic) > 0.95);
+    assert!(busiest(PlaceBy::Time) < 0.75);
+}
+
+#[test]
+fn tables_that_report_no_bytes_are_placed_by_time() {
+    let mut planner = planner(planned_by(PlaceBy::Time), with_caches(2, 8), &[0; 4]);
+    let remap = (1..20)
+        .find_map(|now| second(&mut planner, now, &[3.6, 0.0, 3.6, 0.0], 0))
+        .expect("a domain at 90 % beside an idle one");
+    assert_eq!(remap.cold_bytes, 0);
+    let placement = planner.placement();
+    assert_ne!(placement.homes(table(0)), placement.homes(table(2)));
+}
+
+#[test]
+fn a_flooded_table_gets_as_many_homes_as_it_would_saturate() {
+    // One table asks for what 20 of 96 cores can do; its home serves 8 and refuses the rest.
+    let mut planner = planner(planned_by(PlaceBy::Time), with_caches(12, 8), &[MIB; 12]);
+    let mut loads = [0.01; 12];
+    loads[0] = 20.0;
+    for now in 1..60 {
+        second(&mut planner, now, &loads, MIB);
+    }
+    let homes = planner.placement().homes(table(0)).unwrap().clone();
+    // At 70 % each: 20 / 5.6.
+    assert_eq!(homes.len(), 4, "{homes}");
+}
+
+#[test]
+fn a_cooldown_of_all_time_keeps_the_placement_still() {
+    for placing in [PlaceBy::Time, PlaceBy::Traffic] {
+        let mut config = planned_by(placing);
+        config.trigger.cooldown = Duration::MAX;
+        let mut planner = planner(config, with_caches(2, 8), &[MIB; 4]);
+        for now in 1..100 {
+            assert!(second(&mut planner, now, &[9.0, 0.0, 9.0, 0.0], 1 << 30).is_none());
+        }
+        // What has to move, moves.
+        assert!(planner.resize(secs(100), &[8, 0]).is_some());
+        assert!(planner.tick(secs(101), &[]).is_none());
+    }
+}
+
+#[test]
+fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
+    let specs = with_caches(4, 8);
+    let mut config = planned_by(PlaceBy::Time);
+    // One table of 8 MiB.
+    config.trigger.max_cold = 1.0 / 16.0;
+    let mut planner = planner(config, specs, &[8 * MIB; 16]);
+    // Every fourth table is on domain 0, which is asked for twice its time.
+    let loads: Vec<f64> = (0_u32..16)
+        .map(|slot| if slot.is_multiple_of(4) { 4.0 } else { 0.0 })
+        .collect();
+    let mut moved = Vec::new();
+    for now in 1..300 {
+        moved.extend(second(&mut planner, now, &loads, 1_000).map(|remap| remap.moves.len()));
+    }
+    assert_eq!(moved, [1, 1, 1]);
+    assert_eq!(planner.balance(secs(300)).0.imbalance(), 0.0);
+}
