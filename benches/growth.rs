@@ -18,6 +18,7 @@
 use std::hint::black_box;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use chiplet::{Executor, PlannerConfig, TableId, Ticket, Topology};
 use gungraun::prelude::*;

@@ -28,6 +28,8 @@
 //! # Where to look
 //!
 //! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, strategy, bounds.
+//! * [`QueryLimits`], [`TableOptions`], [`Class`]: what one query may ask for, and who comes before whom.
+//!   [`Ticket::reported`]: how one query was served.
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`topology`]: the machine as a value. [`policy`]: the decisions as pure functions.

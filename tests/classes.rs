@@ -48,8 +48,7 @@ fn run(builder: Builder, submit: impl FnOnce(&Executor, &Log)) -> Vec<&'static s
     gate.open();
     held.into_iter().for_each(|ticket| ticket.wait().unwrap());
     executor.shutdown(chiplet::Shutdown::Drain(common::HANG));
-    let ran = std::mem::take(&mut *log.0.lock());
-    ran
+    std::mem::take(&mut *log.0.lock())
 }
 
 #[test]
