@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_policy::TableId;
+
 use super::{guarded, settled};
 use crate::context::{Context, Wanted};
 use crate::counts::End;
@@ -54,7 +56,7 @@ where
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant) {
         let code = self.code.lock().take();
-        let (result, bytes) = worker.in_context(&*self, |_, context| match code {
+        let (result, used) = worker.in_context(&self, |_, context| match code {
             Some(code) if self.header.is_expired(started) => {
                 contain(|| drop(code));
                 Err(Error::Expired)
@@ -63,12 +65,12 @@ where
             None => Err(Error::Cancelled),
         });
         let ended = now();
-        worker.tell(ended);
+        worker.tell(ended, used.helped);
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
-        let bytes = match bytes {
-            0 => busy.as_nanos() as u64,
+        let bytes = match used.bytes {
+            0 => (busy + used.helped).as_nanos() as u64,
             bytes => bytes,
         };
         let end = settled(&self.header, &self.completion, &result);
@@ -98,6 +100,10 @@ where
 {
     fn is_wanted(&self) -> bool {
         !self.header.is_due() && self.completion.stop_reason().is_none()
+    }
+
+    fn table_id(&self) -> TableId {
+        self.header.entry.id
     }
 }
 
