@@ -217,7 +217,8 @@ fn parts_are_merged_in_the_order_of_the_probes_however_large_their_units_were() 
     }
 }
 
-/// Two workers, of which one is held by a task and the other inside the first unit of a query; then the first is let go.
+/// Two workers, of which one is held by a task and the other inside the first unit of a query; then the first is let
+/// go.
 #[test]
 fn a_sibling_that_becomes_free_joins_what_is_started_before_it_begins_something_new() {
     let (busy, gate) = (Gate::default(), Gate::default());

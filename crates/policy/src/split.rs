@@ -13,13 +13,14 @@ pub struct SplitConfig {
     /// 0.94 us, affinitypool 1.07 us), so hand-over stays under a tenth of the work. 0 counts as 1.
     pub min_unit_bytes: u64,
     /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now: a
-    /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so that
-    /// the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes` counts as
-    /// that.
+    /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so
+    /// that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes`
+    /// counts as that.
     pub max_unit_bytes: u64,
-    /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core, one
-    /// slow core holds up the whole query; with two, the others take half of its part. A third was measured too: what it
-    /// gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0 counts as 1.
+    /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core,
+    /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
+    /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
+    /// counts as 1.
     pub units_per_core: u32,
 }
 
@@ -41,8 +42,8 @@ impl SplitConfig {
 
     /// Whether one more hand should come for `left` bytes that nobody has taken: they are worth a unit.
     ///
-    /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many units
-    /// there are does not depend on who takes them.
+    /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many
+    /// units there are does not depend on who takes them.
     pub fn is_worth_joining(&self, left: u128) -> bool {
         left >= self.least()
     }
@@ -70,8 +71,8 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Cores that this query may count on: those inside and those that are free to come, but for one for each task that
-    /// waits. At least one, as somebody asks.
+    /// Cores that this query may count on: those inside and those that are free to come, but for one for each task
+    /// that waits. At least one, as somebody asks.
     ///
     /// Where more tasks wait than cores are at hand, a query is cut as if it had one core alone, so many hands make it
     /// no more units than one would.
@@ -85,9 +86,9 @@ impl Hands {
 /// (bytes), `left` is their sum, and `cores` as [`Hands::cores`] counts them.
 ///
 /// All of them if there is one core, or if they are worth less than two units; but a unit is cut at
-/// [`SplitConfig::max_unit_bytes`]. If there is more than one unit for each core, all cores get equally many. With `n` units
-/// wanted, the unit costs at most `ceil(left / n)` and half of the dearest single list, because a list is never cut. It is
-/// never empty if a list is left.
+/// [`SplitConfig::max_unit_bytes`]. If there is more than one unit for each core, all cores get equally many. With
+/// `n` units wanted, the unit costs at most `ceil(left / n)` and half of the dearest single list, because a list is
+/// never cut. It is never empty if a list is left.
 ///
 /// ```
 /// use chiplet_policy::{SplitConfig, next_unit};

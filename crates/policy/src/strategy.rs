@@ -116,8 +116,8 @@ impl Strategy {
         Self::CCD_AWARE,
     ];
 
-    /// How many of the next lists of a query are its next scan unit. `costs` (bytes) are those of the lists that nobody
-    /// has taken, and `left` is their sum; `workers` could take part in all, of the domain or of the machine.
+    /// How many of the next lists of a query are its next scan unit. `costs` (bytes) are those of the lists that
+    /// nobody has taken, and `left` is their sum; `workers` could take part in all, of the domain or of the machine.
     pub fn next_unit(
         &self,
         costs: impl ExactSizeIterator<Item = u64>,

@@ -1,9 +1,9 @@
 //! A task that runs its own code on several workers: [`Context::par_map`].
 //!
-//! The parts stay in one place. The worker that runs the task takes one after the other, and so does every sibling that
-//! has accepted an invitation. So the worker never waits for a part that nobody has begun: if none comes, it runs all of
-//! them itself. When none is left to begin, it waits for those that siblings are inside, which are at work on them: who
-//! waits for whom follows how the parts are nested, so nobody waits in a circle.
+//! The parts stay in one place. The worker that runs the task takes one after the other, and so does every sibling
+//! that has accepted an invitation. So the worker never waits for a part that nobody has begun: if none comes, it
+//! runs all of them itself. When none is left to begin, it waits for those that siblings are inside, which are at
+//! work on them: who waits for whom follows how the parts are nested, so nobody waits in a circle.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -49,16 +49,17 @@ enum Failure<E> {
 }
 
 impl Context<'_> {
-    /// Runs `code` for each of `0..parts`, on this worker and on all siblings that have nothing better to do, and returns
-    /// the results in the order of the parts.
+    /// Runs `code` for each of `0..parts`, on this worker and on all siblings that have nothing better to do, and
+    /// returns the results in the order of the parts.
     ///
-    /// For a closure or a table that has work for more than one core. Siblings are workers of the same domain, which share
-    /// this one's cache. They come when they are free, and before they begin a new task. If none does, this worker runs
-    /// all parts, one after the other. Parts should take 10 us or more: handing one over costs about 1 us.
+    /// For a closure or a table that has work for more than one core. Siblings are workers of the same domain, which
+    /// share this one's cache. They come when they are free, and before they begin a new task. If none does, this
+    /// worker runs all parts, one after the other. Parts should take 10 us or more: handing one over costs about 1
+    /// us.
     ///
-    /// Each part is given a context of the worker that runs it: its [`scratch`](Context::scratch), its domain. Bytes that
-    /// parts report count as this task's. A part may share out its own work again. Outside an executor, and where a worker
-    /// has no siblings, the parts run here, in their order.
+    /// Each part is given a context of the worker that runs it: its [`scratch`](Context::scratch), its domain. Bytes
+    /// that parts report count as this task's. A part may share out its own work again. Outside an executor, and
+    /// where a worker has no siblings, the parts run here, in their order.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Topology};
@@ -80,8 +81,8 @@ impl Context<'_> {
     /// ```
     ///
     /// # Panics
-    /// If a part panics, no more is begun, and its panic goes on here once all that have begun have ended. If several do,
-    /// the panic of the first of them in the order of parts does.
+    /// If a part panics, no more is begun, and its panic goes on here once all that have begun have ended. If several
+    /// do, the panic of the first of them in the order of parts does.
     pub fn par_map<R, F>(&mut self, parts: usize, code: F) -> Vec<R>
     where
         F: Fn(usize, &mut Context) -> R + Send + Sync + 'static,
@@ -94,8 +95,8 @@ impl Context<'_> {
         }
     }
 
-    /// [`Context::par_map`] for parts that may fail. After a failure no more parts are begun, and when all that have begun
-    /// have ended, the first error in the order of parts is returned.
+    /// [`Context::par_map`] for parts that may fail. After a failure no more parts are begun, and when all that have
+    /// begun have ended, the first error in the order of parts is returned.
     ///
     /// So a part that begins with [`Context::check`] ends all of them once nobody waits for the answer any more:
     ///

@@ -1,13 +1,13 @@
 //! A query as a task: on one worker, or on all that take part.
 //!
-//! The worker that takes a splittable query runs `coarse`, and takes a first unit of the probes. If that is not all of
-//! them, it leaves the rest in one place (`units.rs`), invites its siblings, and goes on taking units there like whoever
-//! comes, until nothing is left. Whoever leaves last merges and answers; nobody waits, except under `fork-join`, whose
-//! barrier is the point of that baseline. Before each unit the deadline and the ticket are checked; the first failure
-//! ends the query.
+//! The worker that takes a splittable query runs `coarse`, and takes a first unit of the probes. If that is not all
+//! of them, it leaves the rest in one place (`units.rs`), invites its siblings, and goes on taking units there like
+//! whoever comes, until nothing is left. Whoever leaves last merges and answers; nobody waits, except under
+//! `fork-join`, whose barrier is the point of that baseline. Before each unit the deadline and the ticket are
+//! checked; the first failure ends the query.
 //!
-//! Under the strategies that share a query out over the whole machine each list is a unit, with an invitation of its own:
-//! whoever takes one scans one list and then looks for whatever comes next.
+//! Under the strategies that share a query out over the whole machine each list is a unit, with an invitation of its
+//! own: whoever takes one scans one list and then looks for whatever comes next.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -138,8 +138,8 @@ impl SearchTask {
         Ok(None)
     }
 
-    /// Notes for the table's next query how many workers this one had work for. Hardly ever written: all of the table's
-    /// queries read it.
+    /// Notes for the table's next query how many workers this one had work for. Hardly ever written: all of the
+    /// table's queries read it.
     fn remember_hands(&self, hands: usize) {
         let known = &self.header.entry.state.last_units;
         let hands = u32::try_from(hands).unwrap_or(u32::MAX);

@@ -50,8 +50,8 @@ pub(super) fn cost(probes: &[Probe]) -> u128 {
 }
 
 impl Units {
-    /// Of these probes the first `taken` are the unit of a worker that has entered by this; 0 if nobody has. `by_load` says
-    /// when one more is welcome; without it, as long as there is a list.
+    /// Of these probes the first `taken` are the unit of a worker that has entered by this; 0 if nobody has.
+    /// `by_load` says when one more is welcome; without it, as long as there is a list.
     pub(super) fn new(
         probes: Vec<Probe>,
         grain: usize,
@@ -134,8 +134,9 @@ impl Units {
         }
     }
 
-    /// A worker that has entered leaves, having found nothing to take or being no longer wanted; it has given `time` to
-    /// another's query. If it is the last one, it gets what was found, parts in the order of their probes, and has to answer.
+    /// A worker that has entered leaves, having found nothing to take or being no longer wanted; it has given `time`
+    /// to another's query. If it is the last one, it gets what was found, parts in the order of their probes, and has
+    /// to answer.
     pub(super) fn leave(&self, time: Duration) -> Option<Found> {
         let mut progress = self.progress.lock();
         progress.inside -= 1;

@@ -43,8 +43,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Wakes up to `wanted` sleeping siblings because there will be invitations in a moment: waking takes longer than that.
-    /// Not if tasks wait, for which they are woken anyway.
+    /// Wakes up to `wanted` sleeping siblings because there will be invitations in a moment: waking takes longer than
+    /// that. Not if tasks wait, for which they are woken anyway.
     pub(crate) fn expect_helpers(&self, local: &Local<U>, wanted: usize) {
         self.rouse(local, wanted, true);
     }
@@ -66,8 +66,8 @@ impl<T, U> Hub<T, U> {
         woken.len()
     }
 
-    /// This worker joins what a sibling has started, though a task waits that a push may have left to it: it was looking at
-    /// the queue then, or had been woken. Somebody else sees to that task, as if it came only now.
+    /// This worker joins what a sibling has started, though a task waits that a push may have left to it: it was
+    /// looking at the queue then, or had been woken. Somebody else sees to that task, as if it came only now.
     pub(super) fn leave_task_to_others(&self, group: usize) {
         if self.queued(group) == 0 || left_out(Step::JoiningHandsOn) {
             return;
@@ -87,8 +87,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the deques
-    /// themselves are looked at before a worker sleeps.
+    /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the
+    /// deques themselves are looked at before a worker sleeps.
     pub(super) fn may_join(&self, group: usize) -> bool {
         self.groups[group].offers.load(Ordering::Relaxed) > 0
     }

@@ -65,8 +65,8 @@ impl<T, U: Offer> Hub<T, U> {
         }
     }
 
-    /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new task,
-    /// if there is enough left of it for one more: it came before that task, and ends sooner.
+    /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new
+    /// task, if there is enough left of it for one more: it came before that task, and ends sooner.
     fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
         if let Some(offer) = self.own_offer(local) {
             return Near::Found(Found::Offer(offer, Rung::Own));

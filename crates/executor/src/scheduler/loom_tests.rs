@@ -246,8 +246,9 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
 }
 
 fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
-    // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared out,
-    // the task waits, and the timed look has to know of it: the task may have been pushed while the second was looking.
+    // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
+    // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
+    // looking.
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
     let mut sibling = locals.remove(1);
     let owner = locals.remove(0);

@@ -244,7 +244,8 @@ impl<T, U> Hub<T, U> {
         self.seats[worker].group
     }
 
-    /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken; and tasks that wait for them.
+    /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken; and tasks that wait for
+    /// them.
     pub(crate) fn idle_and_waiting(&self, group: usize) -> (usize, usize) {
         let inbox = self.groups[group].inbox.lock();
         (inbox.idle(), inbox.queue.len())

@@ -121,7 +121,7 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
 
 #[test]
 fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3]);
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
     hub.invite(&locals[0], [0, 7, 0].into_iter(), 0);
     hub.invite(&locals[1], [0, 0].into_iter(), 0);
     push(&hub, 0, table(0), 1);
@@ -137,7 +137,7 @@ fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
 
 #[test]
 fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3]);
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
     let mut joining = locals.remove(1);
     to_bed(&hub, &mut locals[1]);
     // As if it were looking at the queue, so that the push wakes nobody.
@@ -152,9 +152,9 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
 
 #[test]
 fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4]);
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
     let owner = locals.remove(0);
-    locals.iter_mut().for_each(|local| to_bed(&hub, local));
+    locals[..3].iter_mut().for_each(|local| to_bed(&hub, local));
     hub.expect_helpers(&owner, 2);
     assert_eq!(asleep(&hub, 0), 1);
     assert_eq!(hub.idle_and_waiting(0), (3, 0));
