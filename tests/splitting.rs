@@ -11,11 +11,18 @@ use chiplet::{
     Context, Error, Executor, Query, SearchError, Shutdown, SplitConfig, Strategy, Table,
 };
 use common::lists::{LISTS, Lists, PER_LIST};
-use common::{Gate, HANG, OpenOnDrop, builder, pass};
+use common::{Gate, HANG, OpenOnDrop, builder, hold, pass};
 
 fn executor(strategy: Strategy, domains: u32, cores: u32) -> Executor {
     builder(domains, cores).strategy(strategy).build().unwrap()
 }
+
+/// Those that cut a query where two workers are idle.
+const CUTTING: [Strategy; 3] = [
+    Strategy::CCD_AWARE,
+    Strategy::GLOBAL_STEAL,
+    Strategy::FORK_JOIN,
+];
 
 #[test]
 fn every_strategy_gives_the_unsplit_answer() {
@@ -65,25 +72,27 @@ fn an_idle_domain_shares_one_query_and_a_single_worker_does_not_cut_it() {
 
 #[test]
 fn a_deadline_that_passes_between_units_ends_the_query() {
-    let deadline = Instant::now() + Duration::from_millis(50);
-    let scans = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&scans);
-    let lists = Lists::default().on_scan(move |_, _| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        pass(deadline);
-    });
-    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
-    let id = executor.add_table("lists", lists);
-    let outcome = executor
-        .search(id, Query::new([3.0]).deadline(deadline))
-        .wait();
-    assert_eq!(outcome, Err(Error::Expired));
-    executor.shutdown(Shutdown::Drain(HANG));
-    assert!(
-        scans.load(Ordering::SeqCst) <= 2,
-        "each worker scans at most the unit it had begun"
-    );
-    assert_eq!(executor.snapshot().total.expired, 1);
+    for strategy in CUTTING {
+        let deadline = Instant::now() + Duration::from_millis(50);
+        let scans = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&scans);
+        let lists = Lists::default().on_scan(move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            pass(deadline);
+        });
+        let executor = executor(strategy, 1, 2);
+        let id = executor.add_table("lists", lists);
+        let outcome = executor
+            .search(id, Query::new([3.0]).deadline(deadline))
+            .wait();
+        assert_eq!(outcome, Err(Error::Expired));
+        executor.shutdown(Shutdown::Drain(HANG));
+        assert!(
+            scans.load(Ordering::SeqCst) <= 2,
+            "each worker scans at most the unit it had begun"
+        );
+        assert_eq!(executor.snapshot().total.expired, 1);
+    }
 }
 
 #[test]
@@ -108,53 +117,57 @@ fn a_deadline_that_passes_before_an_uncut_scan_ends_the_query() {
 
 #[test]
 fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let (arrived, arrivals) = channel();
-    let scans = Arc::new(AtomicUsize::new(0));
-    let (held, counted) = (gate.clone(), Arc::clone(&scans));
-    let lists = Lists::default().on_scan(move |_, _| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        arrived.send(()).unwrap();
-        held.wait();
-    });
-    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
-    let id = executor.add_table("lists", lists);
-    let ticket = executor.search(id, Query::new([3.0]));
-    arrivals.recv_timeout(HANG).unwrap();
-    drop(ticket);
-    gate.open();
-    executor.shutdown(Shutdown::Drain(HANG));
-    let total = executor.snapshot().total;
-    assert_eq!((total.done, total.cancelled), (0, 1));
-    assert!(scans.load(Ordering::SeqCst) <= 2);
+    for strategy in CUTTING {
+        let gate = Gate::default();
+        let _open = OpenOnDrop(gate.clone());
+        let (arrived, arrivals) = channel();
+        let scans = Arc::new(AtomicUsize::new(0));
+        let (held, counted) = (gate.clone(), Arc::clone(&scans));
+        let lists = Lists::default().on_scan(move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            arrived.send(()).unwrap();
+            held.wait();
+        });
+        let executor = executor(strategy, 1, 2);
+        let id = executor.add_table("lists", lists);
+        let ticket = executor.search(id, Query::new([3.0]));
+        arrivals.recv_timeout(HANG).unwrap();
+        drop(ticket);
+        gate.open();
+        executor.shutdown(Shutdown::Drain(HANG));
+        let total = executor.snapshot().total;
+        assert_eq!((total.done, total.cancelled), (0, 1));
+        assert!(scans.load(Ordering::SeqCst) <= 2);
+    }
 }
 
 #[test]
 fn a_query_whose_ticket_was_detached_runs_to_its_end() {
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let (arrived, arrivals) = channel();
-    let scanned = Arc::new(AtomicUsize::new(0));
-    let (held, counted) = (gate.clone(), Arc::clone(&scanned));
-    let lists = Lists::default()
-        .on_coarse(move |_| {
-            arrived.send(()).unwrap();
-            held.wait();
-        })
-        .on_scan(move |_, unit| {
-            counted.fetch_add(unit.len(), Ordering::SeqCst);
-        });
-    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
-    let id = executor.add_table("lists", lists);
-    let ticket = executor.search(id, Query::new([3.0]));
-    arrivals.recv_timeout(HANG).unwrap();
-    ticket.detach();
-    gate.open();
-    executor.shutdown(Shutdown::Drain(HANG));
-    let total = executor.snapshot().total;
-    assert_eq!((total.done, total.cancelled), (1, 0));
-    assert_eq!(scanned.load(Ordering::SeqCst), LISTS as usize);
+    for strategy in CUTTING {
+        let gate = Gate::default();
+        let _open = OpenOnDrop(gate.clone());
+        let (arrived, arrivals) = channel();
+        let scanned = Arc::new(AtomicUsize::new(0));
+        let (held, counted) = (gate.clone(), Arc::clone(&scanned));
+        let lists = Lists::default()
+            .on_coarse(move |_| {
+                arrived.send(()).unwrap();
+                held.wait();
+            })
+            .on_scan(move |_, unit| {
+                counted.fetch_add(unit.len(), Ordering::SeqCst);
+            });
+        let executor = executor(strategy, 1, 2);
+        let id = executor.add_table("lists", lists);
+        let ticket = executor.search(id, Query::new([3.0]));
+        arrivals.recv_timeout(HANG).unwrap();
+        ticket.detach();
+        gate.open();
+        executor.shutdown(Shutdown::Drain(HANG));
+        let total = executor.snapshot().total;
+        assert_eq!((total.done, total.cancelled), (1, 0));
+        assert_eq!(scanned.load(Ordering::SeqCst), LISTS as usize);
+    }
 }
 
 #[test]
@@ -187,22 +200,82 @@ fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
 }
 
 #[test]
-fn a_panic_in_one_unit_fails_its_query_alone() {
-    let turn = AtomicUsize::new(0);
-    let lists = Lists::default().on_scan(move |_, _| {
-        let turn = turn.fetch_add(1, Ordering::SeqCst);
-        assert!(turn != 5, "the sixth scan fails");
+fn parts_are_merged_in_the_order_of_the_probes_however_large_their_units_were() {
+    let (sent, merged) = channel();
+    let lists = Lists::default().on_merge(move |_, parts| {
+        let first = |part: &Vec<_>| part.iter().map(|hit: &chiplet::Neighbor| hit.id).min();
+        sent.send(parts.iter().map(first).collect::<Vec<_>>())
+            .unwrap();
     });
-    let executor = executor(Strategy::GLOBAL_STEAL, 2, 2);
+    let executor = executor(Strategy::CCD_AWARE, 1, 4);
     let id = executor.add_table("lists", lists);
-    let first = executor.search(id, Query::new([3.0])).wait();
-    assert_eq!(first, Err(Error::Panicked("the sixth scan fails".into())));
-    assert_eq!(
-        executor.search(id, Query::new([3.0])).wait().unwrap().len(),
-        10
-    );
-    let total = executor.snapshot().total;
-    assert_eq!((total.panicked, total.done), (1, 1));
+    for _ in 0..200 {
+        let query = Query::new([3.0]).top((LISTS * PER_LIST) as usize);
+        executor.search(id, query).wait().unwrap();
+        let firsts = merged.try_recv().unwrap();
+        assert!(firsts.is_sorted(), "{firsts:?}");
+    }
+}
+
+/// Two workers, of which one is held by a task and the other inside the first unit of a query; then the first is let
+/// go.
+#[test]
+fn a_sibling_that_becomes_free_joins_what_is_started_before_it_begins_something_new() {
+    let (busy, gate) = (Gate::default(), Gate::default());
+    let _open = (OpenOnDrop(busy.clone()), OpenOnDrop(gate.clone()));
+    let (report, reports) = channel();
+    let (held, scanned) = (gate.clone(), report.clone());
+    let lists = Lists::default().on_scan(move |_, unit| {
+        scanned.send(Some(unit.clone())).unwrap();
+        if unit.start == 0 {
+            held.wait();
+        }
+    });
+    let executor = executor(Strategy::CCD_AWARE, 1, 2);
+    let id = executor.add_table("lists", lists);
+    let first = hold(&executor, id, 1, &busy);
+    let query = executor.search(id, Query::new([3.0]));
+    // Nobody could help, so the unit is the largest that there is.
+    let unit = reports.recv_timeout(HANG).unwrap();
+    assert_eq!(unit, Some(0..4));
+    let task = executor.spawn(id, move || report.send(None).unwrap());
+    busy.open();
+    let order: Vec<_> = (0..10)
+        .map(|_| reports.recv_timeout(HANG).unwrap())
+        .collect();
+    let starts: Vec<_> = order
+        .iter()
+        .map(|unit| unit.as_ref().map(|unit| unit.start))
+        .collect();
+    // Nine units as large as one worker would have made them, and then the task.
+    let mut expected: Vec<_> = (1..10).map(|unit| Some(4 * unit)).collect();
+    expected.push(None);
+    assert_eq!(starts, expected);
+    gate.open();
+    assert_eq!(query.wait().unwrap().len(), 10);
+    task.wait().unwrap();
+    first.into_iter().for_each(|ticket| ticket.wait().unwrap());
+}
+
+#[test]
+fn a_panic_in_one_unit_fails_its_query_alone() {
+    for strategy in CUTTING {
+        let turn = AtomicUsize::new(0);
+        let lists = Lists::default().on_scan(move |_, _| {
+            let turn = turn.fetch_add(1, Ordering::SeqCst);
+            assert!(turn != 5, "the sixth scan fails");
+        });
+        let executor = executor(strategy, 2, 2);
+        let id = executor.add_table("lists", lists);
+        let first = executor.search(id, Query::new([3.0])).wait();
+        assert_eq!(first, Err(Error::Panicked("the sixth scan fails".into())));
+        assert_eq!(
+            executor.search(id, Query::new([3.0])).wait().unwrap().len(),
+            10
+        );
+        let total = executor.snapshot().total;
+        assert_eq!((total.panicked, total.done), (1, 1));
+    }
 }
 
 #[test]

@@ -226,7 +226,7 @@ impl Builder {
             .min(queue_limit);
         let rules = Rules {
             stealing: self.strategy.stealing,
-            units_anywhere: self.strategy.splitting == Splitting::AllCores,
+            offers_anywhere: self.strategy.splitting == Splitting::AllCores,
             steal: self.steal,
             discipline: Discipline {
                 run_length: self.strategy.run_length,

@@ -3,15 +3,65 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use chiplet_policy::TableId;
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
+use crate::engine::worker::Worker;
 use crate::table::SearchError;
 
-/// Asked now and then by whoever runs a task: whether anybody still waits for the answer.
-pub(crate) trait Wanted: Sync {
+/// What a context knows of the task that it belongs to.
+pub(crate) trait Wanted: Send + Sync {
+    /// Asked now and then by whoever runs the task: whether anybody still waits for the answer.
     fn is_wanted(&self) -> bool;
+
+    /// The table that it counts for.
+    fn table_id(&self) -> TableId;
+}
+
+/// A task by reference, of which there can be one more: for the worker that runs a part of it.
+pub(crate) trait Owner {
+    fn task(&self) -> &dyn Wanted;
+    fn share(&self) -> Arc<dyn Wanted>;
+}
+
+impl<W: Wanted + 'static> Owner for Arc<W> {
+    fn task(&self) -> &dyn Wanted {
+        &**self
+    }
+
+    fn share(&self) -> Arc<dyn Wanted> {
+        Arc::clone(self) as _
+    }
+}
+
+impl Owner for Arc<dyn Wanted> {
+    fn task(&self) -> &dyn Wanted {
+        &**self
+    }
+
+    fn share(&self) -> Arc<dyn Wanted> {
+        Arc::clone(self)
+    }
+}
+
+/// What a task says that it used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    /// Index data read, in bytes.
+    pub(crate) bytes: u64,
+    /// How long other workers ran parts of it.
+    pub(crate) helped: Duration,
+}
+
+impl Used {
+    pub(crate) fn add(&mut self, other: Used) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.helped = self.helped.saturating_add(other.helped);
+    }
 }
 
 /// Where a task runs.
@@ -65,9 +115,9 @@ enum Memory<'a> {
 /// # Ok::<(), SearchError>(())
 /// ```
 pub struct Context<'a> {
-    bytes: u64,
-    wanted: Option<&'a dyn Wanted>,
-    place: Option<Place>,
+    used: Used,
+    /// Who runs this, and for which task; `None` outside an executor.
+    run: Option<(&'a Worker, &'a dyn Owner)>,
     memory: Memory<'a>,
 }
 
@@ -75,38 +125,49 @@ pub struct Context<'a> {
 impl Default for Context<'_> {
     fn default() -> Self {
         Self {
-            bytes: 0,
-            wanted: None,
-            place: None,
+            used: Used::default(),
+            run: None,
             memory: Memory::Own(Scratch::default()),
         }
     }
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(wanted: &'a dyn Wanted, place: Place, scratch: &'a mut Scratch) -> Self {
+    pub(crate) fn new(worker: &'a Worker, task: &'a dyn Owner, scratch: &'a mut Scratch) -> Self {
         Self {
-            bytes: 0,
-            wanted: Some(wanted),
-            place: Some(place),
+            used: Used::default(),
+            run: Some((worker, task)),
             memory: Memory::Workers(scratch),
         }
     }
 
+    pub(crate) fn run(&self) -> Option<(&'a Worker, &'a dyn Owner)> {
+        self.run
+    }
+
+    pub(crate) fn used(&self) -> Used {
+        self.used
+    }
+
+    /// Counts what others have used for the same task.
+    pub(crate) fn add_used(&mut self, used: Used) {
+        self.used.add(used);
+    }
+
     /// Counts `bytes` of index data as read. Placement goes by them: what is not reported is not seen.
     pub fn add_bytes(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.used.bytes = self.used.bytes.saturating_add(bytes);
     }
 
     /// Index data read so far, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.used.bytes
     }
 
     /// Whether nobody waits for the answer any more: the deadline has passed, or the ticket was dropped. Takes some 50 ns,
     /// so ask every few microseconds.
     pub fn should_stop(&self) -> bool {
-        self.wanted.is_some_and(|wanted| !wanted.is_wanted())
+        self.run.is_some_and(|(_, task)| !task.task().is_wanted())
     }
 
     /// [`Context::should_stop`] as an error, to end a search with `?`.
@@ -122,12 +183,16 @@ impl<'a> Context<'a> {
 
     /// The domain of the worker that runs this; `None` outside an executor.
     pub fn domain(&self) -> Option<DomainId> {
-        self.place.map(|place| place.domain)
+        self.place().map(|place| place.domain)
     }
 
     /// The NUMA node of that domain, by the operating system's number; `None` outside an executor.
     pub fn node(&self) -> Option<u32> {
-        self.place.map(|place| place.node)
+        self.place().map(|place| place.node)
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.run.map(|(worker, _)| worker.place())
     }
 
     /// A value of type `T` that the worker keeps from task to task: buffers that would else be allocated in each. At
@@ -155,8 +220,8 @@ impl<'a> Context<'a> {
 impl fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("bytes", &self.bytes)
-            .field("place", &self.place)
+            .field("bytes", &self.bytes())
+            .field("place", &self.place())
             .finish_non_exhaustive()
     }
 }

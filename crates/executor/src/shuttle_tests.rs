@@ -24,6 +24,7 @@ use crate::{
 mod batches;
 mod deadlines;
 mod replacing;
+mod sharing;
 
 /// Longer than any model waits.
 const PATIENCE: Duration = Duration::from_secs(1_000);
@@ -360,7 +361,7 @@ checks! {
     every_ticket_resolves: answers without PushWakes AnswerWakes;
     a_task_is_run_or_cancelled: cancellation without;
     what_is_cancelled_in_the_queue_never_starts: dropped_in_the_queue without BeginAsks;
-    split_answers_are_whole: splitting without BarrierOpens;
+    split_answers_are_whole: splitting without BarrierOpens LastHandAnswers;
     nothing_is_lost_while_homes_change: staffing without TasksMove RecallWakes HomeSoughtAgain;
     nothing_is_lost_while_one_stands_by: one_stands_by without;
     a_removed_table_is_accounted_for: removal without RetireWaits;

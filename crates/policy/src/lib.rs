@@ -14,7 +14,7 @@
 //! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
-//! | into which units is an IVF query cut? | [`split`], [`fork_join`] |
+//! | how much of an IVF query does a core scan next? | [`next_unit`] |
 //! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
 //! | which of these rules apply at all? | [`Strategy`] |
 //!
@@ -65,7 +65,7 @@ pub use mapper::{
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
-pub use split::{SplitConfig, fork_join, split};
+pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
     is_worth_crossing, is_worth_evening,

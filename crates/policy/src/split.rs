@@ -1,22 +1,26 @@
-//! How an IVF query is cut into scan units: runs of inverted lists, balanced by their cost.
+//! How an IVF query is cut into scan units: runs of inverted lists, taken one by one by whoever takes part.
 //!
-//! Units are contiguous, in order, and cover every list exactly once, whatever the costs are. How many
-//! there are follows from three things: the cores that could help now (fan-out hurts when every core
-//! already has work, so a busy domain gets fewer), the hand-over that each unit costs, and the number
-//! of lists.
+//! Nothing is cut in advance. The query's lists stay in one place, and each hand that is free takes the next unit from
+//! it until nothing is left. How large that unit is follows from what is left by then, and from how many hands there
+//! are by then: fan-out hurts when every core already has work, so a busy domain gets few large units, and an idle one
+//! many small ones. Near the end units get smaller, so that all hands end together.
 
-use std::ops::Range;
-
-/// When and how finely [`split`] cuts.
+/// When and how finely [`next_unit`] cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitConfig {
     /// Bytes that a unit should scan at least. Default 256 KiB: about 10 us of scanning for one core at
     /// 25 GB/s, ten times the ~1 us that published pools need to hand a task to another core (rayon
     /// 0.94 us, affinitypool 1.07 us), so hand-over stays under a tenth of the work. 0 counts as 1.
     pub min_unit_bytes: u64,
-    /// Units for each core that takes part. Default 2: with a single unit a core, one slow core holds up the whole
-    /// query; with two, the others take half of its part. A third was measured too: what it gains in balance on two
-    /// cores, it loses to the 5 us that each more unit of a Faiss index costs. 0 counts as 1.
+    /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now: a
+    /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so
+    /// that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes`
+    /// counts as that.
+    pub max_unit_bytes: u64,
+    /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core,
+    /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
+    /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
+    /// counts as 1.
     pub units_per_core: u32,
 }
 
@@ -24,105 +28,116 @@ impl Default for SplitConfig {
     fn default() -> Self {
         Self {
             min_unit_bytes: 256 << 10,
+            max_unit_bytes: 4 << 20,
             units_per_core: 2,
         }
     }
 }
 
-/// Cuts a query that scans lists of these `costs` (bytes) into units for the caller and `idle_cores`
-/// more cores of its domain.
+impl SplitConfig {
+    /// Whether `left` bytes can be more than one unit, so that it matters how many hands there are.
+    pub fn is_divisible(&self, left: u128) -> bool {
+        left >= 2 * self.least()
+    }
+
+    /// Whether one more hand should come for `left` bytes that nobody has taken: they are worth a unit.
+    ///
+    /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many
+    /// units there are does not depend on who takes them.
+    pub fn is_worth_joining(&self, left: u128) -> bool {
+        left >= self.least()
+    }
+
+    /// How many of `siblings` to invite to `left` bytes: no more than can find a unit.
+    pub fn invitations(&self, left: u128, siblings: usize) -> usize {
+        let units = usize::try_from(left / self.least()).unwrap_or(usize::MAX);
+        units.min(siblings)
+    }
+
+    fn least(&self) -> u128 {
+        u128::from(self.min_unit_bytes.max(1))
+    }
+}
+
+/// Who there is to scan a query's lists, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hands {
+    /// Cores that take part, the one that asks among them.
+    pub inside: usize,
+    /// Cores of the domain without work.
+    pub idle: usize,
+    /// Tasks that wait for a core of the domain.
+    pub waiting: usize,
+}
+
+impl Hands {
+    /// Cores that this query may count on: those inside and those that are free to come, but for one for each task
+    /// that waits. At least one, as somebody asks.
+    ///
+    /// Where more tasks wait than cores are at hand, a query is cut as if it had one core alone, so many hands make it
+    /// no more units than one would.
+    pub fn cores(&self) -> usize {
+        let hands = self.inside.saturating_add(self.idle);
+        hands.saturating_sub(self.waiting).max(1)
+    }
+}
+
+/// How many of the next lists one core should scan as a unit now. `costs` are those of the lists that nobody has taken
+/// (bytes), `left` is their sum, and `cores` as [`Hands::cores`] counts them.
 ///
-/// One unit if no core is idle or the whole is worth less than two units; if there is more than one for each core,
-/// all cores get equally many. With `n` units wanted, none
-/// costs more than `ceil(total / n)` plus the dearest single list, because a list is never cut. There
-/// may be fewer than `n`: a unit is never empty. No lists give no units.
+/// All of them if there is one core, or if they are worth less than two units; but a unit is cut at
+/// [`SplitConfig::max_unit_bytes`]. If there is more than one unit for each core, all cores get equally many. With
+/// `n` units wanted, the unit costs at most `ceil(left / n)` and half of the dearest single list, because a list is
+/// never cut. It is never empty if a list is left.
 ///
 /// ```
-/// use chiplet_policy::{SplitConfig, split};
+/// use chiplet_policy::{SplitConfig, next_unit};
 ///
-/// let config = SplitConfig { min_unit_bytes: 100, units_per_core: 1 };
+/// let config = SplitConfig { min_unit_bytes: 100, max_unit_bytes: 1_000, units_per_core: 1 };
 /// // One long list and six short ones: balanced by bytes, not by lists.
 /// let costs = [600, 100, 100, 100, 100, 100, 100];
-/// assert_eq!(split(&costs, 1, &config), [0..1, 1..7]);
-/// // Nobody is free to help: one unit.
-/// assert_eq!(split(&costs, 0, &config), [0..7]);
+/// assert_eq!(next_unit(costs, 1_200, 2, &config), 1);
+/// // Nobody is free to help, and then there are two units only because one would be too long.
+/// assert_eq!(next_unit([100; 7], 700, 1, &config), 7);
+/// assert_eq!(next_unit([100; 12], 1_200, 1, &config), 6);
 /// ```
-pub fn split(costs: &[u64], idle_cores: usize, config: &SplitConfig) -> Vec<Range<usize>> {
-    let total: u128 = costs.iter().map(|&cost| u128::from(cost)).sum();
-    let units = wanted(total, costs.len(), idle_cores, config);
-    if units <= 1 {
-        return whole(costs.len());
+pub fn next_unit(
+    costs: impl IntoIterator<Item = u64>,
+    left: u128,
+    cores: usize,
+    config: &SplitConfig,
+) -> usize {
+    let goal = left.div_ceil(wanted(left, cores, config));
+    let (mut lists, mut sum) = (0, 0_u128);
+    for cost in costs {
+        let next = sum + u128::from(cost);
+        // Cut where the sum comes closest to the goal.
+        let overshoots = next > goal && next - goal > goal.saturating_sub(sum);
+        if overshoots && lists > 0 {
+            break;
+        }
+        sum = next;
+        lists += 1;
     }
-    cut(costs, total, units)
+    lists
 }
 
-/// Cuts as OpenMP's `schedule(dynamic)` does, the baseline: every list is a unit of its own, and
-/// `cores` take the next one whenever they are free. One unit if there is only one core.
-///
-/// ```
-/// assert_eq!(chiplet_policy::fork_join(&[5, 900, 5], 8), [0..1, 1..2, 2..3]);
-/// ```
-pub fn fork_join(costs: &[u64], cores: usize) -> Vec<Range<usize>> {
-    if cores <= 1 {
-        return whole(costs.len());
-    }
-    (0..costs.len()).map(|list| list..list + 1).collect()
-}
-
-/// How many units a query of this cost is worth.
-fn wanted(total: u128, lists: usize, idle_cores: usize, config: &SplitConfig) -> usize {
-    if idle_cores == 0 {
-        return 1;
-    }
-    let cores = idle_cores.saturating_add(1);
-    let by_cores = cores.saturating_mul(config.units_per_core.max(1) as usize);
-    let by_cost = total / u128::from(config.min_unit_bytes.max(1));
-    let by_cost = usize::try_from(by_cost).unwrap_or(usize::MAX);
-    let units = by_cores.min(by_cost).min(lists);
+/// How many units what is left is worth.
+fn wanted(left: u128, cores: usize, config: &SplitConfig) -> u128 {
+    let least = config.least();
+    let by_size = left.div_ceil(least.max(u128::from(config.max_unit_bytes)));
+    let cores = cores.max(1) as u128;
+    let by_cores = match cores {
+        1 => 1,
+        _ => cores * u128::from(config.units_per_core.max(1)),
+    };
+    let units = by_cores.min(left / least);
     // Three equal units on two cores take as long as four would: the second core idles while the first runs its
     // second one. So each core gets as many as the others.
-    if units > cores {
+    let units = if units > cores {
         units - units % cores
     } else {
         units
-    }
-}
-
-/// A single unit of all lists, or none if there are no lists.
-fn whole(lists: usize) -> Vec<Range<usize>> {
-    if lists == 0 {
-        return Vec::new();
-    }
-    std::iter::once(0..lists).collect()
-}
-
-/// Cuts where the running sum comes closest to each multiple of `total / units`.
-///
-/// Each cut is at most half a list away from its multiple, so a unit between two of them exceeds
-/// `total / units` by at most the two halves: one dearest list.
-fn cut(costs: &[u64], total: u128, units: usize) -> Vec<Range<usize>> {
-    let mut ranges = Vec::with_capacity(units);
-    let parts = units as u128;
-    let (mut start, mut end, mut sum) = (0, 0, 0_u128);
-    for part in 1..parts {
-        // `total * part / parts` without the product, which may not fit.
-        let goal = total / parts * part + total % parts * part / parts;
-        while end < costs.len() {
-            let next = sum + u128::from(costs[end]);
-            let overshoots = next > goal && next - goal > goal.saturating_sub(sum);
-            if overshoots {
-                break;
-            }
-            sum = next;
-            end += 1;
-        }
-        if end > start {
-            ranges.push(start..end);
-            start = end;
-        }
-    }
-    if start < costs.len() {
-        ranges.push(start..costs.len());
-    }
-    ranges
+    };
+    units.max(by_size).max(1)
 }

@@ -16,12 +16,11 @@
 //! pull, as `ccd-aware-bytes` does.
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::{SplitConfig, StealRule, fork_join, split};
+use crate::{Hands, SplitConfig, StealRule, next_unit};
 
 /// Which worker a new query goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +40,7 @@ pub enum Splitting {
     /// hands them out. Where queries are not stolen ([`StealRule::Never`]) the query's own worker takes
     /// no other query until all units are done: the barrier of a fork-join loop.
     AllCores,
-    /// By cost and by load, for the workers of one domain; see [`split`].
+    /// By cost and by load, for the workers of one domain; see [`next_unit`].
     Domain,
 }
 
@@ -143,19 +142,20 @@ impl Strategy {
         Self::CCD_AWARE,
     ];
 
-    /// The units of a query that scans lists of these `costs` (bytes): `idle_in_domain` cores of its
-    /// domain beside the caller's could help now, and the machine has `workers` in all.
-    pub fn units(
+    /// How many of the next lists of a query are its next scan unit. `costs` (bytes) are those of the lists that
+    /// nobody has taken, and `left` is their sum; `workers` could take part in all, of the domain or of the machine.
+    pub fn next_unit(
         &self,
-        costs: &[u64],
-        idle_in_domain: usize,
+        costs: impl ExactSizeIterator<Item = u64>,
+        left: u128,
+        hands: &Hands,
         workers: usize,
         config: &SplitConfig,
-    ) -> Vec<Range<usize>> {
+    ) -> usize {
         match self.splitting {
-            Splitting::Never => split(costs, 0, config),
-            Splitting::AllCores => fork_join(costs, workers),
-            Splitting::Domain => split(costs, idle_in_domain, config),
+            Splitting::AllCores if workers > 1 => costs.len().min(1),
+            Splitting::Domain if workers > 1 => next_unit(costs, left, hands.cores(), config),
+            Splitting::Never | Splitting::AllCores | Splitting::Domain => costs.len(),
         }
     }
 }
@@ -219,14 +219,22 @@ mod tests {
 
     #[test]
     fn each_strategy_splits_by_its_own_rule() {
-        let costs = [1 << 20; 8];
-        let units =
-            |strategy: Strategy| strategy.units(&costs, 3, 16, &SplitConfig::default()).len();
-        assert_eq!(units(Strategy::ROUND_ROBIN), 1);
-        assert_eq!(units(Strategy::FORK_JOIN), 8);
-        assert_eq!(units(Strategy::GLOBAL_STEAL), 8);
-        assert_eq!(units(Strategy::CCD_AWARE), 8);
-        let busy = Strategy::CCD_AWARE.units(&costs, 0, 16, &SplitConfig::default());
-        assert_eq!(busy.len(), 1);
+        let costs = [1 << 19; 8];
+        let first = |strategy: Strategy, idle, workers| {
+            let hands = Hands {
+                inside: 1,
+                idle,
+                waiting: 0,
+            };
+            let config = SplitConfig::default();
+            strategy.next_unit(costs.into_iter(), 8 << 19, &hands, workers, &config)
+        };
+        assert_eq!(first(Strategy::ROUND_ROBIN, 3, 16), 8);
+        assert_eq!(first(Strategy::FORK_JOIN, 3, 16), 1);
+        assert_eq!(first(Strategy::FORK_JOIN, 0, 1), 8, "there is one core");
+        assert_eq!(first(Strategy::GLOBAL_STEAL, 3, 16), 1);
+        assert_eq!(first(Strategy::CCD_AWARE, 1, 4), 2);
+        assert_eq!(first(Strategy::CCD_AWARE, 3, 4), 1);
+        assert_eq!(first(Strategy::CCD_AWARE, 0, 4), 8, "nobody is idle");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::{Routing, Splitting};
+use chiplet_policy::Routing;
 use chiplet_topology::DomainId;
 
 use super::Engine;
@@ -47,42 +47,30 @@ impl Engine {
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let (at, class) = (task.header().accepted, task.header().class);
         let terms = entry.state.options.terms(class);
-        // If the last query was worth cutting this one probably is, and its units want hands.
-        let helpers = match self.strategy.splitting {
-            Splitting::Domain => {
-                let units = entry.state.last_units.load(Ordering::Relaxed);
-                units.saturating_sub(1) as usize
-            }
-            Splitting::Never | Splitting::AllCores => 0,
-        };
-        let push = |group, task, is_home| {
-            let helpers = if is_home { helpers } else { 0 };
-            self.hub.push(group, entry.id, terms, task, at, helpers)
-        };
+        let push = |group, task| self.hub.push(group, entry.id, terms, task, at);
         self.place(entry, task, 1, (at, class), push)
             .map_err(|(refusal, _)| refusal)
     }
 
-    /// Finds a group for `load`, which counts as `weight` tasks of a class that came at `at`: its table's home if that has places,
-    /// else one that helps. Hands it back with the reason if there is none. `push` tries a group, and is told whether
-    /// that is the home.
+    /// Finds a group for `load`, which counts as `weight` tasks of a class that came at `at`: its table's home if that
+    /// has places, else one that helps. Hands it back with the reason if there is none. `push` tries a group.
     pub(crate) fn place<L>(
         &self,
         entry: &TableEntry,
         load: L,
         weight: u64,
         (at, class): (Instant, Class),
-        push: impl Fn(usize, L, bool) -> Result<Pace, (Refusal, L)>,
+        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
         let mut group = self.route(entry, at, class);
         let load = match self.evens_out(entry, group, (at, class)) {
-            Some(other) => match push(other, load, false) {
+            Some(other) => match push(other, load) {
                 Ok(_) => return Ok(()),
                 Err((_, load)) => load,
             },
             None => load,
         };
-        let mut refused = match push(group, load, true) {
+        let mut refused = match push(group, load) {
             Ok(pace) => {
                 entry.state.note(pace);
                 return Ok(());
@@ -99,7 +87,7 @@ impl Engine {
                 0 => self.route(entry, at, class),
                 _ => (group + 1) % self.hub.groups(),
             };
-            refused = match push(group, refused.1, true) {
+            refused = match push(group, refused.1) {
                 Ok(_) => return Ok(()),
                 Err(refused) => refused,
             };
@@ -108,7 +96,7 @@ impl Engine {
         let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
         // Full: another domain's workers are idle, so the task is better off there than refused.
         if full && let Some(spare) = self.hub.nearest_spare(group) {
-            refused = match push(spare, refused.1, false) {
+            refused = match push(spare, refused.1) {
                 Ok(_) => return Ok(()),
                 Err((_, load)) => (refused.0, load),
             };

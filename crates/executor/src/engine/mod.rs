@@ -26,7 +26,7 @@ use crate::sync::now;
 use exits::Exits;
 use registry::Registry;
 use stats::Stats;
-use task::{Task, Unit};
+use task::{Invitation, Task};
 use timer::Timer;
 
 pub(crate) struct Engine {
@@ -34,7 +34,7 @@ pub(crate) struct Engine {
     pub(crate) topology: Arc<Topology>,
     pub(crate) strategy: Strategy,
     pub(crate) split: SplitConfig,
-    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
     pub(crate) exits: Exits,
@@ -52,7 +52,7 @@ pub(crate) struct Parts {
     pub(crate) topology: Arc<Topology>,
     pub(crate) strategy: Strategy,
     pub(crate) split: SplitConfig,
-    pub(crate) hub: Hub<Arc<dyn Task>, Unit>,
+    pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,

@@ -11,6 +11,7 @@ use super::worker::Worker;
 use crate::class::Class;
 use crate::counts::End;
 use crate::error::Error;
+use crate::scheduler::Offer;
 use crate::sync::now;
 
 /// What is known of a task before it runs.
@@ -59,21 +60,47 @@ pub(crate) trait Task: Send + Sync {
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung);
 }
 
-/// A task that has been cut: any worker may run its units.
-pub(crate) trait Divided: Send + Sync {
-    /// Runs one of its units, once each.
-    fn run_unit(self: Arc<Self>, unit: usize, worker: &mut Worker, rung: Rung);
+/// What a worker has started and shares out: any worker may take part in it.
+pub(crate) trait Shared: Send + Sync {
+    /// Whether there is enough left for one more worker.
+    fn is_open(&self) -> bool;
+
+    /// Has this worker take part, until nothing is left or it is no longer wanted.
+    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung);
 }
 
-/// One unit of a task that has been cut.
-pub(crate) struct Unit {
-    pub(crate) task: Arc<dyn Divided>,
-    pub(crate) index: usize,
+/// A place for one more worker.
+pub(crate) struct Invitation(Option<Arc<dyn Shared>>);
+
+impl Invitation {
+    pub(crate) fn new(shared: Arc<dyn Shared>) -> Self {
+        Self(Some(shared))
+    }
+
+    pub(crate) fn accept(mut self, worker: &mut Worker, rung: Rung) {
+        if let Some(shared) = &self.0 {
+            Arc::clone(shared).join(worker, rung);
+        }
+        self.let_go();
+    }
+
+    /// It may be the last that refers to the task, whose parts are the caller's.
+    fn let_go(&mut self) {
+        if let Some(shared) = self.0.take() {
+            contain(|| drop(shared));
+        }
+    }
 }
 
-impl Unit {
-    pub(crate) fn run(self, worker: &mut Worker, rung: Rung) {
-        self.task.run_unit(self.index, worker, rung);
+impl Offer for Invitation {
+    fn is_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.is_open())
+    }
+}
+
+impl Drop for Invitation {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

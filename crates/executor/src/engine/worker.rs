@@ -1,29 +1,28 @@
 //! A worker thread: asks the hub what is next, runs it, and never dies of what it runs.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, Splitting, StealRule, Strategy, is_too_late};
+use chiplet_policy::{Hands, Rung, SplitConfig, Splitting, StealRule, Strategy, is_too_late};
 
 use super::stats::WorkerStats;
-use super::task::{self, Header, Unit};
+use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
-use crate::context::{Context, Place, Scratch, Wanted};
+use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
 use crate::scheduler::{Found, Local};
-use crate::table::{Probe, SplitTable};
+use crate::table::Probe;
 
 /// The thread's own state.
 pub(crate) struct Worker {
     engine: Arc<Engine>,
-    local: Local<Unit>,
+    local: Local<Invitation>,
     place: Place,
     scratch: Scratch,
 }
 
 impl Worker {
-    pub(crate) fn new(engine: Arc<Engine>, local: Local<Unit>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, local: Local<Invitation>) -> Self {
         let domain = engine.hub.domain_of(local.group);
         let node = engine.topology.domains()[domain.0 as usize].node;
         Self {
@@ -34,19 +33,19 @@ impl Worker {
         }
     }
 
-    /// Runs `code` with a context for a task of which `wanted` knows whether it still is. Returns with its result the bytes
-    /// that it has reported.
+    /// Runs `code` with a context for `task`. Returns with its result what the context was told.
     pub(crate) fn in_context<R>(
         &mut self,
-        wanted: &dyn Wanted,
-        code: impl FnOnce(&mut Self, &mut Context) -> R,
-    ) -> (R, u64) {
+        task: &dyn Owner,
+        code: impl FnOnce(&Self, &mut Context) -> R,
+    ) -> (R, Used) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut context = Context::new(wanted, self.place, &mut scratch);
-        let result = code(self, &mut context);
-        let bytes = context.bytes();
+        let worker: &Self = self;
+        let mut context = Context::new(worker, task, &mut scratch);
+        let result = code(worker, &mut context);
+        let used = context.used();
         self.scratch = scratch;
-        (result, bytes)
+        (result, used)
     }
 
     /// Runs tasks until the executor has closed and nothing is left.
@@ -58,14 +57,23 @@ impl Worker {
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, rung) => task::run(task, &mut self, rung),
-                Found::Unit(unit, rung) => unit.run(&mut self, rung),
+                Found::Offer(invitation, rung) => invitation.accept(&mut self, rung),
             }
         }
     }
 
-    /// Says that a task has ended at `now`.
-    pub(crate) fn tell(&mut self, now: Instant) {
-        self.local.tell(now);
+    /// Says that a task has ended at `now`, for which others have worked as long as `helped` says.
+    pub(crate) fn tell(&mut self, now: Instant, helped: Duration) {
+        self.local.tell(now, helped);
+    }
+
+    /// Says that it is `now`, when this worker has taken part in another's task.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        self.local.pass(now);
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
     }
 
     /// What is known of a task in one piece that this worker took from `rung` and ran.
@@ -103,7 +111,7 @@ impl Worker {
         self.strategy().splitting
     }
 
-    /// Whether a split query's worker takes nothing but scan units until it is answered: `fork-join`.
+    /// Whether a split query's worker takes nothing but invitations until it is answered: `fork-join`.
     pub(crate) fn has_barrier(&self) -> bool {
         self.splitting() == Splitting::AllCores && self.strategy().stealing == StealRule::Never
     }
@@ -112,31 +120,65 @@ impl Worker {
         &self.engine.strategy
     }
 
-    /// Cuts a query's probes into scan units, at multiples of the table's grain, for idle siblings.
-    pub(crate) fn cut(&self, table: &dyn SplitTable, probes: &[Probe]) -> Vec<Range<usize>> {
-        let grain = table.grain().max(1);
-        let costs: Vec<u64> = probes
-            .chunks(grain)
-            .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum())
-            .collect();
-        let idle = match self.splitting() {
-            Splitting::Domain => self.engine.hub.idle(self.local.group),
-            Splitting::Never | Splitting::AllCores => 0,
+    pub(crate) fn split_config(&self) -> &SplitConfig {
+        &self.engine.split
+    }
+
+    /// Workers that may take part in what this one starts, itself among them.
+    pub(crate) fn crew(&self) -> usize {
+        let hub = &self.engine.hub;
+        let workers = match self.splitting() {
+            Splitting::AllCores => hub.at_work(),
+            Splitting::Never | Splitting::Domain => hub.at_work_in(self.local.group),
         };
-        let cut =
-            self.strategy()
-                .units(&costs, idle, self.engine.hub.at_work(), &self.engine.split);
-        cut.into_iter()
-            .map(|unit| unit.start * grain..(unit.end * grain).min(probes.len()))
-            .collect()
+        workers.max(1)
     }
 
-    pub(crate) fn push_units(&self, units: impl ExactSizeIterator<Item = Unit>) {
-        self.engine.hub.push_units(&self.local, units);
+    /// Who could scan a query of which `left` bytes are left and on which `inside` workers are.
+    pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
+        let matters = self.splitting() == Splitting::Domain && self.engine.split.is_divisible(left);
+        let (idle, waiting) = match matters {
+            true => self.engine.hub.idle_and_waiting(self.local.group),
+            false => (0, 0),
+        };
+        Hands {
+            inside,
+            idle,
+            waiting,
+        }
     }
 
-    pub(crate) fn next_unit(&mut self) -> Option<(Unit, Rung)> {
-        self.engine.hub.next_unit(&mut self.local)
+    /// How many of the next probes are the next scan unit, a multiple of `grain` or all of them.
+    pub(crate) fn next_unit(
+        &self,
+        probes: &[Probe],
+        grain: usize,
+        left: u128,
+        hands: &Hands,
+    ) -> usize {
+        let costs = probes
+            .chunks(grain)
+            .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum());
+        let config = &self.engine.split;
+        let grains = self
+            .strategy()
+            .next_unit(costs, left, hands, self.crew(), config);
+        (grains * grain).min(probes.len())
+    }
+
+    /// Invites `places` workers to take part in `shared`, and wakes up to `wanted` that sleep.
+    pub(crate) fn invite(&self, shared: &Arc<dyn Shared>, places: usize, wanted: usize) {
+        let invitations = (0..places).map(|_| Invitation::new(Arc::clone(shared)));
+        self.engine.hub.invite(&self.local, invitations, wanted);
+    }
+
+    /// Wakes up to `wanted` siblings for invitations that will come in a moment.
+    pub(crate) fn expect_helpers(&self, wanted: usize) {
+        self.engine.hub.expect_helpers(&self.local, wanted);
+    }
+
+    pub(crate) fn next_invitation(&mut self) -> Option<(Invitation, Rung)> {
+        self.engine.hub.next_offer(&mut self.local)
     }
 
     pub(crate) fn park(&self) {

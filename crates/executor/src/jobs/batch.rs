@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use chiplet_policy::{Routing, Rung};
+use chiplet_policy::{Routing, Rung, TableId};
 
 use super::guarded;
 use crate::class::Class;
@@ -149,7 +149,7 @@ impl Batch {
         let (at, class) = (batch.header.accepted, batch.header.class);
         let terms = entry.state.options.terms(class);
         let weight = batch.queries.len() as u64;
-        let push = |group, batch: Arc<Batch>, _| {
+        let push = |group, batch: Arc<Batch>| {
             let workers = match engine.strategy.routing {
                 Routing::Home => engine.hub.at_work_in(group),
                 // Whoever may steal from anywhere.
@@ -315,18 +315,18 @@ impl Task for Part {
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         let header = &self.batch.header;
-        let (mut found, bytes) =
-            worker.in_context(&*self, |_, context| self.search(started, context));
+        let (mut found, used) =
+            worker.in_context(&self, |_, context| self.search(started, context));
         self.explain(&mut found);
         let ended = sync::now();
-        worker.tell(ended);
+        worker.tell(ended, used.helped);
         let busy = ended.saturating_duration_since(started);
         let report = worker.report(rung, header.waited(started), busy);
         let (ends, settled) = self.settle(found, Some(report));
         {
             let mut stats = worker.stats();
             stats.ended_many(&header.entry, ends, report.wait, busy);
-            stats.worked(header.entry.id, bytes, busy);
+            stats.worked(header.entry.id, used.bytes, busy);
         }
         self.publish(settled);
     }
@@ -335,6 +335,10 @@ impl Task for Part {
 impl Wanted for Part {
     fn is_wanted(&self) -> bool {
         !self.batch.header.is_due() && self.batch.completion.stop_reason().is_none()
+    }
+
+    fn table_id(&self) -> TableId {
+        self.batch.header.entry.id
     }
 }
 

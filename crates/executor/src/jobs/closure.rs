@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Rung, TableId};
 
 use super::{guarded, pass_over, settled};
 use crate::context::{Context, Wanted};
@@ -61,17 +61,17 @@ where
             contain(|| drop(code));
             return pass_over(&self.header, &self.completion, worker, started);
         }
-        let (result, bytes) = worker.in_context(&*self, |_, context| match code {
+        let (result, used) = worker.in_context(&self, |_, context| match code {
             Some(code) => guarded(|| Ok(code(context))),
             None => Err(Error::Cancelled),
         });
         let ended = now();
-        worker.tell(ended);
+        worker.tell(ended, used.helped);
         let busy = ended.saturating_duration_since(started);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
-        let bytes = match bytes {
-            0 => busy.as_nanos() as u64,
+        let bytes = match used.bytes {
+            0 => (busy + used.helped).as_nanos() as u64,
             bytes => bytes,
         };
         let end = settled(&self.header, &self.completion, &result);
@@ -102,6 +102,10 @@ where
 {
     fn is_wanted(&self) -> bool {
         !self.header.is_due() && self.completion.stop_reason().is_none()
+    }
+
+    fn table_id(&self) -> TableId {
+        self.header.entry.id
     }
 }
 

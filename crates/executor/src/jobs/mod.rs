@@ -1,11 +1,14 @@
-//! The tasks that there are: a closure, a query, a part of a batch of queries.
+//! The tasks that there are: a closure, a query, a part of a batch of queries. And what several workers may do of
+//! them: a query's scan units, and parts that the task's own code is made of.
 //!
 //! Each knows how it is run, how its ticket is told, and how it is counted. The engine knows them as
 //! [`Task`](crate::engine::task::Task)s.
 
 pub(crate) mod batch;
 pub(crate) mod closure;
+mod parts;
 pub(crate) mod search;
+mod units;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

@@ -1,55 +1,41 @@
-//! A query as a task, whole or cut into scan units that siblings steal.
+//! A query as a task: on one worker, or on all that take part.
 //!
-//! The worker that takes a splittable query runs `coarse`, cuts the probes with `chiplet_policy::split` by the
-//! number of idle siblings, and pushes the units onto its own deque. Whoever finishes the last unit merges and
-//! answers; nobody waits, except under `fork-join`, whose barrier is the point of that baseline. Before each
-//! unit the deadline and the ticket are checked; the first failure makes the remaining units no-ops.
+//! The worker that takes a splittable query runs `coarse`, and takes a first unit of the probes. If that is not all
+//! of them, it leaves the rest in one place (`units.rs`), invites its siblings, and goes on taking units there like
+//! whoever comes, until nothing is left. Whoever leaves last merges and answers; nobody waits, except under
+//! `fork-join`, whose barrier is the point of that baseline. Before each unit the deadline and the ticket are
+//! checked; the first failure ends the query.
+//!
+//! Under the strategies that share a query out over the whole machine each list is a unit, with an invitation of its
+//! own: whoever takes one scans one list and then looks for whatever comes next.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use chiplet_policy::{Rung, Splitting};
+use chiplet_policy::{Rung, Splitting, TableId};
 
+use super::units::{Found, Units, cost};
 use super::{guarded, pass_over, settled};
-use crate::context::{Context, Wanted};
+use crate::context::{Context, Used, Wanted};
 use crate::counts::End;
 use crate::engine::completion::Completion;
-use crate::engine::registry::TableEntry;
-use crate::engine::task::{Divided, Header, Task, Unit};
+use crate::engine::task::{Header, Shared, Task};
 use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::report::{Answer, Report};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Mutex, Step, left_out, now};
-use crate::table::{Neighbor, Probe, Query, SearchError, SplitTable, Table};
+use crate::sync::{Step, left_out, now};
+use crate::table::{Neighbor, Query, SearchError, SplitTable, Table};
 use crate::ticket::Outcome;
 
 pub(crate) struct SearchTask {
     pub(crate) header: Header,
     pub(crate) query: Query,
     pub(crate) completion: Completion<Answer<Vec<Neighbor>>>,
-    split: OnceLock<Split>,
-}
-
-/// A query's scan units and what has come of them.
-struct Split {
-    started: Instant,
-    probes: Vec<Probe>,
-    units: Vec<Range<usize>>,
-    /// The worker that waits at the barrier, under `fork-join`.
-    waiting: Option<usize>,
-    progress: Mutex<Progress>,
-}
-
-struct Progress {
-    /// The units' answers, each in its unit's place: `merge` sees them in the order of the probes.
-    parts: Vec<Vec<Neighbor>>,
-    failure: Option<Error>,
-    /// Where the query and its units were taken from, the farthest of it.
-    farthest: Rung,
-    left: usize,
+    /// Set if it is more than one unit.
+    units: OnceLock<Units>,
 }
 
 impl SearchTask {
@@ -58,7 +44,7 @@ impl SearchTask {
             header,
             query,
             completion: Completion::new(),
-            split: OnceLock::new(),
+            units: OnceLock::new(),
         }
     }
 
@@ -70,20 +56,19 @@ impl SearchTask {
     fn answer(
         &self,
         worker: &mut Worker,
-        started: Instant,
-        rung: Rung,
-        bytes: u64,
+        (started, rung): (Instant, Rung),
+        used: Used,
         result: Result<Vec<Neighbor>, Error>,
     ) {
         let ended = now();
-        worker.tell(ended);
+        worker.tell(ended, used.helped);
         let busy = ended.saturating_duration_since(started);
         let end = settled(&self.header, &self.completion, &result);
         let report = worker.report(rung, self.header.waited(started), busy);
         {
             let mut stats = worker.stats();
             stats.ended(&self.header.entry, end, report.wait, busy);
-            stats.worked(self.header.entry.id, bytes, busy);
+            stats.worked(self.header.entry.id, used.bytes, busy);
         }
         self.completion.end(result.map(|found| (found, report)));
     }
@@ -107,55 +92,142 @@ impl SearchTask {
         }
     }
 
-    /// Runs `coarse` and, if the query is worth cutting, leaves its units on the worker's deque.
-    fn fan_out(
+    /// Searches a table whose queries may be cut. `None`: several workers do, and one of them answers.
+    fn share(
         self: &Arc<Self>,
         table: &dyn SplitTable,
-        worker: &mut Worker,
+        worker: &Worker,
         (started, rung): (Instant, Rung),
         context: &mut Context,
     ) -> Result<Option<Vec<Neighbor>>, Error> {
+        let by_load = worker.splitting() == Splitting::Domain;
+        if by_load {
+            // If the last query had work for others this one probably has, and waking them takes longer than `coarse`.
+            let hands = self.header.entry.state.last_units.load(Ordering::Relaxed);
+            if hands > 1 {
+                worker.expect_helpers(hands as usize - 1);
+            }
+        }
         let probes = table.coarse(&self.query, context)?;
-        let units = worker.cut(table, &probes);
-        let units_cut = u32::try_from(units.len()).unwrap_or(u32::MAX);
-        self.header
-            .entry
-            .state
-            .last_units
-            .store(units_cut, Ordering::Relaxed);
-        if units.len() <= 1 {
+        let grain = table.grain().max(1);
+        let total = cost(&probes);
+        let first = worker.next_unit(&probes, grain, total, &worker.hands(1, total));
+        if first == probes.len() {
+            self.remember_hands(1);
             self.check_wanted(now())?;
             let part = table.scan(&self.query, &probes, 0..probes.len(), context)?;
             return Ok(Some(table.merge(&self.query, vec![part])));
         }
-        let left = units.len();
-        let split = Split {
-            started,
-            probes,
-            units,
-            waiting: worker.has_barrier().then(|| worker.index()),
-            progress: Mutex::new(Progress {
-                parts: vec![Vec::new(); left],
-                failure: None,
-                farthest: rung,
-                left,
-            }),
-        };
-        if self.split.set(split).is_err() {
+        let left = cost(&probes[first..]);
+        let lists = probes.len().div_ceil(grain);
+        let waiting = worker.has_barrier().then(|| worker.index());
+        let taken = if by_load { first } else { 0 };
+        let config = by_load.then(|| *worker.split_config());
+        let units = Units::new(probes, grain, taken, config, (started, rung), waiting);
+        if self.units.set(units).is_err() {
             unreachable!("a task is executed once");
+        }
+        let shared = Arc::clone(self) as Arc<dyn Shared>;
+        if by_load {
+            let siblings = worker.crew() - 1;
+            let places = worker.split_config().invitations(left, siblings);
+            self.remember_hands(places + 1);
+            worker.invite(&shared, places, places);
+            self.scan_units(0..first, worker, Rung::Own, context);
+        } else {
+            worker.invite(&shared, lists, lists - 1);
         }
         Ok(None)
     }
 
-    /// Runs units until this query is answered: `fork-join`'s barrier.
-    fn wait_at_barrier(&self, worker: &mut Worker) {
-        let Some(split) = self.split.get() else {
+    /// Notes for the table's next query how many workers this one had work for. Hardly ever written: all of the
+    /// table's queries read it.
+    fn remember_hands(&self, hands: usize) {
+        let known = &self.header.entry.state.last_units;
+        let hands = u32::try_from(hands).unwrap_or(u32::MAX);
+        if known.load(Ordering::Relaxed) != hands {
+            known.store(hands, Ordering::Relaxed);
+        }
+    }
+
+    /// Scans `unit`, which this worker has taken, and then the next ones that it can get.
+    fn scan_units(
+        &self,
+        mut unit: Range<usize>,
+        worker: &Worker,
+        rung: Rung,
+        context: &mut Context,
+    ) {
+        let Some(units) = self.units.get() else {
             return;
         };
-        while split.progress.lock().left > 0 {
-            match worker.next_unit() {
-                Some((unit, rung)) => unit.run(worker, rung),
-                None if split.progress.lock().left > 0 => worker.park(),
+        loop {
+            worker.stats().unit_started(rung);
+            let first = unit.start;
+            let found = guarded(|| {
+                self.check_wanted(now())?;
+                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                Ok(table.scan(&self.query, &units.probes, unit, context)?)
+            });
+            units.put(first, rung, found.map_err(|error| self.explain(error)));
+            if worker.splitting() != Splitting::Domain {
+                return;
+            }
+            unit = match units.take(worker) {
+                Some(unit) => unit,
+                None => return,
+            };
+        }
+    }
+
+    /// This worker leaves the query, having counted what it did; the last one to leave answers.
+    fn leave(&self, units: &Units, worker: &Worker, time: Duration) {
+        if let Some(found) = units.leave(time)
+            && !left_out(Step::LastHandAnswers)
+        {
+            self.finish(units, worker, found);
+        }
+    }
+
+    /// Merges and answers.
+    fn finish(&self, units: &Units, worker: &Worker, found: Found) {
+        let merging = now();
+        let result = found.parts.and_then(|parts| {
+            guarded(|| {
+                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                Ok(table.merge(&self.query, parts))
+            })
+        });
+        let ended = now();
+        let end = settled(&self.header, &self.completion, &result);
+        let waited = self.header.waited(units.started);
+        let service = ended.saturating_duration_since(units.started);
+        let report = Report {
+            units: found.units,
+            ..worker.report(found.farthest, waited, service)
+        };
+        {
+            let mut stats = worker.stats();
+            stats.ended(&self.header.entry, end, waited, service);
+            let busy = ended.saturating_duration_since(merging);
+            stats.worked(self.header.entry.id, 0, busy);
+        }
+        self.completion.end(result.map(|found| (found, report)));
+        units.set_answered();
+        if let Some(waiting) = units.waiting
+            && waiting != worker.index()
+            && !left_out(Step::BarrierOpens)
+        {
+            worker.unpark(waiting);
+        }
+    }
+
+    /// Takes nothing but invitations until this query is answered: `fork-join`'s barrier.
+    fn wait_at_barrier(&self, units: &Units, worker: &mut Worker) {
+        while !units.is_answered() {
+            match worker.next_invitation() {
+                Some((invitation, rung)) => invitation.accept(worker, rung),
+                None if !units.is_answered() => worker.park(),
                 None => {}
             }
         }
@@ -183,121 +255,62 @@ impl Task for SearchTask {
         if worker.is_too_late(&self.header, started) {
             return pass_over(&self.header, &self.completion, worker, started);
         }
-        let (result, bytes) = worker.in_context(&*self, |worker, context| {
+        let (result, mut used) = worker.in_context(&self, |worker, context| {
             let found = guarded(|| {
                 let table = self.table()?;
                 match table.as_split() {
                     Some(split) if worker.splitting() != Splitting::Never => {
-                        self.fan_out(split, worker, (started, rung), context)
+                        self.share(split, worker, (started, rung), context)
                     }
                     _ => Ok(Some(table.search(&self.query, context)?)),
                 }
             });
             found.map_err(|error| self.explain(error))
         });
-        match result.transpose() {
-            Some(result) => self.answer(worker, started, rung, bytes, result),
-            None => {
-                let busy = now().saturating_duration_since(started);
-                worker.stats().worked(self.header.entry.id, bytes, busy);
-                let count = self.split.get().map_or(0, |split| split.units.len());
-                worker.push_units((0..count).map(|index| Unit {
-                    task: Arc::clone(&self) as _,
-                    index,
-                }));
-                if worker.has_barrier() {
-                    self.wait_at_barrier(worker);
-                }
-            }
+        let units = match (result.transpose(), self.units.get()) {
+            (Some(result), _) => return self.answer(worker, (started, rung), used, result),
+            (None, Some(units)) => units,
+            (None, None) => unreachable!("a query that is not answered has been shared out"),
+        };
+        let ended = now();
+        used.helped += units.helped();
+        worker.tell(ended, used.helped);
+        let busy = ended.saturating_duration_since(started);
+        let entry = &self.header.entry;
+        worker.stats().worked(entry.id, used.bytes, busy);
+        match worker.splitting() {
+            Splitting::Domain => self.leave(units, worker, Duration::ZERO),
+            // All of its units are left to whoever comes, this worker like any other.
+            Splitting::Never | Splitting::AllCores => {}
+        }
+        if worker.has_barrier() {
+            self.wait_at_barrier(units, worker);
         }
     }
 }
 
-impl Divided for SearchTask {
-    fn run_unit(self: Arc<Self>, unit: usize, worker: &mut Worker, rung: Rung) {
-        let task = &*self;
-        let Some(split) = task.split.get() else {
+impl Shared for SearchTask {
+    fn is_open(&self) -> bool {
+        self.units.get().is_some_and(Units::is_open)
+    }
+
+    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) {
+        let Some(units) = self.units.get() else {
             return;
         };
-        worker.stats().unit_started(rung);
+        let Some(unit) = units.enter(worker) else {
+            return;
+        };
         let begun = now();
-        let (result, bytes) = worker.in_context(task, |_, context| {
-            if split.progress.lock().failure.is_some() {
-                return Ok(Vec::new());
-            }
-            let found = guarded(|| {
-                task.check_wanted(begun)?;
-                let table = task.table()?.as_split().ok_or(Error::Cancelled)?;
-                let lists = split.units[unit].clone();
-                Ok(table.scan(&task.query, &split.probes, lists, context)?)
-            });
-            found.map_err(|error| task.explain(error))
+        let ((), used) = worker.in_context(&self, |worker, context| {
+            self.scan_units(unit, worker, rung, context);
         });
         let ended = now();
-        worker.tell(ended);
+        worker.pass(ended);
         let busy = ended.saturating_duration_since(begun);
-        worker.stats().worked(task.header.entry.id, bytes, busy);
-        let (parts, failure, farthest) = {
-            let mut progress = split.progress.lock();
-            progress.farthest = progress.farthest.max(rung);
-            match result {
-                Ok(part) => progress.parts[unit] = part,
-                Err(error) => progress.failure = progress.failure.take().or(Some(error)),
-            }
-            if progress.left > 1 {
-                progress.left -= 1;
-                return;
-            }
-            // The last unit stays counted until `finish` has answered: the barrier waits for that.
-            let parts = std::mem::take(&mut progress.parts);
-            (parts, progress.failure.take(), progress.farthest)
-        };
-        let result = match failure {
-            Some(error) => Err(error),
-            None => Ok(parts),
-        };
-        task.finish(split, worker, result, farthest);
-    }
-}
-
-impl SearchTask {
-    /// Merges and answers; called for the last unit only.
-    fn finish(
-        &self,
-        split: &Split,
-        worker: &mut Worker,
-        parts: Result<Vec<Vec<Neighbor>>, Error>,
-        farthest: Rung,
-    ) {
-        let merging = now();
-        let merge = |parts| {
-            guarded(|| {
-                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
-                Ok(table.merge(&self.query, parts))
-            })
-        };
-        let result = parts.and_then(merge);
-        let ended = now();
-        let end = settled(&self.header, &self.completion, &result);
-        let service = ended.saturating_duration_since(split.started);
-        let report = Report {
-            units: split.units.len() as u32,
-            ..worker.report(farthest, self.header.waited(split.started), service)
-        };
-        {
-            let mut stats = worker.stats();
-            let entry: &TableEntry = &self.header.entry;
-            stats.ended(entry, end, report.wait, service);
-            stats.worked(entry.id, 0, ended.saturating_duration_since(merging));
-        }
-        self.completion.end(result.map(|found| (found, report)));
-        split.progress.lock().left = 0;
-        if let Some(waiting) = split.waiting
-            && waiting != worker.index()
-            && !left_out(Step::BarrierOpens)
-        {
-            worker.unpark(waiting);
-        }
+        let entry = &self.header.entry;
+        worker.stats().worked(entry.id, used.bytes, busy);
+        self.leave(units, worker, busy + used.helped);
     }
 }
 
@@ -310,6 +323,10 @@ impl Expire for SearchTask {
 impl Wanted for SearchTask {
     fn is_wanted(&self) -> bool {
         self.check_wanted(now()).is_ok()
+    }
+
+    fn table_id(&self) -> TableId {
+        self.header.entry.id
     }
 }
 

@@ -106,9 +106,9 @@ impl<T> Inbox<T> {
         Some(worker)
     }
 
-    /// Workers that have nothing to do, asleep, about to be, or just woken, and no task waits for them.
+    /// Workers that have nothing to do, asleep, about to be, or just woken.
     pub(super) fn idle(&self) -> usize {
-        (self.sleepers.len() + self.spinning + self.woken).saturating_sub(self.queue.len())
+        self.sleepers.len() + self.spinning + self.woken
     }
 
     /// Whether `worker` is not to take tasks.

@@ -1,16 +1,14 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
 use std::cmp::Reverse;
-use std::ops::Range;
 
 use chiplet_policy::{Rung, StealRule, can_lend};
-use chiplet_topology::DomainId;
 
 use super::terms::Run;
-use super::{Found, Hub, Local, call};
+use super::{Found, Hub, Local, Offer, call};
 use crate::class::Class;
 use crate::sync::atomic::Ordering;
-use crate::sync::{PAUSES, Step, deque, left_out, now, pause};
+use crate::sync::{PAUSES, Step, left_out, now, pause};
 
 /// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
 const LOOK_AWAY: u32 = 8;
@@ -34,7 +32,7 @@ pub(super) enum Rest<T, U> {
     Stop,
 }
 
-impl<T, U> Hub<T, U> {
+impl<T, U: Offer> Hub<T, U> {
     /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
     /// closed and nothing is left.
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
@@ -68,33 +66,27 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// The first two rungs: this worker's own and its siblings' work.
+    /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new
+    /// task, if there is enough left of it for one more: it came before that task, and ends sooner.
     fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
-        if let Some(unit) = local.units.pop() {
-            return Near::Found(Found::Unit(unit, Rung::Own));
+        if let Some(offer) = self.own_offer(local) {
+            return Near::Found(Found::Offer(offer, Rung::Own));
+        }
+        // Whoever comes back from another group's task is counted as away until it has looked at its own queue.
+        if !local.stealing
+            && self.may_join(local.group)
+            && let Some(offer) = self.siblings_offer(local)
+        {
+            self.leave_task_to_others(local.group);
+            return Near::Found(Found::Offer(offer, Rung::Domain));
         }
         match self.take_own(local) {
             Near::Nothing => {}
             near => return near,
         }
-        match self.steal_units(local, self.groups[local.group].workers.clone()) {
-            Some(unit) => Near::Found(Found::Unit(unit, Rung::Domain)),
+        match self.siblings_offer(local) {
+            Some(offer) => Near::Found(Found::Offer(offer, Rung::Domain)),
             None => Near::Nothing,
-        }
-    }
-
-    /// A scan unit from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
-    pub(crate) fn next_unit(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
-        if let Some(unit) = local.units.pop() {
-            return Some((unit, Rung::Own));
-        }
-        if let Some(unit) = self.steal_units(local, self.groups[local.group].workers.clone()) {
-            return Some((unit, Rung::Domain));
-        }
-        if self.rules.units_anywhere {
-            self.steal_units_anywhere(local)
-        } else {
-            None
         }
     }
 
@@ -126,54 +118,6 @@ impl<T, U> Hub<T, U> {
         Near::Found(Found::Task(task, Rung::Own))
     }
 
-    fn steal_units(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<U> {
-        local.turn = local.turn.wrapping_add(1);
-        let count = workers.len();
-        for step in 0..count {
-            let victim = workers.start + (local.turn + step) % count;
-            if victim == local.worker {
-                continue;
-            }
-            if let Some(unit) = self.steal_unit(victim) {
-                return Some(unit);
-            }
-        }
-        None
-    }
-
-    fn steal_unit(&self, victim: usize) -> Option<U> {
-        loop {
-            match self.seats[victim].units.steal() {
-                deque::Steal::Success(unit) => return Some(unit),
-                deque::Steal::Empty => return None,
-                deque::Steal::Retry => {}
-            }
-        }
-    }
-
-    fn steal_units_anywhere(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
-        let own = self.groups[local.group].domain;
-        local.turn = local.turn.wrapping_add(1);
-        let count = self.seats.len();
-        for step in 0..count {
-            let victim = (local.turn + step) % count;
-            if victim != local.worker
-                && let Some(unit) = self.steal_unit(victim)
-            {
-                return Some((unit, self.rung(own, self.seats[victim].group)));
-            }
-        }
-        None
-    }
-
-    fn rung(&self, own: DomainId, victim: usize) -> Rung {
-        if self.groups[victim].domain == own {
-            Rung::Domain
-        } else {
-            Rung::Remote
-        }
-    }
-
     /// The worker found nothing near: stays awake for a moment, once, before it goes to sleep. A task that comes
     /// meanwhile starts at once and costs its submitter no system call. True: look again.
     ///
@@ -198,7 +142,7 @@ impl<T, U> Hub<T, U> {
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
             if self.queued(local.group) > 0
-                || self.units_within(local, group.workers.clone())
+                || self.offers_within(local, group.workers.clone())
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim(local).is_some())
@@ -233,7 +177,7 @@ impl<T, U> Hub<T, U> {
             let goes = inbox.offered || closed || lent || call == call::OVERDUE;
             (goes, closed)
         };
-        if !left_out(Step::SweepBeforeParking) && self.units_within(local, group.workers.clone()) {
+        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.workers.clone()) {
             self.leave(local);
             return Rest::LookAgain;
         }
@@ -266,14 +210,14 @@ impl<T, U> Hub<T, U> {
 
     /// The third rung: another group's work, if it is worth the cold cache.
     fn cross(&self, local: &mut Local<U>, closed: bool) -> Option<Rest<T, U>> {
-        if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
+        if self.rules.offers_anywhere && self.offers_within(local, 0..self.seats.len()) {
             if !self.leave(local) && !closed {
                 return Some(Rest::LookAgain);
             }
-            return Some(match self.steal_units_anywhere(local) {
-                Some((unit, rung)) => {
+            return Some(match self.anyones_offer(local) {
+                Some((offer, rung)) => {
                     self.answer_call(local);
-                    Rest::Found(Found::Unit(unit, rung))
+                    Rest::Found(Found::Offer(offer, rung))
                 }
                 None => Rest::LookAgain,
             });
@@ -321,7 +265,9 @@ impl<T, U> Hub<T, U> {
         let _ = self.publish(victim, &mut inbox, local.now);
         task
     }
+}
 
+impl<T, U> Hub<T, U> {
     fn choose_victim(&self, local: &Local<U>) -> Option<usize> {
         match self.rules.stealing {
             StealRule::Never => None,
@@ -343,13 +289,7 @@ impl<T, U> Hub<T, U> {
     /// Whether anything may ever leave its group.
     pub(super) fn crosses(&self) -> bool {
         self.groups.len() > 1
-            && (self.rules.stealing != StealRule::Never || self.rules.units_anywhere)
-    }
-
-    pub(super) fn units_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
-        workers
-            .into_iter()
-            .any(|worker| worker != local.worker && !self.seats[worker].units.is_empty())
+            && (self.rules.stealing != StealRule::Never || self.rules.offers_anywhere)
     }
 
     /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,

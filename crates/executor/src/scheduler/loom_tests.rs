@@ -19,6 +19,13 @@ const TABLE: TableId = TableId {
 
 type TestHub = Hub<u32, u32>;
 
+/// Open for ever.
+impl Offer for u32 {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
 fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
@@ -31,7 +38,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
         .collect();
     let rules = Rules {
         stealing,
-        units_anywhere: stealing == StealRule::Anywhere,
+        offers_anywhere: stealing == StealRule::Anywhere,
         steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 1,
@@ -46,11 +53,11 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, Terms::default(), task, now(), 0)
+    hub.push(group, table, Terms::default(), task, now())
         .map(drop)
 }
 
-/// Runs until the hub is closed; returns how many tasks and units it ran.
+/// Runs until the hub is closed; returns how many tasks and invitations it ran.
 fn work(hub: &TestHub, mut local: Local<u32>) -> u32 {
     let mut ran = 0;
     while hub.next(&mut local).is_some() {
@@ -227,7 +234,7 @@ fn a_call_for_help_outlives_work_at_home() {
     elsewhere.join().unwrap();
 }
 
-fn units_reach_a_sibling_that_is_going_to_sleep() {
+fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let owner = locals.pop().unwrap();
@@ -235,9 +242,27 @@ fn units_reach_a_sibling_that_is_going_to_sleep() {
         let hub = Arc::clone(&hub);
         thread::spawn(move || work_for(&hub, &mut sibling, 1))
     };
-    // The owner is busy elsewhere and never takes its second unit: the sibling must.
-    hub.push_units(&owner, [1_u32, 2].into_iter());
+    // The owner is busy elsewhere and never takes what it has left: the sibling must.
+    hub.invite(&owner, [1_u32].into_iter(), 1);
     thief.join().unwrap();
+}
+
+fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
+    // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
+    // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
+    // looking.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    let mut sibling = locals.remove(1);
+    let owner = locals.remove(0);
+    let joined = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || matches!(hub.next(&mut sibling), Some(Found::Offer(..))))
+    };
+    hub.invite(&owner, [1_u32].into_iter(), 1);
+    push(&hub, 0, TABLE, 1).unwrap();
+    if joined.join().unwrap() {
+        hub.watch.park();
+    }
 }
 
 fn a_push_against_the_close_is_run_or_refused() {
@@ -335,7 +360,8 @@ checks! {
     idle_group: an_idle_group_hears_of_work_worth_crossing_for without FenceOfSpare;
     one_stealing: a_group_with_one_worker_stealing_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
-    units: units_reach_a_sibling_that_is_going_to_sleep without SweepBeforeParking;
+    invitation: an_invitation_reaches_a_sibling_that_is_going_to_sleep without SweepBeforeParking InvitationWakes;
+    joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;

@@ -10,6 +10,7 @@
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod class_tests;
 mod inbox;
+mod invitations;
 mod ladder;
 mod lane;
 #[cfg(all(test, chiplet_loom))]
@@ -42,9 +43,10 @@ use crossbeam_utils::CachePadded;
 
 use crate::class::Class;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
 pub(crate) use inbox::Inbox;
+pub(crate) use invitations::Offer;
 use queue::Queue;
 pub(crate) use queue::{Discipline, Pace, Refusal};
 use sleep::{GroupSet, Parker};
@@ -67,8 +69,8 @@ pub(crate) struct GroupSpec {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) stealing: StealRule,
-    /// Whether scan units may leave their domain: so in the strategies that know no domains.
-    pub(crate) units_anywhere: bool,
+    /// Whether invitations may leave their domain: so in the strategies that know no domains.
+    pub(crate) offers_anywhere: bool,
     pub(crate) steal: StealConfig,
     pub(crate) discipline: Discipline,
 }
@@ -79,6 +81,8 @@ struct Group<T> {
     nearest: Vec<usize>,
     inbox: CachePadded<Mutex<Inbox<T>>>,
     seen: CachePadded<Seen>,
+    /// Invitations on its workers' deques, at least. Written when something is shared out, not with every task.
+    offers: CachePadded<AtomicUsize>,
 }
 
 /// What others see of a group without its lock. Written under it.
@@ -107,14 +111,15 @@ struct Seat<U> {
     parker: CachePadded<Parker>,
     /// It was woken to help another group and has not found work there yet. Whoever is diverted passes the call on.
     call: AtomicU8,
-    units: deque::Stealer<U>,
+    offers: deque::Stealer<U>,
 }
 
 /// The part of a worker that only its own thread touches.
 pub(crate) struct Local<U> {
     pub(crate) worker: usize,
     pub(crate) group: usize,
-    units: deque::Worker<U>,
+    /// To take part in what this worker has started.
+    offers: deque::Worker<U>,
     run: Run,
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
@@ -129,7 +134,7 @@ pub(crate) struct Local<U> {
     listed: bool,
     /// For how many rounds it stays awake next.
     pauses: u32,
-    /// Where the last look for a sibling's units began; rotates so that thieves spread.
+    /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
     turn: usize,
 }
 
@@ -140,13 +145,20 @@ impl<U> Local<U> {
         self.pauses = PAUSES;
     }
 
-    /// Says that it is `now`: when a task has ended.
-    pub(crate) fn tell(&mut self, now: Instant) {
+    /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`).
+    pub(crate) fn tell(&mut self, now: Instant, helped: Duration) {
         self.now = now;
+        // A task costs its domain all of that.
+        let ended = now + helped;
         match &mut self.away {
-            Some((_, run)) if self.stealing => run.tell(now),
-            _ => self.run.tell(now),
+            Some((_, run)) if self.stealing => run.tell(ended),
+            _ => self.run.tell(ended),
         }
+    }
+
+    /// Says that it is `now`: when this worker has helped with another's task.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
@@ -161,10 +173,10 @@ impl<U> Local<U> {
 /// Something to run, and the rung of the ladder it came from.
 pub(crate) enum Found<T, U> {
     Task(T, Rung),
-    Unit(U, Rung),
+    Offer(U, Rung),
 }
 
-/// The scheduler's shared state. `T` is a task, `U` a scan unit.
+/// The scheduler's shared state. `T` is a task, `U` an invitation to take part in one that has been started.
 pub(crate) struct Hub<T, U> {
     rules: Rules,
     groups: Box<[Group<T>]>,
@@ -184,17 +196,17 @@ impl<T, U> Hub<T, U> {
         let mut locals = Vec::new();
         for (group, spec) in specs.iter().enumerate() {
             for worker in spec.workers.clone() {
-                let units = deque::Worker::new_fifo();
+                let offers = deque::Worker::new_fifo();
                 seats.push(Seat {
                     group,
                     parker: CachePadded::new(Parker::new()),
                     call: AtomicU8::new(call::NONE),
-                    units: units.stealer(),
+                    offers: offers.stealer(),
                 });
                 locals.push(Local {
                     worker,
                     group,
-                    units,
+                    offers,
                     run: Run::default(),
                     away: None,
                     now: began,
@@ -222,6 +234,7 @@ impl<T, U> Hub<T, U> {
                     price: AtomicU64::new(0),
                     at_work: AtomicU32::new(workers as u32),
                 }),
+                offers: CachePadded::new(AtomicUsize::new(0)),
             }
         });
         let hub = Self {
@@ -251,9 +264,11 @@ impl<T, U> Hub<T, U> {
         self.seats[worker].group
     }
 
-    /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken.
-    pub(crate) fn idle(&self, group: usize) -> usize {
-        self.groups[group].inbox.lock().idle()
+    /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken; and tasks that wait for
+    /// them.
+    pub(crate) fn idle_and_waiting(&self, group: usize) -> (usize, usize) {
+        let inbox = self.groups[group].inbox.lock();
+        (inbox.idle(), inbox.queue.len())
     }
 
     /// How long a task of `class` that is pushed to `group` now would wait, as far as is known.

@@ -111,7 +111,7 @@ impl<T, U> Hub<T, U> {
             inbox.standing_by += 1;
             // It may have been woken for a task, or have spun in place of a sleeper: somebody else sees to that.
             let wanted = inbox.queue.len() > inbox.spinning
-                || self.units_within(local, group.workers.clone());
+                || self.offers_within(local, group.workers.clone());
             let successor = if wanted && !left_out(Step::CallHandedOn) {
                 inbox.wake_one()
             } else {

@@ -8,6 +8,13 @@ use chiplet_topology::DomainId;
 use super::ladder::Rest;
 use super::*;
 
+/// Lapsed if it is zero.
+impl Offer for u32 {
+    fn is_open(&self) -> bool {
+        *self > 0
+    }
+}
+
 const fn table(slot: u32) -> TableId {
     TableId {
         slot,
@@ -27,7 +34,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
         .collect();
     let rules = Rules {
         stealing,
-        units_anywhere: stealing == StealRule::Anywhere,
+        offers_anywhere: stealing == StealRule::Anywhere,
         steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 16,
@@ -41,7 +48,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
 }
 
 fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    hub.push(group, table, Terms::default(), task, now(), 0)
+    hub.push(group, table, Terms::default(), task, now())
         .unwrap();
 }
 
@@ -81,12 +88,12 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
 
 fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
     match *found {
-        Found::Task(_, rung) | Found::Unit(_, rung) => rung,
+        Found::Task(_, rung) | Found::Offer(_, rung) => rung,
     }
 }
 
 #[test]
-fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
+fn the_ladder_goes_own_queue_siblings_then_across() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..4]);
     let mut thief = locals.remove(1);
     push(&hub, 0, table(0), 1);
@@ -94,12 +101,16 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
     for task in 10..13 {
         push(&hub, 1, table(1), task);
     }
-    hub.push_units(&thief, [100].into_iter());
-    hub.push_units(&locals[0], [200].into_iter());
+    hub.invite(&thief, [100].into_iter(), 0);
+    hub.invite(&locals[0], [200].into_iter(), 0);
     let climbed: Vec<Rung> = (0..3)
         .map(|_| rung(&hub.next(&mut thief).unwrap()))
         .collect();
-    assert_eq!(climbed, [Rung::Own, Rung::Own, Rung::Domain]);
+    assert_eq!(
+        climbed,
+        [Rung::Own, Rung::Domain, Rung::Own],
+        "what has been started comes before what waits"
+    );
     // Its sibling is not idle as far as the hub knows, so it may not cross yet; once the sibling has gone to
     // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
     hub.close();
@@ -108,6 +119,52 @@ fn the_ladder_goes_own_units_own_queue_sibling_units_then_across() {
         hub.next(&mut thief).is_none(),
         "two tasks are left: their own domain is as quick"
     );
+}
+
+#[test]
+fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    hub.invite(&locals[0], [0, 7, 0].into_iter(), 0);
+    hub.invite(&locals[1], [0, 0].into_iter(), 0);
+    push(&hub, 0, table(0), 1);
+    let thief = &mut locals[2];
+    assert!(matches!(
+        hub.next(thief),
+        Some(Found::Offer(7, Rung::Domain))
+    ));
+    assert!(matches!(hub.next(thief), Some(Found::Task(1, Rung::Own))));
+    assert!(hub.next_offer(thief).is_none());
+    assert!(!hub.may_join(0), "none is left over");
+}
+
+#[test]
+fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    let mut joining = locals.remove(1);
+    to_bed(&hub, &mut locals[1]);
+    // As if it were looking at the queue, so that the push wakes nobody.
+    hub.inbox(0).lock().spinning += 1;
+    push(&hub, 0, table(0), 1);
+    assert_eq!(asleep(&hub, 0), 1);
+    hub.inbox(0).lock().spinning -= 1;
+    hub.invite(&locals[0], [7].into_iter(), 0);
+    assert!(matches!(hub.next(&mut joining), Some(Found::Offer(7, _))));
+    assert_eq!(asleep(&hub, 0), 0, "somebody comes for the task");
+}
+
+#[test]
+fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
+    let owner = locals.remove(0);
+    locals[..3].iter_mut().for_each(|local| to_bed(&hub, local));
+    hub.expect_helpers(&owner, 2);
+    assert_eq!(asleep(&hub, 0), 1);
+    assert_eq!(hub.idle_and_waiting(0), (3, 0));
+    hub.inbox(0).lock().spinning += 1;
+    push(&hub, 0, table(0), 1);
+    hub.expect_helpers(&owner, 2);
+    assert_eq!(asleep(&hub, 0), 1);
+    assert_eq!(hub.idle_and_waiting(0), (4, 1));
 }
 
 #[test]
@@ -222,7 +279,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     let later = now() + Duration::from_millis(1);
     let taken: Vec<u32> = (0..4)
         .map(|_| {
-            locals[1].tell(later);
+            locals[1].tell(later, Duration::ZERO);
             match hub.next(&mut locals[1]) {
                 Some(Found::Task(task, Rung::Remote)) => task,
                 _ => panic!("there is enough to take"),

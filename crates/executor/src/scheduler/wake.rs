@@ -8,13 +8,8 @@ use super::{Hub, Local, Pace, Refusal, Terms, call};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
-/// Helpers that a push wakes besides, at most: as many as the largest domains have cores. They stand in an array, because
-/// a submit makes one allocation. Were there more, they are woken when the query has been cut.
-const HELPERS: usize = 16;
-
 impl<T, U> Hub<T, U> {
-    /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back. If the task
-    /// will be cut, `helpers` more are woken at once, as waking takes longer than cutting.
+    /// Accepts `task`, which came at `at`, for `group` and wakes a worker that may run it, or hands it back.
     pub(crate) fn push(
         &self,
         group: usize,
@@ -22,13 +17,9 @@ impl<T, U> Hub<T, U> {
         terms: Terms,
         task: T,
         at: Instant,
-        helpers: usize,
     ) -> Result<Pace, (Refusal, T)> {
-        let home = &self.groups[group];
-        let mut others = [0; HELPERS];
-        let mut helping = 0;
         let (pace, sleeper, unseen) = {
-            let mut inbox = home.inbox.lock();
+            let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push(table, terms, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
             let queued = inbox.queue.len();
@@ -38,19 +29,10 @@ impl<T, U> Hub<T, U> {
             } else {
                 None
             };
-            // Helpers have nothing to share while other tasks wait for them.
-            if queued == 1 {
-                while helping < helpers.min(HELPERS)
-                    && let Some(helper) = inbox.wake_one()
-                {
-                    others[helping] = helper;
-                    helping += 1;
-                }
-            }
             self.refresh_spare(group, &mut inbox);
             (pace, sleeper, sleeper.is_none() && queued > inbox.spinning)
         };
-        for &worker in sleeper.iter().chain(&others[..helping]) {
+        if let Some(worker) = sleeper {
             self.seats[worker].parker.unpark();
         }
         self.seek_help(group, usize::from(unseen));
@@ -92,7 +74,7 @@ impl<T, U> Hub<T, U> {
 
     /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the queue
     /// is worth crossing for, and has the timed look see whether it becomes so.
-    fn seek_help(&self, group: usize, unseen: usize) {
+    pub(super) fn seek_help(&self, group: usize, unseen: usize) {
         if unseen == 0 {
             return;
         }
@@ -102,33 +84,6 @@ impl<T, U> Hub<T, U> {
         if self.is_watched() {
             self.watch.arm();
         }
-    }
-
-    /// Makes `units` stealable and wakes as many workers as could take one, all at once: a cascade of single
-    /// wake-ups would start the last of them late.
-    pub(crate) fn push_units(&self, local: &Local<U>, units: impl ExactSizeIterator<Item = U>) {
-        let others = units.len().saturating_sub(1);
-        for unit in units {
-            local.units.push(unit);
-        }
-        let woken = self.rouse(local, others);
-        if self.rules.units_anywhere && woken < others {
-            self.call_help(local.group, others - woken);
-        }
-    }
-
-    /// Wakes up to `wanted` sleeping siblings, all at once; returns how many that were.
-    fn rouse(&self, local: &Local<U>, wanted: usize) -> usize {
-        let woken = {
-            let mut inbox = self.groups[local.group].inbox.lock();
-            let woken = inbox.wake(wanted);
-            self.refresh_spare(local.group, &mut inbox);
-            woken
-        };
-        for &worker in &woken {
-            self.seats[worker].parker.unpark();
-        }
-        woken.len()
     }
 
     /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
@@ -206,7 +161,7 @@ impl<T, U> Hub<T, U> {
         {
             return;
         }
-        if self.rules.units_anywhere && self.units_within(local, 0..self.seats.len()) {
+        if self.rules.offers_anywhere && self.offers_within(local, 0..self.seats.len()) {
             self.call_help(local.group, 1);
             return;
         }

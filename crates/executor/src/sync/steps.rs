@@ -14,7 +14,15 @@ pub(crate) enum Step {
     LastPartAnswers,
     /// A batch's deadline waits for answers that are just being counted.
     DeadlineAwaitsSettled,
-    /// A worker looks at its siblings' units after it has joined the sleepers.
+    /// Whoever shares out what it has started wakes sleepers for that.
+    InvitationWakes,
+    /// A worker that joins what a sibling has started, while a task waits, leaves that task to another.
+    JoiningHandsOn,
+    /// The hand that leaves a cut query last answers it.
+    LastHandAnswers,
+    /// The part of a task that ends last wakes the worker that waits for all of them.
+    LastPartWakes,
+    /// A worker looks at its siblings' invitations after it has joined the sleepers.
     SweepBeforeParking,
     /// A worker that returns from its bed is on the list of sleepers no more.
     WakingLeavesList,
@@ -36,7 +44,7 @@ pub(crate) enum Step {
     LastStopsTimer,
     /// A worker does not start what has ended in the queue.
     BeginAsks,
-    /// The last unit of a query wakes the worker at the barrier.
+    /// The answer of a query that was cut wakes the worker at the barrier.
     BarrierOpens,
     /// A closed queue refuses.
     CloseRefuses,

@@ -1,8 +1,6 @@
 //! Scan units cover every list once, are balanced by cost, and get fewer as the domain gets busier.
 
-use std::ops::Range;
-
-use chiplet_policy::{SplitConfig, fork_join, split};
+use chiplet_policy::{Hands, SplitConfig, next_unit};
 use proptest::prelude::*;
 
 fn any_costs() -> impl Strategy<Value = Vec<u64>> {
@@ -11,113 +9,156 @@ fn any_costs() -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn any_config() -> impl Strategy<Value = SplitConfig> {
-    (0_u64..1 << 20, 0_u32..6).prop_map(|(min_unit_bytes, units_per_core)| SplitConfig {
-        min_unit_bytes,
-        units_per_core,
-    })
+    (0_u64..1 << 20, 0_u64..1 << 23, 0_u32..6).prop_map(
+        |(min_unit_bytes, max_unit_bytes, units_per_core)| SplitConfig {
+            min_unit_bytes,
+            max_unit_bytes,
+            units_per_core,
+        },
+    )
 }
 
-fn one_unit(unit: &Range<usize>) -> &[Range<usize>] {
-    std::slice::from_ref(unit)
+fn total(costs: &[u64]) -> u128 {
+    costs.iter().map(|&cost| u128::from(cost)).sum()
 }
 
-fn covers(units: &[Range<usize>], lists: usize) -> bool {
-    let mut next = 0;
-    for unit in units {
-        if unit.start != next || unit.end <= unit.start {
-            return false;
-        }
-        next = unit.end;
+/// The lengths of all units, if as many cores take part when each is taken as `cores` says in turn.
+fn cut(costs: &[u64], cores: &[usize], config: &SplitConfig) -> Vec<usize> {
+    let mut cores = cores.iter().copied().cycle();
+    let mut rest = costs;
+    let mut units = Vec::new();
+    while !rest.is_empty() {
+        let cores = cores.next().expect("somebody takes part");
+        let unit = next_unit(rest.iter().copied(), total(rest), cores, config);
+        assert!(unit > 0, "a unit is never empty");
+        units.push(unit);
+        rest = &rest[unit..];
     }
-    next == lists
+    units
 }
 
 proptest! {
     #[test]
-    fn units_cover_every_list_exactly_once_in_order(
+    fn units_cover_every_list_exactly_once(
         costs in any_costs(),
-        idle in 0_usize..40,
+        cores in proptest::collection::vec(0_usize..40, 1..10),
         config in any_config(),
     ) {
-        prop_assert!(covers(&split(&costs, idle, &config), costs.len()));
-        prop_assert!(covers(&fork_join(&costs, idle), costs.len()));
+        let units = cut(&costs, &cores, &config);
+        prop_assert_eq!(units.iter().sum::<usize>(), costs.len());
     }
 
     #[test]
-    fn no_unit_exceeds_its_even_part_by_more_than_one_list(
+    fn no_unit_exceeds_its_even_part_or_the_bound_by_more_than_one_list(
         costs in any_costs(),
-        idle in 1_usize..40,
+        cores in 2_usize..40,
         config in any_config(),
     ) {
-        let total: u64 = costs.iter().sum();
-        let dearest = costs.iter().copied().max().unwrap_or(0);
-        let by_cores = (idle as u64 + 1) * u64::from(config.units_per_core.max(1));
-        let by_cost = total / config.min_unit_bytes.max(1);
-        let wanted = by_cores.min(by_cost).min(costs.len() as u64).max(1);
-        let cores = idle as u64 + 1;
-        let wanted = if wanted > cores { wanted - wanted % cores } else { wanted };
-        let units = split(&costs, idle, &config);
-        prop_assert!(units.len() as u64 <= wanted);
-        for unit in units {
-            let cost: u64 = costs[unit].iter().sum();
-            prop_assert!(cost <= total.div_ceil(wanted) + dearest);
+        let left = total(&costs);
+        let dearest = u128::from(costs.iter().copied().max().unwrap_or(0));
+        let least = u128::from(config.min_unit_bytes.max(1));
+        let most = least.max(u128::from(config.max_unit_bytes));
+        let unit = next_unit(costs.iter().copied(), left, cores, &config);
+        let cost = total(&costs[..unit]);
+        let even = left.div_ceil(cores as u128).max(2 * least);
+        prop_assert!(cost <= even.min(most) + dearest, "{cost}");
+        // Too small a unit is all that is left, or its neighbour is a long list.
+        prop_assert!(unit == costs.len() || cost + dearest >= least.min(most), "{cost}");
+    }
+
+    #[test]
+    fn a_core_alone_takes_all_that_a_unit_may_hold(costs in any_costs(), config in any_config()) {
+        let most = config.max_unit_bytes.max(config.min_unit_bytes).max(1);
+        let unit = next_unit(costs.iter().copied(), total(&costs), 1, &config);
+        if total(&costs) <= u128::from(most) {
+            prop_assert_eq!(unit, costs.len());
+        } else {
+            prop_assert!(unit < costs.len() || costs.len() == 1 || costs[..unit - 1].iter().sum::<u64>() < most);
         }
     }
 
     #[test]
-    fn a_busier_domain_gets_no_more_units_than_its_idle_cores_can_share(
-        costs in any_costs(),
-        config in any_config(),
-    ) {
-        prop_assert!(split(&costs, 0, &config).len() <= 1);
-        // Where lists are long, a cut may be missed, so this holds for lists that are all alike.
-        let alike = vec![500; costs.len()];
-        for idle in 1..20 {
-            let (cores, units) = (idle + 1, split(&alike, idle, &config).len());
-            prop_assert!(units <= cores * config.units_per_core.max(1) as usize);
-            prop_assert!(units <= cores || units % cores == 0, "{units} units for {cores} cores");
+    fn lists_alike_are_shared_evenly(lists in 1_usize..300, cores in 2_usize..20) {
+        let config = SplitConfig { min_unit_bytes: 1_000, max_unit_bytes: u64::MAX, units_per_core: 3 };
+        let units = cut(&vec![1_000; lists], &[cores], &config);
+        prop_assert!(units[0] <= lists.div_ceil(cores));
+        // Whoever is free next takes the next unit: no core has more than one unit of the last ones too much.
+        let mut work = vec![0; cores];
+        for unit in &units {
+            *work.iter_mut().min().expect("there are cores") += unit;
         }
+        let most = *work.iter().max().expect("there are cores");
+        prop_assert!(most <= lists.div_ceil(cores) + 1, "{work:?}");
     }
 
     #[test]
-    fn lists_alike_are_cut_into_as_many_units_as_wanted(lists in 1_usize..300, idle in 1_usize..20) {
-        let config = SplitConfig { min_unit_bytes: 1, units_per_core: 3 };
-        let units = split(&vec![1_000; lists], idle, &config);
-        let (cores, most) = (idle + 1, lists.min(3 * (idle + 1)));
-        let shared = if most > cores { most - most % cores } else { most };
-        prop_assert_eq!(units.len(), shared);
-        let (shortest, longest) = units.iter().fold((usize::MAX, 0), |(low, high), unit| {
-            (low.min(unit.len()), high.max(unit.len()))
-        });
-        prop_assert!(longest - shortest <= 1);
+    fn waiting_tasks_take_cores_away_and_never_the_last(
+        inside in 1_usize..20,
+        idle in 0_usize..20,
+        waiting in 0_usize..50,
+    ) {
+        let cores = Hands { inside, idle, waiting }.cores();
+        prop_assert!(cores >= 1 && cores <= inside + idle);
+        prop_assert!(cores == 1 || cores + waiting == inside + idle);
     }
 }
 
 #[test]
 fn a_small_query_stays_whole() {
     let config = SplitConfig::default();
-    assert_eq!(split(&[100_000; 5], 7, &config), one_unit(&(0..5)));
-    assert_eq!(split(&[100_000; 6], 7, &config).len(), 2);
+    assert_eq!(next_unit([100_000; 5], 500_000, 8, &config), 5);
+    assert_eq!(next_unit([100_000; 6], 600_000, 8, &config), 3);
+    assert_eq!(
+        next_unit([1 << 20; 4], 4 << 20, 1, &config),
+        4,
+        "nobody could help"
+    );
+}
+
+#[test]
+fn a_long_query_of_a_busy_domain_leaves_something_for_later() {
+    let config = SplitConfig::default();
+    let units = cut(&[1 << 20; 40], &[1], &config);
+    assert_eq!(units, [4; 10]);
+    // Many hands make no more units of it while tasks wait for all of them.
+    let hands = Hands {
+        inside: 8,
+        idle: 0,
+        waiting: 8,
+    };
+    assert_eq!(cut(&[1 << 20; 40], &[hands.cores()], &config), units);
+    // A bit more than a unit may hold makes two that are alike.
+    assert_eq!(cut(&[1 << 20; 5], &[1], &config).len(), 2);
+}
+
+#[test]
+fn invitations_are_for_those_who_find_a_unit() {
+    let config = SplitConfig {
+        min_unit_bytes: 100,
+        ..SplitConfig::default()
+    };
+    assert_eq!(config.invitations(1_000, 3), 3);
+    assert_eq!(config.invitations(250, 3), 2);
+    assert_eq!(config.invitations(99, 3), 0);
+    assert!(config.is_worth_joining(100) && !config.is_worth_joining(99));
+    assert!(config.is_divisible(200) && !config.is_divisible(199));
 }
 
 #[test]
 fn costs_near_the_limit_do_not_overflow() {
     let config = SplitConfig {
         min_unit_bytes: 1,
+        max_unit_bytes: u64::MAX,
         units_per_core: 1,
     };
-    assert_eq!(split(&[u64::MAX; 4], 1, &config), [0..2, 2..4]);
+    let left = 4 * u128::from(u64::MAX);
+    assert_eq!(next_unit([u64::MAX; 4], left, 4, &config), 1);
+    assert_eq!(next_unit([u64::MAX; 4], left, usize::MAX, &config), 1);
 }
 
 #[test]
 fn nothing_to_scan_makes_no_unit() {
     let config = SplitConfig::default();
-    assert!(split(&[], 7, &config).is_empty());
-    assert!(fork_join(&[], 8).is_empty());
-    assert_eq!(split(&[0, 0], 7, &config), one_unit(&(0..2)));
-}
-
-#[test]
-fn fork_join_on_one_core_is_one_unit() {
-    assert_eq!(fork_join(&[1, 2, 3], 1), one_unit(&(0..3)));
+    assert_eq!(next_unit([], 0, 8, &config), 0);
+    assert_eq!(next_unit([0, 0], 0, 8, &config), 2);
 }

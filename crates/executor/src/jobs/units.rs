@@ -1,0 +1,188 @@
+//! The probes of a query that several workers scan: in one place, from which each takes the next unit.
+//!
+//! A worker *enters* with its first unit, takes one after the other, and *leaves* when it finds none. Once nothing is
+//! left to take, nobody enters any more, so one worker is the last to leave: it merges and answers. The first failure
+//! takes away what is left.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{Rung, SplitConfig};
+
+use crate::engine::worker::Worker;
+use crate::error::Error;
+use crate::sync::Mutex;
+use crate::table::{Neighbor, Probe};
+
+/// A query's probes, and what has come of them.
+pub(super) struct Units {
+    pub(super) started: Instant,
+    pub(super) probes: Vec<Probe>,
+    /// The worker that waits at the barrier, under `fork-join`.
+    pub(super) waiting: Option<usize>,
+    grain: usize,
+    by_load: Option<SplitConfig>,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    /// The first probe that nobody has taken.
+    next: usize,
+    /// What is left to take, in bytes.
+    left: u128,
+    /// Workers that have entered and not left.
+    inside: usize,
+    /// Answers, each with the first probe of its unit.
+    parts: Vec<(usize, Vec<Neighbor>)>,
+    failure: Option<Error>,
+    /// Units that have been scanned.
+    units: u32,
+    /// Where the query and its units were taken from, the farthest of it.
+    farthest: Rung,
+    /// Time of workers that have left, other than the query's own.
+    helped: Duration,
+    answered: bool,
+}
+
+/// What all units together have come to, for the worker that leaves last.
+pub(super) struct Found {
+    /// In the order of their probes.
+    pub(super) parts: Result<Vec<Vec<Neighbor>>, Error>,
+    pub(super) units: u32,
+    pub(super) farthest: Rung,
+}
+
+/// What these probes cost, in bytes.
+pub(super) fn cost(probes: &[Probe]) -> u128 {
+    let costs = probes.iter().map(|probe| u128::from(probe.cost_bytes));
+    costs.sum()
+}
+
+impl Units {
+    /// Of these probes the first `taken` are the unit of a worker that has entered by this; 0 if nobody has.
+    /// `by_load` says when one more is welcome; without it, as long as there is a list.
+    pub(super) fn new(
+        probes: Vec<Probe>,
+        grain: usize,
+        taken: usize,
+        by_load: Option<SplitConfig>,
+        (started, rung): (Instant, Rung),
+        waiting: Option<usize>,
+    ) -> Self {
+        let progress = Progress {
+            next: taken,
+            left: cost(&probes[taken..]),
+            inside: usize::from(taken > 0),
+            parts: Vec::new(),
+            failure: None,
+            units: 0,
+            farthest: rung,
+            helped: Duration::ZERO,
+            answered: false,
+        };
+        Self {
+            started,
+            probes,
+            waiting,
+            grain,
+            by_load,
+            progress: Mutex::new(progress),
+        }
+    }
+
+    /// Whether one more worker is welcome.
+    pub(super) fn is_open(&self) -> bool {
+        let worth = |left| {
+            self.by_load
+                .is_none_or(|config| config.is_worth_joining(left))
+        };
+        self.left().is_some_and(worth)
+    }
+
+    /// What nobody has taken yet, in bytes; `None` if there is nothing to take.
+    fn left(&self) -> Option<u128> {
+        let progress = self.progress.lock();
+        (progress.next < self.probes.len()).then_some(progress.left)
+    }
+
+    /// The first unit of a worker that comes; it has to [`Units::leave`] if it gets one.
+    pub(super) fn enter(&self, worker: &Worker) -> Option<Range<usize>> {
+        self.take_as(worker, 1)
+    }
+
+    /// The next unit of a worker that has entered.
+    pub(super) fn take(&self, worker: &Worker) -> Option<Range<usize>> {
+        self.take_as(worker, 0)
+    }
+
+    fn take_as(&self, worker: &Worker, enters: usize) -> Option<Range<usize>> {
+        // Looked at before the lock below, which is taken for long enough without that.
+        let mut hands = worker.hands(0, self.left()?);
+        let mut progress = self.progress.lock();
+        let rest = &self.probes[progress.next..];
+        if rest.is_empty() {
+            return None;
+        }
+        hands.inside = progress.inside + enters;
+        let unit = worker.next_unit(rest, self.grain, progress.left, &hands);
+        progress.left = progress.left.saturating_sub(cost(&rest[..unit]));
+        let first = progress.next;
+        progress.next += unit;
+        progress.inside += enters;
+        Some(first..first + unit)
+    }
+
+    /// What has come of the unit that begins with probe `first`, for a worker that came from `rung`.
+    pub(super) fn put(&self, first: usize, rung: Rung, result: Result<Vec<Neighbor>, Error>) {
+        let mut progress = self.progress.lock();
+        progress.units += 1;
+        progress.farthest = progress.farthest.max(rung);
+        match result {
+            Ok(part) => progress.parts.push((first, part)),
+            Err(error) => {
+                progress.failure.get_or_insert(error);
+                progress.next = self.probes.len();
+                progress.left = 0;
+            }
+        }
+    }
+
+    /// A worker that has entered leaves, having found nothing to take or being no longer wanted; it has given `time`
+    /// to another's query. If it is the last one, it gets what was found, parts in the order of their probes, and has
+    /// to answer.
+    pub(super) fn leave(&self, time: Duration) -> Option<Found> {
+        let mut progress = self.progress.lock();
+        progress.inside -= 1;
+        progress.helped += time;
+        if progress.inside > 0 || progress.next < self.probes.len() {
+            return None;
+        }
+        let mut parts = std::mem::take(&mut progress.parts);
+        let failure = progress.failure.take();
+        let (units, farthest) = (progress.units, progress.farthest);
+        drop(progress);
+        parts.sort_unstable_by_key(|&(first, _)| first);
+        let parts = match failure {
+            Some(error) => Err(error),
+            None => Ok(parts.into_iter().map(|(_, part)| part).collect()),
+        };
+        Some(Found {
+            parts,
+            units,
+            farthest,
+        })
+    }
+
+    /// The time that others have given to this query so far.
+    pub(super) fn helped(&self) -> Duration {
+        self.progress.lock().helped
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.progress.lock().answered
+    }
+
+    pub(super) fn set_answered(&self) {
+        self.progress.lock().answered = true;
+    }
+}

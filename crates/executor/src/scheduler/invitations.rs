@@ -1,0 +1,178 @@
+//! Invitations: what a worker has started and has more of than it can do soon, for its siblings to take part in.
+//!
+//! The scheduler does not know what is shared out. An invitation lies on the deque of the worker that made it, and
+//! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
+
+use std::ops::Range;
+
+use chiplet_policy::Rung;
+use chiplet_topology::DomainId;
+
+use super::{Hub, Local, deque};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Step, left_out};
+
+/// An invitation, as the scheduler sees it.
+pub(crate) trait Offer {
+    /// Whether there is still enough left for one more worker.
+    fn is_open(&self) -> bool;
+}
+
+impl<T, U> Hub<T, U> {
+    /// Lets others take `offers`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
+    /// would start the last of them late.
+    pub(crate) fn invite(
+        &self,
+        local: &Local<U>,
+        offers: impl ExactSizeIterator<Item = U>,
+        wanted: usize,
+    ) {
+        // First, so that the count is never less than what lies on the deques.
+        self.groups[local.group]
+            .offers
+            .fetch_add(offers.len(), Ordering::Relaxed);
+        for offer in offers {
+            local.offers.push(offer);
+        }
+        if left_out(Step::InvitationWakes) {
+            return;
+        }
+        let woken = self.rouse(local, wanted, false);
+        if self.rules.offers_anywhere && woken < wanted {
+            self.call_help(local.group, wanted - woken);
+        }
+    }
+
+    /// Wakes up to `wanted` sleeping siblings because there will be invitations in a moment: waking takes longer than
+    /// that. Not if tasks wait, for which they are woken anyway.
+    pub(crate) fn expect_helpers(&self, local: &Local<U>, wanted: usize) {
+        self.rouse(local, wanted, true);
+    }
+
+    /// Wakes up to `wanted` sleeping siblings, all at once; returns how many that were.
+    fn rouse(&self, local: &Local<U>, wanted: usize, unless_tasks_wait: bool) -> usize {
+        let woken = {
+            let mut inbox = self.groups[local.group].inbox.lock();
+            if unless_tasks_wait && inbox.queue.len() > 0 {
+                return 0;
+            }
+            let woken = inbox.wake(wanted);
+            self.refresh_spare(local.group, &mut inbox);
+            woken
+        };
+        for &worker in &woken {
+            self.seats[worker].parker.unpark();
+        }
+        woken.len()
+    }
+
+    /// This worker joins what a sibling has started, though a task waits that a push may have left to it: it was
+    /// looking at the queue then, or had been woken. Somebody else sees to that task, as if it came only now.
+    pub(super) fn leave_task_to_others(&self, group: usize) {
+        if self.queued(group) == 0 || left_out(Step::JoiningHandsOn) {
+            return;
+        }
+        let successor = {
+            let mut inbox = self.groups[group].inbox.lock();
+            if inbox.queue.len() <= inbox.spinning {
+                return;
+            }
+            let successor = inbox.wake_one();
+            self.refresh_spare(group, &mut inbox);
+            successor
+        };
+        match successor {
+            Some(worker) => self.seats[worker].parker.unpark(),
+            None => self.seek_help(group, 1),
+        }
+    }
+
+    /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the
+    /// deques themselves are looked at before a worker sleeps.
+    pub(super) fn may_join(&self, group: usize) -> bool {
+        self.groups[group].offers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a deque of `workers` other than this one's holds an invitation, lapsed ones included.
+    pub(super) fn offers_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
+        workers
+            .into_iter()
+            .any(|worker| worker != local.worker && !self.seats[worker].offers.is_empty())
+    }
+
+    pub(super) fn rung(&self, own: DomainId, victim: usize) -> Rung {
+        if self.groups[victim].domain == own {
+            Rung::Domain
+        } else {
+            Rung::Remote
+        }
+    }
+
+    fn count_taken(&self, group: usize) {
+        self.groups[group].offers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<T, U: Offer> Hub<T, U> {
+    /// An invitation from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
+    pub(crate) fn next_offer(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
+        if let Some(offer) = self.own_offer(local) {
+            return Some((offer, Rung::Own));
+        }
+        if let Some(offer) = self.siblings_offer(local) {
+            return Some((offer, Rung::Domain));
+        }
+        if self.rules.offers_anywhere {
+            self.anyones_offer(local)
+        } else {
+            None
+        }
+    }
+
+    /// What this worker has started itself and left to others.
+    pub(super) fn own_offer(&self, local: &mut Local<U>) -> Option<U> {
+        loop {
+            let offer = local.offers.pop()?;
+            self.count_taken(local.group);
+            if offer.is_open() {
+                return Some(offer);
+            }
+        }
+    }
+
+    pub(super) fn siblings_offer(&self, local: &mut Local<U>) -> Option<U> {
+        let workers = self.groups[local.group].workers.clone();
+        self.steal(local, workers).map(|(offer, _)| offer)
+    }
+
+    pub(super) fn anyones_offer(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
+        let own = self.groups[local.group].domain;
+        let (offer, victim) = self.steal(local, 0..self.seats.len())?;
+        Some((offer, self.rung(own, self.seats[victim].group)))
+    }
+
+    /// Takes an open invitation of one of `workers`, and drops those that have lapsed. Says whose it was.
+    fn steal(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<(U, usize)> {
+        local.turn = local.turn.wrapping_add(1);
+        let count = workers.len();
+        (0..count)
+            .map(|step| workers.start + (local.turn + step) % count)
+            .filter(|&victim| victim != local.worker)
+            .find_map(|victim| self.steal_from(victim).map(|offer| (offer, victim)))
+    }
+
+    fn steal_from(&self, victim: usize) -> Option<U> {
+        loop {
+            match self.seats[victim].offers.steal() {
+                deque::Steal::Success(offer) => {
+                    self.count_taken(self.seats[victim].group);
+                    if offer.is_open() {
+                        return Some(offer);
+                    }
+                }
+                deque::Steal::Empty => return None,
+                deque::Steal::Retry => {}
+            }
+        }
+    }
+}
