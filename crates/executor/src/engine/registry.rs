@@ -33,7 +33,7 @@ pub(crate) struct TableState {
     turn: AtomicU32,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
-    /// Scan units of the last query that could be split.
+    /// Workers that the last query that could be split had work for.
     pub(crate) last_units: AtomicU32,
     /// Made at the first answer, so that an idle table costs nothing.
     latencies: Mutex<Option<Box<TableLatencies>>>,
