@@ -32,6 +32,7 @@
 //!   [`Ticket::reported`]: how one query was served.
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
+//! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
 //! * [`topology`]: the machine as a value. [`policy`]: the decisions as pure functions.
 //! * [`docs`]: how it works, and what it does not do.
 //!

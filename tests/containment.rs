@@ -3,11 +3,13 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use chiplet::{Error, Executor};
+use chiplet::{Context, Error, Executor, Query, Shutdown};
+use common::lists::Lists;
 use common::{Bomb, Departing, Gate, HANG, OpenOnDrop, executor, hold};
 
 #[test]
@@ -38,6 +40,43 @@ fn a_panicking_capture_of_an_expired_closure_does_not_kill_a_worker() {
     assert_eq!(expired.wait(), Err(Error::Expired));
     let mut next = executor.spawn(table, || 1);
     assert_eq!(next.wait_for(HANG), Some(Ok(1)));
+}
+
+#[test]
+fn a_panicking_attachment_of_a_query_that_many_worked_on_kills_none_of_them() {
+    let executor = executor(1, 3);
+    let table = executor.add_table("lists", Lists::default());
+    for _ in 0..200 {
+        let query = Query::new([3.0]).attach(Arc::new(Bomb));
+        let ticket = executor.submit(table, query).unwrap();
+        // Whoever lets go of the query last drops it: perhaps a worker that finds an old invitation, perhaps this thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(ticket.wait())));
+    }
+    let all = executor.submit_fn(table, None, |context| context.par_map(3, |part, _| part));
+    assert_eq!(all.unwrap().wait(), Ok(vec![0, 1, 2]));
+    assert_eq!(executor.shutdown(Shutdown::Drain(HANG)).still_running, 0);
+    assert_eq!(executor.snapshot().total.done, 201);
+}
+
+#[test]
+fn panicking_destructors_of_a_tasks_parts_do_not_kill_a_worker() {
+    let executor = executor(1, 2);
+    let table = executor.add_closure_table("t", 1);
+    for _ in 0..50 {
+        let captured = Bomb;
+        let parts = move |context: &mut Context| {
+            let results = context.par_map(4, move |part, _| {
+                let _ = &captured;
+                assert!(part != 2, "the third part fails");
+                Bomb
+            });
+            drop(results);
+        };
+        let ticket = executor.submit_fn(table, None, parts).unwrap();
+        let outcome = ticket.wait();
+        assert_eq!(outcome, Err(Error::Panicked("the third part fails".into())));
+    }
+    assert_eq!(executor.spawn(table, || 3).wait(), Ok(3));
 }
 
 #[test]

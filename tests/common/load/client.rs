@@ -129,6 +129,8 @@ impl<'a> Client<'a> {
         let (book, runs) = (Arc::clone(&table.book), ran.clone());
         // Most end at once; one in eight takes about a microsecond.
         let (rounds, number) = (if self.dice.one_in(8) { 1_000 } else { 0 }, self.dice.0);
+        // One in sixteen shares its work out to whoever is free.
+        let shares = self.dice.one_in(16);
         let code = move |context: &mut Context| {
             context.add_bytes(bytes);
             if let Some(runs) = runs {
@@ -137,7 +139,16 @@ impl<'a> Client<'a> {
             for round in 0..rounds {
                 black_box(round);
             }
-            if fails {
+            if shares {
+                let shared = Arc::clone(&book);
+                let parts = context.par_map(5, move |part, _| {
+                    if fails && part == 3 {
+                        shared.fail();
+                    }
+                    part
+                });
+                assert!(parts.into_iter().eq(0..5));
+            } else if fails {
                 book.fail();
             }
             book.ran();

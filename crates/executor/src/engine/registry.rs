@@ -42,7 +42,7 @@ pub(crate) struct TableState {
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
     pub(crate) options: KeptOptions,
-    /// Scan units of the last query that could be split.
+    /// Workers that the last query that could be split had work for.
     pub(crate) last_units: AtomicU32,
     /// For each domain what its workers have answered: a domain's workers share no line with another's. Made at the
     /// first answer, so that an idle table costs nothing.

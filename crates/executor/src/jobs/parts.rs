@@ -245,11 +245,15 @@ where
             )
         };
         context.add_used(used);
-        drop(code);
+        contain(|| drop(code));
+        let Some((_, failure)) = failure else {
+            return Ok(results.into_iter().flatten().collect());
+        };
+        // A destructor that panicked while the task unwinds would end the process.
+        contain(|| drop(results));
         match failure {
-            None => Ok(results.into_iter().flatten().collect()),
-            Some((_, Failure::Error(error))) => Err(error),
-            Some((_, Failure::Panic(payload))) => resume_unwind(payload),
+            Failure::Error(error) => Err(error),
+            Failure::Panic(payload) => resume_unwind(payload),
         }
     }
 }
