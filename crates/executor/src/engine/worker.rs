@@ -168,6 +168,9 @@ impl Worker {
 
     /// Invites `places` workers to take part in `shared`, and wakes up to `wanted` that sleep.
     pub(crate) fn invite(&self, shared: &Arc<dyn Shared>, places: usize, wanted: usize) {
+        if places == 0 {
+            return;
+        }
         let invitations = (0..places).map(|_| Invitation::new(Arc::clone(shared)));
         self.engine.hub.invite(&self.local, invitations, wanted);
     }
