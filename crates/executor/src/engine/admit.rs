@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::Routing;
+use chiplet_policy::{Routing, Splitting};
 use chiplet_topology::DomainId;
 
 use super::Engine;
@@ -47,7 +47,19 @@ impl Engine {
     pub(crate) fn admit(&self, entry: &TableEntry, task: Arc<dyn Task>) -> Result<(), SubmitError> {
         let (at, class) = (task.header().accepted, task.header().class);
         let terms = entry.state.options.terms(class);
-        let push = |group, task| self.hub.push(group, entry.id, terms, task, at);
+        // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
+        // they would come when most is done.
+        let helpers = match self.strategy.splitting {
+            Splitting::Domain => entry.state.last_units.load(Ordering::Relaxed),
+            Splitting::Never | Splitting::AllCores => 0,
+        };
+        let push = |group, task| {
+            let pace = self.hub.push(group, entry.id, terms, task, at)?;
+            if helpers > 1 {
+                self.hub.expect_helpers(group, helpers as usize - 1, 1);
+            }
+            Ok(pace)
+        };
         self.place(entry, task, 1, (at, class), push)
             .map_err(|(refusal, _)| refusal)
     }

@@ -175,11 +175,6 @@ impl Worker {
         self.engine.hub.invite(&self.local, invitations, wanted);
     }
 
-    /// Wakes up to `wanted` siblings for invitations that will come in a moment.
-    pub(crate) fn expect_helpers(&self, wanted: usize) {
-        self.engine.hub.expect_helpers(&self.local, wanted);
-    }
-
     pub(crate) fn next_invitation(&mut self) -> Option<(Invitation, Rung)> {
         self.engine.hub.next_offer(&mut self.local)
     }

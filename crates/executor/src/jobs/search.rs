@@ -101,13 +101,6 @@ impl SearchTask {
         context: &mut Context,
     ) -> Result<Option<Vec<Neighbor>>, Error> {
         let by_load = worker.splitting() == Splitting::Domain;
-        if by_load {
-            // If the last query had work for others this one probably has, and waking them takes longer than `coarse`.
-            let hands = self.header.entry.state.last_units.load(Ordering::Relaxed);
-            if hands > 1 {
-                worker.expect_helpers(hands as usize - 1);
-            }
-        }
         let probes = table.coarse(&self.query, context)?;
         let grain = table.grain().max(1);
         let total = cost(&probes);

@@ -37,27 +37,28 @@ impl<T, U> Hub<T, U> {
         if left_out(Step::InvitationWakes) {
             return;
         }
-        let woken = self.rouse(local, wanted, false);
+        let woken = self.rouse(local.group, wanted, usize::MAX);
         if self.rules.offers_anywhere && woken < wanted {
             self.call_help(local.group, wanted - woken);
         }
     }
 
-    /// Wakes up to `wanted` sleeping siblings because there will be invitations in a moment: waking takes longer than
-    /// that. Not if tasks wait, for which they are woken anyway.
-    pub(crate) fn expect_helpers(&self, local: &Local<U>, wanted: usize) {
-        self.rouse(local, wanted, true);
+    /// Wakes up to `wanted` sleepers of `group` because there will be invitations in a moment: waking takes longer than
+    /// that. Not if more than `at_most` tasks wait, for which they are woken anyway.
+    pub(crate) fn expect_helpers(&self, group: usize, wanted: usize, at_most: usize) {
+        self.rouse(group, wanted, at_most);
     }
 
-    /// Wakes up to `wanted` sleeping siblings, all at once; returns how many that were.
-    fn rouse(&self, local: &Local<U>, wanted: usize, unless_tasks_wait: bool) -> usize {
+    /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait; returns how many
+    /// that were.
+    fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
         let woken = {
-            let mut inbox = self.groups[local.group].inbox.lock();
-            if unless_tasks_wait && inbox.queue.len() > 0 {
+            let mut inbox = self.groups[group].inbox.lock();
+            if inbox.queue.len() > at_most {
                 return 0;
             }
             let woken = inbox.wake(wanted);
-            self.refresh_spare(local.group, &mut inbox);
+            self.refresh_spare(group, &mut inbox);
             woken
         };
         for &worker in &woken {
