@@ -151,7 +151,7 @@ pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
 /// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home, `other`
 /// there, and pays `price` for a cold cache.
 ///
-/// Only if the wait at home is an eighth longer, and by several prices. Queues of domains that are equally loaded differ by
+/// Only if the wait at home is a twenty-fourth longer, and by several prices. Queues of domains that are equally loaded differ by
 /// chance: with a number of queries kept outstanding one of two queues is as likely long as short, and p99 is up to twice
 /// that of one common queue. Few tasks that go over keep them alike (measured with 256 waiting for each worker: 0.2 % of
 /// them), so affinity hardly suffers.
@@ -170,7 +170,7 @@ pub fn is_worth_evening(home: Duration, other: Duration, price: Duration) -> boo
 }
 
 /// Waits that differ by less than this part of the shorter one are alike.
-const EVEN: u32 = 8;
+const EVEN: u32 = 24;
 
 /// Prices that a task which goes to another busy domain must save. A query of ten others loses nothing that anybody sees by
 /// waiting for one more.
