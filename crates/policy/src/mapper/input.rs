@@ -65,7 +65,7 @@ impl Demand {
     }
 }
 
-/// Thresholds of [`place`]. A value that is NaN or out of its range is replaced by its default.
+/// Thresholds of [`place`](crate::place). A value that is NaN or out of its range is replaced by its default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapperConfig {
     /// What is balanced. An executor takes it from its strategy ([`Strategy::placing`](crate::Strategy::placing)).
