@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
 
 use chiplet_grpc_server::telemetry::Telemetry;
 use common::{Running, line};
@@ -70,13 +71,21 @@ fn a_query_is_a_trace_that_continues_the_clients() {
             .insert("traceparent", context.parse().unwrap());
         PointsClient::new(channel).query(request).await.unwrap();
     });
-    // Sends what is left.
-    drop(telemetry);
-    let spans: Vec<Span> = spans.try_iter().collect();
     let trace: Vec<u8> = (0..16)
         .map(|byte| u8::from_str_radix(&"0af7651916cd43dd8448eb211c80319c"[2 * byte..][..2], 16))
         .collect::<Result<_, _>>()
         .unwrap();
+    // The answer may be here before the request's span has ended. Spans are sent every few seconds.
+    let is_request = |span: &Span| span.trace_id == trace && span.name == "request";
+    let mut spans_seen = Vec::new();
+    while !spans_seen.iter().any(is_request) {
+        let span = spans.recv_timeout(Duration::from_secs(60));
+        spans_seen.push(span.expect("a span of the request"));
+    }
+    // Sends what is left.
+    drop(telemetry);
+    spans_seen.extend(spans.try_iter());
+    let spans = spans_seen;
     let ours: Vec<&Span> = spans.iter().filter(|span| span.trace_id == trace).collect();
     let request = ours
         .iter()
