@@ -167,16 +167,24 @@ impl WorkerStats {
         wait: Duration,
         service: Duration,
     ) {
-        self.tables.entry(entry.id).or_default().absorb(ends);
-        self.wait.record_many(wait, ends.ended());
-        self.service.record_many(service, ends.ended());
+        self.count(entry, ends, wait, service);
+        self.used.entry(entry.id).or_default().ran += ends.ended();
+    }
+
+    /// A task that was not begun, because it came up too late to be answered: its table asked for it in vain.
+    pub(crate) fn passed_over(&mut self, entry: &TableEntry, end: End, wait: Duration) {
+        let mut ends = Served::default();
+        ends.count(end);
+        self.count(entry, ends, wait, Duration::ZERO);
+        self.used.entry(entry.id).or_default().missed += ends.expired;
+        self.occupied = false;
+    }
+
+    fn count(&mut self, entry: &TableEntry, ends: Served, wait: Duration, service: Duration) {
         let tasks = ends.ended();
-        let used = self.used.entry(entry.id).or_default();
-        // Without any service it was passed over, because it came up too late to be answered.
-        match service.is_zero() {
-            true => used.missed += ends.expired,
-            false => used.ran += tasks,
-        }
+        self.tables.entry(entry.id).or_default().absorb(ends);
+        self.wait.record_many(wait, tasks);
+        self.service.record_many(service, tasks);
         entry.state.record(self.domain, wait, service, tasks);
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod search;
 mod units;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::counts::End;
 use crate::engine::completion::{Completion, contain, end_of};
@@ -62,10 +62,7 @@ fn pass_over<T>(
     started: Instant,
 ) {
     let end = settled(header, completion, &Err(Error::Expired));
-    {
-        let mut stats = worker.stats();
-        stats.ended(&header.entry, end, header.waited(started), Duration::ZERO);
-        stats.worked(header.entry.id, 0, Duration::ZERO);
-    }
+    let waited = header.waited(started);
+    worker.stats().passed_over(&header.entry, end, waited);
     completion.end(Err(Error::Expired));
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use chiplet_policy::TableId;
 
-use super::{Front, Order};
+use super::{Front, LEAD, Order, nanos};
 use crate::scheduler::terms::Run;
 
 /// Lanes looked at for one that the worker ran last. Bounded, so that taking is O(log n) in the number of tables; the
@@ -27,7 +27,12 @@ impl<T> Order<T> {
         if self.run_length <= 1 || heap.len() == 1 {
             return front.table;
         }
-        let age = now.saturating_sub(front.since) as f64;
+        let age = now.saturating_sub(front.since);
+        // Tables that flood wait for ever longer. How far they may be out of proportion must not grow with that.
+        let age = match front.over {
+            false => age,
+            true => age.min(nanos(LEAD)),
+        } as f64;
         // How far the tags get on in a time.
         let speed = match front.over {
             false => 1.0,
