@@ -9,6 +9,7 @@ use chiplet_policy::{
 use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
 
+use crate::engine::substitutes::Substitutes;
 use crate::engine::worker::Worker;
 use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
@@ -37,6 +38,7 @@ pub struct Builder {
     pin: Pin,
     reserve: usize,
     max_workers: Option<usize>,
+    substitutes: usize,
     queue_limit: Option<usize>,
     table_limit: Option<usize>,
     limits: QueryLimits,
@@ -58,6 +60,7 @@ impl Default for Builder {
             pin: Pin::default(),
             reserve: 0,
             max_workers: None,
+            substitutes: 1,
             queue_limit: None,
             table_limit: None,
             limits: QueryLimits::default(),
@@ -108,6 +111,14 @@ impl Builder {
     /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
     pub fn max_workers(mut self, workers: usize) -> Self {
         self.max_workers = Some(workers);
+        self
+    }
+
+    /// How many threads may take tasks in place of each worker, one after the other, while tasks block
+    /// ([`Context::block_in_place`](crate::Context::block_in_place)). Default: 1. None is started before it is needed; with
+    /// 0 a task that blocks keeps its core.
+    pub fn substitutes(mut self, each: usize) -> Self {
+        self.substitutes = each;
         self
     }
 
@@ -228,6 +239,7 @@ impl Builder {
             stealing: self.strategy.stealing,
             offers_anywhere: self.strategy.splitting == Splitting::AllCores,
             steal: self.steal,
+            substitutes: self.substitutes,
             discipline: Discipline {
                 run_length: self.strategy.run_length,
                 reorder: self.reorder,
@@ -241,7 +253,8 @@ impl Builder {
         for (index, group) in groups.iter().enumerate().rev() {
             group_of_domain[group.domain.0 as usize] = Some(index);
         }
-        let (hub, locals) = Hub::new(rules, groups);
+        let (hub, mut locals) = Hub::new(rules, groups);
+        let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.workers()));
 
         let windows = self.planner.windows;
         let tick = (windows.fast / windows.buckets.max(1))
@@ -269,6 +282,7 @@ impl Builder {
             strategy: self.strategy,
             split: self.split,
             hub,
+            substitutes,
             group_of_domain,
             queue_limit,
             table_limit,

@@ -55,12 +55,20 @@ pub(crate) struct Used {
     pub(crate) bytes: u64,
     /// How long other workers ran parts of it.
     pub(crate) helped: Duration,
+    /// How long it has waited for something that takes no processor.
+    pub(crate) blocked: Duration,
 }
 
 impl Used {
     pub(crate) fn add(&mut self, other: Used) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.helped = self.helped.saturating_add(other.helped);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+    }
+
+    /// How long its worker was busy with it, of the time that passed.
+    pub(crate) fn busy(&self, passed: Duration) -> Duration {
+        passed.saturating_sub(self.blocked)
     }
 }
 
@@ -179,6 +187,45 @@ impl<'a> Context<'a> {
             true => Err(SearchError::Stopped),
             false => Ok(()),
         }
+    }
+
+    /// Runs `code`, which is going to wait for something other than this processor: a file, a lock that is held for long,
+    /// an answer from another machine or from another task. Meanwhile another thread takes tasks on this worker's core.
+    ///
+    /// The worker that runs this goes on with its task when `code` returns, and may share the core with the other thread
+    /// until that has ended its own task. Each worker has one such substitute, or as many as
+    /// [`Builder::substitutes`](crate::Builder::substitutes) says. A thread is started for it when it is first needed.
+    /// If all of them are inside tasks that block too, `code` keeps the core from others, as it would without this call;
+    /// they then wait until another core is free or another domain helps.
+    ///
+    /// The time counts for the ticket's deadline and its [`Report`](crate::Report), but not as load of the table. It costs
+    /// some microseconds, so it pays for waits of 100 us and more. Outside an executor `code` just runs.
+    ///
+    /// A task may wait for another of the same executor in this way. Without it such a wait is refused
+    /// ([`Error::WouldDeadlock`](crate::Error::WouldDeadlock)), and so it is when no substitute is free.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 1, 32 << 20)).build()?;
+    /// let executor = Arc::new(executor);
+    /// let table = executor.add_closure_table("songs", 1 << 20);
+    /// let inner = Arc::clone(&executor);
+    /// let outer = executor.submit_fn(table, None, move |context| {
+    ///     let asked = inner.spawn(table, || 6 * 7);
+    ///     context.block_in_place(|| asked.wait())
+    /// })?;
+    /// assert_eq!(outer.wait()??, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn block_in_place<R>(&mut self, code: impl FnOnce() -> R) -> R {
+        let Some((worker, _)) = self.run else {
+            return code();
+        };
+        let (result, blocked) = worker.block(code);
+        self.used.blocked += blocked;
+        result
     }
 
     /// The domain of the worker that runs this; `None` outside an executor.

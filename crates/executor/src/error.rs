@@ -142,7 +142,8 @@ pub enum Error {
     Search(#[from] SearchError),
     /// A task waited for a task of its own executor, which could wait for ever on a small pool.
     #[error(
-        "a task may not block on a ticket of its own executor; return the ticket, or wait outside"
+        "a task may not block on a ticket of its own executor; wait in Context::block_in_place with a free substitute, \
+         return the ticket, or wait outside"
     )]
     WouldDeadlock,
 }

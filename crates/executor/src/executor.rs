@@ -377,7 +377,8 @@ impl Executor {
             left = self.engine.exits.wait_until(deadline, own);
         }
         if left == 0 {
-            let threads = std::mem::take(&mut *self.threads.lock());
+            let mut threads = std::mem::take(&mut *self.threads.lock());
+            threads.extend(self.engine.substitutes.take_handles());
             let this = thread::current().id();
             for thread in threads {
                 // From the remap callback this is the balancer's own thread, which ends after the callback; from a

@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod batches;
+mod blocking;
 mod deadlines;
 mod replacing;
 mod sharing;

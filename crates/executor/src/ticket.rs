@@ -93,7 +93,7 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The task's [`Error`]. [`Error::WouldDeadlock`] at once when called inside a task of the same executor
     /// and the answer is not there yet: on a small pool that could wait for ever. The task is then cancelled
-    /// as by dropping the ticket.
+    /// as by dropping the ticket. [`Context::block_in_place`](crate::Context::block_in_place) allows such a wait.
     pub fn wait(mut self) -> Result<T, Error> {
         let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
         answer.map(|(answer, _)| answer)
@@ -228,9 +228,9 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Whether this thread is a worker of the task's executor.
+/// Whether this thread is a worker of the task's executor, and nobody takes tasks in its place.
 fn is_own<T>(task: &dyn Outcome<T>) -> bool {
-    current::executor() == Some(task.header().executor)
+    current::executor() == Some(task.header().executor) && !current::is_covered()
 }
 
 fn timer<T>(task: &dyn Outcome<T>) -> &Timer {

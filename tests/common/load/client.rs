@@ -131,6 +131,8 @@ impl<'a> Client<'a> {
         let (rounds, number) = (if self.dice.one_in(8) { 1_000 } else { 0 }, self.dice.0);
         // One in sixteen shares its work out to whoever is free.
         let shares = self.dice.one_in(16);
+        // Some wait for something else than their core.
+        let blocks = self.dice.one_in(500);
         let code = move |context: &mut Context| {
             context.add_bytes(bytes);
             if let Some(runs) = runs {
@@ -138,6 +140,9 @@ impl<'a> Client<'a> {
             }
             for round in 0..rounds {
                 black_box(round);
+            }
+            if blocks {
+                context.block_in_place(|| std::thread::sleep(Duration::from_micros(100)));
             }
             if shares {
                 let shared = Arc::clone(&book);

@@ -13,6 +13,11 @@ thread_local! {
         reason = "loom's macro has no such form"
     )]
     static EXECUTOR: Cell<Option<u64>> = Cell::new(None);
+    #[allow(
+        clippy::missing_const_for_thread_local,
+        reason = "loom's macro has no such form"
+    )]
+    static COVERED: Cell<bool> = Cell::new(false);
     static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 }
 
@@ -24,6 +29,16 @@ pub(crate) fn enter(id: u64) {
 /// The executor whose worker this thread is.
 pub(crate) fn executor() -> Option<u64> {
     EXECUTOR.with(Cell::get)
+}
+
+/// Says whether another thread takes tasks in this worker's place.
+pub(crate) fn set_covered(covered: bool) {
+    COVERED.with(|cell| cell.set(covered));
+}
+
+/// Whether another thread takes tasks in this worker's place: then it may wait for one of them.
+pub(crate) fn is_covered() -> bool {
+    COVERED.with(Cell::get)
 }
 
 /// A number of this thread; the threads of a process count up from 0.

@@ -23,6 +23,11 @@ impl Exits {
         }
     }
 
+    /// Counts one more in. The caller is a worker, so not all have left.
+    pub(super) fn enter(&self) {
+        *self.left.lock() += 1;
+    }
+
     /// Counts one worker out when the guard goes.
     pub(crate) fn leave_on_drop(&self) -> impl Drop + '_ {
         struct Leaves<'a>(&'a Exits);

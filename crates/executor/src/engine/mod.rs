@@ -10,6 +10,7 @@ mod exits;
 mod purge;
 pub(crate) mod registry;
 pub(crate) mod stats;
+pub(crate) mod substitutes;
 pub(crate) mod task;
 pub(crate) mod timer;
 pub(crate) mod worker;
@@ -26,6 +27,7 @@ use crate::sync::now;
 use exits::Exits;
 use registry::Registry;
 use stats::Stats;
+use substitutes::Substitutes;
 use task::{Invitation, Task};
 use timer::Timer;
 
@@ -38,6 +40,7 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
     pub(crate) exits: Exits,
+    pub(crate) substitutes: Substitutes,
     pub(crate) timer: Arc<Timer>,
     /// Group of each domain of the topology; `None` if it has no worker.
     pub(crate) group_of_domain: Vec<Option<usize>>,
@@ -53,6 +56,7 @@ pub(crate) struct Parts {
     pub(crate) strategy: Strategy,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
+    pub(crate) substitutes: Substitutes,
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
@@ -64,7 +68,7 @@ impl Engine {
         let workers = parts.hub.workers();
         let timer = Arc::new(Timer::default());
         let domain = |worker| parts.hub.domain_of(parts.hub.group_of(worker));
-        let stats = Stats::new((0..workers).map(domain));
+        let stats = Stats::new((0..parts.hub.threads()).map(domain));
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             strategy: parts.strategy,
@@ -74,6 +78,7 @@ impl Engine {
             topology: parts.topology,
             stats,
             exits: Exits::new(workers, Arc::clone(&timer)),
+            substitutes: parts.substitutes,
             timer,
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,

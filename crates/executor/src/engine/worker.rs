@@ -10,7 +10,8 @@ use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
 use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
-use crate::scheduler::{Found, Local};
+use crate::scheduler::{Cover, Found, Local};
+use crate::sync::now;
 use crate::table::Probe;
 
 /// The thread's own state.
@@ -19,6 +20,36 @@ pub(crate) struct Worker {
     local: Local<Invitation>,
     place: Place,
     scratch: Scratch,
+}
+
+/// A worker that blocks, until it goes.
+struct Blocked<'a>(&'a Worker);
+
+impl<'a> Blocked<'a> {
+    fn begin(worker: &'a Worker) -> Self {
+        let (engine, local) = (&worker.engine, &worker.local);
+        let covered = match engine.hub.block(local) {
+            Cover::Found { .. } => true,
+            Cover::Nobody => false,
+            Cover::Start(substitute) => match engine.substitutes.start(engine, substitute) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!(%error, "no thread could be started for a worker whose task blocks");
+                    engine.hub.do_without(local, substitute);
+                    false
+                }
+            },
+        };
+        current::set_covered(covered);
+        Self(worker)
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        current::set_covered(false);
+        self.0.engine.hub.unblock(&self.0.local);
+    }
 }
 
 impl Worker {
@@ -62,9 +93,21 @@ impl Worker {
         }
     }
 
-    /// Says that a task has ended at `now`, for which others have worked as long as `helped` says.
-    pub(crate) fn tell(&mut self, now: Instant, helped: Duration) {
-        self.local.tell(now, helped);
+    /// Says that a task has ended at `now`, which has used so much.
+    pub(crate) fn tell(&mut self, now: Instant, used: &Used) {
+        self.local.tell(now, used.helped, used.blocked);
+    }
+
+    /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's
+    /// place. Returns how long it took.
+    pub(crate) fn block<R>(&self, code: impl FnOnce() -> R) -> (R, Duration) {
+        let began = now();
+        self.stats().occupied = false;
+        let blocked = Blocked::begin(self);
+        let result = code();
+        drop(blocked);
+        self.stats().occupied = true;
+        (result, now().saturating_duration_since(began))
     }
 
     /// Says that it is `now`, when this worker has taken part in another's task.

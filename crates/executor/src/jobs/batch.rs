@@ -319,14 +319,14 @@ impl Task for Part {
             worker.in_context(&self, |_, context| self.search(started, context));
         self.explain(&mut found);
         let ended = sync::now();
-        worker.tell(ended, used.helped);
-        let busy = ended.saturating_duration_since(started);
-        let report = worker.report(rung, header.waited(started), busy);
+        worker.tell(ended, &used);
+        let service = ended.saturating_duration_since(started);
+        let report = worker.report(rung, header.waited(started), service);
         let (ends, settled) = self.settle(found, Some(report));
         {
             let mut stats = worker.stats();
-            stats.ended_many(&header.entry, ends, report.wait, busy);
-            stats.worked(header.entry.id, used.bytes, busy);
+            stats.ended_many(&header.entry, ends, report.wait, service);
+            stats.worked(header.entry.id, used.bytes, used.busy(service));
         }
         self.publish(settled);
     }

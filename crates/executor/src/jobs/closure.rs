@@ -66,8 +66,9 @@ where
             None => Err(Error::Cancelled),
         });
         let ended = now();
-        worker.tell(ended, used.helped);
-        let busy = ended.saturating_duration_since(started);
+        worker.tell(ended, &used);
+        let service = ended.saturating_duration_since(started);
+        let busy = used.busy(service);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.
         let bytes = match used.bytes {
@@ -75,10 +76,10 @@ where
             bytes => bytes,
         };
         let end = settled(&self.header, &self.completion, &result);
-        let report = worker.report(rung, self.header.waited(started), busy);
+        let report = worker.report(rung, self.header.waited(started), service);
         {
             let mut stats = worker.stats();
-            stats.ended(&self.header.entry, end, report.wait, busy);
+            stats.ended(&self.header.entry, end, report.wait, service);
             stats.worked(self.header.entry.id, bytes, busy);
         }
         self.completion.end(result.map(|answer| (answer, report)));

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chiplet_policy::Rung;
 
@@ -291,7 +292,9 @@ where
         });
         let ended = now();
         worker.pass(ended);
-        let busy = ended.saturating_duration_since(started);
+        let busy = used.busy(ended.saturating_duration_since(started));
+        // The task's own worker does not wait for that.
+        used.blocked = Duration::ZERO;
         // The bytes are counted by the task, with its own.
         worker.stats().worked(self.task.table_id(), 0, busy);
         used.helped += busy;

@@ -61,14 +61,14 @@ impl SearchTask {
         result: Result<Vec<Neighbor>, Error>,
     ) {
         let ended = now();
-        worker.tell(ended, used.helped);
-        let busy = ended.saturating_duration_since(started);
+        worker.tell(ended, &used);
+        let service = ended.saturating_duration_since(started);
         let end = settled(&self.header, &self.completion, &result);
-        let report = worker.report(rung, self.header.waited(started), busy);
+        let report = worker.report(rung, self.header.waited(started), service);
         {
             let mut stats = worker.stats();
-            stats.ended(&self.header.entry, end, report.wait, busy);
-            stats.worked(self.header.entry.id, used.bytes, busy);
+            stats.ended(&self.header.entry, end, report.wait, service);
+            stats.worked(self.header.entry.id, used.bytes, used.busy(service));
         }
         self.completion.end(result.map(|found| (found, report)));
     }
@@ -267,8 +267,8 @@ impl Task for SearchTask {
         };
         let ended = now();
         used.helped += units.helped();
-        worker.tell(ended, used.helped);
-        let busy = ended.saturating_duration_since(started);
+        worker.tell(ended, &used);
+        let busy = used.busy(ended.saturating_duration_since(started));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
         match worker.splitting() {
@@ -300,7 +300,7 @@ impl Shared for SearchTask {
         });
         let ended = now();
         worker.pass(ended);
-        let busy = ended.saturating_duration_since(begun);
+        let busy = used.busy(ended.saturating_duration_since(begun));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
         self.leave(units, worker, busy + used.helped);

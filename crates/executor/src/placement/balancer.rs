@@ -250,7 +250,7 @@ impl Control {
             let header = task.header();
             engine.route(&header.entry, header.accepted, header.class)
         });
-        self.crew.carry_out(orders);
+        self.crew.carry_out(orders, &engine.substitutes);
         tracing::info!(
             workers = engine.hub.at_work(),
             "workers have been ordered anew"

@@ -11,6 +11,7 @@ use chiplet_topology::pin::{self, Pin, Thread};
 use chiplet_topology::{Core, DomainId, Topology, cpu_ranges};
 
 use super::cores::{self, DomainCores};
+use crate::engine::substitutes::Substitutes;
 use crate::error::BuildError;
 
 /// A worker, and how it is tied to the machine.
@@ -271,11 +272,18 @@ impl Crew {
         orders
     }
 
-    /// Ties every worker as ordered.
-    pub(crate) fn carry_out(&mut self, orders: Orders) {
+    /// Ties every worker as ordered, and its substitutes with it.
+    pub(crate) fn carry_out(&mut self, orders: Orders, substitutes: &Substitutes) {
         let cpus = orders.at_work.into_iter().zip(orders.cpus);
         for (member, (at_work, cpus)) in self.members.iter_mut().zip(cpus) {
             member.info.at_work = at_work;
+            for thread in substitutes.of(member.info.index) {
+                if !cpus.is_empty()
+                    && let Err(error) = thread.pin(&cpus)
+                {
+                    tracing::warn!(worker = member.info.index, %error, "a worker's substitute could not be pinned");
+                }
+            }
             member.tie(cpus);
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
 
+use super::duty::Duty;
 use super::queue::Queue;
 
 /// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
@@ -58,14 +59,11 @@ pub(crate) struct Inbox<T> {
     pub(super) offered: bool,
     /// Whether this group stands in the set of groups whose queue is worth crossing for.
     pub(super) needy: bool,
-    /// Workers of this group that are not to take tasks.
-    pub(super) standby: Vec<usize>,
-    /// Those of them that know, and are parked or about to.
-    pub(super) standing_by: usize,
+    pub(super) duty: Duty,
 }
 
 impl<T> Inbox<T> {
-    pub(super) fn new(queue: Queue<T>) -> Self {
+    pub(super) fn new(queue: Queue<T>, duty: Duty) -> Self {
         Self {
             queue,
             search: Search::default(),
@@ -75,8 +73,7 @@ impl<T> Inbox<T> {
             stealing: 0,
             offered: false,
             needy: false,
-            standby: Vec::new(),
-            standing_by: 0,
+            duty,
         }
     }
 
@@ -111,18 +108,9 @@ impl<T> Inbox<T> {
         self.sleepers.len() + self.spinning + self.woken
     }
 
-    /// Whether `worker` is not to take tasks.
-    pub(super) fn stands_by(&self, worker: usize) -> bool {
-        self.standby.contains(&worker)
-    }
-
-    /// Says whether `worker` is to stand by. True if it is to be unparked: it sleeps, or stands by already.
-    pub(super) fn set_standby(&mut self, worker: usize, stands_by: bool) -> bool {
-        if !stands_by {
-            self.standby.retain(|&other| other != worker);
-            return true;
-        }
-        self.standby.push(worker);
+    /// Tells `worker` that it is to stand by. True if it is to be unparked because it sleeps.
+    pub(super) fn send_off(&mut self, worker: usize) -> bool {
+        self.duty.send_off(worker);
         let slept = self.sleepers.iter().position(|&other| other == worker);
         if let Some(index) = slept {
             self.sleepers.remove(index);

@@ -3,8 +3,6 @@
 //! The scheduler does not know what is shared out. An invitation lies on the deque of the worker that made it, and
 //! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
 
-use std::ops::Range;
-
 use chiplet_policy::Rung;
 use chiplet_topology::DomainId;
 
@@ -95,10 +93,12 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Whether a deque of `workers` other than this one's holds an invitation, lapsed ones included.
-    pub(super) fn offers_within(&self, local: &Local<U>, workers: Range<usize>) -> bool {
-        workers
-            .into_iter()
-            .any(|worker| worker != local.worker && !self.seats[worker].offers.is_empty())
+    pub(super) fn offers_within(
+        &self,
+        local: &Local<U>,
+        mut workers: impl Iterator<Item = usize>,
+    ) -> bool {
+        workers.any(|worker| worker != local.worker && !self.seats[worker].offers.is_empty())
     }
 
     pub(super) fn rung(&self, own: DomainId, victim: usize) -> Rung {
@@ -142,7 +142,7 @@ impl<T, U: Offer> Hub<T, U> {
     }
 
     pub(super) fn siblings_offer(&self, local: &mut Local<U>) -> Option<U> {
-        let workers = self.groups[local.group].workers.clone();
+        let workers = self.groups[local.group].threads();
         self.steal(local, workers).map(|(offer, _)| offer)
     }
 
@@ -153,11 +153,17 @@ impl<T, U: Offer> Hub<T, U> {
     }
 
     /// Takes an open invitation of one of `workers`, and drops those that have lapsed. Says whose it was.
-    fn steal(&self, local: &mut Local<U>, workers: Range<usize>) -> Option<(U, usize)> {
+    fn steal(
+        &self,
+        local: &mut Local<U>,
+        workers: impl Iterator<Item = usize> + Clone,
+    ) -> Option<(U, usize)> {
         local.turn = local.turn.wrapping_add(1);
-        let count = workers.len();
-        (0..count)
-            .map(|step| workers.start + (local.turn + step) % count)
+        let count = workers.clone().count();
+        let first = local.turn % count;
+        let (behind, ahead) = (workers.clone().take(first), workers.skip(first));
+        ahead
+            .chain(behind)
             .filter(|&victim| victim != local.worker)
             .find_map(|victim| self.steal_from(victim).map(|offer| (offer, victim)))
     }

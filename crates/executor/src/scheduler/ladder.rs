@@ -98,7 +98,7 @@ impl<T, U: Offer> Hub<T, U> {
                 local.returns = true;
                 inbox.stealing -= 1;
             }
-            if inbox.stands_by(local.worker) {
+            if inbox.duty.is_off(local.worker) {
                 return Near::OffDuty;
             }
             let taken = inbox
@@ -142,7 +142,7 @@ impl<T, U: Offer> Hub<T, U> {
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
             if self.queued(local.group) > 0
-                || self.offers_within(local, group.workers.clone())
+                || self.offers_within(local, group.threads())
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim(local).is_some())
@@ -162,7 +162,7 @@ impl<T, U: Offer> Hub<T, U> {
         let group = &self.groups[local.group];
         let (spare, closed) = {
             let mut inbox = group.inbox.lock();
-            if inbox.queue.len() > 0 || inbox.stands_by(local.worker) {
+            if inbox.queue.len() > 0 || inbox.duty.is_off(local.worker) {
                 return Rest::LookAgain;
             }
             let closed = inbox.queue.is_closed();
@@ -173,11 +173,11 @@ impl<T, U: Offer> Hub<T, U> {
             }
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
             // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
-            let lent = local.returns && can_lend(&self.staff_of(local.group, &inbox));
+            let lent = local.returns && can_lend(&self.staff_of(&inbox));
             let goes = inbox.offered || closed || lent || call == call::OVERDUE;
             (goes, closed)
         };
-        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.workers.clone()) {
+        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.threads()) {
             self.leave(local);
             return Rest::LookAgain;
         }

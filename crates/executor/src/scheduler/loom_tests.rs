@@ -27,6 +27,14 @@ impl Offer for u32 {
 }
 
 fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
+    hub_with(stealing, groups, 0)
+}
+
+fn hub_with(
+    stealing: StealRule,
+    groups: &[Range<usize>],
+    substitutes: usize,
+) -> (Arc<TestHub>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
         .enumerate()
@@ -37,6 +45,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local
         })
         .collect();
     let rules = Rules {
+        substitutes,
         stealing,
         offers_anywhere: stealing == StealRule::Anywhere,
         steal: StealConfig::default(),
@@ -337,6 +346,29 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
     assert_eq!(u32::from(accepted), ran);
 }
 
+fn a_thread_takes_the_place_of_the_one_that_blocks() {
+    // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
+    let (hub, mut locals) = hub_with(StealRule::Never, &[0..1], 1);
+    let (mut worker, mut substitute) = (locals.remove(0), locals.remove(0));
+    assert_eq!(hub.block(&worker), Cover::Start(1));
+    hub.unblock(&worker);
+    let blocks = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || {
+            hub.block(&substitute);
+            push(&hub, 0, TABLE, 1).unwrap();
+            // As if it waited for that task.
+            hub.park(substitute.worker);
+            hub.unblock(&substitute);
+            while hub.next(&mut substitute).is_some() {}
+        })
+    };
+    work_for(&hub, &mut worker, 1);
+    hub.unpark(1);
+    hub.close();
+    blocks.join().unwrap();
+}
+
 fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
     // Group 0's worker never comes, so its task has to wait.
     let (hub, _locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
@@ -365,5 +397,6 @@ checks! {
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;
+    blocks: a_thread_takes_the_place_of_the_one_that_blocks without BlockCallsSubstitute StandbyRelieves;
     loses_its_worker: a_task_of_a_group_that_loses_its_worker_is_moved_or_refused without TasksMove;
 }

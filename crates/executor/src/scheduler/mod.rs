@@ -9,6 +9,7 @@
 
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod class_tests;
+mod duty;
 mod inbox;
 mod invitations;
 mod ladder;
@@ -43,8 +44,10 @@ use crossbeam_utils::CachePadded;
 
 use crate::class::Class;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
+pub(crate) use duty::Cover;
+use duty::Duty;
 pub(crate) use inbox::Inbox;
 pub(crate) use invitations::Offer;
 use queue::Queue;
@@ -73,16 +76,32 @@ pub(crate) struct Rules {
     pub(crate) offers_anywhere: bool,
     pub(crate) steal: StealConfig,
     pub(crate) discipline: Discipline,
+    /// How many threads may stand in for each worker while its task blocks.
+    pub(crate) substitutes: usize,
 }
 
 struct Group<T> {
     domain: DomainId,
     workers: Range<usize>,
+    substitutes: Range<usize>,
+    /// Whether a substitute has ever been started.
+    has_substitutes: AtomicBool,
     nearest: Vec<usize>,
     inbox: CachePadded<Mutex<Inbox<T>>>,
     seen: CachePadded<Seen>,
     /// Invitations on its workers' deques, at least. Written when something is shared out, not with every task.
     offers: CachePadded<AtomicUsize>,
+}
+
+impl<T> Group<T> {
+    /// Its workers, and their substitutes once there are any.
+    fn threads(&self) -> impl Iterator<Item = usize> + Clone + use<T> {
+        let substitutes = match self.has_substitutes.load(Ordering::Acquire) {
+            true => self.substitutes.clone(),
+            false => 0..0,
+        };
+        self.workers.clone().chain(substitutes)
+    }
 }
 
 /// What others see of a group without its lock. Written under it.
@@ -139,17 +158,35 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
+    fn new(worker: usize, group: usize, offers: deque::Worker<U>, began: Instant) -> Self {
+        Self {
+            worker,
+            group,
+            offers,
+            run: Run::default(),
+            away: None,
+            now: began,
+            stealing: false,
+            returns: false,
+            spun: false,
+            listed: false,
+            pauses: PAUSES,
+            turn: worker,
+        }
+    }
+
     /// It has something to run, and may spin again after it.
     fn found(&mut self) {
         self.spun = false;
         self.pauses = PAUSES;
     }
 
-    /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`).
-    pub(crate) fn tell(&mut self, now: Instant, helped: Duration) {
+    /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
+    /// waited for something else meanwhile (`blocked`).
+    pub(crate) fn tell(&mut self, now: Instant, helped: Duration, blocked: Duration) {
         self.now = now;
-        // A task costs its domain all of that.
-        let ended = now + helped;
+        // What a task costs its domain.
+        let ended = (now + helped).checked_sub(blocked).unwrap_or(now);
         match &mut self.away {
             Some((_, run)) if self.stealing => run.tell(ended),
             _ => self.run.tell(ended),
@@ -180,7 +217,9 @@ pub(crate) enum Found<T, U> {
 pub(crate) struct Hub<T, U> {
     rules: Rules,
     groups: Box<[Group<T>]>,
+    /// Of every thread that there may be: the workers, then their substitutes.
     seats: Box<[Seat<U>]>,
+    workers: usize,
     /// Groups with a worker to spare.
     spare: GroupSet,
     /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
@@ -189,50 +228,46 @@ pub(crate) struct Hub<T, U> {
 }
 
 impl<T, U> Hub<T, U> {
-    /// A hub and one [`Local`] for each worker, in worker order. Groups cover the workers `0..n` in order.
+    /// A hub and one [`Local`] for each worker, in worker order, and then for each substitute, in the order of the workers
+    /// that they stand in for. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
         let began = now();
+        let workers: usize = specs.iter().map(|spec| spec.workers.len()).sum();
+        let each = rules.substitutes;
+        let group_of = |worker: usize| specs.iter().position(|spec| spec.workers.contains(&worker));
+        let threads = (0..workers).chain((0..workers * each).map(|substitute| substitute / each));
         let mut seats = Vec::new();
         let mut locals = Vec::new();
-        for (group, spec) in specs.iter().enumerate() {
-            for worker in spec.workers.clone() {
-                let offers = deque::Worker::new_fifo();
-                seats.push(Seat {
-                    group,
-                    parker: CachePadded::new(Parker::new()),
-                    call: AtomicU8::new(call::NONE),
-                    offers: offers.stealer(),
-                });
-                locals.push(Local {
-                    worker,
-                    group,
-                    offers,
-                    run: Run::default(),
-                    away: None,
-                    now: began,
-                    stealing: false,
-                    returns: false,
-                    spun: false,
-                    listed: false,
-                    pauses: PAUSES,
-                    turn: worker,
-                });
-            }
+        for (thread, worker) in threads.enumerate() {
+            let group = group_of(worker).expect("groups cover all workers");
+            let offers = deque::Worker::new_fifo();
+            seats.push(Seat {
+                group,
+                parker: CachePadded::new(Parker::new()),
+                call: AtomicU8::new(call::NONE),
+                offers: offers.stealer(),
+            });
+            locals.push(Local::new(thread, group, offers, began));
         }
         let count = specs.len();
         let groups = specs.into_iter().map(|spec| {
-            let workers = spec.workers.len();
-            let queue = Queue::new(rules.discipline, workers, began);
+            let own = spec.workers;
+            let substitutes = workers + own.start * each..workers + own.end * each;
+            let queue = Queue::new(rules.discipline, own.len(), began);
+            let duty = Duty::new(own.len(), substitutes.clone());
+            let at_work = own.len() as u32;
             Group {
                 domain: spec.domain,
-                workers: spec.workers,
+                workers: own,
+                substitutes,
+                has_substitutes: AtomicBool::new(false),
                 nearest: spec.nearest,
-                inbox: CachePadded::new(Mutex::new(Inbox::new(queue))),
+                inbox: CachePadded::new(Mutex::new(Inbox::new(queue, duty))),
                 seen: CachePadded::new(Seen {
                     queued: AtomicU32::new(0),
                     waits: [(); 2].map(|()| AtomicU64::new(0)),
                     price: AtomicU64::new(0),
-                    at_work: AtomicU32::new(workers as u32),
+                    at_work: AtomicU32::new(at_work),
                 }),
                 offers: CachePadded::new(AtomicUsize::new(0)),
             }
@@ -241,6 +276,7 @@ impl<T, U> Hub<T, U> {
             rules,
             groups: groups.collect(),
             seats: seats.into_boxed_slice(),
+            workers,
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
             watch: Watch::new(),
@@ -253,6 +289,11 @@ impl<T, U> Hub<T, U> {
     }
 
     pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Workers and substitutes, started or not.
+    pub(crate) fn threads(&self) -> usize {
         self.seats.len()
     }
 
@@ -342,8 +383,8 @@ impl<T, U> Hub<T, U> {
     }
 
     /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.
-    fn staff_of(&self, group: usize, inbox: &Inbox<T>) -> Staff {
-        let workers = self.groups[group].workers.len() - inbox.standing_by;
+    fn staff_of(&self, inbox: &Inbox<T>) -> Staff {
+        let workers = inbox.duty.active();
         let idle = inbox.sleepers.len();
         Staff {
             workers: workers as u32,
@@ -358,7 +399,7 @@ impl<T, U> Hub<T, U> {
         if !self.crosses() {
             return;
         }
-        let offered = inbox.queue.len() == 0 && can_spare(&self.staff_of(group, inbox));
+        let offered = inbox.queue.len() == 0 && can_spare(&self.staff_of(inbox));
         if offered != inbox.offered {
             inbox.offered = offered;
             if offered {
@@ -408,7 +449,7 @@ impl<T, U> Hub<T, U> {
                 inbox.queue.close();
                 let mut sleepers = inbox.wake(usize::MAX);
                 if !left_out(Step::CloseCallsAll) {
-                    sleepers.extend(&inbox.standby);
+                    sleepers.extend(inbox.duty.off());
                 }
                 sleepers
             };

@@ -1,10 +1,15 @@
-//! Workers that are not wanted for now, because the cpus they ran on may not be used: they stand by.
+//! Workers that are not wanted for now, because the cpus they ran on may not be used or their task blocks: they stand
+//! by.
 //!
 //! [`Hub::staff`] says who is at work. It holds every group's lock at once, so that whatever it changes is one step to
 //! everybody else: a group that loses its last worker refuses tasks from that moment on (`Refusal::Vacant`), and what
 //! it had queued is in other queues. A worker learns that it is to stand by when it next asks for a task; it finishes
 //! what it runs and what lies on its own deque, hands on any call that it was woken for, and parks.
+//!
+//! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come back:
+//! whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
+use super::duty::Cover;
 use super::inbox::Inbox;
 use super::{Group, Hub, Local, call};
 use crate::sync::atomic::Ordering;
@@ -27,13 +32,16 @@ impl<T, U> Hub<T, U> {
         let mut called = Vec::new();
         for (group, inbox) in self.groups.iter().zip(&mut inboxes) {
             for worker in group.workers.clone() {
-                let stands_by = inbox.stands_by(worker);
-                if stands_by == at_work[worker] {
-                    // A sleeper comes to learn that it is off; one that stands by comes back to work.
-                    let parked = inbox.set_standby(worker, !stands_by);
-                    if parked && !(stands_by && left_out(Step::RecallWakes)) {
-                        called.push(worker);
+                match (inbox.duty.holder(self.post(worker)), at_work[worker]) {
+                    // A sleeper comes to learn that it is off.
+                    (Some(holder), false) if inbox.send_off(holder) => called.push(holder),
+                    (None, true) => {
+                        let recalled = inbox.duty.recall(self.post(worker));
+                        if !left_out(Step::RecallWakes) {
+                            called.push(recalled);
+                        }
                     }
+                    _ => {}
                 }
             }
             self.publish_strength(group, inbox);
@@ -62,7 +70,7 @@ impl<T, U> Hub<T, U> {
     }
 
     fn publish_strength(&self, group: &Group<T>, inbox: &mut Inbox<T>) {
-        let at_work = group.workers.len() - inbox.standby.len();
+        let at_work = inbox.duty.at_work();
         inbox.queue.set_workers(at_work);
         let seen = &group.seen.at_work;
         seen.store(at_work as u32, Ordering::Release);
@@ -105,13 +113,15 @@ impl<T, U> Hub<T, U> {
         let group = &self.groups[local.group];
         let (successor, spare) = {
             let mut inbox = group.inbox.lock();
-            if !inbox.stands_by(local.worker) {
+            let relieves = !left_out(Step::StandbyRelieves)
+                && inbox.duty.relieve(local.worker, self.post(local.worker));
+            if relieves || !inbox.duty.is_off(local.worker) {
                 return true;
             }
-            inbox.standing_by += 1;
+            inbox.duty.park(local.worker);
             // It may have been woken for a task, or have spun in place of a sleeper: somebody else sees to that.
-            let wanted = inbox.queue.len() > inbox.spinning
-                || self.offers_within(local, group.workers.clone());
+            let wanted =
+                inbox.queue.len() > inbox.spinning || self.offers_within(local, group.threads());
             let successor = if wanted && !left_out(Step::CallHandedOn) {
                 inbox.wake_one()
             } else {
@@ -131,9 +141,9 @@ impl<T, U> Hub<T, U> {
         loop {
             {
                 let mut inbox = group.inbox.lock();
-                let recalled = !inbox.stands_by(local.worker);
+                let recalled = !inbox.duty.is_off(local.worker);
                 if recalled || inbox.queue.is_closed() {
-                    inbox.standing_by -= 1;
+                    inbox.duty.leave(local.worker);
                     self.refresh_spare(local.group, &mut inbox);
                     local.now = now();
                     return recalled;
@@ -141,6 +151,65 @@ impl<T, U> Hub<T, U> {
             }
             self.seats[local.worker].parker.park();
         }
+    }
+
+    /// This worker is about to wait for something that takes no processor: a substitute takes tasks in its place.
+    pub(crate) fn block(&self, local: &Local<U>) -> Cover {
+        let group = &self.groups[local.group];
+        let cover = {
+            let mut inbox = group.inbox.lock();
+            let cover = inbox.duty.block(local.worker, self.post(local.worker));
+            if local.stealing {
+                inbox.stealing -= 1;
+            }
+            if let Cover::Start(_) = cover {
+                group.has_substitutes.store(true, Ordering::Release);
+            }
+            self.refresh_spare(local.group, &mut inbox);
+            cover
+        };
+        if let Cover::Found {
+            unpark: Some(substitute),
+        } = cover
+            && !left_out(Step::BlockCallsSubstitute)
+        {
+            self.seats[substitute].parker.unpark();
+        }
+        cover
+    }
+
+    /// The substitute that [`Hub::block`] named could not be started.
+    pub(crate) fn do_without(&self, local: &Local<U>, substitute: usize) {
+        let group = &self.groups[local.group];
+        let mut inbox = group.inbox.lock();
+        inbox.duty.take_back(local.worker, substitute);
+        self.refresh_spare(local.group, &mut inbox);
+    }
+
+    /// This worker goes on with its task.
+    pub(crate) fn unblock(&self, local: &Local<U>) {
+        let mut inbox = self.groups[local.group].inbox.lock();
+        inbox.duty.unblock(local.worker);
+        if local.stealing {
+            inbox.stealing += 1;
+        }
+        self.refresh_spare(local.group, &mut inbox);
+    }
+
+    /// The worker for which `thread` takes tasks: for itself, or as a substitute.
+    pub(crate) fn stands_in_for(&self, thread: usize) -> usize {
+        match thread.checked_sub(self.workers) {
+            None => thread,
+            Some(substitute) => substitute / self.rules.substitutes,
+        }
+    }
+
+    /// The threads that may fill the same place as `thread`, itself among them.
+    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + use<T, U> {
+        let worker = self.stands_in_for(thread);
+        let each = self.rules.substitutes;
+        let first = self.workers + worker * each;
+        std::iter::once(worker).chain(first..first + each)
     }
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.

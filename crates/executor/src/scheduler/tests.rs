@@ -33,6 +33,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
         })
         .collect();
     let rules = Rules {
+        substitutes: 0,
         stealing,
         offers_anywhere: stealing == StealRule::Anywhere,
         steal: StealConfig::default(),
@@ -279,7 +280,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     let later = now() + Duration::from_millis(1);
     let taken: Vec<u32> = (0..4)
         .map(|_| {
-            locals[1].tell(later, Duration::ZERO);
+            locals[1].tell(later, Duration::ZERO, Duration::ZERO);
             match hub.next(&mut locals[1]) {
                 Some(Found::Task(task, Rung::Remote)) => task,
                 _ => panic!("there is enough to take"),

@@ -123,7 +123,7 @@ impl<T, U> Hub<T, U> {
             let mut inbox = self.groups[group].inbox.lock();
             let lent = reason == call::OVERDUE
                 && inbox.queue.len() == 0
-                && can_lend(&self.staff_of(group, &inbox));
+                && can_lend(&self.staff_of(&inbox));
             let sleeper = if inbox.offered || lent {
                 inbox.wake_one()
             } else {

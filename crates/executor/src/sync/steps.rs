@@ -56,6 +56,10 @@ pub(crate) enum Step {
     RecallWakes,
     /// A worker that stands by hands on the call that it was woken for.
     CallHandedOn,
+    /// A worker whose task blocks wakes its substitute.
+    BlockCallsSubstitute,
+    /// A substitute that has ended its task sees that its worker's has blocked meanwhile.
+    StandbyRelieves,
     /// A worker that was called to help and finds work at home calls another.
     CallPassedOn,
     /// A submit that finds its table's home without workers looks for the new one.

@@ -1,0 +1,225 @@
+//! Which of a group's threads take tasks.
+//!
+//! A *post* is a place for one worker, on one core. Several threads may fill it, one at a time: the worker itself, and
+//! its substitutes, which are started when a task of the post blocks for the first time. So as many threads take tasks
+//! as there are posts whose core may be used, however many are inside code that blocks.
+
+/// Plain data under the group's lock.
+pub(super) struct Duty {
+    /// Threads that have been started.
+    started: usize,
+    /// Those of them that are not to take tasks.
+    off: Vec<usize>,
+    /// Those of these that know, and are parked or about to.
+    parked: Vec<usize>,
+    /// Threads inside code that blocks.
+    blocked: Vec<usize>,
+    /// Substitutes that have not been started.
+    unstarted: Vec<usize>,
+}
+
+/// Who takes tasks in place of a thread that blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// A substitute, or nobody because its core may not be used now. Others at any rate see to what waits.
+    Found { unpark: Option<usize> },
+    /// A substitute that is to be started.
+    Start(usize),
+    /// Nobody: all that it may have are blocked themselves.
+    Nobody,
+}
+
+impl Duty {
+    pub(super) fn new(workers: usize, substitutes: impl DoubleEndedIterator<Item = usize>) -> Self {
+        Self {
+            started: workers,
+            off: Vec::new(),
+            parked: Vec::new(),
+            blocked: Vec::new(),
+            unstarted: substitutes.rev().collect(),
+        }
+    }
+
+    /// Threads that are to take tasks.
+    pub(super) fn at_work(&self) -> usize {
+        self.started - self.off.len()
+    }
+
+    /// Threads that are inside a task or look for one.
+    pub(super) fn active(&self) -> usize {
+        self.started - self.parked.len() - self.blocked.len()
+    }
+
+    /// Whether `thread` is not to take tasks.
+    pub(super) fn is_off(&self, thread: usize) -> bool {
+        self.off.contains(&thread)
+    }
+
+    /// All that are not to take tasks.
+    pub(super) fn off(&self) -> &[usize] {
+        &self.off
+    }
+
+    /// Which of a post's threads takes tasks.
+    pub(super) fn holder(&self, mut post: impl Iterator<Item = usize>) -> Option<usize> {
+        post.find(|thread| !self.is_off(*thread) && !self.unstarted.contains(thread))
+    }
+
+    pub(super) fn send_off(&mut self, thread: usize) {
+        self.off.push(thread);
+    }
+
+    /// Has one of a post's threads take tasks, of which none does. Returns which: one that is free, if there is any.
+    pub(super) fn recall(&mut self, post: impl Iterator<Item = usize>) -> usize {
+        let burden = |thread: &usize| match () {
+            () if self.parked.contains(thread) => 0,
+            () if self.blocked.contains(thread) => 2,
+            () => 1,
+        };
+        let thread = post
+            .filter(|thread| self.is_off(*thread))
+            .min_by_key(burden);
+        let thread = thread.expect("a post without a holder has its worker off");
+        self.off.retain(|&other| other != thread);
+        thread
+    }
+
+    /// `thread` knows that it is off.
+    pub(super) fn park(&mut self, thread: usize) {
+        self.parked.push(thread);
+    }
+
+    /// `thread` stands by no longer.
+    pub(super) fn leave(&mut self, thread: usize) {
+        self.parked.retain(|&other| other != thread);
+    }
+
+    /// `thread` of `post` is about to block: another one takes its place, if there is one.
+    pub(super) fn block(&mut self, thread: usize, mut post: impl Iterator<Item = usize>) -> Cover {
+        self.blocked.push(thread);
+        if self.is_off(thread) {
+            return Cover::Found { unpark: None };
+        }
+        let free = |other: &usize| match self.unstarted.contains(other) {
+            true => true,
+            false => self.is_off(*other) && self.parked.contains(other),
+        };
+        let Some(substitute) = post.find(free) else {
+            return Cover::Nobody;
+        };
+        self.off.push(thread);
+        if let Some(at) = self.unstarted.iter().position(|&other| other == substitute) {
+            self.unstarted.swap_remove(at);
+            self.started += 1;
+            return Cover::Start(substitute);
+        }
+        self.off.retain(|&other| other != substitute);
+        Cover::Found {
+            unpark: Some(substitute),
+        }
+    }
+
+    /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to take
+    /// it, `thread` does now.
+    pub(super) fn relieve(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
+        let holder = self.holder(post);
+        let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {
+            return false;
+        };
+        self.off.push(holder);
+        self.off.retain(|&other| other != thread);
+        true
+    }
+
+    /// `substitute` could not be started, so `thread` keeps its place.
+    pub(super) fn take_back(&mut self, thread: usize, substitute: usize) {
+        let wanted = !self.is_off(substitute);
+        let again = if wanted { thread } else { substitute };
+        self.off.retain(|&other| other != again);
+        self.unstarted.push(substitute);
+        self.started -= 1;
+    }
+
+    /// `thread` blocks no longer. If another has its place, it stands by after its task.
+    pub(super) fn unblock(&mut self, thread: usize) {
+        self.blocked.retain(|&other| other != thread);
+    }
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// One post: worker 0 and its substitutes 1 and 2.
+    const POST: std::ops::Range<usize> = 0..3;
+
+    fn duty() -> Duty {
+        Duty::new(1, 1..3)
+    }
+
+    #[test]
+    fn one_thread_of_a_post_takes_tasks_however_many_block() {
+        let mut duty = duty();
+        assert_eq!(duty.block(0, POST), Cover::Start(1));
+        assert_eq!(duty.holder(POST), Some(1));
+        assert_eq!(duty.block(1, POST), Cover::Start(2));
+        assert_eq!(duty.block(2, POST), Cover::Nobody);
+        assert_eq!((duty.at_work(), duty.active()), (1, 0));
+        duty.unblock(0);
+        assert_eq!((duty.at_work(), duty.active()), (1, 1));
+        assert_eq!(duty.holder(POST), Some(2));
+    }
+
+    #[test]
+    fn a_thread_that_has_blocked_is_the_next_substitute_once_it_stands_by() {
+        let mut duty = duty();
+        duty.block(0, POST);
+        duty.unblock(0);
+        assert_eq!(duty.block(1, POST), Cover::Start(2));
+        duty.unblock(1);
+        duty.park(0);
+        assert_eq!(duty.block(2, POST), Cover::Found { unpark: Some(0) });
+        assert_eq!(duty.holder(POST), Some(0));
+    }
+
+    #[test]
+    fn a_thread_that_ends_its_task_takes_the_place_of_one_that_has_blocked_meanwhile() {
+        let mut duty = Duty::new(1, 1..2);
+        duty.block(0, 0..2);
+        duty.unblock(0);
+        assert_eq!(duty.block(1, 0..2), Cover::Nobody);
+        assert!(duty.relieve(0, 0..2));
+        assert_eq!((duty.at_work(), duty.holder(0..2)), (1, Some(0)));
+        duty.unblock(1);
+        assert!(!duty.relieve(1, 0..2));
+    }
+
+    #[test]
+    fn a_post_whose_core_is_gone_needs_no_substitute_and_comes_back_with_a_free_thread() {
+        let mut duty = duty();
+        duty.block(0, POST);
+        duty.send_off(1);
+        duty.park(1);
+        assert_eq!((duty.at_work(), duty.holder(POST)), (0, None));
+        assert_eq!(duty.recall(POST), 1);
+        duty.leave(1);
+        duty.send_off(1);
+        assert_eq!(duty.block(1, POST), Cover::Found { unpark: None });
+        duty.unblock(0);
+        assert_eq!(duty.recall(POST), 0);
+        assert_eq!(duty.at_work(), 1);
+    }
+
+    #[test]
+    fn a_substitute_that_cannot_be_started_gives_the_place_back() {
+        let mut duty = duty();
+        assert_eq!(duty.block(0, POST), Cover::Start(1));
+        duty.take_back(0, 1);
+        assert_eq!((duty.at_work(), duty.holder(POST)), (1, Some(0)));
+        assert_eq!(duty.block(0, POST), Cover::Start(1));
+        // The core went meanwhile.
+        duty.send_off(1);
+        duty.take_back(0, 1);
+        assert_eq!((duty.at_work(), duty.holder(POST)), (0, None));
+    }
+}

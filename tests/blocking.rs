@@ -1,0 +1,179 @@
+//! Tasks that wait for something other than a core: their cores serve others meanwhile.
+
+mod common;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use chiplet::{Context, Error, Executor, Shutdown, Strategy, Topology};
+use common::{HANG, executor};
+
+fn with_substitutes(workers: u32, each: usize) -> Executor {
+    Executor::builder()
+        .topology(Topology::uniform(1, workers, 32 << 20))
+        .substitutes(each)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn the_core_of_a_task_that_blocks_serves_others() {
+    for strategy in Strategy::ALL {
+        let executor = Executor::builder()
+            .topology(Topology::uniform(1, 1, 32 << 20))
+            .strategy(strategy)
+            .build()
+            .unwrap();
+        let table = executor.add_closure_table("t", 1);
+        // Each round blocks the thread that has served the one before.
+        for round in 0..4 {
+            let (done, waits) = channel();
+            let blocked = executor.submit_fn(table, None, move |context: &mut Context| {
+                context.block_in_place(|| waits.recv_timeout(HANG))
+            });
+            let other = executor.spawn(table, move || done.send(round));
+            assert_eq!(blocked.unwrap().wait().unwrap(), Ok(round), "{strategy}");
+            other.wait().unwrap().unwrap();
+        }
+        let total = executor.snapshot().total;
+        assert_eq!((total.accepted, total.done), (8, 8), "{strategy}");
+    }
+}
+
+#[test]
+fn as_many_tasks_block_at_once_as_there_are_workers_and_substitutes() {
+    let executor = with_substitutes(2, 2);
+    let table = executor.add_closure_table("t", 1);
+    let all = Arc::new(Barrier::new(6));
+    let tickets: Vec<_> = (0..24)
+        .map(|_| {
+            let all = Arc::clone(&all);
+            let code =
+                move |context: &mut Context| context.block_in_place(|| all.wait()).is_leader();
+            executor.submit_fn(table, None, code).unwrap()
+        })
+        .collect();
+    let leaders = tickets.into_iter().filter_map(|ticket| ticket.wait().ok());
+    assert_eq!(leaders.filter(|&leads| leads).count(), 4);
+    assert_eq!(executor.workers().len(), 2);
+    assert_eq!(executor.snapshot().domains[0].workers, 2);
+}
+
+#[test]
+fn a_task_may_wait_for_another_while_a_substitute_has_its_place_and_not_else() {
+    for (substitutes, wanted) in [(0, Err(Error::WouldDeadlock)), (1, Ok(7))] {
+        let executor = Arc::new(with_substitutes(1, substitutes));
+        let table = executor.add_closure_table("t", 1);
+        let inner = Arc::clone(&executor);
+        let outer = executor.submit_fn(table, None, move |context: &mut Context| {
+            let asked = inner.spawn(table, || 7);
+            context.block_in_place(|| asked.wait())
+        });
+        assert_eq!(outer.unwrap().wait().unwrap(), wanted);
+    }
+}
+
+#[test]
+fn when_no_substitute_is_free_a_wait_for_ones_own_executor_is_refused() {
+    let executor = Arc::new(with_substitutes(1, 1));
+    let table = executor.add_closure_table("t", 1);
+    let inner = Arc::clone(&executor);
+    let outer = executor.submit_fn(table, None, move |context: &mut Context| {
+        let again = Arc::clone(&inner);
+        let middle = inner.submit_fn(table, None, move |context: &mut Context| {
+            let innermost = again.spawn(table, || 7);
+            context.block_in_place(|| innermost.wait())
+        });
+        context.block_in_place(|| middle.unwrap().wait())
+    });
+    let answer = outer.unwrap().wait().unwrap();
+    assert_eq!(answer, Ok(Err(Error::WouldDeadlock)));
+    // Nothing hangs afterwards.
+    assert_eq!(executor.spawn(table, || 8).wait(), Ok(8));
+}
+
+#[test]
+fn time_that_a_task_blocks_counts_for_its_report_and_not_as_load() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let long = Duration::from_millis(400);
+    let blocked = executor.submit_fn(table, None, move |context: &mut Context| {
+        context.block_in_place(|| std::thread::sleep(long));
+    });
+    let report = blocked.unwrap().reported().wait().unwrap().1;
+    assert!(report.service >= long, "{report:?}");
+    let busy = executor.snapshot().domains[0].busy;
+    assert!(busy < long / 2, "{busy:?}");
+}
+
+#[test]
+fn a_panic_while_it_blocks_ends_the_block() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    for _ in 0..3 {
+        let blocked = executor.submit_fn(table, None, |context: &mut Context| {
+            context.block_in_place(|| panic!("inside"));
+        });
+        assert!(matches!(blocked.unwrap().wait(), Err(Error::Panicked(_))));
+    }
+    // As many as there are threads may block again.
+    let (done, waits) = channel();
+    let blocked = executor.submit_fn(table, None, move |context: &mut Context| {
+        context.block_in_place(|| waits.recv_timeout(HANG))
+    });
+    executor.spawn(table, move || done.send(1)).detach();
+    assert_eq!(blocked.unwrap().wait().unwrap(), Ok(1));
+}
+
+#[test]
+fn workers_whose_tasks_block_may_be_ordered_away_and_back() {
+    let executor = executor(2, 2);
+    let tables = [0, 1].map(|_| executor.add_closure_table("t", 1));
+    for _ in 0..10 {
+        let (free, held) = channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let blocked: Vec<_> = (0..8)
+            .map(|n| {
+                let held = Arc::clone(&held);
+                let code = move |context: &mut Context| {
+                    context.block_in_place(|| held.lock().unwrap().recv_timeout(HANG))
+                };
+                executor.submit_fn(tables[n % 2], None, code).unwrap()
+            })
+            .collect();
+        executor.restrict_to(&[3]).unwrap();
+        let quick: Vec<_> = (0..8)
+            .map(|n| executor.spawn(tables[n % 2], move || n))
+            .collect();
+        for _ in &blocked {
+            free.send(()).unwrap();
+        }
+        executor.restrict_to(&[0, 1, 2, 3]).unwrap();
+        for ticket in blocked {
+            assert_eq!(ticket.wait().unwrap(), Ok(()));
+        }
+        for (n, ticket) in quick.into_iter().enumerate() {
+            assert_eq!(ticket.wait(), Ok(n));
+        }
+    }
+    assert_eq!(executor.snapshot().total.done, 160);
+    let report = executor.shutdown(Shutdown::Drain(HANG));
+    assert_eq!((report.abandoned, report.still_running), (0, 0));
+}
+
+#[test]
+fn a_drain_waits_for_tasks_that_block_and_for_their_substitutes() {
+    let executor = with_substitutes(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let (done, waits) = channel();
+    let blocked = executor.submit_fn(table, None, move |context: &mut Context| {
+        context.block_in_place(|| waits.recv_timeout(HANG))
+    });
+    // Behind it, and started only because it blocks.
+    let other = executor.spawn(table, move || done.send(5));
+    let report = executor.shutdown(Shutdown::Drain(HANG));
+    assert_eq!((report.abandoned, report.still_running), (0, 0));
+    assert_eq!(blocked.unwrap().wait().unwrap(), Ok(5));
+    assert!(other.wait().unwrap().is_ok());
+}
