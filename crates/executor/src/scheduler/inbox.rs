@@ -5,8 +5,7 @@
 use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
-
-use super::queue::Queue;
+use chiplet_policy::queue::Queue;
 
 /// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
 /// was found.
