@@ -1,25 +1,6 @@
 //! Plain counters of what became of tasks.
 
-/// What a queue saw of one table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Intake {
-    pub(crate) accepted: u64,
-    pub(crate) shed: u64,
-    /// Tasks that ended in the queue, without a worker.
-    pub(crate) cancelled: u64,
-    pub(crate) expired: u64,
-    /// Waiting now; for the table's bound.
-    pub(crate) waiting: u32,
-}
-
-impl Intake {
-    pub(crate) fn absorb(&mut self, other: Intake) {
-        self.accepted += other.accepted;
-        self.shed += other.shed;
-        self.cancelled += other.cancelled;
-        self.expired += other.expired;
-    }
-}
+use chiplet_policy::queue::Intake;
 
 /// How an accepted task ended. Each accepted task has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

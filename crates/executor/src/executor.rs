@@ -6,11 +6,10 @@ mod table_options;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Placement, TableId};
+use chiplet_policy::{Class, Placement, TableId};
 use chiplet_topology::{Topology, TopologyError};
 
 use crate::builder::Builder;
-use crate::class::Class;
 use crate::context::Context;
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;

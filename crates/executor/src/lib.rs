@@ -7,7 +7,6 @@
 mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
-mod class;
 mod context;
 mod counts;
 mod engine;
@@ -33,12 +32,11 @@ mod ticket;
 
 pub use builder::{Builder, QUEUE_PER_WORKER};
 pub use chiplet_policy::{
-    Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig, StealConfig,
-    Strategy, TableId,
+    Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
+    StealConfig, Strategy, TableId,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
-pub use class::Class;
 pub use context::Context;
 pub use counts::{Counts, Steals};
 pub use error::{BuildError, Error, Refused, SubmitError};

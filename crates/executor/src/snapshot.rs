@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::queue::Intake;
 use chiplet_policy::{Homes, Placement, Rates, TableId};
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
-use crate::counts::{Counts, Intake, Served, Steals};
+use crate::counts::{Counts, Served, Steals};
 use crate::engine::Engine;
 use crate::engine::registry::TableEntry;
 use crate::latencies::Latencies;

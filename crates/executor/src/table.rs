@@ -12,7 +12,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::class::Class;
+use chiplet_policy::Class;
+
 use crate::context::Context;
 use crate::filter::Filter;
 use crate::sync;

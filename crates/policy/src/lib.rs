@@ -14,6 +14,7 @@
 //! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
+//! | which of the tasks that wait is next, and which are refused? | [`queue::Queue`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
 //! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
 //! | which of these rules apply at all? | [`Strategy`] |
@@ -49,6 +50,7 @@ mod mapper;
 mod overload;
 mod placement;
 mod planner;
+pub mod queue;
 mod split;
 mod steal;
 mod strategy;
@@ -65,6 +67,7 @@ pub use mapper::{
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
+pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,

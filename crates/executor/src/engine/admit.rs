@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::{Routing, Splitting};
+use chiplet_policy::{Class, Routing, Splitting};
 use chiplet_topology::DomainId;
 
 use super::Engine;
 use super::registry::TableEntry;
 use super::task::Task;
-use crate::class::Class;
 use crate::error::SubmitError;
 use crate::scheduler::{Pace, Refusal};
 use crate::sync::atomic::Ordering;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Class, Rung};
 
 use super::completion::contain;
 use super::registry::EntryRef;
 use super::worker::Worker;
-use crate::class::Class;
 use crate::counts::End;
 use crate::error::Error;
 use crate::scheduler::Offer;

@@ -158,11 +158,10 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use chiplet_policy::Homes;
+    use chiplet_policy::{Class, Homes};
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::class::Class;
     use crate::engine::registry::Registry;
     use crate::engine::task::Header;
     use crate::error::Error;

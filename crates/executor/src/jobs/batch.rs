@@ -17,10 +17,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use chiplet_policy::{Routing, Rung, TableId};
+use chiplet_policy::{Class, Routing, Rung, TableId};
 
 use super::guarded;
-use crate::class::Class;
 use crate::context::{Context, Wanted};
 use crate::counts::{End, Served};
 use crate::engine::Engine;

@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use chiplet_policy::TableId;
+use chiplet_policy::queue::Queue;
 
 use super::duty::Duty;
-use super::queue::Queue;
 
 /// A queue that refuses is searched for dead tasks again after this time, and after twice as long each time that none
 /// was found.

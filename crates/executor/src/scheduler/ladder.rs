@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
-use chiplet_policy::{Rung, StealRule, can_lend};
+use chiplet_policy::queue::Run;
+use chiplet_policy::{Class, Rung, StealRule, can_lend};
 
-use super::terms::Run;
 use super::{Found, Hub, Local, Offer, call};
-use crate::class::Class;
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -134,7 +133,7 @@ impl<T, U: Offer> Hub<T, U> {
         let group = &self.groups[local.group];
         {
             let mut inbox = group.inbox.lock();
-            if inbox.queue.len() > 0 || inbox.queue.is_closed() {
+            if !inbox.queue.is_empty() || inbox.queue.is_closed() {
                 return true;
             }
             inbox.spinning += 1;
@@ -162,7 +161,7 @@ impl<T, U: Offer> Hub<T, U> {
         let group = &self.groups[local.group];
         let (spare, closed) = {
             let mut inbox = group.inbox.lock();
-            if inbox.queue.len() > 0 || inbox.duty.is_off(local.worker) {
+            if !inbox.queue.is_empty() || inbox.duty.is_off(local.worker) {
                 return Rest::LookAgain;
             }
             let closed = inbox.queue.is_closed();

@@ -7,42 +7,31 @@
 //! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
 //! `loom_tests.rs` explore this very code.
 
-#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
-mod class_tests;
 mod duty;
 mod inbox;
 mod invitations;
 mod ladder;
-mod lane;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
-mod order;
-mod queue;
-#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
-mod queue_tests;
-#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
-mod share_tests;
-#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
-mod simulation;
 mod sleep;
 mod standby;
-mod terms;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
 mod wake;
 mod watch;
-mod weights;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
+use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::{
-    Rung, Staff, StealConfig, StealRule, TableId, can_spare, is_worth_crossing, is_worth_evening,
+    Class, Rung, Staff, StealConfig, StealRule, TableId, can_spare, is_worth_crossing,
+    is_worth_evening,
 };
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
-use crate::class::Class;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out, now};
@@ -50,11 +39,7 @@ pub(crate) use duty::Cover;
 use duty::Duty;
 pub(crate) use inbox::Inbox;
 pub(crate) use invitations::Offer;
-use queue::Queue;
-pub(crate) use queue::{Discipline, Pace, Refusal};
 use sleep::{GroupSet, Parker};
-use terms::Run;
-pub(crate) use terms::Terms;
 use watch::Watch;
 
 /// Shorter waits are not compared with other groups': reading their counters costs a cache miss.
@@ -231,6 +216,11 @@ impl<T, U> Hub<T, U> {
     /// A hub and one [`Local`] for each worker, in worker order, and then for each substitute, in the order of the workers
     /// that they stand in for. Groups cover the workers `0..n` in order.
     pub(crate) fn new(rules: Rules, specs: Vec<GroupSpec>) -> (Self, Vec<Local<U>>) {
+        let mut rules = rules;
+        if left_out(Step::BoundRefuses) {
+            let discipline = &mut rules.discipline;
+            (discipline.limit, discipline.table_limit) = (usize::MAX, usize::MAX);
+        }
         let began = now();
         let workers: usize = specs.iter().map(|spec| spec.workers.len()).sum();
         let each = rules.substitutes;
@@ -399,7 +389,7 @@ impl<T, U> Hub<T, U> {
         if !self.crosses() {
             return;
         }
-        let offered = inbox.queue.len() == 0 && can_spare(&self.staff_of(inbox));
+        let offered = inbox.queue.is_empty() && can_spare(&self.staff_of(inbox));
         if offered != inbox.offered {
             inbox.offered = offered;
             if offered {
@@ -446,7 +436,7 @@ impl<T, U> Hub<T, U> {
         for group in &self.groups {
             let sleepers = {
                 let mut inbox = group.inbox.lock();
-                inbox.queue.close();
+                inbox.queue.close(!left_out(Step::CloseRefuses));
                 let mut sleepers = inbox.wake(usize::MAX);
                 if !left_out(Step::CloseCallsAll) {
                     sleepers.extend(inbox.duty.off());

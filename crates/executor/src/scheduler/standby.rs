@@ -81,7 +81,7 @@ impl<T, U> Hub<T, U> {
         let count = inboxes.len();
         for from in 0..count {
             let keeps = !inboxes[from].queue.is_vacant() || left_out(Step::TasksMove);
-            if keeps || inboxes[from].queue.len() == 0 {
+            if keeps || inboxes[from].queue.is_empty() {
                 continue;
             }
             for moved in inboxes[from].queue.move_out() {

@@ -122,7 +122,7 @@ impl<T, U> Hub<T, U> {
         let sleeper = {
             let mut inbox = self.groups[group].inbox.lock();
             let lent = reason == call::OVERDUE
-                && inbox.queue.len() == 0
+                && inbox.queue.is_empty()
                 && can_lend(&self.staff_of(&inbox));
             let sleeper = if inbox.offered || lent {
                 inbox.wake_one()

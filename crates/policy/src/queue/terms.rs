@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::TableId;
-
-use crate::class::Class;
+use super::Class;
+use crate::TableId;
 
 /// On which terms a task waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Terms {
-    pub(crate) class: Class,
+pub struct Terms {
+    /// How urgent it is.
+    pub class: Class,
     /// The table's weight, in `0.01..=100.0`.
-    pub(crate) weight: f32,
+    pub weight: f32,
     /// Tasks of the table that the queue may hold; `None`: as many as of any table.
-    pub(crate) limit: Option<usize>,
+    pub limit: Option<usize>,
 }
 
 impl Default for Terms {
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
+pub struct Run {
     pub(super) table: Option<TableId>,
     class: Class,
     charged: Option<u64>,
@@ -72,12 +72,12 @@ impl Run {
 
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
-    pub(crate) fn tell(&mut self, now: Instant) {
+    pub fn tell(&mut self, now: Instant) {
         self.ended = Some(now);
     }
 
     /// How long the present task will take, as far as is known, if others wait meanwhile.
-    pub(crate) fn expected(&self) -> Option<Duration> {
+    pub fn expected(&self) -> Option<Duration> {
         self.expected
     }
 

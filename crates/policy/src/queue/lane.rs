@@ -2,7 +2,7 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use crate::counts::Intake;
+use super::Intake;
 
 /// An emptied lane gives back its buffer above this many slots.
 const LANE_KEEPS: usize = 16;

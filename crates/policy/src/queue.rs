@@ -1,44 +1,76 @@
 //! A group's queue: what it accepts and counts, which class is next, and how long what waits will take.
 //!
-//! Interactive and bulk tasks wait in an order of their own each ([`Order`]). A bulk task is next when no interactive
-//! one waits, or when it came [`Discipline::bulk_wait`] before the first of those: its key counts as that much later.
-//! So bulk work gives way for that long and no longer.
+//! Interactive and bulk tasks wait in an order of their own each (`queue/order.rs`). A bulk task is next when no
+//! interactive one waits, or when it came [`Discipline::bulk_wait`] before the first of those: its key counts as that
+//! much later. So bulk work gives way for that long and no longer.
 //!
 //! The queue is plain data under its group's lock; nothing here blocks or wakes, or asks what time it is. All memory
-//! that a waiting task needs here is reserved before it is accepted ([`Queue::accept`]), and taking it out again needs
-//! none: a queue that cannot grow refuses tasks and still hands out those that wait.
+//! that a waiting task needs here is reserved before it is accepted, and taking it out again needs none: a queue that
+//! cannot grow refuses tasks and still hands out those that wait.
+//!
+//! Times come in as [`Instant`]s, of which only the distance to the queue's first one counts. So a simulator may make
+//! them up, and equal calls give equal answers.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use chiplet_policy::TableId;
+//! use chiplet_policy::queue::{Discipline, Queue, Run, Terms};
+//!
+//! let discipline = Discipline {
+//!     run_length: 16,
+//!     reorder: 0.3,
+//!     limit: 1_000,
+//!     table_limit: 750,
+//!     bulk_wait: Duration::from_millis(100),
+//! };
+//! let epoch = Instant::now();
+//! let mut queue = Queue::new(discipline, 8, epoch);
+//! let table = TableId { slot: 0, generation: 0 };
+//! assert!(queue.push(table, Terms::default(), "a query", epoch).is_ok());
+//! // Worker 0 takes it 30 us later.
+//! let mut run = Run::default();
+//! assert_eq!(queue.take(Some(0), &mut run, epoch + Duration::from_micros(30)), Some("a query"));
+//! run.tell(epoch + Duration::from_micros(90)); // it took 60 us, which the queue learns with the next take
+//! ```
 
+mod class;
+mod intake;
+mod lane;
+mod order;
 mod outlook;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod weights;
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::TableId;
-
-use super::lane::Lane;
-use super::order::{Front, Order};
-use super::terms::{Run, Terms};
-use crate::class::Class;
-use crate::counts::Intake;
-use crate::sync::{Step, left_out};
+use crate::TableId;
+pub use class::Class;
+pub use intake::Intake;
+use lane::Lane;
+use order::{Front, Order};
+pub use outlook::Outlook;
+pub use terms::{Run, Terms};
 
 /// How a group's queue behaves; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Discipline {
+pub struct Discipline {
     /// Tasks of one table that a worker may run in a row although older ones wait; 1 means plain order.
-    pub(crate) run_length: u32,
+    pub run_length: u32,
     /// A task may go before the oldest if it is younger by at most this part of that one's age.
-    pub(crate) reorder: f64,
+    pub reorder: f64,
     /// Tasks the group may hold.
-    pub(crate) limit: usize,
+    pub limit: usize,
     /// Tasks one table may hold of them, unless it has a limit of its own.
-    pub(crate) table_limit: usize,
+    pub table_limit: usize,
     /// How long a bulk task gives way to interactive ones.
-    pub(crate) bulk_wait: Duration,
+    pub bulk_wait: Duration,
 }
 
 /// How fast a table's tasks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// The table asks for its share of the domain's time at most.
     Within,
     /// It has asked for more for some time.
@@ -47,9 +79,12 @@ pub(crate) enum Pace {
 
 /// Why a task was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
+    /// The queue is closed.
     Closed,
+    /// It holds as many tasks as it may.
     GroupFull,
+    /// It holds as many tasks of that table as it may.
     TableFull,
     /// Nobody of the group is at work; its tables have other homes by now.
     Vacant,
@@ -58,9 +93,10 @@ pub(crate) enum Refusal {
 }
 
 /// A task that leaves for another group's queue: its table, on which terms it waited, and itself.
-pub(super) type Moved<T> = (TableId, Terms, T);
+pub type Moved<T> = (TableId, Terms, T);
 
-pub(crate) struct Queue<T> {
+/// A group's queue of tasks.
+pub struct Queue<T> {
     discipline: Discipline,
     /// Workers at work.
     workers: u32,
@@ -72,10 +108,12 @@ pub(crate) struct Queue<T> {
     /// Tasks of all tables that were refused, or expired while they waited: whether there is anything new of that.
     in_vain: u64,
     closed: bool,
+    refuses: bool,
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new(discipline: Discipline, workers: usize, epoch: Instant) -> Self {
+    /// An empty queue that `workers` serve. Times are counted from `epoch`; what came before counts as if it came then.
+    pub fn new(discipline: Discipline, workers: usize, epoch: Instant) -> Self {
         let workers = workers as u32;
         Self {
             discipline,
@@ -85,14 +123,22 @@ impl<T> Queue<T> {
             retired: Intake::default(),
             in_vain: 0,
             closed: false,
+            refuses: false,
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Tasks that wait.
+    pub fn len(&self) -> usize {
         self.orders[0].len() + self.orders[1].len()
     }
 
-    pub(super) fn set_workers(&mut self, workers: usize) {
+    /// Whether no task waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Says how many workers serve the queue from now on.
+    pub fn set_workers(&mut self, workers: usize) {
         self.workers = workers as u32;
         for order in &mut self.orders {
             order.set_workers(self.workers);
@@ -100,17 +146,19 @@ impl<T> Queue<T> {
     }
 
     /// Whether nobody of the group is at work, so that it refuses tasks.
-    pub(super) fn is_vacant(&self) -> bool {
+    pub fn is_vacant(&self) -> bool {
         self.workers == 0
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Accepts nothing from now on; what is queued stays.
-    pub(crate) fn close(&mut self) {
+    /// Closes the queue, and with `refuses` accepts nothing from now on; what is queued stays.
+    pub fn close(&mut self, refuses: bool) {
         self.closed = true;
+        self.refuses = refuses;
     }
 
     fn nanos(&self, at: Instant) -> u64 {
@@ -118,7 +166,7 @@ impl<T> Queue<T> {
     }
 
     /// Accepts `task` of `table`, which came at `at`, or hands it back.
-    pub(crate) fn push(
+    pub fn push(
         &mut self,
         table: TableId,
         terms: Terms,
@@ -135,7 +183,7 @@ impl<T> Queue<T> {
     }
 
     /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back.
-    pub(crate) fn push_all(
+    pub fn push_all(
         &mut self,
         table: TableId,
         terms: Terms,
@@ -180,15 +228,14 @@ impl<T> Queue<T> {
         tasks: usize,
         weight: u64,
     ) -> Result<(), Refusal> {
-        let bounded = !left_out(Step::BoundRefuses);
         let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
-        if self.closed && !left_out(Step::CloseRefuses) {
+        if self.refuses {
             return Err(Refusal::Closed);
         }
         if self.is_vacant() {
             return Err(Refusal::Vacant);
         }
-        if exceeds(self.len(), self.discipline.limit) && bounded {
+        if exceeds(self.len(), self.discipline.limit) {
             return Err(Refusal::GroupFull);
         }
         // The limit is that of both classes together.
@@ -205,7 +252,7 @@ impl<T> Queue<T> {
             return Err(Refusal::NoMemory);
         };
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(lane.len() + elsewhere, limit) && bounded {
+        if exceeds(lane.len() + elsewhere, limit) {
             return Err(Refusal::TableFull);
         }
         let lane = order.make_room(table, tasks);
@@ -215,7 +262,7 @@ impl<T> Queue<T> {
 
     /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
     /// system refuses ends the process here, as it does by default.
-    pub(super) fn adopt(&mut self, (table, terms, task): Moved<T>, at: Instant) {
+    pub fn adopt(&mut self, (table, terms, task): Moved<T>, at: Instant) {
         self.append(table, terms, task, at);
     }
 
@@ -225,7 +272,7 @@ impl<T> Queue<T> {
     }
 
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
-    pub(crate) fn count_shed(&mut self, table: TableId, tasks: u64) {
+    pub fn count_shed(&mut self, table: TableId, tasks: u64) {
         let order = &mut self.orders[self.class_with(table) as usize];
         match order.lane_mut(table) {
             Ok(lane) => lane.intake.shed += tasks,
@@ -235,19 +282,19 @@ impl<T> Queue<T> {
     }
 
     /// Counts tasks of `table` that expired while they waited.
-    pub(crate) fn count_expired(&mut self, table: TableId, tasks: u64) {
+    pub fn count_expired(&mut self, table: TableId, tasks: u64) {
         self.intake_mut(table).expired += tasks;
         self.in_vain += tasks;
     }
 
     /// Tasks that were asked for in vain here so far: refused, or expired while they waited.
-    pub(crate) fn in_vain(&self) -> u64 {
+    pub fn in_vain(&self) -> u64 {
         self.in_vain
     }
 
     /// The counters of one table, which has had a task here. What is counted of it may lie with either class; it is
     /// the sum that is told.
-    pub(crate) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
+    pub fn intake_mut(&mut self, table: TableId) -> &mut Intake {
         let order = &mut self.orders[self.class_with(table) as usize];
         order.intake_mut(table)
     }
@@ -261,7 +308,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes note of how long the last task of `run` took, at home or away.
-    pub(crate) fn learn(&mut self, run: &mut Run, away: bool) {
+    fn learn(&mut self, run: &mut Run, away: bool) {
         if let Some(outcome) = run.outcome() {
             self.orders[outcome.class as usize].learn(&outcome, away);
         }
@@ -269,10 +316,10 @@ impl<T> Queue<T> {
 
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
-    pub(crate) fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {
+    pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {
         self.learn(run, worker.is_none());
         // What most looks after a task find.
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         let fronts = self.fronts();
@@ -311,7 +358,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.
-    pub(crate) fn extract(
+    pub fn extract(
         &mut self,
         of: Option<TableId>,
         mut dead: impl FnMut(&T) -> bool,
@@ -324,7 +371,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes out everything, for another group's queue.
-    pub(super) fn move_out(&mut self) -> Vec<Moved<T>> {
+    pub fn move_out(&mut self) -> Vec<Moved<T>> {
         let mut out = Vec::new();
         for (class, order) in Class::ALL.into_iter().zip(&mut self.orders) {
             let limit = None;
@@ -348,12 +395,12 @@ impl<T> Queue<T> {
     }
 
     /// Counters of every table that ever submitted here; of some in two parts.
-    pub(crate) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
+    pub fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
         self.orders.iter().flat_map(Order::intake)
     }
 
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
-    pub(crate) fn retire(&mut self, table: TableId) {
+    pub fn retire(&mut self, table: TableId) {
         for order in &mut self.orders {
             if let Some(intake) = order.retire(table) {
                 self.retired.absorb(intake);
@@ -362,7 +409,7 @@ impl<T> Queue<T> {
     }
 
     /// Counters of tables that were removed.
-    pub(crate) fn retired(&self) -> Intake {
+    pub fn retired(&self) -> Intake {
         self.retired
     }
 }

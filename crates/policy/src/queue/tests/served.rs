@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::TableId;
 use proptest::prelude::*;
 
-use super::queue::{Discipline, Queue, Refusal};
-use super::terms::{Run, Terms};
+use crate::TableId;
+use crate::queue::{Discipline, Queue, Refusal, Run, Terms};
 
 const fn table(slot: u32) -> TableId {
     TableId {
@@ -204,7 +203,7 @@ fn bounds_are_exact_and_a_refused_task_comes_back() {
     );
     assert_eq!(queue.take(Some(0), &mut Run::default(), now), Some(1));
     queue.push(table(1), Terms::default(), 5, now).unwrap();
-    queue.close();
+    queue.close(true);
     assert_eq!(
         queue.push(table(1), Terms::default(), 6, now),
         Err((Refusal::Closed, 6))

@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::queue::{Discipline, Queue};
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use super::terms::{Run, Terms};
-use crate::class::Class;
+use crate::queue::{Class, Discipline, Queue, Run, Terms};
 
 #[test]
 fn bulk_work_gives_way_and_gets_what_is_left() {
@@ -124,7 +122,7 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     queue.push(table, Terms::default(), 3, epoch).unwrap();
     queue.count_shed(table, 2);
     let intake: Vec<_> = queue.intake().map(|(_, intake)| intake).collect();
-    let sum = |of: fn(&crate::counts::Intake) -> u64| intake.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&crate::queue::Intake) -> u64| intake.iter().map(of).sum::<u64>();
     assert_eq!(sum(|intake| intake.accepted), 3);
     assert_eq!(sum(|intake| intake.shed), 2);
     assert_eq!(queue.move_out().len(), 3);

@@ -3,16 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
-use chiplet_policy::TableId;
-
 use super::Order;
+use crate::TableId;
 
 /// The next task in order.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::scheduler) struct Front {
+pub(in crate::queue) struct Front {
     /// When it would have come, had its table kept to its share.
-    pub(in crate::scheduler) key: u64,
-    pub(in crate::scheduler) table: TableId,
+    pub(in crate::queue) key: u64,
+    pub(in crate::queue) table: TableId,
     /// Since when it counts as waiting, for those who would go before it.
     pub(super) since: u64,
     /// Whether that table is over its share.
@@ -23,7 +22,7 @@ pub(in crate::scheduler) struct Front {
 
 impl<T> Order<T> {
     /// The task that is next in order.
-    pub(in crate::scheduler) fn front(&mut self) -> Option<Front> {
+    pub(in crate::queue) fn front(&mut self) -> Option<Front> {
         if self.queued == 0 {
             return None;
         }

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 
-use chiplet_policy::TableId;
-
 use super::{Front, LEAD, Order, nanos};
-use crate::scheduler::terms::Run;
+use crate::TableId;
+use crate::queue::Run;
 
 /// Lanes looked at for one that the worker ran last. Bounded, so that taking is O(log n) in the number of tables; the
 /// first elements of a heap are among its smallest.

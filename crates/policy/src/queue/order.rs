@@ -29,14 +29,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
 use std::time::Duration;
 
-use chiplet_policy::TableId;
 use rustc_hash::FxHashMap;
 
 use super::lane::{Buffers, Lane, follow};
-use super::queue::{Discipline, Pace};
 use super::terms::{Outcome, Run, Taken};
 use super::weights::Tally;
-use crate::counts::Intake;
+use super::{Discipline, Intake, Pace};
+use crate::TableId;
 pub(super) use front::Front;
 
 /// The part of its domain's time that a table may ask for before its tasks are ordered later: as much as it may have

@@ -2,11 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::TableId;
-
-use super::queue::{Discipline, Queue};
-use super::terms::{Run, Terms};
-use crate::class::Class;
+use crate::TableId;
+use crate::queue::{Class, Discipline, Queue, Run, Terms};
 
 pub(super) const DISCIPLINE: Discipline = Discipline {
     run_length: 16,

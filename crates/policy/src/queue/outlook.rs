@@ -2,19 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet_policy::Backlog;
-
-use super::Queue;
-use crate::class::Class;
-use crate::scheduler::order::Order;
+use super::order::Order;
+use super::{Class, Queue};
+use crate::Backlog;
 
 /// What waits in a queue, for whoever decides where to go.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::scheduler) struct Outlook {
+pub struct Outlook {
     /// As a worker of another group sees it.
-    pub(in crate::scheduler) backlog: Backlog,
+    pub backlog: Backlog,
     /// How long a task of each class that is pushed now would wait, as far as is known.
-    pub(in crate::scheduler) waits: [Duration; 2],
+    pub waits: [Duration; 2],
 }
 
 impl<T> Queue<T> {
@@ -23,9 +21,9 @@ impl<T> Queue<T> {
     /// Interactive tasks hardly wait for bulk ones. So where an interactive task is next, the bulk work behind it is
     /// no reason to cross, nor is it part of what an interactive task that comes would wait for; except for bulk tasks
     /// that have given way long enough. How many those are is not counted: of bulk work that came evenly it is the
-    /// part of the oldest one's wait that lies beyond [`Discipline::bulk_wait`]. Where a bulk task is next, all that
-    /// waits counts, and it is as old as it counts for.
-    pub(in crate::scheduler) fn outlook(&mut self, now: Instant) -> Outlook {
+    /// part of the oldest one's wait that lies beyond [`bulk_wait`](super::Discipline::bulk_wait). Where a bulk task is
+    /// next, all that waits counts, and it is as old as it counts for.
+    pub fn outlook(&mut self, now: Instant) -> Outlook {
         let fronts = self.fronts();
         let Some((class, front)) = self.next(fronts) else {
             return Outlook::default();
@@ -70,7 +68,7 @@ impl<T> Queue<T> {
     }
 
     /// What waits, as a worker of another group sees it at `now`.
-    pub(in crate::scheduler) fn backlog(&mut self, now: Instant) -> Backlog {
+    pub fn backlog(&mut self, now: Instant) -> Backlog {
         self.outlook(now).backlog
     }
 }

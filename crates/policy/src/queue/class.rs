@@ -1,0 +1,20 @@
+//! How urgent a task is.
+
+/// How urgent a task is.
+///
+/// A bulk task gives way to interactive ones for a time that the executor is built with (`Builder::bulk_wait`),
+/// whatever their tables. After that it is ordered like everybody, as if it had come that much later: so bulk work waits
+/// longer, but never without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Somebody waits for the answer.
+    #[default]
+    Interactive,
+    /// Nobody waits for this very answer: a backfill, an evaluation, a rebuild.
+    Bulk,
+}
+
+impl Class {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
+}
