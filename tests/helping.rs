@@ -122,3 +122,36 @@ fn a_flooded_domain_refuses_nothing_while_others_have_idle_workers() {
     }
     assert_eq!(refused, 0);
 }
+
+#[test]
+fn busy_workers_take_what_waits_behind_a_worker_that_is_stuck() {
+    // One worker each. One is stuck until all that waits behind it has run; the other has more to do than that.
+    let executor = executor(2, 1);
+    let stuck = executor.add_closure_table("stuck", 1);
+    let busy = executor.add_closure_table("busy", 1);
+    assert_ne!(home(&executor, stuck), home(&executor, busy));
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, stuck, 1, &gate);
+    let behind: Vec<_> = (0..20).map(|n| executor.spawn(stuck, move || n)).collect();
+    let (done, ends) = channel();
+    let executor = &executor;
+    // Ever more work for the other, so that it never is idle.
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let begun = Instant::now();
+            while ends.try_recv().is_err() && begun.elapsed() < HANG {
+                let work = || {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_micros(100) {}
+                };
+                // Refused now and then, which leaves the queue full.
+                let _ = executor.submit_fn(busy, None, move |_| work());
+            }
+        });
+        for (n, mut ticket) in behind.into_iter().enumerate() {
+            assert_eq!(ticket.wait_for(HANG), Some(Ok(n)));
+        }
+        done.send(()).unwrap();
+    });
+}

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Class, Rung, StealRule, can_lend};
 
-use super::{Found, Hub, Local, Offer, call};
+use super::{Found, Hub, Inbox, Local, Offer, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -78,6 +78,9 @@ impl<T, U: Offer> Hub<T, U> {
         {
             self.leave_task_to_others(local.group);
             return Near::Found(Found::Offer(offer, Rung::Domain));
+        }
+        if let Some(found) = self.relieve(local) {
+            return Near::Found(found);
         }
         match self.take_own(local) {
             Near::Nothing => {}
@@ -226,39 +229,48 @@ impl<T, U: Offer> Hub<T, U> {
         if !self.leave(local) && !closed {
             return Some(Rest::LookAgain);
         }
-        let Some(task) = self.take_from(victim, local) else {
+        let needy = |_: &Local<U>, inbox: &Inbox<T>| {
+            self.rules.stealing != StealRule::Ladder || inbox.needy
+        };
+        let Some(task) = self.take_from(victim, local, needy) else {
             return Some(Rest::LookAgain);
         };
         self.answer_call(local);
-        let own = &self.groups[local.group];
-        {
-            let mut inbox = own.inbox.lock();
-            local.stealing = true;
-            inbox.stealing += 1;
-            self.refresh_spare(local.group, &mut inbox);
-        }
+        self.go_away(local);
         // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
         if self.choose_victim(local).is_some() {
             self.call_helper(local.group, call::HELP);
         }
-        Some(Rest::Found(Found::Task(
-            task,
-            self.rung(own.domain, victim),
-        )))
+        let own = self.groups[local.group].domain;
+        Some(Rest::Found(Found::Task(task, self.rung(own, victim))))
     }
 
-    /// Takes a task of another group, if that is still worth it: others may have shortened its queue since the look. One:
+    /// This worker runs another group's task now.
+    pub(super) fn go_away(&self, local: &mut Local<U>) {
+        if !std::mem::replace(&mut local.stealing, true) {
+            let mut inbox = self.groups[local.group].inbox.lock();
+            inbox.stealing += 1;
+            self.refresh_spare(local.group, &mut inbox);
+        }
+    }
+
+    /// Takes a task of another group, if that is still `worth` it: others may have shortened its queue since the look. One:
     /// a few expensive tasks are not worth moving by halves.
-    fn take_from(&self, victim: usize, local: &mut Local<U>) -> Option<T> {
+    pub(super) fn take_from(
+        &self,
+        victim: usize,
+        local: &mut Local<U>,
+        worth: impl Fn(&Local<U>, &Inbox<T>) -> bool,
+    ) -> Option<T> {
+        let mut inbox = self.groups[victim].inbox.lock();
+        let _ = self.publish(victim, &mut inbox, local.now);
+        if !worth(local, &inbox) {
+            return None;
+        }
         let run = match &mut local.away {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        let mut inbox = self.groups[victim].inbox.lock();
-        let _ = self.publish(victim, &mut inbox, local.now);
-        if self.rules.stealing == StealRule::Ladder && !inbox.needy {
-            return None;
-        }
         let task = inbox.queue.take(None, run, local.now);
         // Should it be worth more without this task, another worker sees that in its next look.
         let _ = self.publish(victim, &mut inbox, local.now);

@@ -13,6 +13,7 @@ mod invitations;
 mod ladder;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
+mod relief;
 mod sleep;
 mod standby;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
@@ -97,6 +98,8 @@ struct Seen {
     waits: [AtomicU64; 2],
     /// What a cold cache would cost the next task, in nanoseconds.
     price: AtomicU64,
+    /// Since when the next task waits (`relief.rs`).
+    since: AtomicU64,
     /// Workers that are not standing by. Written hardly ever.
     at_work: AtomicU32,
 }
@@ -138,6 +141,8 @@ pub(crate) struct Local<U> {
     listed: bool,
     /// For how many rounds it stays awake next.
     pauses: u32,
+    /// Looks for its own next task, of which some begin with a look at another group.
+    looks: u32,
     /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
     turn: usize,
 }
@@ -156,6 +161,7 @@ impl<U> Local<U> {
             spun: false,
             listed: false,
             pauses: PAUSES,
+            looks: 0,
             turn: worker,
         }
     }
@@ -210,6 +216,7 @@ pub(crate) struct Hub<T, U> {
     /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
     needy: GroupSet,
     watch: Watch,
+    began: Instant,
 }
 
 impl<T, U> Hub<T, U> {
@@ -257,6 +264,7 @@ impl<T, U> Hub<T, U> {
                     queued: AtomicU32::new(0),
                     waits: [(); 2].map(|()| AtomicU64::new(0)),
                     price: AtomicU64::new(0),
+                    since: AtomicU64::new(0),
                     at_work: AtomicU32::new(at_work),
                 }),
                 offers: CachePadded::new(AtomicUsize::new(0)),
@@ -270,6 +278,7 @@ impl<T, U> Hub<T, U> {
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
             watch: Watch::new(),
+            began,
         };
         (hub, locals)
     }
@@ -352,14 +361,17 @@ impl<T, U> Hub<T, U> {
         }
         let mut needy = false;
         let mut waits = [Duration::ZERO; 2];
+        let mut since = 0;
         if queued > 0 {
             let outlook = inbox.queue.outlook(now);
             let backlog = outlook.backlog;
             needy = is_worth_crossing(&backlog, &self.rules.steal);
             waits = outlook.waits;
+            since = self.since(&outlook, now);
             let price = self.rules.steal.price(&backlog).as_nanos() as u64;
             seen.price.store(price, Ordering::Relaxed);
         }
+        seen.since.store(since, Ordering::Relaxed);
         for (seen, wait) in seen.waits.iter().zip(waits) {
             seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
         }

@@ -13,6 +13,11 @@ pub struct Outlook {
     pub backlog: Backlog,
     /// How long a task of each class that is pushed now would wait, as far as is known.
     pub waits: [Duration; 2],
+    /// How long the next task has waited, as its order counts it: a bulk task since it no longer gives way, that of a
+    /// table over its share since it was due.
+    pub lag: Duration,
+    /// Whether the next task is an interactive one of a table within its share, so that others should care.
+    pub fair: bool,
 }
 
 impl<T> Queue<T> {
@@ -61,9 +66,15 @@ impl<T> Queue<T> {
             };
         }
         let wait = |work| Duration::from_nanos(work) / self.workers.max(1);
+        let due = match class {
+            Class::Interactive => front.key,
+            Class::Bulk => self.due(front),
+        };
         Outlook {
             backlog,
             waits: [wait(ahead), wait(all)],
+            lag: Duration::from_nanos(now.saturating_sub(due)),
+            fair: class == Class::Interactive && !front.over,
         }
     }
 

@@ -15,7 +15,7 @@ pub(in crate::queue) struct Front {
     /// Since when it counts as waiting, for those who would go before it.
     pub(super) since: u64,
     /// Whether that table is over its share.
-    pub(super) over: bool,
+    pub(in crate::queue) over: bool,
     /// What its lane stands in its heap by: `key`, or the tag.
     pub(super) place: u64,
 }
