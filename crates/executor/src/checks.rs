@@ -64,6 +64,7 @@ pub(crate) fn explore(name: &str, scenario: impl Fn() + Send + Sync + 'static) {
     }
     model.check(move || {
         count.fetch_add(1, Ordering::Relaxed);
+        crate::sync::begin();
         scenario();
     });
     report(
@@ -90,6 +91,10 @@ pub(crate) fn explore(name: &str, scenario: impl Fn() + Send + Sync + Copy + 'st
     config.stack_size = 256 << 10;
     config.failure_persistence = FailurePersistence::Print;
     let begun = std::time::Instant::now();
+    let scenario = move || {
+        crate::sync::begin();
+        scenario();
+    };
     let by_chance = Runner::new(RandomScheduler::new(schedules), config.clone()).run(scenario);
     let by_pct = Runner::new(PctScheduler::new(DEPTH, schedules), config).run(scenario);
     report(

@@ -21,4 +21,6 @@ pub(crate) use chosen::{
     Condvar, Mutex, MutexGuard, PAUSES, Swap, atomic, deque, mpsc, now, park_timeout, pause,
     thread, thread_local,
 };
+#[cfg(any(chiplet_loom, chiplet_shuttle))]
+pub(crate) use model::begin;
 pub(crate) use steps::{Step, left_out};

@@ -8,7 +8,6 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[cfg(chiplet_loom)]
@@ -177,14 +176,27 @@ const SOON: Duration = Duration::from_millis(5);
 /// for ever what happens if nothing but time passes.
 const MOST_TIMEOUTS: u32 = 3;
 
-/// Nanoseconds that have passed.
-static PASSED: AtomicU64 = AtomicU64::new(0);
+std::thread_local! {
+    /// Nanoseconds that have passed. All threads of a model run on one of the system's, so this is the model's own: models
+    /// that are explored at the same time do not move each other's clocks.
+    static PASSED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Sets the clock back: each execution of a model has to see the same times.
+pub(crate) fn begin() {
+    PASSED.set(0);
+}
 
 /// What time it is: a microsecond later each time.
 pub(crate) fn now() -> Instant {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     let began = *BEGAN.get_or_init(Instant::now);
-    began + Duration::from_nanos(PASSED.fetch_add(1_000, Relaxed))
+    pass(1_000);
+    began + Duration::from_nanos(PASSED.get())
+}
+
+fn pass(nanos: u64) {
+    PASSED.set(PASSED.get() + nanos);
 }
 
 /// What becomes of a deadline that somebody waits for.
@@ -213,7 +225,7 @@ fn turn_of(deadline: Instant) -> Turn {
     if !soon {
         TIMEOUTS.with(|timeouts| timeouts.set(used + 1));
     }
-    PASSED.fetch_add(left.as_nanos() as u64, Relaxed);
+    pass(left.as_nanos() as u64);
     thread::yield_now();
     Turn::Come
 }
