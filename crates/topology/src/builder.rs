@@ -180,6 +180,7 @@ impl TopologyBuilder {
             source: Source::MadeUp,
             this_machine: false,
             restrictions: self.quota.map(Restriction::Quota).into_iter().collect(),
+            warnings: Vec::new(),
         }))
     }
 }

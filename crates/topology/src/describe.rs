@@ -90,6 +90,9 @@ impl fmt::Display for Topology {
                 writeln!(f, "  {restriction}")?;
             }
         }
+        for warning in self.warnings() {
+            writeln!(f, "warning: {warning}")?;
+        }
         writeln!(f, "workers: at most {}", self.worker_limit())
     }
 }

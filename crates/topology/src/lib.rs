@@ -40,12 +40,14 @@ mod describe;
 mod detect;
 mod distance;
 mod error;
+mod guest;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod level;
 mod limits;
 mod machine;
 mod model;
+mod options;
 pub mod pin;
 #[cfg(feature = "hwloc")]
 mod synthetic;
@@ -58,7 +60,9 @@ pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
 pub use distance::Distance;
 pub use error::{CpuSetError, TopologyError};
+pub use guest::Warning;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};
+pub use options::ReadOptions;
 pub use usable::usable_now;

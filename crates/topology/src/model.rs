@@ -4,6 +4,7 @@
 //! domain and no core is empty; a cpu is in exactly one core of one domain; cpus and cores ascend.
 
 use crate::distance::{Distance, Place};
+use crate::guest::Warning;
 use crate::level::Level;
 use crate::limits::{Quota, Restriction};
 use std::fmt;
@@ -109,6 +110,7 @@ pub(crate) struct Parts {
     pub(crate) source: Source,
     pub(crate) this_machine: bool,
     pub(crate) restrictions: Vec<Restriction>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl Topology {
@@ -173,6 +175,11 @@ impl Topology {
     /// What was taken away from the whole machine: offline cpus, cpuset, affinity mask, CPU quota.
     pub fn restrictions(&self) -> &[Restriction] {
         &self.inner.restrictions
+    }
+
+    /// What the machine tells and was not believed. Each is also logged as a warning when the machine is read.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
     }
 
     /// How many workers make sense: one for each usable physical core, but no more than the whole
