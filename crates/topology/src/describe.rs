@@ -104,10 +104,12 @@ fn count(n: usize, noun: &str) -> String {
 fn cache(level: Level, bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     match level {
-        Level::L3 | Level::L2 if bytes == 0 => "unknown size".to_owned(),
+        Level::L3 | Level::L2 | Level::Given if bytes == 0 => "unknown size".to_owned(),
         // Caches of less than a MiB, or of 1.25 MiB, are told in KiB rather than rounded.
-        Level::L3 | Level::L2 if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
-        Level::L3 | Level::L2 => format!("{} KiB", bytes >> 10),
+        Level::L3 | Level::L2 | Level::Given if bytes.is_multiple_of(MIB) => {
+            format!("{} MiB", bytes / MIB)
+        }
+        Level::L3 | Level::L2 | Level::Given => format!("{} KiB", bytes >> 10),
         Level::Node | Level::Package | Level::Machine => "no shared cache known".to_owned(),
     }
 }

@@ -36,6 +36,8 @@ pub enum Level {
     Package,
     /// No cache is known to be shared: all cores.
     Machine,
+    /// The caller gave the domains ([`Topology::with_domains`](crate::Topology::with_domains)).
+    Given,
 }
 
 impl fmt::Display for Level {
@@ -46,6 +48,7 @@ impl fmt::Display for Level {
             Self::Node => "Node",
             Self::Package => "Package",
             Self::Machine => "Machine",
+            Self::Given => "Given",
         })
     }
 }
@@ -117,7 +120,7 @@ pub(crate) fn part_of(core: &MachineCore, level: Level) -> (Part, u64) {
         Level::L2 => l2.or(l3).unwrap_or(no_cache),
         Level::Node => no_cache,
         Level::Package => (Part::Package(core.package), 0),
-        Level::Machine => (Part::Machine, 0),
+        Level::Machine | Level::Given => (Part::Machine, 0),
     }
 }
 
@@ -258,7 +261,7 @@ impl Machine {
         self.cores.iter().any(|core| match level {
             Level::L3 => core.l3.is_some(),
             Level::L2 => core.l2.is_some(),
-            Level::Node | Level::Package | Level::Machine => true,
+            Level::Node | Level::Package | Level::Machine | Level::Given => true,
         })
     }
 }

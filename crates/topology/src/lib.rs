@@ -40,6 +40,7 @@ mod describe;
 mod detect;
 mod distance;
 mod error;
+mod given;
 mod guest;
 #[cfg(feature = "hwloc")]
 mod hwloc;
@@ -60,6 +61,7 @@ pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
 pub use distance::Distance;
 pub use error::{CpuSetError, TopologyError};
+pub use given::{DomainList, DomainsError};
 pub use guest::Warning;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
