@@ -50,6 +50,7 @@ mod machine;
 mod model;
 mod options;
 pub mod pin;
+pub mod probe;
 #[cfg(feature = "hwloc")]
 mod synthetic;
 mod sysfs;

@@ -184,7 +184,7 @@ impl Topology {
 
     /// How many workers make sense: one for each usable physical core, but no more than the whole
     /// CPUs of the quota (2.5 CPUs make 2: a third worker would be throttled half of the time), and
-    /// at least one.
+    /// at least one. A quota says nothing of where they run; an executor packs them into the fewest domains.
     pub fn worker_limit(&self) -> usize {
         let cores = self.core_count();
         let quota = self

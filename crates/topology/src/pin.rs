@@ -118,6 +118,11 @@ pub fn current_affinity() -> Vec<u32> {
     affinity_set().unwrap_or_default().into_iter().collect()
 }
 
+/// The cpu that the calling thread is on just now; `None` if the system does not tell (all but Linux).
+pub fn current_cpu() -> Option<u32> {
+    system::current_cpu()
+}
+
 /// The calling thread's mask, or `None` if the system does not tell.
 pub(crate) fn affinity_set() -> Option<CpuSet> {
     system::affinity(None)

@@ -290,7 +290,14 @@ impl Crew {
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
         let reserve = self.staffing.reserve.min(left.saturating_sub(1));
-        cores::choose(&self.topology, may_use, reserve, self.staffing.max_workers)
+        let has_workers = |domain| self.domains().any(|ours| ours == domain);
+        cores::choose(
+            &self.topology,
+            may_use,
+            has_workers,
+            reserve,
+            self.staffing.max_workers,
+        )
     }
 
     /// The domains that have workers, in order.

@@ -28,6 +28,10 @@ pub(super) fn this_thread() -> Option<Number> {
     Some(rustix::thread::gettid().as_raw_nonzero().get())
 }
 
+pub(super) fn current_cpu() -> Option<u32> {
+    u32::try_from(rustix::thread::sched_getcpu()).ok()
+}
+
 /// Of this thread, or another of this process.
 pub(super) fn pin(thread: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
     if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu > MAX_CPU) {

@@ -9,6 +9,10 @@ pub(super) fn this_thread() -> Option<Number> {
     None
 }
 
+pub(super) fn current_cpu() -> Option<u32> {
+    None
+}
+
 pub(super) fn pin(_: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
     if core_affinity::set_for_current(core_affinity::CoreId {
         id: cpus[0] as usize,
