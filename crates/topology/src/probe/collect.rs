@@ -1,9 +1,11 @@
 //! Which pairs of cores are measured.
 //!
 //! All of them on machines of up to 64 cores: 2,016 pairs, about a second. On larger ones all pairs of 64 cores first,
-//! from which follows what is near. Then each other core is measured against one core of each domain that is known, the
+//! from which follows what is near. Then each other core is measured against a core of each domain that is known, the
 //! last one's first, until it is near one; if it is near none, it is the first of a new domain. With neighbours in
 //! number in one domain, as most systems have them, that is hardly more than one pair for each core.
+//!
+//! At last cores that are near nobody are measured once more.
 
 use super::cluster::nearness;
 use super::latencies::{Latencies, Sample};
@@ -17,6 +19,8 @@ const IN_ROWS: usize = 32;
 const ROW: usize = 8;
 /// Where nothing is known to be near, each other core is measured against so many.
 const STREWN: usize = 8;
+/// A core is alone if it is far from each domain so many times.
+const TIMES_ASKED: usize = 3;
 
 /// How far measuring has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +49,15 @@ pub fn collect<E>(
         done: 0,
         of: 0,
     };
-    let done = match cores > ALL_PAIRS {
+    let all: Vec<usize> = (0..cores).collect();
+    let near = match cores > ALL_PAIRS {
         true => run.sampled(cores)?,
-        false => run.all(&(0..cores).collect::<Vec<_>>(), 0)?,
+        false => run.all(&all, 0)?.map_continue(|()| run.near_among(&all)),
     };
-    let _ = done;
+    if let ControlFlow::Continue(Some(near)) = near {
+        // Broken off or not, what was measured counts.
+        let _ = run.look_again(&all, near)?;
+    }
     Ok(run.matrix)
 }
 
@@ -91,7 +99,27 @@ where
         Ok(ControlFlow::Continue(()))
     }
 
-    fn sampled(&mut self, cores: usize) -> Result<ControlFlow<()>, E> {
+    /// Measures cores that are near nobody once more, against any that they may be near: with few cores in a domain, one
+    /// pair that was disturbed makes a core look alone.
+    fn look_again(&mut self, cores: &[usize], near: f64) -> Result<ControlFlow<()>, E> {
+        for &core in cores {
+            if cores.iter().any(|&other| self.is_near(core, other, near)) {
+                continue;
+            }
+            for &other in cores.iter().filter(|&&other| other != core) {
+                if self.pair(core, other)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if self.is_near(core, other, near) {
+                    break;
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Enough pairs of a large machine; what is near in it, if that can be told.
+    fn sampled(&mut self, cores: usize) -> Result<ControlFlow<(), Option<f64>>, E> {
         let first = first_cores(cores);
         if self.all(&first, cores - first.len())?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -105,31 +133,52 @@ where
                     }
                 }
             }
-            return Ok(ControlFlow::Continue(()));
+            return Ok(ControlFlow::Continue(None));
         };
-        let mut leaders: Vec<usize> = Vec::new();
+        // Members of each domain that is known.
+        let mut domains: Vec<Vec<usize>> = Vec::new();
         for &core in &first {
-            let is_near = |&leader: &usize| self.is_near(core, leader, near);
-            if !leaders.iter().any(is_near) {
-                leaders.push(core);
+            let holds_near = |members: &&mut Vec<usize>| {
+                let is_near = |&member: &usize| self.is_near(core, member, near);
+                members.iter().any(is_near)
+            };
+            match domains.iter_mut().find(holds_near) {
+                Some(members) => members.push(core),
+                None => domains.push(vec![core]),
             }
         }
         for core in others {
-            let mut found = None;
-            for at in (0..leaders.len()).rev() {
-                if self.pair(core, leaders[at])?.is_break() {
+            let ControlFlow::Continue(found) = self.domain_of(core, &domains, near)? else {
+                return Ok(ControlFlow::Break(()));
+            };
+            // The next core is measured against this domain first.
+            let mut members = found.map_or_else(Vec::new, |at| domains.remove(at));
+            members.push(core);
+            domains.push(members);
+        }
+        Ok(ControlFlow::Continue(Some(near)))
+    }
+
+    /// The domain that a core is near, the last ones first. If that is none by their first members, the next ones are
+    /// asked, or the same again, as a pair may have been disturbed.
+    fn domain_of(
+        &mut self,
+        core: usize,
+        domains: &[Vec<usize>],
+        near: f64,
+    ) -> Result<ControlFlow<(), Option<usize>>, E> {
+        for asked in 0..TIMES_ASKED {
+            for (at, members) in domains.iter().enumerate().rev() {
+                let member = members[asked.min(members.len() - 1)];
+                if self.pair(core, member)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
-                if self.is_near(core, leaders[at], near) {
-                    found = Some(at);
-                    break;
+                if self.is_near(core, member, near) {
+                    return Ok(ControlFlow::Continue(Some(at)));
                 }
             }
-            // The next core is measured against this domain first.
-            let leader = found.map_or(core, |at| leaders.remove(at));
-            leaders.push(leader);
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(None))
     }
 
     fn is_near(&self, a: usize, b: usize, near: f64) -> bool {

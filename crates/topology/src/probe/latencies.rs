@@ -50,8 +50,8 @@ impl Latencies {
         self.at(a, b).and_then(|at| self.samples[at])
     }
 
-    /// Enters what was measured between the cores at two positions. That of a core with itself is not kept, nor is what
-    /// is no positive number.
+    /// Enters what was measured between the cores at two positions; of several measurements the best is kept. That of a
+    /// core with itself is not kept, nor is what is no positive number.
     ///
     /// # Panics
     /// If a position is beyond the cores.
@@ -60,6 +60,7 @@ impl Latencies {
         if let Some(at) = self.at(a, b)
             && sound(sample.best)
             && sound(sample.typical)
+            && self.samples[at].is_none_or(|kept| sample.best < kept.best)
         {
             self.samples[at] = Some(sample);
         }
