@@ -89,14 +89,13 @@ pub(crate) fn assemble(
     for group in groups {
         let mut cores: Vec<Core> = (group.iter())
             .map(|core| {
-                core.cpus
-                    .iter()
-                    .copied()
-                    .filter(|cpu| left.contains(cpu))
-                    .collect::<Vec<_>>()
+                let cpus = core.cpus.iter().copied();
+                Core {
+                    cpus: cpus.filter(|cpu| left.contains(cpu)).collect(),
+                    capacity: core.capacity,
+                }
             })
-            .filter(|cpus| !cpus.is_empty())
-            .map(|cpus| Core { cpus })
+            .filter(|core| !core.cpus.is_empty())
             .collect();
         if cores.is_empty() {
             continue;

@@ -58,7 +58,7 @@ impl fmt::Display for Topology {
                 [
                     format!("domain {}", domain.id),
                     cache(self.level(), domain.cache_bytes),
-                    count(domain.cores.len(), "core"),
+                    cores(domain),
                     format!("cpus {}", cpu_ranges(&domain.cpus())),
                 ]
             })
@@ -91,7 +91,8 @@ impl fmt::Display for Topology {
             }
         }
         for warning in self.warnings() {
-            writeln!(f, "warning: {warning}")?;
+            // A sentence a line.
+            writeln!(f, "warning: {}", warning.to_string().replace(". ", ".\n  "))?;
         }
         writeln!(f, "workers: at most {}", self.worker_limit())
     }
@@ -99,6 +100,15 @@ impl fmt::Display for Topology {
 
 fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Their number, and how much each does where cores differ.
+fn cores(domain: &Domain) -> String {
+    let cores = count(domain.cores.len(), "core");
+    match domain.speed() {
+        speed if speed < 0.995 => format!("{cores} of speed {speed:.2}"),
+        _ => cores,
+    }
 }
 
 fn cache(level: Level, bytes: u64) -> String {

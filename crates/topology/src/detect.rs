@@ -9,7 +9,7 @@ use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
 use crate::limits::Limits;
 use crate::machine::{Machine, MachineCore};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use std::path::Path;
 
@@ -85,6 +85,7 @@ fn by_count(options: ReadOptions) -> Result<Topology, TopologyError> {
         .unwrap_or_else(|| (0..count).collect::<CpuSet>());
     let core = |cpu| MachineCore {
         cpus: vec![cpu],
+        capacity: Core::FULL,
         l2: None,
         l3: None,
         die: None,

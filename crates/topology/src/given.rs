@@ -75,7 +75,7 @@ impl fmt::Display for DomainList {
 pub enum DomainsError {
     /// Not a list of cpus.
     #[error(
-        "\"{part}\" is no domain: {problem} (domains look like 0-7,8-15, those of several ranges like 0-3+8-11,4-7+12-15)"
+        "\"{part}\" is no domain: {problem} (two domains look like 0-7,8-15, with several ranges like 0-3+8-11,4-7+12-15)"
     )]
     Syntax {
         /// The domain that cannot be read.
@@ -243,7 +243,8 @@ impl Topology {
             for core in &domain.cores {
                 let cpus: Vec<u32> = core.cpus.iter().copied().filter(is_in).collect();
                 if !cpus.is_empty() {
-                    cores.push((Core { cpus }, at));
+                    let capacity = core.capacity;
+                    cores.push((Core { cpus, capacity }, at));
                 }
             }
         }

@@ -42,8 +42,8 @@ impl fmt::Display for Warning {
         match self {
             Self::OneCoreL3s { l3s } => write!(
                 f,
-                "this virtual machine tells of {l3s} L3s, and most have one core. Hypervisors make that up, so no L3 is \
-                 believed."
+                "this virtual machine tells of {l3s} L3s, and most have one core. Hypervisors make that up, so no L3 \
+                 is believed."
             )?,
             Self::ImpossibleL3 { bytes, cores } => write!(
                 f,

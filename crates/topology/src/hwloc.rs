@@ -11,7 +11,7 @@ use crate::cpuset::{CpuSet, MAX_CPU};
 use crate::error::TopologyError;
 use crate::limits::Limits;
 use crate::machine::{Cache, Machine, MachineCore, Processor};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use hwlocality::Topology as Hwloc;
 use hwlocality::bitmap::BitmapRef;
@@ -118,6 +118,7 @@ pub(crate) fn this_machine(options: ReadOptions) -> Result<Topology, TopologyErr
         limits.affinity = crate::pin::affinity_set();
         limits.quota = crate::sysfs::quota_of_this_process();
         machine.is_virtual = crate::sysfs::this_is_virtual();
+        crate::sysfs::weigh_this(&mut machine)?;
     }
     assemble(&machine, limits, options, Source::Hwloc, this_machine)
 }
@@ -194,6 +195,7 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
         let first = *cpus.first().expect("a core is entered with its first cpu");
         let package = core.first_ancestor_with_type(ObjectType::Package);
         machine.cores.push(MachineCore {
+            capacity: Core::FULL,
             l2: cache_of(core, ObjectType::L2Cache),
             l3: cache_of(core, ObjectType::L3Cache),
             die: core

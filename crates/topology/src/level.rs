@@ -124,8 +124,8 @@ pub(crate) fn part_of(core: &MachineCore, level: Level) -> (Part, u64) {
     }
 }
 
-/// The level that a choice means on this machine, and why in words. Whoever makes up L3s makes up packages too, so where
-/// L3s are `doubted` no package is a domain.
+/// The level that a choice means on this machine, and why in words. Whoever makes up L3s makes up packages too, so
+/// where L3s are `doubted` no package is a domain.
 pub(crate) fn decide(
     machine: &Machine,
     choice: LevelChoice,

@@ -19,6 +19,8 @@ pub(crate) struct Machine {
 pub(crate) struct MachineCore {
     /// Its online cpus, ascending; never empty.
     pub(crate) cpus: Vec<u32>,
+    /// In 1/1024 of the fastest core.
+    pub(crate) capacity: u32,
     pub(crate) l2: Option<Cache>,
     pub(crate) l3: Option<Cache>,
     /// Unique in the whole machine; `None` if unknown, or if the package is a single die.

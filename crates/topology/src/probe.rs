@@ -1,8 +1,8 @@
 //! Which cores are near each other, measured: for machines that do not tell, or tell wrong.
 //!
 //! Two pinned threads pass a line of memory back and forth; how long that takes tells whether they share a cache. Cores
-//! of one CCD take 20-45 ns for a pass, cores of two CCDs 80-200 ns. Nothing of the system is read but the clock, nothing
-//! is written, and no right is needed. [`measure`] takes a second or two, some 20 s at most.
+//! of one CCD take 20-45 ns for a pass, cores of two CCDs 80-200 ns. Nothing of the system is read but the clock,
+//! nothing is written, and no right is needed. [`measure`] takes a second or two, some 20 s at most.
 //!
 //! Measuring ([`measure`], [`collect`]) and judging ([`find_domains`]) are apart: what is judged is a plain matrix.
 //!
@@ -62,8 +62,8 @@ pub enum ProbeError {
 /// ```
 ///
 /// # Errors
-/// [`ProbeError::OtherMachine`] if the topology is not of this machine, [`ProbeError::Pin`] if the system refuses to pin
-/// threads.
+/// [`ProbeError::OtherMachine`] if the topology is not of this machine, [`ProbeError::Pin`] if the system refuses to
+/// pin threads.
 pub fn measure(
     machine: &Topology,
     limit: Duration,

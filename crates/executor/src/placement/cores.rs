@@ -41,7 +41,10 @@ pub(crate) fn choose(
             .copied()
             .filter(|&cpu| usable(cpu))
             .collect();
-        (!cpus.is_empty()).then_some(Core { cpus })
+        (!cpus.is_empty()).then_some(Core {
+            cpus,
+            capacity: core.capacity,
+        })
     };
     let mut plan: Vec<DomainCores> = topology
         .domains()

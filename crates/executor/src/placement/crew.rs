@@ -344,6 +344,7 @@ pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec
     let spec = |planned: &DomainCores| {
         let domain = &topology.domains()[planned.id.0 as usize];
         DomainSpec {
+            speed: domain.speed(),
             cache_bytes: domain.cache_bytes,
             node: domain.node,
             package: domain.package,

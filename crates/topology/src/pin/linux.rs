@@ -106,8 +106,8 @@ fn set(thread: Option<Number>, mask: &[c_ulong]) -> io::Result<()> {
 fn get(thread: Option<Number>, cpus: usize) -> io::Result<Option<Vec<c_ulong>>> {
     let mut mask: Vec<c_ulong> = vec![0; cpus.div_ceil(WORD)];
     let (bytes, words) = (size_of_val(&mask[..]), mask.as_mut_ptr());
-    // SAFETY: at most `bytes` bytes are written to `words`, which are those of `mask`, borrowed by nobody else; any bits
-    // make a number. The type of the argument is not what is written: the call takes the length.
+    // SAFETY: at most `bytes` bytes are written to `words`, which are those of `mask`, borrowed by nobody else; any
+    // bits make a number. The type of the argument is not what is written: the call takes the length.
     let done = unsafe {
         libc::sched_getaffinity(thread.unwrap_or(THIS), bytes, words.cast::<cpu_set_t>())
     };

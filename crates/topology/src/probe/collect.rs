@@ -99,8 +99,8 @@ where
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Measures cores that are near nobody once more, against any that they may be near: with few cores in a domain, one
-    /// pair that was disturbed makes a core look alone.
+    /// Measures cores that are near nobody once more, against any that they may be near: with few cores in a domain,
+    /// one pair that was disturbed makes a core look alone.
     fn look_again(&mut self, cores: &[usize], near: f64) -> Result<ControlFlow<()>, E> {
         for &core in cores {
             if cores.iter().any(|&other| self.is_near(core, other, near)) {

@@ -2,7 +2,7 @@
 //!
 //! What is read, all of it kernel ABI (`Documentation/ABI/stable/sysfs-devices-system-cpu` and
 //! `-node`): `cpu/online`; for each core `topology/{core_cpus,package_cpus,die_cpus}` (before Linux
-//! 5.3: `thread_siblings`, `core_siblings`), `physical_package_id`; `cache/indexN/{level,type,size,id,
+//! 5.3: `thread_siblings`, `core_siblings`), `physical_package_id`, `cpu_capacity`; `cache/indexN/{level,type,size,id,
 //! shared_cpu_map}`; `node/nodeN/cpumap`. A file that is not there is a thing not known; a file that
 //! holds what no kernel writes is an error.
 //!
@@ -11,6 +11,7 @@
 //! its package's only one is no die.
 
 mod caches;
+mod capacity;
 mod cgroup;
 mod tree;
 
@@ -19,7 +20,7 @@ use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
 use crate::limits::Limits;
 use crate::machine::{Machine, MachineCore, Processor};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use caches::Caches;
 use std::path::Path;
@@ -83,6 +84,7 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
         let core_cpus = cpus.of_core(&tree, cpu, processor, &done)?;
         done.extend(core_cpus.iter().copied());
         machine.cores.push(MachineCore {
+            capacity: Core::FULL,
             l2: caches.at(2, cpu),
             l3: caches.at(3, cpu),
             die: cpus.die(&tree, cpu)?,
@@ -98,6 +100,7 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
         });
     }
     machine.pair_ccxs();
+    capacity::weigh(&tree, &mut machine)?;
     let limits = Limits {
         offline: cpus.present.difference(&cpus.described).copied().collect(),
         cpuset: cgroup::cpuset(&tree)?,
@@ -255,6 +258,12 @@ fn processor(tree: &Tree) -> (Processor, bool) {
 #[cfg(feature = "hwloc")]
 pub(crate) fn this_is_virtual() -> bool {
     processor(&Tree::new(Path::new("/"))).1
+}
+
+/// Enters the capacities of this machine's cores, for the reader that does not look at them itself.
+#[cfg(feature = "hwloc")]
+pub(crate) fn weigh_this(machine: &mut Machine) -> Result<(), TopologyError> {
+    capacity::weigh(&Tree::new(Path::new("/")), machine)
 }
 
 /// The CPU quota on the running process, for the reader that does not look at it itself.
