@@ -9,6 +9,9 @@
 //! the thread that asked. The number of workers is also capped by the cgroup's CPU quota
 //! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
 //!
+//! What is believed: everything, but for L3s of virtual machines that no processor has ([`Warning`]). Where a machine
+//! tells its domains wrong, [`probe`] measures and [`Topology::with_domains`] sets them.
+//!
 //! ```
 //! use chiplet_topology::{Distance, DomainId, Topology};
 //!

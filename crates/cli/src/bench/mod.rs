@@ -80,7 +80,8 @@ fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
     for warning in auto.warnings() {
         eprintln!("warning: {warning}");
     }
-    if auto.domains().len() > 1 {
+    // Where L3s are made up private L2s are too.
+    if auto.domains().len() > 1 || !auto.warnings().is_empty() {
         return Ok(auto);
     }
     match Topology::detect(LevelChoice::L2) {

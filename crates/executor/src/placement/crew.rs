@@ -72,7 +72,7 @@ pub(crate) struct Crew {
     members: Vec<Member>,
     /// Cpus that the caller lets it use, if not all.
     allowed: Option<Vec<u32>>,
-    /// Cpus of the topology that the process may use, when last looked.
+    /// Cpus of the topology that the process may use, when last looked, ascending.
     usable: Vec<u32>,
 }
 
@@ -196,7 +196,7 @@ impl Crew {
             return false;
         };
         let mut ours = all_cpus(&self.topology);
-        ours.retain(|cpu| usable.contains(cpu));
+        ours.retain(|cpu| usable.binary_search(cpu).is_ok());
         let changed = ours != self.usable;
         if changed {
             tracing::warn!(
@@ -222,7 +222,8 @@ impl Crew {
     pub(crate) fn orders(&self) -> Orders {
         let may_use = |cpu: u32| {
             let allowed = self.allowed.as_ref();
-            self.usable.contains(&cpu) && allowed.is_none_or(|allowed| allowed.contains(&cpu))
+            self.usable.binary_search(&cpu).is_ok()
+                && allowed.is_none_or(|allowed| allowed.contains(&cpu))
         };
         let plan = self.plan(may_use);
         let mut orders = Orders {
@@ -352,4 +353,19 @@ pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec
         }
     };
     plan.iter().map(spec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planner_is_told_how_fast_cores_are() {
+        let machine = Topology::builder().domain(24 << 20, 4).capacity(0.5);
+        let machine = machine.domain(4 << 20, 8).build().unwrap();
+        let plan = cores::choose(&machine, |_| true, |_| true, 0, None).unwrap();
+        let specs = specs(&plan, &machine);
+        let told: Vec<_> = specs.iter().map(|spec| (spec.cores, spec.speed)).collect();
+        assert_eq!(told, [(4, 1.0), (8, 0.5)]);
+    }
 }
