@@ -7,6 +7,7 @@
 //! was measured inside them is short.
 
 use super::latencies::Latencies;
+use std::collections::BTreeMap;
 
 /// Fewer cores cannot form two domains of two.
 const LEAST_CORES: usize = 4;
@@ -56,7 +57,7 @@ pub fn find_domains(matrix: &Latencies) -> Finding {
         return Finding::Unfinished;
     };
     let (mut best, mut misfit): (Option<Cut>, bool) = (None, false);
-    for cut in tree.cuts().filter(Cut::is_of_domains) {
+    for cut in tree.cuts().filter(|cut| cut.is_of_domains(matrix)) {
         if !cut.fits(matrix) {
             misfit = true;
         } else if best.as_ref().is_none_or(|best| cut.gap > best.gap) {
@@ -74,7 +75,7 @@ pub fn find_domains(matrix: &Latencies) -> Finding {
 
 /// What is near, judged from some of the cores: latencies below it are within domains. `None` if nothing can be told.
 pub(super) fn nearness(matrix: &Latencies) -> Option<f64> {
-    let several = |cut: &Cut| cut.parts_of_several() > 1 && cut.fits(matrix);
+    let several = |cut: &Cut| cut.parts_of_several(matrix) > 1 && cut.fits(matrix);
     let cuts = Tree::of(matrix)?.cuts().filter(several).collect::<Vec<_>>();
     let widest = cuts.iter().max_by(|a, b| a.gap.total_cmp(&b.gap))?;
     Some(widest.at)
@@ -121,7 +122,6 @@ impl Tree {
             }
             Cut {
                 at: (below * above).sqrt(),
-                below,
                 gap,
                 part_of: (0..self.cores).map(|core| parts.root(core)).collect(),
             }
@@ -133,8 +133,6 @@ impl Tree {
 struct Cut {
     /// Latencies below are within parts.
     at: f64,
-    /// The longest that holds a part together.
-    below: f64,
     /// How many times longer the shortest between parts is.
     gap: f64,
     /// By core, the first core of its part.
@@ -151,19 +149,30 @@ impl Cut {
         sizes
     }
 
-    fn parts_of_several(&self) -> usize {
+    /// How many parts have several cores; none if they are cores of several threads. One pair of threads may have been
+    /// disturbed, so most decide.
+    fn parts_of_several(&self, matrix: &Latencies) -> usize {
         let sizes = self.sizes();
-        let are_threads =
-            self.below < THREADS_BELOW && sizes.iter().all(|&size| size <= MOST_THREADS);
-        match are_threads {
+        let several = sizes.iter().filter(|&&size| size > 1).count();
+        let mut longest = BTreeMap::<usize, f64>::new();
+        for (a, _, sample) in self.inside(matrix) {
+            let longest = longest.entry(self.part_of[a]).or_default();
+            *longest = longest.max(sample.best);
+        }
+        let of_threads = longest
+            .values()
+            .filter(|&&nanos| nanos < THREADS_BELOW)
+            .count();
+        let are_small = sizes.iter().all(|&size| size <= MOST_THREADS);
+        match are_small && of_threads * 2 >= several {
             true => 0,
-            false => sizes.iter().filter(|&&size| size > 1).count(),
+            false => several,
         }
     }
 
     /// Whether at least two parts, and at least half of all, have several cores. The rule for caches, see `level`.
-    fn is_of_domains(&self) -> bool {
-        let several = self.parts_of_several();
+    fn is_of_domains(&self, matrix: &Latencies) -> bool {
+        let several = self.parts_of_several(matrix);
         several > 1 && several * 2 >= self.sizes().len()
     }
 
