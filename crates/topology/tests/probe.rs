@@ -342,6 +342,8 @@ proptest! {
         each in 0.0..0.25,
         disturbed in 0..10_u64,
     ) {
+        // One pair is all that is known of a domain of two cores: if it was disturbed nothing shows the domain.
+        let disturbed = if made.cores > 2 { disturbed } else { 0 };
         let noise = Noise { seed, each, disturbed };
         prop_assert_eq!(found(&made, &noise), made.truth());
     }
