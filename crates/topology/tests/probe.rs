@@ -345,7 +345,11 @@ proptest! {
         // One pair is all that is known of a domain of two cores: if it was disturbed nothing shows the domain.
         let disturbed = if made.cores > 2 { disturbed } else { 0 };
         let noise = Noise { seed, each, disturbed };
-        prop_assert_eq!(found(&made, &noise), made.truth());
+        // Of few pairs one or two that were disturbed are many: then it may be said that nothing can be told.
+        let may_give_up = disturbed > 0 && made.len() <= 32;
+        if !may_give_up || find_domains(&made.measured(&noise)) != Finding::TooNoisy {
+            prop_assert_eq!(found(&made, &noise), made.truth());
+        }
     }
 
     /// However disturbed, one domain is told as one or as not to be told.
