@@ -58,7 +58,9 @@ pub use chiplet_index as index;
 pub use chiplet_policy as policy;
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
-pub use chiplet_topology::{DomainId, LevelChoice, Topology, TopologyError};
+pub use chiplet_topology::{
+    DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology, TopologyError,
+};
 
 /// The project's documents.
 pub mod docs {
@@ -68,6 +70,8 @@ pub mod docs {
     pub mod design {}
     #[doc = include_str!("../docs/limitations.md")]
     pub mod limitations {}
+    #[doc = include_str!("../docs/topology.md")]
+    pub mod topology {}
 }
 
 /// Runs the README's code as tests.

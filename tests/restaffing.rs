@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use chiplet::{
-    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, Strategy, SubmitError,
+    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, Strategy, SubmitError, Topology,
     TopologyError,
 };
 use common::lists::Lists;
@@ -103,6 +103,31 @@ fn a_part_of_a_domain_keeps_its_tables_at_home() {
             workers_after: 2
         }
     );
+    assert_eq!(executor.spawn(table, || 1).wait(), Ok(1));
+}
+
+/// Three CCDs of four cores under a quota of three CPUs: one domain has all workers, and keeps them while it can.
+#[test]
+fn workers_that_a_quota_has_packed_stay_in_their_domain() {
+    let machine = (0..3).fold(Topology::builder(), |machine, _| {
+        machine.domain(32 << 20, 4)
+    });
+    let machine = machine.quota(3_000).build().unwrap();
+    let executor = Executor::builder().topology(machine).build().unwrap();
+    let domains: Vec<u32> = (executor.workers().iter())
+        .map(|worker| worker.domain.0)
+        .collect();
+    assert_eq!(domains, [0, 0, 0]);
+    let all: Vec<u32> = (0..12).collect();
+    // Other domains have cores for all three, and nobody to work there.
+    executor.restrict_to(&all[2..]).unwrap();
+    assert_eq!(at_work(&executor).len(), 2);
+    executor.restrict_to(&all).unwrap();
+    assert_eq!(at_work(&executor), [0, 1, 2]);
+    // With nothing left at home all of them share what there is.
+    executor.restrict_to(&all[4..]).unwrap();
+    assert_eq!(at_work(&executor), [0, 1, 2]);
+    let table = executor.add_closure_table("t", 1);
     assert_eq!(executor.spawn(table, || 1).wait(), Ok(1));
 }
 

@@ -27,7 +27,7 @@ enum Command {
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result: anyhow::Result<String> = match command {
-        Command::Topology(arguments) => topology::run(&arguments).map_err(Into::into),
+        Command::Topology(arguments) => topology::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {

@@ -77,13 +77,14 @@ fn the_json_of_a_saved_machine_is_exactly_this() {
     let root = tempfile::tempdir().unwrap();
     save_machine(root.path());
     let path = root.path().to_str().unwrap();
-    let domain = |id: u32, cores: [[u32; 1]; 2]| serde_json::json!({ "id": id, "cache_bytes": 16 << 20, "node": 0, "package": 0, "cores": cores });
+    let domain = |id: u32, cores: [[u32; 1]; 2]| serde_json::json!({ "id": id, "cache_bytes": 16 << 20, "node": 0, "package": 0, "cores": cores, "speed": 1.0 });
     let expected = serde_json::json!({
         "source": format!("saved /sys and /proc in {path}"),
         "level": "L3",
         "reason": "L3 is the outermost cache that splits the machine, into 2 parts of 2 cores",
         "domains": [domain(0, [[0], [1]]), domain(1, [[2], [3]])],
         "worker_limit": 4,
+        "warnings": [],
     });
     assert_eq!(json(&["--sysfs", path, "--json"]), expected);
 }
@@ -128,6 +129,89 @@ fn a_level_that_the_machine_lacks_is_refused() {
 #[test]
 fn two_machines_at_once_are_refused() {
     refused(&["--sysfs", "a", "--xml", "b"], &["--sysfs", "--xml"]);
+    refused(&["--sysfs", "a", "--probe"], &["--sysfs", "--probe"]);
+}
+
+#[test]
+fn given_domains_are_shown_or_refused_by_what_is_wrong() {
+    let root = tempfile::tempdir().unwrap();
+    save_machine(root.path());
+    let path = root.path().to_str().unwrap();
+    let machine = json(&["--json", "--sysfs", path, "--domains", "0+2,1+3"]);
+    assert_eq!(machine["level"], "Given");
+    let cores: Vec<&Value> = machine["domains"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| &d["cores"])
+        .collect();
+    assert_eq!(
+        cores,
+        [
+            &serde_json::json!([[0], [2]]),
+            &serde_json::json!([[1], [3]])
+        ]
+    );
+    for (list, words) in [
+        ("0-2,2-3", "cpu 2"),
+        ("0-1,7", "no cpu 7"),
+        ("0-1,,3", "domain 1 has no cpu"),
+        ("0-1;2-3", "0-7,8-15"),
+    ] {
+        refused(&["--sysfs", path, "--domains", list], &[words]);
+    }
+    refused(
+        &["--domains", "0", "--level", "l3"],
+        &["--domains", "--level"],
+    );
+}
+
+#[test]
+fn a_guest_whose_l3s_are_made_up_is_one_domain_unless_told_otherwise() {
+    let root = tempfile::tempdir().unwrap();
+    save_machine(root.path());
+    for cpu in 0..4 {
+        let file = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_map");
+        std::fs::write(root.path().join(file), format!("{:x}\n", 1 << cpu)).unwrap();
+    }
+    let path = root.path().to_str().unwrap();
+    let domains = |more: &[&str]| {
+        let machine = json(&[&["--json", "--sysfs", path], more].concat());
+        let warnings = machine["warnings"].as_array().unwrap().len();
+        (machine["domains"].as_array().unwrap().len(), warnings)
+    };
+    assert_eq!(domains(&[]), (4, 0));
+    let cpuinfo = root.path().join("proc/cpuinfo");
+    std::fs::create_dir_all(cpuinfo.parent().unwrap()).unwrap();
+    std::fs::write(cpuinfo, "flags : fpu hypervisor\n").unwrap();
+    assert_eq!(domains(&[]), (1, 1));
+    assert_eq!(domains(&["--level", "l3"]), (4, 0));
+    assert_eq!(domains(&["--virtual-machine", "no"]), (4, 0));
+    assert_eq!(domains(&["--domains", "0-1,2-3"]), (2, 0));
+    refused(&["--virtual-machine", "maybe"], &["yes or no"]);
+}
+
+#[test]
+fn cores_are_measured_and_the_answer_says_what_to_do() {
+    let text = stdout(&chiplet(&["--probe"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("nanoseconds"), "{text}");
+    let answers = [
+        "--domains",
+        "nothing to be done",
+        "told apart",
+        "it takes four",
+        "idle",
+    ];
+    assert!(answers.iter().any(|answer| text.contains(answer)), "{text}");
+    let found = json(&["--probe", "--json"]);
+    let rows = found["nanoseconds"].as_array().unwrap();
+    assert_eq!(rows.len(), found["cpus"].as_array().unwrap().len());
+    assert!(rows[0][0].is_null());
+    assert_eq!(
+        rows[0],
+        serde_json::json!(rows.iter().map(|row| &row[0]).collect::<Vec<_>>())
+    );
 }
 
 #[test]
@@ -162,6 +246,19 @@ mod hwloc {
             "l2",
         ]));
         assert!(by_l2.starts_with("8 domains"), "{by_l2}");
+    }
+
+    #[test]
+    fn a_synthetic_machine_may_be_a_virtual_one() {
+        let guest = ["--synthetic", "pack:8 l3:1 core:1 pu:1"];
+        let shown = |more: &[&str]| stdout(&chiplet(&[&guest, more].concat()));
+        assert!(shown(&[]).starts_with("8 domains"));
+        let text = shown(&["--virtual-machine", "yes"]);
+        assert!(
+            text.starts_with("1 domain,") && text.contains("warning:"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.len() <= 160), "{text}");
     }
 
     #[test]

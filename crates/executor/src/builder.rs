@@ -109,6 +109,11 @@ impl Builder {
     }
 
     /// At most this many workers. Without it: one for each usable core, within the container's CPU quota.
+    ///
+    /// Under a quota workers are packed into the fewest domains that hold them, for it bounds their time wherever they
+    /// run, and a domain of one worker can neither split a query nor help itself. This bound spreads them evenly instead:
+    /// each has the largest share of a cache. For few domains give a smaller machine
+    /// ([`Topology::restricted_to`]).
     pub fn max_workers(mut self, workers: usize) -> Self {
         self.max_workers = Some(workers);
         self
@@ -220,7 +225,13 @@ impl Builder {
                 return Err(BuildError::ZeroBound { what });
             }
         }
-        let plan = cores::choose(&topology, |_| true, self.reserve, self.max_workers)?;
+        let plan = cores::choose(
+            &topology,
+            |_| true,
+            |_| true,
+            self.reserve,
+            self.max_workers,
+        )?;
         let largest = plan
             .iter()
             .map(|domain| domain.cores.len())

@@ -168,7 +168,7 @@ impl Planner {
     ///
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
     /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
-    /// are placed by time they are of no use: a domain's capacity is its cores.
+    /// are placed by time they are of no use: a domain's capacity is its cores, each by its speed.
     pub fn tick(&mut self, now: Duration, capacities: &[Option<f64>]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         for (position, spec) in self.domains.iter_mut().enumerate() {
@@ -252,8 +252,7 @@ impl Planner {
             now,
         );
         if self.by_time() {
-            let cores: u32 = self.domains.iter().map(|spec| spec.cores).sum();
-            seen.cap(f64::from(cores));
+            seen.cap(self.domains.iter().map(DomainSpec::strength).sum());
         }
         seen
     }

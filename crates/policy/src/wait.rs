@@ -15,6 +15,8 @@
 //! formula goes from two service times to infinity within them. A domain that is asked for more than it can do has no
 //! mean wait at all; the tangent still tells which of two overloads is worse.
 
+use crate::DomainSpec;
+
 /// Utilisation from which the wait grows linearly.
 const LINEAR_FROM: f64 = 0.95;
 
@@ -45,9 +47,11 @@ pub fn predicted_wait(workers: u32, utilisation: f64) -> f64 {
     at + slope * (utilisation.min(f64::MAX.sqrt()) - LINEAR_FROM)
 }
 
-/// The predicted wait of all queries of a domain together: its load, in core-seconds per second, times the wait.
-pub(crate) fn load_times_wait(workers: u32, load: f64) -> f64 {
-    load * predicted_wait(workers, load / f64::from(workers.max(1)))
+/// The predicted wait of all queries of a domain together: its load, in core-seconds per second, times the wait. On slow
+/// cores the same queries are more load, and wait for services that take longer.
+pub(crate) fn load_times_wait(domain: &DomainSpec, load: f64) -> f64 {
+    let load = load / domain.sane_speed();
+    load * predicted_wait(domain.cores, load / f64::from(domain.cores.max(1)))
 }
 
 #[cfg(test)]

@@ -7,17 +7,20 @@
 use crate::cpuset::{CpuSet, cpu_ranges};
 use crate::distance::Place;
 use crate::error::TopologyError;
+use crate::guest;
 use crate::level::{self, LevelChoice, Part};
 use crate::limits::{Limits, Restriction};
 use crate::machine::{Machine, MachineCore};
 use crate::model::{Core, Domain, DomainId, Parts, Source, Topology};
+use crate::options::ReadOptions;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Makes the topology of the usable part of `machine`.
 pub(crate) fn assemble(
     machine: &Machine,
     limits: Limits,
-    choice: LevelChoice,
+    options: ReadOptions,
     source: Source,
     this_machine: bool,
 ) -> Result<Topology, TopologyError> {
@@ -26,7 +29,22 @@ pub(crate) fn assemble(
             what: source.to_string(),
         });
     }
-    let (level, reason) = level::decide(machine, choice)?;
+    let is_virtual = options.virtual_machine.unwrap_or(machine.is_virtual);
+    let warning = (is_virtual && options.level == LevelChoice::Auto)
+        .then(|| guest::doubt(machine))
+        .flatten();
+    let mut machine = Cow::Borrowed(machine);
+    if let Some(warning) = &warning {
+        tracing::warn!("{warning}");
+        for core in &mut machine.to_mut().cores {
+            core.l3 = None;
+        }
+    }
+    let machine = &*machine;
+    let (level, mut reason) = level::decide(machine, options.level, warning.is_some())?;
+    if warning.is_some() {
+        reason = format!("the L3s of this virtual machine are not believed; {reason}");
+    }
 
     let mut restrictions = Vec::new();
     let mut left: CpuSet = machine.cpus().collect();
@@ -71,14 +89,13 @@ pub(crate) fn assemble(
     for group in groups {
         let mut cores: Vec<Core> = (group.iter())
             .map(|core| {
-                core.cpus
-                    .iter()
-                    .copied()
-                    .filter(|cpu| left.contains(cpu))
-                    .collect::<Vec<_>>()
+                let cpus = core.cpus.iter().copied();
+                Core {
+                    cpus: cpus.filter(|cpu| left.contains(cpu)).collect(),
+                    capacity: core.capacity,
+                }
             })
-            .filter(|cpus| !cpus.is_empty())
-            .map(|cpus| Core { cpus })
+            .filter(|core| !core.cpus.is_empty())
             .collect();
         if cores.is_empty() {
             continue;
@@ -106,6 +123,7 @@ pub(crate) fn assemble(
         source,
         this_machine,
         restrictions,
+        warnings: warning.into_iter().collect(),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! Machines made up for tests and simulation: unequal domains, SMT, sparse cpu numbers, several nodes,
 //! packages and dies.
 //!
-//! The builder has a current package, node, die and number of cpus per core, which the domains that
+//! The builder has a current package, node, die, number of cpus per core and capacity of a core, which the domains that
 //! follow get. [`package`](TopologyBuilder::package), [`node`](TopologyBuilder::node) and
 //! [`die`](TopologyBuilder::die) begin a new one; the first of each need not be begun.
 
@@ -18,6 +18,7 @@ pub struct TopologyBuilder {
     domains: Vec<Domain>,
     places: Vec<Place>,
     smt: u32,
+    capacity: u32,
     next_cpu: u32,
     package: u32,
     node: u32,
@@ -53,6 +54,7 @@ impl Topology {
             domains: Vec::new(),
             places: Vec::new(),
             smt: 1,
+            capacity: Core::FULL,
             next_cpu: 0,
             package: 0,
             node: 0,
@@ -67,6 +69,13 @@ impl TopologyBuilder {
     /// Cpus per core of the domains that follow; 1 unless told.
     pub fn smt(mut self, cpus_per_core: u32) -> Self {
         self.smt = cpus_per_core;
+        self
+    }
+
+    /// How much a core of the domains that follow does, from 0 to 1, the fastest of the machine; 1 unless told.
+    pub fn capacity(mut self, of_fastest: f64) -> Self {
+        let full = f64::from(Core::FULL);
+        self.capacity = (of_fastest * full).round().clamp(1.0, full) as u32;
         self
     }
 
@@ -108,7 +117,9 @@ impl TopologyBuilder {
         cache_bytes: u64,
         cores: impl IntoIterator<Item = Vec<u32>>,
     ) -> Self {
-        let mut cores: Vec<Core> = cores.into_iter().map(|cpus| Core { cpus }).collect();
+        let capacity = self.capacity;
+        let core = |cpus| Core { cpus, capacity };
+        let mut cores: Vec<Core> = cores.into_iter().map(core).collect();
         for core in &mut cores {
             core.cpus.sort_unstable();
         }
@@ -180,6 +191,7 @@ impl TopologyBuilder {
             source: Source::MadeUp,
             this_machine: false,
             restrictions: self.quota.map(Restriction::Quota).into_iter().collect(),
+            warnings: Vec::new(),
         }))
     }
 }

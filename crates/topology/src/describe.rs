@@ -58,7 +58,7 @@ impl fmt::Display for Topology {
                 [
                     format!("domain {}", domain.id),
                     cache(self.level(), domain.cache_bytes),
-                    count(domain.cores.len(), "core"),
+                    cores(domain),
                     format!("cpus {}", cpu_ranges(&domain.cpus())),
                 ]
             })
@@ -90,6 +90,10 @@ impl fmt::Display for Topology {
                 writeln!(f, "  {restriction}")?;
             }
         }
+        for warning in self.warnings() {
+            // A sentence a line.
+            writeln!(f, "warning: {}", warning.to_string().replace(". ", ".\n  "))?;
+        }
         writeln!(f, "workers: at most {}", self.worker_limit())
     }
 }
@@ -98,13 +102,24 @@ fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Their number, and how much each does where cores differ.
+fn cores(domain: &Domain) -> String {
+    let cores = count(domain.cores.len(), "core");
+    match domain.speed() {
+        speed if speed < 0.995 => format!("{cores} of speed {speed:.2}"),
+        _ => cores,
+    }
+}
+
 fn cache(level: Level, bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     match level {
-        Level::L3 | Level::L2 if bytes == 0 => "unknown size".to_owned(),
+        Level::L3 | Level::L2 | Level::Given if bytes == 0 => "unknown size".to_owned(),
         // Caches of less than a MiB, or of 1.25 MiB, are told in KiB rather than rounded.
-        Level::L3 | Level::L2 if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
-        Level::L3 | Level::L2 => format!("{} KiB", bytes >> 10),
+        Level::L3 | Level::L2 | Level::Given if bytes.is_multiple_of(MIB) => {
+            format!("{} MiB", bytes / MIB)
+        }
+        Level::L3 | Level::L2 | Level::Given => format!("{} KiB", bytes >> 10),
         Level::Node | Level::Package | Level::Machine => "no shared cache known".to_owned(),
     }
 }

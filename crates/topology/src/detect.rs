@@ -7,10 +7,10 @@
 use crate::assemble::assemble;
 use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
-use crate::level::LevelChoice;
 use crate::limits::Limits;
 use crate::machine::{Machine, MachineCore};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
+use crate::options::ReadOptions;
 use std::path::Path;
 
 impl Topology {
@@ -30,17 +30,18 @@ impl Topology {
     /// # Errors
     /// [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for,
     /// [`TopologyError::NothingLeft`] if no cpu may be used.
-    pub fn detect(choice: LevelChoice) -> Result<Self, TopologyError> {
+    pub fn detect(options: impl Into<ReadOptions>) -> Result<Self, TopologyError> {
+        let options = options.into();
         #[cfg(feature = "hwloc")]
         if hwloc_may_look() {
-            match crate::hwloc::this_machine(choice) {
+            match crate::hwloc::this_machine(options) {
                 Err(error) if !is_final(&error) => {
                     tracing::warn!(%error, "hwloc failed; reading /sys instead")
                 }
                 found => return found,
             }
         }
-        without_hwloc(Path::new("/"), choice)
+        without_hwloc(Path::new("/"), options)
     }
 }
 
@@ -55,13 +56,14 @@ fn hwloc_may_look() -> bool {
 }
 
 /// What the readers after hwloc find: `/sys` below `root`, or else the number of cpus.
-fn without_hwloc(root: &Path, choice: LevelChoice) -> Result<Topology, TopologyError> {
-    match Topology::from_sysfs(root, choice) {
+fn without_hwloc(root: &Path, options: impl Into<ReadOptions>) -> Result<Topology, TopologyError> {
+    let options = options.into();
+    match Topology::from_sysfs(root, options) {
         Err(error) if !is_final(&error) => {
             if cfg!(target_os = "linux") {
                 tracing::warn!(%error, "/sys cannot be read; going by the number of cpus");
             }
-            by_count(choice)
+            by_count(options)
         }
         found => found,
     }
@@ -76,13 +78,14 @@ fn is_final(error: &TopologyError) -> bool {
 }
 
 /// One domain of single-cpu cores: those of the affinity mask, or as many as the system says.
-fn by_count(choice: LevelChoice) -> Result<Topology, TopologyError> {
+fn by_count(options: ReadOptions) -> Result<Topology, TopologyError> {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
     let cpus = crate::pin::affinity_set()
         .filter(|cpus| !cpus.is_empty())
         .unwrap_or_else(|| (0..count).collect::<CpuSet>());
     let core = |cpu| MachineCore {
         cpus: vec![cpu],
+        capacity: Core::FULL,
         l2: None,
         l3: None,
         die: None,
@@ -91,14 +94,15 @@ fn by_count(choice: LevelChoice) -> Result<Topology, TopologyError> {
     };
     let machine = Machine {
         cores: cpus.into_iter().map(core).collect(),
+        ..Machine::default()
     };
-    assemble(&machine, Limits::default(), choice, Source::CpuCount, true)
+    assemble(&machine, Limits::default(), options, Source::CpuCount, true)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::level::{Level, LevelChoice};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs::{create_dir, create_dir_all, write};
     use std::os::unix::fs::symlink;

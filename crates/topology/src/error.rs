@@ -82,6 +82,9 @@ pub enum TopologyError {
     /// Not `auto`, `l3` or `l2`.
     #[error("there is no level \"{0}\": say auto, l3 or l2")]
     UnknownLevel(String),
+    /// Domains that the caller gave do not fit the machine.
+    #[error(transparent)]
+    Domains(#[from] crate::DomainsError),
     /// The builder was given a cpu twice, or a domain without cores.
     #[error("cannot make up this machine: {0}")]
     MadeUp(String),

@@ -9,10 +9,10 @@
 use crate::assemble::assemble;
 use crate::cpuset::{CpuSet, MAX_CPU};
 use crate::error::TopologyError;
-use crate::level::LevelChoice;
 use crate::limits::Limits;
 use crate::machine::{Cache, Machine, MachineCore, Processor};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
+use crate::options::ReadOptions;
 use hwlocality::Topology as Hwloc;
 use hwlocality::bitmap::BitmapRef;
 use hwlocality::cpu::cpuset::CpuSet as HwlocCpuSet;
@@ -40,7 +40,7 @@ impl Topology {
     /// it, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
     pub fn from_hwloc_xml(
         path: impl AsRef<Path>,
-        choice: LevelChoice,
+        options: impl Into<ReadOptions>,
     ) -> Result<Self, TopologyError> {
         let path = path.as_ref();
         let xml = read_bounded(path)?;
@@ -56,7 +56,7 @@ impl Topology {
         assemble(
             &machine,
             limits,
-            choice,
+            options.into(),
             Source::HwlocXml(path.to_owned()),
             false,
         )
@@ -76,7 +76,10 @@ impl Topology {
     /// [`TopologyError::Synthetic`] if hwloc does not understand it, if it describes more than 8192 cpus or
     /// so many objects side by side that hwloc would take very long, or if a count is not a plain decimal
     /// number; [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
-    pub fn from_hwloc_synthetic(spec: &str, choice: LevelChoice) -> Result<Self, TopologyError> {
+    pub fn from_hwloc_synthetic(
+        spec: &str,
+        options: impl Into<ReadOptions>,
+    ) -> Result<Self, TopologyError> {
         let problem = |problem: String| TopologyError::Synthetic {
             spec: spec.to_owned(),
             problem,
@@ -96,7 +99,7 @@ impl Topology {
         assemble(
             &machine,
             limits,
-            choice,
+            options.into(),
             Source::HwlocSynthetic(spec.to_owned()),
             false,
         )
@@ -105,17 +108,19 @@ impl Topology {
 
 /// The running machine. If the environment makes hwloc load another one (`HWLOC_XMLFILE`,
 /// `HWLOC_SYNTHETIC`), that is what is returned, and it does not count as this machine.
-pub(crate) fn this_machine(choice: LevelChoice) -> Result<Topology, TopologyError> {
+pub(crate) fn this_machine(options: ReadOptions) -> Result<Topology, TopologyError> {
     let Found {
-        machine,
+        mut machine,
         mut limits,
         this_machine,
     } = load(Ok).map_err(TopologyError::Hwloc)?;
     if this_machine {
         limits.affinity = crate::pin::affinity_set();
         limits.quota = crate::sysfs::quota_of_this_process();
+        machine.is_virtual = crate::sysfs::this_is_virtual();
+        crate::sysfs::weigh_this(&mut machine)?;
     }
-    assemble(&machine, limits, choice, Source::Hwloc, this_machine)
+    assemble(&machine, limits, options, Source::Hwloc, this_machine)
 }
 
 fn read_bounded(path: &Path) -> Result<String, TopologyError> {
@@ -190,6 +195,7 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
         let first = *cpus.first().expect("a core is entered with its first cpu");
         let package = core.first_ancestor_with_type(ObjectType::Package);
         machine.cores.push(MachineCore {
+            capacity: Core::FULL,
             l2: cache_of(core, ObjectType::L2Cache),
             l3: cache_of(core, ObjectType::L3Cache),
             die: core
@@ -202,11 +208,10 @@ fn read(hwloc: &Hwloc) -> (Machine, Limits) {
         });
     }
     machine.cores.sort_by_key(|core| core.cpus[0]);
-    machine.pair_ccxs(
-        packages
-            .first()
-            .map_or_else(Processor::default, |package| processor(package)),
-    );
+    machine.processor = packages
+        .first()
+        .map_or_else(Processor::default, |package| processor(package));
+    machine.pair_ccxs();
 
     let online: CpuSet = machine.cpus().collect();
     let allowed = hwloc.allowed_cpuset();

@@ -12,6 +12,8 @@
 //! not: cores with an L3 each (EPYC 72F3) are domains of one core, for a last-level cache is what
 //! this library is about; cores with nothing but a private L2 (Ampere Altra) are not.
 //!
+//! Of a virtual machine L3s that cannot be are left out before ([`guest`](crate::guest)).
+//!
 //! The choice is made before restriction because a container that holds one core of each CCD still
 //! runs on a machine of CCDs.
 
@@ -34,6 +36,8 @@ pub enum Level {
     Package,
     /// No cache is known to be shared: all cores.
     Machine,
+    /// The caller gave the domains ([`Topology::with_domains`](crate::Topology::with_domains)).
+    Given,
 }
 
 impl fmt::Display for Level {
@@ -44,6 +48,7 @@ impl fmt::Display for Level {
             Self::Node => "Node",
             Self::Package => "Package",
             Self::Machine => "Machine",
+            Self::Given => "Given",
         })
     }
 }
@@ -115,17 +120,19 @@ pub(crate) fn part_of(core: &MachineCore, level: Level) -> (Part, u64) {
         Level::L2 => l2.or(l3).unwrap_or(no_cache),
         Level::Node => no_cache,
         Level::Package => (Part::Package(core.package), 0),
-        Level::Machine => (Part::Machine, 0),
+        Level::Machine | Level::Given => (Part::Machine, 0),
     }
 }
 
-/// The level that a choice means on this machine, and why in words.
+/// The level that a choice means on this machine, and why in words. Whoever makes up L3s makes up packages too, so
+/// where L3s are `doubted` no package is a domain.
 pub(crate) fn decide(
     machine: &Machine,
     choice: LevelChoice,
+    doubted: bool,
 ) -> Result<(Level, String), TopologyError> {
     match choice {
-        LevelChoice::Auto => Ok(decide_auto(machine)),
+        LevelChoice::Auto => Ok(decide_auto(machine, doubted)),
         LevelChoice::L3 => asked_for(machine, Level::L3),
         LevelChoice::L2 => asked_for(machine, Level::L2),
     }
@@ -155,7 +162,7 @@ fn asked_for(machine: &Machine, level: Level) -> Result<(Level, String), Topolog
     })
 }
 
-fn decide_auto(machine: &Machine) -> (Level, String) {
+fn decide_auto(machine: &Machine, doubted: bool) -> (Level, String) {
     let caches: Vec<(Level, Split)> = [Level::L3, Level::L2]
         .into_iter()
         .filter(|&level| machine.has(level))
@@ -194,7 +201,7 @@ fn decide_auto(machine: &Machine) -> (Level, String) {
     };
     for level in [Level::Node, Level::Package] {
         let split = Split::of(machine, level);
-        if split.is_useful() {
+        if split.is_useful() && !(doubted && level == Level::Package) {
             return (
                 level,
                 format!(
@@ -254,7 +261,7 @@ impl Machine {
         self.cores.iter().any(|core| match level {
             Level::L3 => core.l3.is_some(),
             Level::L2 => core.l2.is_some(),
-            Level::Node | Level::Package | Level::Machine => true,
+            Level::Node | Level::Package | Level::Machine | Level::Given => true,
         })
     }
 }

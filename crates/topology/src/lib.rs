@@ -9,6 +9,9 @@
 //! the thread that asked. The number of workers is also capped by the cgroup's CPU quota
 //! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
 //!
+//! What is believed: everything, but for L3s of virtual machines that no processor has ([`Warning`]). Where a machine
+//! tells its domains wrong, [`probe`] measures and [`Topology::with_domains`] sets them.
+//!
 //! ```
 //! use chiplet_topology::{Distance, DomainId, Topology};
 //!
@@ -40,13 +43,17 @@ mod describe;
 mod detect;
 mod distance;
 mod error;
+mod given;
+mod guest;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod level;
 mod limits;
 mod machine;
 mod model;
+mod options;
 pub mod pin;
+pub mod probe;
 #[cfg(feature = "hwloc")]
 mod synthetic;
 mod sysfs;
@@ -58,7 +65,10 @@ pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
 pub use distance::Distance;
 pub use error::{CpuSetError, TopologyError};
+pub use given::{DomainList, DomainsError};
+pub use guest::Warning;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};
+pub use options::ReadOptions;
 pub use usable::usable_now;

@@ -57,6 +57,17 @@ pub enum Restriction {
 }
 
 impl Restriction {
+    /// The cpus that were taken away; none for a quota, which takes time.
+    pub(crate) fn cpus(&self) -> &[u32] {
+        match self {
+            Self::Offline(cpus)
+            | Self::Cpuset(cpus)
+            | Self::Affinity(cpus)
+            | Self::Caller(cpus) => cpus,
+            Self::Quota(_) => &[],
+        }
+    }
+
     pub(crate) fn quota(&self) -> Option<&Quota> {
         if let Self::Quota(quota) = self {
             Some(quota)

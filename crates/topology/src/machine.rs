@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
     pub(crate) cores: Vec<MachineCore>,
+    pub(crate) processor: Processor,
+    /// Whether the processor tells that it is a virtual one.
+    pub(crate) is_virtual: bool,
 }
 
 /// A physical core and what it shares with others.
@@ -16,6 +19,8 @@ pub(crate) struct Machine {
 pub(crate) struct MachineCore {
     /// Its online cpus, ascending; never empty.
     pub(crate) cpus: Vec<u32>,
+    /// In 1/1024 of the fastest core.
+    pub(crate) capacity: u32,
     pub(crate) l2: Option<Cache>,
     pub(crate) l3: Option<Cache>,
     /// Unique in the whole machine; `None` if unknown, or if the package is a single die.
@@ -57,8 +62,9 @@ impl Machine {
     /// Fills in dies that the system does not tell, for processors that are known to have two CCXs on
     /// a die. The number of an L3 is then the APIC id without its core bits, so numbers 2k and 2k+1
     /// are one die. Where L3s have no numbers, exactly two of them on a NUMA node are one die.
-    pub(crate) fn pair_ccxs(&mut self, processor: Processor) {
-        if !processor.has_two_ccx_per_die() || self.cores.iter().any(|core| core.die.is_some()) {
+    pub(crate) fn pair_ccxs(&mut self) {
+        if !self.processor.has_two_ccx_per_die() || self.cores.iter().any(|core| core.die.is_some())
+        {
             return;
         }
         let mut l3s = BTreeMap::<(u32, u32), BTreeSet<u32>>::new();

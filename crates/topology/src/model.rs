@@ -4,6 +4,7 @@
 //! domain and no core is empty; a cpu is in exactly one core of one domain; cpus and cores ascend.
 
 use crate::distance::{Distance, Place};
+use crate::guest::Warning;
 use crate::level::Level;
 use crate::limits::{Quota, Restriction};
 use std::fmt;
@@ -25,6 +26,13 @@ impl fmt::Display for DomainId {
 pub struct Core {
     /// Logical processors (SMT siblings) of this core that may be used; never empty.
     pub cpus: Vec<u32>,
+    /// How much it does in a time, in 1/1024 of the fastest core of the machine: [`Core::FULL`] where all are alike.
+    pub capacity: u32,
+}
+
+impl Core {
+    /// The capacity of the fastest core, as Linux counts it.
+    pub const FULL: u32 = 1024;
 }
 
 /// Cores that share one last-level cache.
@@ -44,6 +52,21 @@ pub struct Domain {
 }
 
 impl Domain {
+    /// How much one of its cores does in a time, on the mean; 1.0 for the fastest kind of core of the machine.
+    ///
+    /// ```
+    /// use chiplet_topology::Topology;
+    /// // Eight fast cores, and a cluster of four that do 0.6 times as much.
+    /// let hybrid = Topology::builder().domain(24 << 20, 8).capacity(0.6).domain(4 << 20, 4).build()?;
+    /// assert_eq!(hybrid.domains()[0].speed(), 1.0);
+    /// assert!((hybrid.domains()[1].speed() - 0.6).abs() < 0.001);
+    /// # Ok::<(), chiplet_topology::TopologyError>(())
+    /// ```
+    pub fn speed(&self) -> f64 {
+        let all: u64 = self.cores.iter().map(|core| u64::from(core.capacity)).sum();
+        all as f64 / f64::from(Core::FULL) / self.cores.len() as f64
+    }
+
     /// All usable cpus of the domain, ascending: the mask that a worker floats in.
     ///
     /// ```
@@ -109,6 +132,7 @@ pub(crate) struct Parts {
     pub(crate) source: Source,
     pub(crate) this_machine: bool,
     pub(crate) restrictions: Vec<Restriction>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl Topology {
@@ -175,9 +199,14 @@ impl Topology {
         &self.inner.restrictions
     }
 
+    /// What the machine tells and was not believed. Each is also logged as a warning when the machine is read.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
+    }
+
     /// How many workers make sense: one for each usable physical core, but no more than the whole
     /// CPUs of the quota (2.5 CPUs make 2: a third worker would be throttled half of the time), and
-    /// at least one.
+    /// at least one. A quota says nothing of where they run; an executor packs them into the fewest domains.
     pub fn worker_limit(&self) -> usize {
         let cores = self.core_count();
         let quota = self

@@ -5,6 +5,10 @@
 //! cpu, and nothing can be read back. Failing to pin is a value to report, never a panic: a worker that
 //! floats is slower, not wrong.
 
+#[cfg_attr(target_os = "linux", path = "pin/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "pin/other.rs")]
+mod system;
+
 use crate::cpuset::{CpuSet, cpu_ranges};
 use std::fmt;
 use std::str::FromStr;
@@ -58,14 +62,12 @@ pub enum PinError {
     /// No cpu was named.
     #[error("a thread cannot be pinned to no cpu at all")]
     NoCpus,
-    /// A cpu number that the system's interface cannot express.
-    #[error(
-        "cpu {cpu} is beyond {max}, the largest that this system can pin to; use Pin::None on this machine"
-    )]
+    /// A cpu number that no system has.
+    #[error("cpu {cpu} is beyond {max}, the largest number that is believed")]
     TooLarge {
         /// The cpu that was asked for.
         cpu: u32,
-        /// The largest that can be expressed.
+        /// The largest that is believed.
         max: u32,
     },
     /// The system refused.
@@ -101,8 +103,8 @@ pub enum PinError {
 /// ```
 ///
 /// # Errors
-/// [`PinError::NoCpus`] for an empty slice, [`PinError::TooLarge`] for a number over the system's
-/// limit (1023 with Linux's fixed-size mask), [`PinError::Refused`] if none of the cpus may be used or
+/// [`PinError::NoCpus`] for an empty slice, [`PinError::TooLarge`] for a number over the
+/// largest that is believed (65535), [`PinError::Refused`] if none of the cpus may be used or
 /// the system cannot pin.
 pub fn pin_current_thread(cpus: &[u32]) -> Result<Vec<u32>, PinError> {
     if cpus.is_empty() {
@@ -116,12 +118,17 @@ pub fn current_affinity() -> Vec<u32> {
     affinity_set().unwrap_or_default().into_iter().collect()
 }
 
+/// The cpu that the calling thread is on just now; `None` if the system does not tell (all but Linux).
+pub fn current_cpu() -> Option<u32> {
+    system::current_cpu()
+}
+
 /// The calling thread's mask, or `None` if the system does not tell.
 pub(crate) fn affinity_set() -> Option<CpuSet> {
     system::affinity(None)
 }
 
-/// Whether the system answers a thread that asks for its mask, be it that the mask is longer than was asked for.
+/// Whether the system answers a thread that asks for its mask by the system call, as hwloc does.
 #[cfg(feature = "hwloc")]
 pub(crate) fn tells_masks() -> bool {
     system::tells_masks()
@@ -166,98 +173,5 @@ fn refused(cpus: &[u32], reason: impl fmt::Display) -> PinError {
     PinError::Refused {
         cpus: cpu_ranges(cpus),
         reason: reason.to_string(),
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod system {
-    use super::{PinError, refused};
-    use crate::cpuset::{self, CpuSet};
-    use rustix::thread::{CpuSet as Mask, Pid};
-
-    pub(super) type Number = Pid;
-
-    pub(super) fn this_thread() -> Option<Number> {
-        Some(rustix::thread::gettid())
-    }
-
-    /// Of this thread, or another of this process.
-    pub(super) fn pin(thread: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
-        let max = Mask::MAX_CPU as u32 - 1;
-        if let Some(&cpu) = cpus.iter().find(|&&cpu| cpu > max) {
-            return Err(PinError::TooLarge { cpu, max });
-        }
-        let mut mask = Mask::new();
-        for &cpu in cpus {
-            mask.set(cpu as usize);
-        }
-        rustix::thread::sched_setaffinity(thread, &mask).map_err(|error| refused(cpus, error))?;
-        affinity(thread)
-            .map(|granted| granted.into_iter().collect())
-            .ok_or_else(|| refused(cpus, "the mask cannot be read back"))
-    }
-
-    #[cfg(feature = "hwloc")]
-    pub(super) fn tells_masks() -> bool {
-        let mask = rustix::thread::sched_getaffinity(None);
-        mask.is_ok() || mask == Err(rustix::io::Errno::INVAL)
-    }
-
-    /// The mask by the system call, or, on a machine whose masks are longer than the call's fixed size
-    /// (it then fails with EINVAL), as `/proc` tells it.
-    pub(super) fn affinity(thread: Option<Number>) -> Option<CpuSet> {
-        if let Ok(mask) = rustix::thread::sched_getaffinity(thread) {
-            return Some(
-                (0..Mask::MAX_CPU)
-                    .filter(|&cpu| mask.is_set(cpu))
-                    .map(|cpu| cpu as u32)
-                    .collect(),
-            );
-        }
-        let path = match thread {
-            None => "/proc/thread-self/status".to_owned(),
-            Some(thread) => format!("/proc/self/task/{}/status", thread.as_raw_nonzero()),
-        };
-        let status = std::fs::read_to_string(path).ok()?;
-        let list = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        cpuset::parse_list(list).ok()
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use super::{PinError, refused};
-    use crate::cpuset::CpuSet;
-
-    pub(super) type Number = std::convert::Infallible;
-
-    pub(super) fn this_thread() -> Option<Number> {
-        None
-    }
-
-    pub(super) fn pin(_: Option<Number>, cpus: &[u32]) -> Result<Vec<u32>, PinError> {
-        if core_affinity::set_for_current(core_affinity::CoreId {
-            id: cpus[0] as usize,
-        }) {
-            Ok(vec![cpus[0]])
-        } else {
-            Err(refused(cpus, "this system does not pin threads"))
-        }
-    }
-
-    #[cfg(feature = "hwloc")]
-    pub(super) fn tells_masks() -> bool {
-        true
-    }
-
-    pub(super) fn affinity(_: Option<Number>) -> Option<CpuSet> {
-        Some(
-            core_affinity::get_core_ids()?
-                .into_iter()
-                .map(|core| core.id as u32)
-                .collect(),
-        )
     }
 }

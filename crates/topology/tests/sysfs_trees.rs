@@ -229,6 +229,89 @@ fn a_hybrid_desktop_under_one_l3_is_one_domain() {
     assert_eq!(by_l2.domains()[2].cache_bytes, 2 << 20);
 }
 
+/// Eight cores in two clusters with an L2 each.
+fn two_clusters() -> Saved {
+    let row = |cpu| Cpu {
+        cpu,
+        core: cpu,
+        l2: Some((cpu / 4, 2048)),
+        l3: None,
+        die: 0,
+        package: 0,
+        node: 0,
+    };
+    Saved::new(&(0..8).map(row).collect::<Vec<_>>())
+}
+
+fn speeds(saved: &Saved) -> Vec<f64> {
+    let machine = read(saved);
+    let speed = |domain: &chiplet_topology::Domain| (domain.speed() * 100.0).round() / 100.0;
+    machine.domains().iter().map(speed).collect()
+}
+
+#[test]
+fn cores_count_by_the_capacity_that_the_kernel_tells() {
+    let saved = two_clusters();
+    assert_eq!(speeds(&saved), [1.0, 1.0]);
+    for cpu in 0..8 {
+        // An Arm machine of two kinds, of which none need be of 1024.
+        let capacity = if cpu < 4 { "512" } else { "800" };
+        saved.write(
+            &format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity"),
+            capacity,
+        );
+    }
+    assert_eq!(speeds(&saved), [0.64, 1.0]);
+    assert!(read(&saved).describe().contains("4 cores of speed 0.64"));
+    // If it is not told of all, it is not known.
+    std::fs::remove_file(
+        saved
+            .root()
+            .join("sys/devices/system/cpu/cpu3/cpu_capacity"),
+    )
+    .unwrap();
+    assert_eq!(speeds(&saved), [1.0, 1.0]);
+}
+
+#[test]
+fn cores_of_an_intel_hybrid_count_by_the_frequency_of_their_kind() {
+    let saved = two_clusters();
+    for cpu in 0..8 {
+        // One of the fast kind is favoured.
+        let frequency = match cpu {
+            2 => "5800000",
+            0..4 => "5400000",
+            _ => "4350000",
+        };
+        let file = "cpufreq/cpuinfo_max_freq";
+        saved.write(
+            &format!("sys/devices/system/cpu/cpu{cpu}/{file}"),
+            frequency,
+        );
+    }
+    assert_eq!(speeds(&saved), [1.0, 1.0], "frequencies alone mean nothing");
+    saved.write("sys/devices/cpu_core/cpus", "0-3");
+    assert_eq!(speeds(&saved), [1.0, 1.0], "one kind only");
+    saved.write("sys/devices/cpu_atom/cpus", "4-7");
+    assert_eq!(speeds(&saved), [1.0, 0.75]);
+    let capacities = |machine: &Topology| -> Vec<u32> {
+        let cores = machine.domains().iter().flat_map(|domain| &domain.cores);
+        cores.map(|core| core.capacity).collect()
+    };
+    let machine = read(&saved);
+    assert_eq!(
+        capacities(&machine),
+        [1024, 1024, 1024, 1024, 768, 768, 768, 768]
+    );
+    let restricted = machine.restricted_to(&[3, 4]).unwrap();
+    assert_eq!(capacities(&restricted), [1024, 768]);
+    let given = machine.with_domains(&"2-5".parse().unwrap()).unwrap();
+    assert_eq!(given.domains()[0].speed(), 0.875);
+    saved.write("sys/devices/cpu_atom/cpus", "four to seven");
+    let error = Topology::from_sysfs(saved.root(), LevelChoice::Auto).unwrap_err();
+    assert!(error.to_string().contains("cpu_atom/cpus"), "{error}");
+}
+
 #[test]
 fn cores_outside_the_l3_form_a_domain_of_their_own() {
     let mut rows = epyc(1);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_topology::LevelChoice;
+use chiplet_topology::{DomainList, LevelChoice};
 use chiplet_workload::truth::Metric;
 
 use super::contender::Choice;
@@ -33,6 +33,11 @@ pub(crate) struct Arguments {
     /// The cache that makes a domain: auto, l3, l2. Without it L3, or L2 on a machine with a single L3
     #[arg(long, value_parser = clap::builder::ValueParser::new(LevelChoice::from_str))]
     pub(crate) level: Option<LevelChoice>,
+
+    /// The domains, where the system does not tell them: 0-7,8-15; chiplet topology --help has the form, and chiplet
+    /// topology --probe finds them
+    #[arg(long, value_name = "LIST", conflicts_with = "level", value_parser = clap::builder::ValueParser::new(DomainList::from_str))]
+    pub(crate) domains: Option<DomainList>,
 
     /// Worker threads; all usable cores without it
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]

@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.direct.direct {
         return direct::run(arguments, &stop);
     }
-    let topology = topology(arguments.level)?;
+    let topology = topology(arguments)?;
     let report = series::run(arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -69,12 +69,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 /// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for.
-fn topology(level: Option<LevelChoice>) -> anyhow::Result<Topology> {
-    if let Some(level) = level {
+fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
+    if let Some(level) = arguments.level {
         return Ok(Topology::detect(level)?);
     }
     let auto = Topology::detect(LevelChoice::Auto)?;
-    if auto.domains().len() > 1 {
+    if let Some(domains) = &arguments.domains {
+        return Ok(auto.with_domains(domains)?);
+    }
+    for warning in auto.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    // Where L3s are made up private L2s are too.
+    if auto.domains().len() > 1 || !auto.warnings().is_empty() {
         return Ok(auto);
     }
     match Topology::detect(LevelChoice::L2) {

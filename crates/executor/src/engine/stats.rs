@@ -92,20 +92,23 @@ impl Stats {
         self.workers.iter().map(copy).collect()
     }
 
-    /// What the tables used since the last call; each worker's bytes in that time, and the time it has been busy in
+    /// What the tables used on each domain since the last call; each worker's bytes in that time, and the time it has been busy in
     /// all.
-    pub(crate) fn drain_used(&self, mut each: impl FnMut(TableId, Used)) -> Vec<(Duration, u64)> {
+    pub(crate) fn drain_used(
+        &self,
+        mut each: impl FnMut(DomainId, TableId, Used),
+    ) -> Vec<(Duration, u64)> {
         self.workers
             .iter()
             .map(|stats| {
-                let (used, busy) = {
+                let (domain, used, busy) = {
                     let mut stats = stats.lock();
-                    (std::mem::take(&mut stats.used), stats.busy)
+                    (stats.domain, std::mem::take(&mut stats.used), stats.busy)
                 };
                 let mut bytes = 0;
                 for (table, used) in used {
                     bytes += used.bytes;
-                    each(table, used);
+                    each(domain, table, used);
                 }
                 (busy, bytes)
             })

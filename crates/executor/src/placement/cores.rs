@@ -1,6 +1,9 @@
 //! Which cores of a machine get a worker.
 
-use chiplet_topology::{Core, DomainId, Topology};
+use std::cmp::Reverse;
+
+use chiplet_topology::pin;
+use chiplet_topology::{Core, Domain, DomainId, Topology};
 
 use crate::error::BuildError;
 
@@ -14,12 +17,20 @@ pub(crate) struct DomainCores {
     pub(crate) cpus: Vec<u32>,
 }
 
-/// Of the cpus that are `usable`, leaves `reserve` cores free, then keeps to the container's CPU quota and
-/// `max_workers`. What goes, goes from the largest domain, one core at a time, so that domains stay as even as they can:
-/// each worker then has the largest share of a cache. Domains without workers are left out.
+/// Of the cpus that are `usable`, leaves `reserve` cores free, then takes as many workers as the container's CPU quota and
+/// `max_workers` allow, on domains that are `open` to workers. Domains without workers are left out.
+///
+/// *A quota* packs them into the fewest domains that hold them. It takes time away and no cores, so the kernel would let
+/// four workers run on four CCDs. But each would be a domain of one: its queue has nobody else to serve it, its queries
+/// cannot be split, and to help another costs a cold cache. Of domains of equal size those near the calling thread
+/// are taken: where many containers share a machine, the kernel has put them on different ones.
+///
+/// *`max_workers`* takes away what goes from the largest domain, one core at a time, so that domains stay as even as they
+/// can: whoever sets it has the machine, and each worker then has the largest share of a cache. So does the reserve.
 pub(crate) fn choose(
     topology: &Topology,
     usable: impl Fn(u32) -> bool,
+    open: impl Fn(DomainId) -> bool,
     reserve: usize,
     max_workers: Option<usize>,
 ) -> Result<Vec<DomainCores>, BuildError> {
@@ -30,7 +41,10 @@ pub(crate) fn choose(
             .copied()
             .filter(|&cpu| usable(cpu))
             .collect();
-        (!cpus.is_empty()).then_some(Core { cpus })
+        (!cpus.is_empty()).then_some(Core {
+            cpus,
+            capacity: core.capacity,
+        })
     };
     let mut plan: Vec<DomainCores> = topology
         .domains()
@@ -41,7 +55,6 @@ pub(crate) fn choose(
             cpus: Vec::new(),
         })
         .collect();
-    let count = |plan: &[DomainCores]| plan.iter().map(|domain| domain.cores.len()).sum::<usize>();
     let cores = count(&plan);
     if reserve >= cores {
         return Err(BuildError::NoCores {
@@ -52,6 +65,7 @@ pub(crate) fn choose(
     for _ in 0..reserve {
         drop_one(&mut plan);
     }
+    plan.retain(|domain| !domain.cores.is_empty() && open(domain.id));
     for domain in &mut plan {
         domain.cpus = domain
             .cores
@@ -60,15 +74,46 @@ pub(crate) fn choose(
             .collect();
         domain.cpus.sort_unstable();
     }
-    let limit = topology
-        .worker_limit()
-        .min(max_workers.unwrap_or(usize::MAX))
-        .max(1);
+    let limit = topology.worker_limit();
+    if count(&plan) > limit {
+        pack(&mut plan, limit, topology);
+    }
+    let limit = limit.min(max_workers.unwrap_or(usize::MAX)).max(1);
     while count(&plan) > limit {
         drop_one(&mut plan);
     }
     plan.retain(|domain| !domain.cores.is_empty());
     Ok(plan)
+}
+
+fn count(plan: &[DomainCores]) -> usize {
+    plan.iter().map(|domain| domain.cores.len()).sum()
+}
+
+/// Leaves the fewest domains that have `workers` cores together, in order of their ids.
+fn pack(plan: &mut Vec<DomainCores>, workers: usize, topology: &Topology) {
+    let here = here(topology);
+    plan.sort_by_key(|domain| {
+        let distance = here.map(|here| topology.distance(here, domain.id));
+        (Reverse(domain.cores.len()), distance, domain.id)
+    });
+    let mut held = 0;
+    plan.retain(|domain| {
+        let needed = held < workers;
+        held += domain.cores.len();
+        needed
+    });
+    plan.sort_by_key(|domain| domain.id);
+}
+
+/// The domain that the calling thread is on, if this is its machine.
+fn here(topology: &Topology) -> Option<DomainId> {
+    let cpu = topology
+        .is_this_machine()
+        .then(pin::current_cpu)
+        .flatten()?;
+    let holds = |domain: &&Domain| domain.cores.iter().any(|core| core.cpus.contains(&cpu));
+    Some(topology.domains().iter().find(holds)?.id)
 }
 
 fn drop_one(plan: &mut [DomainCores]) {
@@ -91,7 +136,7 @@ mod tests {
     #[test]
     fn reserved_cores_come_from_the_largest_domains_and_nobody_is_pinned_to_them() {
         let machine = Topology::uniform(3, 4, 32 << 20);
-        let plan = choose(&machine, |_| true, 2, None).unwrap();
+        let plan = choose(&machine, |_| true, |_| true, 2, None).unwrap();
         assert_eq!(sizes(&plan), [4, 3, 3]);
         assert_eq!(plan[2].cpus, [8, 9, 10]);
     }
@@ -99,9 +144,66 @@ mod tests {
     #[test]
     fn a_bound_on_workers_keeps_domains_even_and_lets_them_float_over_the_whole_domain() {
         let machine = Topology::uniform(4, 8, 32 << 20);
-        let plan = choose(&machine, |_| true, 0, Some(6)).unwrap();
+        let plan = choose(&machine, |_| true, |_| true, 0, Some(6)).unwrap();
         assert_eq!(sizes(&plan), [2, 2, 1, 1]);
         assert_eq!(plan[3].cpus.len(), 8);
+    }
+
+    /// Twelve CCDs of eight cores under a quota.
+    fn under(milli_cpus: u32) -> Topology {
+        let mut machine = Topology::builder().quota(milli_cpus);
+        for _ in 0..12 {
+            machine = machine.domain(32 << 20, 8);
+        }
+        machine.build().unwrap()
+    }
+
+    #[test]
+    fn a_quota_packs_workers_into_the_fewest_domains() {
+        let chosen = |milli_cpus, max_workers| {
+            let plan = choose(&under(milli_cpus), |_| true, |_| true, 0, max_workers).unwrap();
+            sizes(&plan)
+        };
+        assert_eq!(chosen(4_000, None), [4]);
+        assert_eq!(chosen(8_000, None), [8]);
+        assert_eq!(chosen(12_500, None), [6, 6], "as even as two can be");
+        assert_eq!(chosen(94_000, None).len(), 12);
+        assert_eq!(
+            chosen(200_000, None),
+            [8; 12],
+            "a quota that takes nothing away"
+        );
+        assert_eq!(
+            chosen(12_000, Some(4)),
+            [2, 2],
+            "a bound spreads over what the quota left"
+        );
+        assert_eq!(chosen(4_000, Some(64)), [4]);
+    }
+
+    #[test]
+    fn packed_workers_float_over_their_whole_domain_and_off_the_reserve() {
+        let plan = choose(&under(4_000), |_| true, |_| true, 0, None).unwrap();
+        assert_eq!((plan[0].id, plan[0].cpus.len()), (DomainId(0), 8));
+        // The reserve is taken from domains that get no worker.
+        let plan = choose(&under(8_000), |_| true, |_| true, 3, None).unwrap();
+        assert_eq!((sizes(&plan), plan[0].cpus.len()), (vec![8], 8));
+    }
+
+    #[test]
+    fn large_domains_are_packed_first_and_closed_ones_not_at_all() {
+        let machine = Topology::builder().quota(10_000);
+        let sizes_of = [4, 8, 4, 8];
+        let machine = sizes_of
+            .into_iter()
+            .fold(machine, |m, cores| m.domain(1, cores));
+        let machine = machine.build().unwrap();
+        let ids = |open: fn(DomainId) -> bool| {
+            let plan = choose(&machine, |_| true, open, 0, None).unwrap();
+            plan.iter().map(|domain| domain.id.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(|_| true), [1, 3]);
+        assert_eq!(ids(|id| id.0 != 3), [0, 1]);
     }
 
     #[test]
@@ -120,17 +222,24 @@ mod tests {
             first.cores[0].cpus[0],
             first.cores[0].cpus[1],
         ];
-        let plan = choose(&machine, |cpu| left.contains(&cpu), 0, None).unwrap();
+        let plan = choose(&machine, |cpu| left.contains(&cpu), |_| true, 0, None).unwrap();
         assert_eq!(sizes(&plan), [2]);
         assert_eq!(plan[0].cores[1].cpus, [first.cores[1].cpus[0]]);
-        let plan = choose(&machine, |cpu| second.cpus().contains(&cpu), 0, None).unwrap();
+        let plan = choose(
+            &machine,
+            |cpu| second.cpus().contains(&cpu),
+            |_| true,
+            0,
+            None,
+        )
+        .unwrap();
         assert_eq!(plan[0].id, second.id);
     }
 
     #[test]
     fn reserving_every_core_is_refused_with_the_numbers() {
         let machine = Topology::uniform(1, 2, 0);
-        let error = choose(&machine, |_| true, 2, None).unwrap_err();
+        let error = choose(&machine, |_| true, |_| true, 2, None).unwrap_err();
         assert!(error.to_string().contains("2 of 2"), "{error}");
     }
 }

@@ -73,7 +73,7 @@ pub(crate) struct Crew {
     members: Vec<Member>,
     /// Cpus that the caller lets it use, if not all.
     allowed: Option<Vec<u32>>,
-    /// Cpus of the topology that the process may use, when last looked.
+    /// Cpus of the topology that the process may use, when last looked, ascending.
     usable: Vec<u32>,
 }
 
@@ -197,7 +197,7 @@ impl Crew {
             return false;
         };
         let mut ours = all_cpus(&self.topology);
-        ours.retain(|cpu| usable.contains(cpu));
+        ours.retain(|cpu| usable.binary_search(cpu).is_ok());
         let changed = ours != self.usable;
         if changed {
             tracing::warn!(
@@ -223,7 +223,8 @@ impl Crew {
     pub(crate) fn orders(&self) -> Orders {
         let may_use = |cpu: u32| {
             let allowed = self.allowed.as_ref();
-            self.usable.contains(&cpu) && allowed.is_none_or(|allowed| allowed.contains(&cpu))
+            self.usable.binary_search(&cpu).is_ok()
+                && allowed.is_none_or(|allowed| allowed.contains(&cpu))
         };
         let plan = self.plan(may_use);
         let mut orders = Orders {
@@ -298,7 +299,14 @@ impl Crew {
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
         let reserve = self.staffing.reserve.min(left.saturating_sub(1));
-        cores::choose(&self.topology, may_use, reserve, self.staffing.max_workers)
+        let has_workers = |domain| self.domains().any(|ours| ours == domain);
+        cores::choose(
+            &self.topology,
+            may_use,
+            has_workers,
+            reserve,
+            self.staffing.max_workers,
+        )
     }
 
     /// The domains that have workers, in order.
@@ -345,6 +353,7 @@ pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec
     let spec = |planned: &DomainCores| {
         let domain = &topology.domains()[planned.id.0 as usize];
         DomainSpec {
+            speed: domain.speed(),
             cache_bytes: domain.cache_bytes,
             node: domain.node,
             package: domain.package,
@@ -352,4 +361,19 @@ pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec
         }
     };
     plan.iter().map(spec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planner_is_told_how_fast_cores_are() {
+        let machine = Topology::builder().domain(24 << 20, 4).capacity(0.5);
+        let machine = machine.domain(4 << 20, 8).build().unwrap();
+        let plan = cores::choose(&machine, |_| true, |_| true, 0, None).unwrap();
+        let specs = specs(&plan, &machine);
+        let told: Vec<_> = specs.iter().map(|spec| (spec.cores, spec.speed)).collect();
+        assert_eq!(told, [(4, 1.0), (8, 0.5)]);
+    }
 }

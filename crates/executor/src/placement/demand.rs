@@ -13,13 +13,17 @@ use crate::engine::stats::Used;
 /// table whose queries change.
 const FOLLOW: f64 = 0.25;
 
-/// What each table used since the last call, and of each worker, the time it has been busy in all and the bytes since
-/// the last call.
+/// What each table used since the last call, in time of the fastest cores, and of each worker, the time it has been busy
+/// in all and the bytes since the last call.
 pub(super) fn drain(engine: &Engine) -> (FxHashMap<TableId, Used>, Vec<(Duration, u64)>) {
     let mut tables: FxHashMap<TableId, Used> = FxHashMap::default();
-    let worked = engine
-        .stats
-        .drain_used(|table, used| tables.entry(table).or_default().absorb(used));
+    let worked = engine.stats.drain_used(|domain, table, mut used| {
+        let speed = engine.topology.domains()[domain.0 as usize].speed();
+        if speed < 1.0 {
+            used.busy = used.busy.mul_f64(speed);
+        }
+        tables.entry(table).or_default().absorb(used);
+    });
     (tables, worked)
 }
 

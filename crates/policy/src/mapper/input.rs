@@ -12,6 +12,9 @@ pub struct DomainSpec {
     /// Cores (workers) that serve its tables: the measure of its size. A domain with 0 gets no tables
     /// unless all have 0.
     pub cores: u32,
+    /// How much one of its cores does in a time, on the mean: 1.0 is the fastest kind of core of the machine. Slow cores
+    /// count for as much less, and loads are in time of the fastest. A value that is no positive number counts as 1.0.
+    pub speed: f64,
     /// Bytes per second that it pulls when all its cores are busy, if that has been measured. Of use only where tables
     /// are placed by traffic.
     pub capacity: Option<f64>,
@@ -29,10 +32,23 @@ impl DomainSpec {
         Self {
             id,
             cores,
+            speed: 1.0,
             capacity: None,
             cache_bytes: 0,
             node: 0,
             package: 0,
+        }
+    }
+
+    /// As many of the fastest cores as its cores are worth.
+    pub(crate) fn strength(&self) -> f64 {
+        f64::from(self.cores) * self.sane_speed()
+    }
+
+    pub(crate) fn sane_speed(&self) -> f64 {
+        match self.speed {
+            speed if speed.is_finite() && speed > 0.0 => speed,
+            _ => 1.0,
         }
     }
 }

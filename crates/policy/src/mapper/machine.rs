@@ -37,8 +37,9 @@ impl Machine {
         }
         for spec in &mut domains {
             spec.cores = spec.cores.max(1);
+            spec.speed = spec.sane_speed();
             spec.capacity = match placing {
-                PlaceBy::Time => Some(f64::from(spec.cores)),
+                PlaceBy::Time => Some(spec.strength()),
                 PlaceBy::Traffic => spec.capacity.map(clean).filter(|&capacity| capacity > 0.0),
             };
         }
@@ -46,7 +47,7 @@ impl Machine {
         if placing == PlaceBy::Traffic || domains.iter().any(|spec| spec.cache_bytes == 0) {
             domains.iter_mut().for_each(|spec| spec.cache_bytes = 0);
         }
-        let total_cores = domains.iter().map(|spec| f64::from(spec.cores)).sum();
+        let total_cores = domains.iter().map(DomainSpec::strength).sum();
         let known: Vec<f64> = domains.iter().filter_map(|spec| spec.capacity).collect();
         let mean_capacity =
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
@@ -113,8 +114,9 @@ impl Machine {
         }
     }
 
+    /// Its cores, each as much as it is worth.
     pub(super) fn cores(&self, domain: usize) -> f64 {
-        f64::from(self.domains[domain].cores)
+        self.domains[domain].strength()
     }
 
     pub(super) fn capacity(&self, domain: usize) -> Option<f64> {

@@ -2,6 +2,7 @@
 
 use chiplet_topology::DomainId;
 
+use super::input::DomainSpec;
 use super::machine::clean;
 use crate::Homes;
 
@@ -12,6 +13,8 @@ pub struct DomainTally {
     pub id: DomainId,
     /// Its cores.
     pub cores: u32,
+    /// How much one of them does in a time, as in [`DomainSpec`](crate::DomainSpec).
+    pub speed: f64,
     /// Load of its tables, measured or expected: core-seconds or bytes per second, the same for all domains.
     pub load: f64,
     /// Bytes of the tables that have it as home; where tables are placed by time, of each at most what its cache holds.
@@ -31,7 +34,13 @@ pub struct DomainTally {
 /// If `tallies` is empty: a table needs a domain to live on.
 pub fn place_new(tallies: &[DomainTally]) -> Homes {
     let coreless = tallies.iter().all(|tally| tally.cores == 0);
-    let per_core = |amount: f64, tally: &DomainTally| clean(amount) / f64::from(tally.cores.max(1));
+    let per_core = |amount: f64, tally: &DomainTally| {
+        let spec = DomainSpec {
+            speed: tally.speed,
+            ..DomainSpec::new(tally.id, tally.cores.max(1))
+        };
+        clean(amount) / spec.strength()
+    };
     let best = tallies
         .iter()
         .filter(|tally| coreless || tally.cores > 0)

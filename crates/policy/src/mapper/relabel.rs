@@ -3,10 +3,11 @@
 //! The greedy starts from nothing, so its bins could be any domains of the same size. Pairs of a bin and
 //! a domain are taken in order of the load that would stay at home, largest first, each bin and each
 //! domain once: the known greedy matching, which keeps at least half of what the best relabelling could.
-//! A swap between domains with the same number of cores changes no load per core, so balance is kept. Their caches
+//! A swap between domains with as many cores of one speed changes no load per core, so balance is kept. Their caches
 //! must be equal too, so that what fits one fits the other.
 
 use super::board::{Board, Item, Seat, for_each_share};
+use super::input::DomainSpec;
 use super::machine::Machine;
 
 /// Renames the domains of all seats and loads on the board.
@@ -17,7 +18,8 @@ pub(super) fn keep_most_at_home(board: &mut Board, items: &[Item], machine: &Mac
     for bin in 0..domains {
         for domain in 0..domains {
             let (one, other) = (machine.spec(bin), machine.spec(domain));
-            if (one.cores, one.cache_bytes) == (other.cores, other.cache_bytes) {
+            let kind = |spec: &DomainSpec| (spec.cores, spec.speed, spec.cache_bytes);
+            if kind(one) == kind(other) {
                 pairs.push((at_home[bin * domains + domain], bin, domain));
             }
         }

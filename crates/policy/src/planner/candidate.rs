@@ -103,8 +103,8 @@ impl Change {
         let (mut waits, mut load) = ((0.0, 0.0), 0.0);
         for ((spec, was), (_, is)) in before.iter().zip(after.iter()) {
             if was != is {
-                waits.0 += load_times_wait(spec.cores, was);
-                waits.1 += load_times_wait(spec.cores, is);
+                waits.0 += load_times_wait(spec, was);
+                waits.1 += load_times_wait(spec, is);
                 load += was;
             }
         }

@@ -159,8 +159,8 @@ struct Part<'a> {
 struct Scale {
     /// Load of each table.
     loads: BTreeMap<TableId, f64>,
-    /// Cores and load of each domain.
-    domains: BTreeMap<DomainId, (u32, f64)>,
+    /// Each domain and its load.
+    domains: BTreeMap<DomainId, (DomainSpec, f64)>,
 }
 
 impl Scale {
@@ -174,7 +174,7 @@ impl Scale {
                 .collect(),
             domains: loads
                 .iter()
-                .map(|(spec, load)| (spec.id, (spec.cores, load)))
+                .map(|(spec, load)| (spec.id, (*spec, load)))
                 .collect(),
         }
     }
@@ -194,8 +194,8 @@ impl Scale {
     /// By how much the predicted wait falls, times load.
     fn gain(&self, step: &Move) -> f64 {
         let falls = |(domain, by): (DomainId, f64)| {
-            let &(cores, load) = self.domains.get(&domain)?;
-            Some(load_times_wait(cores, load) - load_times_wait(cores, (load + by).max(0.0)))
+            let (spec, load) = self.domains.get(&domain)?;
+            Some(load_times_wait(spec, *load) - load_times_wait(spec, (load + by).max(0.0)))
         };
         self.shifts(step).into_iter().filter_map(falls).sum()
     }

@@ -30,6 +30,7 @@ impl Tallies {
         let empty = |spec: &DomainSpec| DomainTally {
             id: spec.id,
             cores: spec.cores,
+            speed: spec.speed,
             load: 0.0,
             bytes: 0.0,
             tables: 0,

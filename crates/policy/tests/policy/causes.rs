@@ -112,6 +112,7 @@ proptest! {
                 DomainTally {
                     id: DomainId(id),
                     cores: 8,
+                    speed: 1.0,
                     load: here().map(|(table, homes)| rate(table) * share(homes)).sum(),
                     bytes: here().map(|(table, _)| size(table.slot) as f64).sum(),
                     tables: here().count() as u32,

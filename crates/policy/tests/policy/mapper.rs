@@ -206,11 +206,41 @@ fn a_table_named_twice_counts_with_both_demands() {
     assert_eq!((assignment.homes.len(), assignment.balance.peak), (1, 7.0));
 }
 
+/// Eight fast cores and eight that do half as much: many tables, or one that needs both, lie two to one.
+#[test]
+fn slow_cores_get_load_in_proportion() {
+    let mut machine = domains(2, 8, None);
+    machine[1].speed = 0.5;
+    let many: Vec<Demand> = (0..60).map(|slot| Demand::new(table(slot), 0.15)).collect();
+    let one = [Demand::new(table(0), 9.0)];
+    for demands in [&many[..], &one] {
+        let assignment = place(demands, &machine, None, &MapperConfig::default());
+        let on_slow = |homes: &Homes| {
+            let slow = homes.iter().find(|home| home.domain.0 == 1);
+            slow.map_or(0.0, |home| home.share())
+        };
+        let load: f64 = (demands.iter())
+            .map(|demand| demand.load * on_slow(&assignment.homes[&demand.table]))
+            .sum();
+        assert!((2.7..3.3).contains(&load), "{load} of 9 on the slow cores");
+        let peak = assignment.balance.peak;
+        assert!(peak < 0.8, "{peak} of a core's time");
+    }
+    // What is no speed counts as the usual one.
+    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let mut odd = domains(2, 8, None);
+        odd[1].speed = speed;
+        let usual = hot_cold(&many, &domains(2, 8, None));
+        assert_eq!(hot_cold(&many, &odd).balance, usual.balance);
+    }
+}
+
 #[test]
 fn a_new_table_goes_to_the_least_load_then_bytes_then_tables_then_id() {
     let tally = |id, load, bytes, tables| DomainTally {
         id: DomainId(id),
         cores: 8,
+        speed: 1.0,
         load,
         bytes,
         tables,
@@ -225,6 +255,17 @@ fn a_new_table_goes_to_the_least_load_then_bytes_then_tables_then_id() {
             vec![
                 DomainTally {
                     cores: 4,
+                    ..tally(0, 1.0, 0.0, 0)
+                },
+                tally(1, 1.0, 0.0, 0),
+            ],
+            1,
+        ),
+        // And as many cores of half the speed too.
+        (
+            vec![
+                DomainTally {
+                    speed: 0.5,
                     ..tally(0, 1.0, 0.0, 0)
                 },
                 tally(1, 1.0, 0.0, 0),

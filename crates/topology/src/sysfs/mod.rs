@@ -2,7 +2,7 @@
 //!
 //! What is read, all of it kernel ABI (`Documentation/ABI/stable/sysfs-devices-system-cpu` and
 //! `-node`): `cpu/online`; for each core `topology/{core_cpus,package_cpus,die_cpus}` (before Linux
-//! 5.3: `thread_siblings`, `core_siblings`), `physical_package_id`; `cache/indexN/{level,type,size,id,
+//! 5.3: `thread_siblings`, `core_siblings`), `physical_package_id`, `cpu_capacity`; `cache/indexN/{level,type,size,id,
 //! shared_cpu_map}`; `node/nodeN/cpumap`. A file that is not there is a thing not known; a file that
 //! holds what no kernel writes is an error.
 //!
@@ -11,16 +11,17 @@
 //! its package's only one is no die.
 
 mod caches;
+mod capacity;
 mod cgroup;
 mod tree;
 
 use crate::assemble::assemble;
 use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
-use crate::level::LevelChoice;
 use crate::limits::Limits;
 use crate::machine::{Machine, MachineCore, Processor};
-use crate::model::{Source, Topology};
+use crate::model::{Core, Source, Topology};
+use crate::options::ReadOptions;
 use caches::Caches;
 use std::path::Path;
 use tree::Tree;
@@ -43,7 +44,10 @@ impl Topology {
     /// [`TopologyError::NotATree`] if there are no cpus below `root`, [`TopologyError::Garbage`] if a
     /// file there holds nonsense, [`TopologyError::NothingLeft`] if no cpu may be used,
     /// [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
-    pub fn from_sysfs(root: impl AsRef<Path>, choice: LevelChoice) -> Result<Self, TopologyError> {
+    pub fn from_sysfs(
+        root: impl AsRef<Path>,
+        options: impl Into<ReadOptions>,
+    ) -> Result<Self, TopologyError> {
         let root = root.as_ref();
         let this_machine = root == Path::new("/");
         let (machine, mut limits) = read(root)?;
@@ -53,7 +57,7 @@ impl Topology {
         assemble(
             &machine,
             limits,
-            choice,
+            options.into(),
             Source::Sysfs(root.to_owned()),
             this_machine,
         )
@@ -64,10 +68,14 @@ impl Topology {
 pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
     let tree = Tree::new(root);
     let cpus = Cpus::of(&tree)?;
-    let processor = processor(&tree);
+    let (processor, is_virtual) = processor(&tree);
     let nodes = nodes(&tree)?;
     let caches = Caches::of(&tree, &cpus, processor)?;
-    let mut machine = Machine::default();
+    let mut machine = Machine {
+        processor,
+        is_virtual,
+        ..Machine::default()
+    };
     let mut done = CpuSet::new();
     for &cpu in &cpus.described {
         if done.contains(&cpu) {
@@ -76,6 +84,7 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
         let core_cpus = cpus.of_core(&tree, cpu, processor, &done)?;
         done.extend(core_cpus.iter().copied());
         machine.cores.push(MachineCore {
+            capacity: Core::FULL,
             l2: caches.at(2, cpu),
             l3: caches.at(3, cpu),
             die: cpus.die(&tree, cpu)?,
@@ -90,7 +99,8 @@ pub(crate) fn read(root: &Path) -> Result<(Machine, Limits), TopologyError> {
             cpus: core_cpus.into_iter().collect(),
         });
     }
-    machine.pair_ccxs(processor);
+    machine.pair_ccxs();
+    capacity::weigh(&tree, &mut machine)?;
     let limits = Limits {
         offline: cpus.present.difference(&cpus.described).copied().collect(),
         cpuset: cgroup::cpuset(&tree)?,
@@ -218,8 +228,9 @@ fn nodes(tree: &Tree) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
     Ok(nodes)
 }
 
-/// Which processor it is, by the first entry of `/proc/cpuinfo`; all zero if that does not tell.
-fn processor(tree: &Tree) -> Processor {
+/// Which processor it is and whether it tells of a hypervisor, by the first entry of `/proc/cpuinfo`; all zero if that
+/// does not tell.
+fn processor(tree: &Tree) -> (Processor, bool) {
     let text = tree.cpuinfo().unwrap_or_default();
     let value = |name: &str| {
         text.lines()
@@ -233,11 +244,26 @@ fn processor(tree: &Tree) -> Processor {
             .unwrap_or(0)
     };
     let amd = matches!(value("vendor_id"), Some("AuthenticAMD" | "HygonGenuine"));
-    Processor {
+    let processor = Processor {
         amd,
         family: number("cpu family"),
         model: number("model"),
-    }
+    };
+    let flags = value("flags").unwrap_or_default();
+    let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    (processor, is_virtual)
+}
+
+/// Whether this machine tells that it is a virtual one, for the reader that does not look at it itself.
+#[cfg(feature = "hwloc")]
+pub(crate) fn this_is_virtual() -> bool {
+    processor(&Tree::new(Path::new("/"))).1
+}
+
+/// Enters the capacities of this machine's cores, for the reader that does not look at them itself.
+#[cfg(feature = "hwloc")]
+pub(crate) fn weigh_this(machine: &mut Machine) -> Result<(), TopologyError> {
+    capacity::weigh(&Tree::new(Path::new("/")), machine)
 }
 
 /// The CPU quota on the running process, for the reader that does not look at it itself.

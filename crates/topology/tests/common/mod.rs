@@ -25,7 +25,7 @@ pub struct Saved {
 impl Saved {
     pub fn new(cpus: &[Cpu]) -> Self {
         let saved = Self {
-            folder: tempfile::tempdir().expect("a temporary folder can be made"),
+            folder: folder().expect("a temporary folder can be made"),
         };
         for (name, text) in files(cpus) {
             saved.write(&name, &text);
@@ -44,6 +44,11 @@ impl Saved {
     pub fn root(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// In memory if there is such a place: to delete thousands of small files takes a disk seconds.
+fn folder() -> std::io::Result<TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
 /// The files of a machine, by name and without the line break at their end.

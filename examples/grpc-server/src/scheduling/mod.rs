@@ -66,8 +66,14 @@ impl Scheduler {
                     workers = workers.min(settings.workers);
                     builder = builder.max_workers(settings.workers);
                 }
-                let domains = topology.domains().len().max(1);
-                let share = workers.div_ceil(domains).max(1);
+                // A CPU quota packs the workers into the fewest domains.
+                let sizes = topology.domains().iter().map(|domain| domain.cores.len());
+                let largest = sizes.max().unwrap_or(1).max(1);
+                let domains = match topology.worker_limit() < topology.core_count() {
+                    true => topology.worker_limit().div_ceil(largest),
+                    false => topology.domains().len(),
+                };
+                let share = workers.div_ceil(domains.max(1)).max(1);
                 let limit = settings.queue_per_worker.saturating_mul(share);
                 let executor = builder
                     .queue_limit(limit)

@@ -1,6 +1,10 @@
 //! `chiplet topology`: the domains of this machine or of another one that was saved or described.
 
-use chiplet_topology::{Domain, LevelChoice, Topology, TopologyError};
+mod probe;
+
+use chiplet_topology::{
+    Domain, DomainList, DomainsError, LevelChoice, ReadOptions, Topology, TopologyError,
+};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -29,6 +33,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LEVEL", default_value = "auto", value_parser = clap::builder::ValueParser::new(level))]
     level: LevelChoice,
 
+    /// The domains, where the system does not tell them or tells them wrong. A comma stands between domains and a plus
+    /// between ranges of one domain: 0-7,8-15 or, with second cpus of cores, 0-7+16-23,8-15+24-31
+    #[arg(long, value_name = "LIST", conflicts_with = "level", value_parser = clap::builder::ValueParser::new(domains))]
+    domains: Option<DomainList>,
+
+    /// Whether the machine is virtual: then L3s that hypervisors make up are not believed. Without it as the processor's
+    /// flag `hypervisor` says; --xml and --synthetic do not tell
+    #[arg(long, value_name = "YES|NO", value_parser = clap::builder::ValueParser::new(yes_or_no))]
+    virtual_machine: Option<bool>,
+
+    /// Measure which cores of this machine are near each other, draw it, and propose domains. Keeps two cores busy at a
+    /// time, for a second or two and at most 20 s; changes nothing and needs no rights
+    #[arg(long, conflicts_with_all = ["machine", "domains"])]
+    probe: bool,
+
     /// Write JSON for a program instead of text for a person
     #[arg(long)]
     json: bool,
@@ -41,10 +60,15 @@ Examples:
   chiplet topology --json | jq .domains     for a program
   chiplet topology --xml epyc.xml           another machine, saved by lstopo
   chiplet topology --synthetic 'package:2 l3:6(size=32MiB) core:8 pu:2'
+  chiplet topology --probe                  measure which cores are near each other
+  chiplet topology --domains 0-7,8-15       this machine with these two domains
 
 JSON: {\"source\", \"level\", \"reason\", \"domains\": [{\"id\", \"cache_bytes\", \"node\", \"package\",
-\"cores\": [[cpu, ...], ...]}], \"worker_limit\"}; level is L3, L2, or Node, Package or Machine where no
-cache is shared, and cache_bytes is 0 where the size is not known.
+\"cores\": [[cpu, ...], ...], \"speed\"}], \"worker_limit\", \"warnings\"}; level is L3, L2, or Node, Package or
+Machine where no cache is shared, or Given; cache_bytes is 0 where the size is not known; speed is what one core does,
+1.0 being the fastest of the machine. With --probe: {\"finding\",
+\"domains\", \"cpus\", \"nanoseconds\": [[number or null, ...], ...]}; finding is domains, alike, too few, too
+noisy or unfinished, and domains is what to give to --domains.
 
 Exit status: 0, or 2 if the machine cannot be read.";
 
@@ -52,9 +76,27 @@ fn level(text: &str) -> Result<LevelChoice, TopologyError> {
     text.parse()
 }
 
+fn domains(text: &str) -> Result<DomainList, DomainsError> {
+    text.parse()
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("say yes or no".to_owned()),
+    }
+}
+
 /// What is to be printed.
-pub(crate) fn run(arguments: &Arguments) -> Result<String, TopologyError> {
-    let machine = machine(arguments)?;
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let mut machine = machine(arguments)?;
+    if arguments.probe {
+        return Ok(probe::run(&machine, arguments.json)?);
+    }
+    if let Some(domains) = &arguments.domains {
+        machine = machine.with_domains(domains)?;
+    }
     if !arguments.json {
         return Ok(machine.describe());
     }
@@ -70,16 +112,21 @@ fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
         sysfs,
         synthetic,
         level,
+        virtual_machine,
         ..
     } = arguments;
+    let mut options = ReadOptions::from(*level);
+    if let Some(is_virtual) = virtual_machine {
+        options = options.virtual_machine(*is_virtual);
+    }
     if let Some(root) = sysfs {
-        return Topology::from_sysfs(root, *level);
+        return Topology::from_sysfs(root, options);
     }
     #[cfg(feature = "hwloc")]
     if let Some(path) = xml {
-        return Topology::from_hwloc_xml(path, *level);
+        return Topology::from_hwloc_xml(path, options);
     } else if let Some(spec) = synthetic {
-        return Topology::from_hwloc_synthetic(spec, *level);
+        return Topology::from_hwloc_synthetic(spec, options);
     }
     #[cfg(not(feature = "hwloc"))]
     if xml.is_some() || synthetic.is_some() {
@@ -88,7 +135,7 @@ fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
                 .to_owned(),
         ));
     }
-    Topology::detect(*level)
+    Topology::detect(options)
 }
 
 /// The form that programs read; its fields are a promise.
@@ -99,6 +146,7 @@ struct Json<'a> {
     reason: &'a str,
     domains: Vec<JsonDomain<'a>>,
     worker_limit: usize,
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -108,6 +156,7 @@ struct JsonDomain<'a> {
     node: u32,
     package: u32,
     cores: Vec<&'a [u32]>,
+    speed: f64,
 }
 
 impl<'a> Json<'a> {
@@ -118,6 +167,7 @@ impl<'a> Json<'a> {
             node: domain.node,
             package: domain.package,
             cores: domain.cores.iter().map(|core| &core.cpus[..]).collect(),
+            speed: domain.speed(),
         };
         Self {
             source: machine.source().to_string(),
@@ -125,6 +175,7 @@ impl<'a> Json<'a> {
             reason: machine.reason(),
             domains: machine.domains().iter().map(domain).collect(),
             worker_limit: machine.worker_limit(),
+            warnings: machine.warnings().iter().map(ToString::to_string).collect(),
         }
     }
 }
