@@ -11,6 +11,7 @@ use chiplet_workload::truth::Metric;
 
 use super::contender::Choice;
 use super::direct::Index;
+use super::sizes::{Caches, Sizes};
 
 /// Compare ways to run vector searches on this machine, on the same queries, in one run.
 ///
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
         long = "strategy",
         value_name = "A,B,..",
         value_delimiter = ',',
-        default_value = "round-robin,global-steal,ccd-aware",
+        default_value = "rayon,global-steal,ccd-aware",
         long_help = Choice::HELP
     )]
     pub(crate) strategies: Vec<Choice>,
@@ -43,11 +44,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: Option<u32>,
 
-    /// Number of tables
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) tables: u32,
+    /// Number of tables [default: 4 for each domain, at least 8]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) tables: Option<u32>,
 
-    /// Vectors in each table; all that the data has, shared out, if --data names a file and this is not given
+    /// Vectors in each table [default: so many that all tables fill three quarters of all domains' caches; from a file
+    /// all that it has, shared out]
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) rows: Option<u32>,
 
@@ -97,7 +99,7 @@ pub(crate) struct Arguments {
     pub(crate) factory: Option<String>,
 
     /// Zipf exponent over tables: 0 asks all alike, 1 is a usual service
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.5)]
     pub(crate) table_skew: f64,
 
     /// Zipf exponent over a table's queries
@@ -180,7 +182,7 @@ const NPROBE: u32 = 16;
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet bench                                             three strategies, saturated, about a minute
+  chiplet bench                                             rayon and two strategies, saturated, about a minute
   chiplet bench --tables 32 --rate 70% --report bench.html  open loop, with a page to look at
   chiplet bench --strategy rayon,ccd-aware --rate 20000     against a rayon pool, at 20,000 queries/s
   chiplet bench --kind ivf --clients 16 --strategy openmp,ccd-aware
@@ -313,12 +315,12 @@ impl Arguments {
                 self.duration.as_secs_f64()
             );
             ensure!(
-                self.tables > 1 && self.table_skew > 0.0,
+                self.tables != Some(1) && self.table_skew > 0.0,
                 "--flip moves the hot set: it needs --tables above 1 and --table-skew above 0"
             );
         }
         ensure!(
-            self.kind != Kind::Mixed || self.tables > 1,
+            self.kind != Kind::Mixed || self.tables != Some(1),
             "--kind mixed needs --tables of at least 2"
         );
         ensure!(
@@ -371,6 +373,20 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+
+    /// Number of tables; once sizes were chosen ([`Arguments::size`]), that one.
+    pub(crate) fn tables(&self) -> u32 {
+        self.tables.unwrap_or(1)
+    }
+
+    /// Chooses what the user has not given, so that placement can show on a machine with these caches.
+    pub(crate) fn size(&mut self, caches: Caches) {
+        let Sizes { tables, rows } = caches.fill(self.tables, self.rows, self.dims);
+        self.tables = Some(tables);
+        if self.data == "synthetic" {
+            self.rows = Some(rows);
+        }
     }
 
     /// Candidates of a graph search; the first value of a list.

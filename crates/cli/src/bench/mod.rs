@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the command line |
+//! | `sizes` | how large tables are on this machine, and what they can show there |
 //! | `shelf` | data, indexes, queries, truth |
 //! | `contender` | what is compared: chiplet's strategies, other pools |
 //! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
@@ -22,6 +23,7 @@ mod record;
 mod report;
 mod series;
 mod shelf;
+mod sizes;
 mod summary;
 mod usage;
 #[cfg(feature = "usearch")]
@@ -36,6 +38,7 @@ use chiplet_topology::{LevelChoice, Topology};
 use indicatif::ProgressStyle;
 
 pub(crate) use arguments::Arguments;
+use sizes::Caches;
 
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
@@ -57,7 +60,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return direct::run(arguments, &stop);
     }
     let topology = topology(arguments)?;
-    let report = series::run(arguments, &topology, &stop)?;
+    let mut arguments = arguments.clone();
+    arguments.size(Caches::of(&topology));
+    let report = series::run(&arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;
         write(path, &(text + "\n"))?;

@@ -127,7 +127,7 @@ pub(crate) fn run(
         date,
         command: std::env::args().collect::<Vec<_>>().join(" "),
         machine: described,
-        workload: workload(arguments, &shelf, pace, saturation, &runners),
+        workload: workload(arguments, topology, &shelf, (pace, saturation), &runners),
         strategies,
         load_curve: curve,
         placements,
@@ -410,9 +410,9 @@ fn history(
 
 fn workload(
     arguments: &Arguments,
+    topology: &Topology,
     shelf: &Shelf,
-    pace: Pace,
-    saturation: Option<f64>,
+    (pace, saturation): (Pace, Option<f64>),
     runners: &[Runner],
 ) -> Workload {
     let uses = |graph| runners.iter().any(|runner| runner.choice.graph == graph);
@@ -438,6 +438,7 @@ fn workload(
         kind: arguments.kind.to_string(),
         indexes,
         tables: shelf.tables.len(),
+        verdict: shelf.verdict(topology, runners[0].choice.graph),
         rows: shelf.rows,
         dims: shelf.queries.dim(),
         k: arguments.k as usize,

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context as _, bail, ensure};
 use chiplet_executor::{Query, Table};
 use chiplet_index::{HnswConfig, HnswTable, Metric};
+use chiplet_topology::Topology;
 use chiplet_workload::dataset::{AnnBenchmark, Clusters, VectorSet};
 use chiplet_workload::truth::{self, Truth, TruthCache};
 use indicatif::{MultiProgress, ProgressBar};
 use parking_lot::Mutex;
 
 use super::arguments::{Arguments, Kind};
+use super::sizes::Caches;
 
 /// Which library searches the graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +114,7 @@ impl Shelf {
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
         let source = source(arguments)?;
-        let tables = arguments.tables as usize;
+        let tables = arguments.tables() as usize;
         let rows = source.vectors.len() / tables;
         ensure!(
             rows >= 2,
@@ -194,6 +196,15 @@ impl Shelf {
         }
     }
 
+    /// What these tables can show on this machine.
+    pub(crate) fn verdict(&self, topology: &Topology, graph: Graph) -> String {
+        let sizes = self
+            .tables
+            .iter()
+            .map(|table| table.index(graph).size_bytes());
+        Caches::of(topology).verdict(self.bytes(graph), sizes.max().unwrap_or(0))
+    }
+
     pub(crate) fn bytes(&self, graph: Graph) -> u64 {
         self.tables
             .iter()
@@ -204,7 +215,7 @@ impl Shelf {
 
 /// Reads or draws vectors for `--tables` tables of `--rows`, and holds the queries out of them.
 pub(crate) fn source(arguments: &Arguments) -> anyhow::Result<Source> {
-    let tables = arguments.tables as usize;
+    let tables = arguments.tables() as usize;
     let queries = arguments.queries as usize;
     match arguments.data.as_str() {
         "synthetic" => {
@@ -305,11 +316,11 @@ fn first_rows(vectors: VectorSet, arguments: &Arguments, name: &str) -> anyhow::
     let Some(rows) = arguments.rows else {
         return Ok(vectors);
     };
-    let wanted = rows as usize * arguments.tables as usize;
+    let wanted = rows as usize * arguments.tables() as usize;
     ensure!(
         wanted <= vectors.len(),
         "{} tables of {rows} rows are more than the {} vectors of {name}",
-        arguments.tables,
+        arguments.tables(),
         vectors.len()
     );
     Ok(vectors.select(&(0..wanted).collect::<Vec<_>>()))

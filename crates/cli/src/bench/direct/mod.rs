@@ -34,9 +34,9 @@ pub(crate) use options::{Index, Options};
 
 /// Builds the table, measures, and returns what goes to standard output.
 pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<String> {
-    // `--tables` is refused beside `--direct`, and its default is for the comparison of strategies.
+    // `--tables` is refused beside `--direct`.
     let mut arguments = arguments.clone();
-    arguments.tables = 1;
+    arguments.tables = Some(1);
     let options = &arguments.direct;
     let source = shelf::source(&arguments)?;
     let most = source.queries.len();

@@ -247,6 +247,8 @@ fn workload() -> Workload {
         kind: "hnsw".into(),
         indexes: vec!["chiplet HNSW".into()],
         tables: 32,
+        verdict: "The tables fit all caches together and not one of them: here placement shows."
+            .into(),
         rows: 1_500,
         dims: 64,
         k: 10,

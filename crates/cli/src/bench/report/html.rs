@@ -48,6 +48,7 @@ fn opening(report: &Report, summary: &summary::Summary) -> Markup {
         header {
             p.kicker { "chiplet bench · " time { (report.date) } }
             h1 { (summary.headline) @if !summary.detail.is_empty() { " " span.spread { "(" (summary.detail) ")" } } }
+            p.lede { (workload.verdict) }
             p.lede { @for sentence in &summary.sentences { (sentence) " " } }
             @if !summary.tiles.is_empty() {
                 dl.tiles {

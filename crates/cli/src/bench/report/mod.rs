@@ -66,6 +66,8 @@ pub struct Workload {
     /// `chiplet HNSW`, `usearch`, `faiss`, as used.
     pub indexes: Vec<String>,
     pub tables: usize,
+    /// What tables of these sizes can show on this machine.
+    pub verdict: String,
     pub rows: usize,
     pub dims: usize,
     pub k: usize,

@@ -9,6 +9,7 @@ pub(crate) fn render(report: &Report) -> String {
     let mut out = String::new();
     let workload = &report.workload;
     let machine = &report.machine;
+    let _ = writeln!(out, "{}\n", workload.verdict);
     let _ = writeln!(
         out,
         "{}, {} cores in {} {} domains; hardware counters: {}",
