@@ -1,0 +1,27 @@
+//! `chiplet-caches`: builds tables, runs the program on emulated caches, compares strategies.
+
+mod program;
+mod tables;
+
+use clap::{Parser, Subcommand};
+
+/// The shipped executor on emulated caches: all times and rates are modelled.
+#[derive(Parser)]
+#[command(name = "chiplet-caches", about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Tables(tables::Arguments),
+    Program(program::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Tables(arguments) => tables::run(&arguments),
+        Command::Program(arguments) => program::run(&arguments),
+    }
+}
