@@ -141,13 +141,7 @@ fn on_block(instructions: u64, pauses: u64) {
     });
 }
 
-fn on_memory(address: u64, bytes: u64, write: bool, pc: u64) {
-    let access = Access {
-        address,
-        bytes,
-        write,
-        pc,
-    };
+fn on_memory(access: Access) {
     here(|plugin, here| here.core.access(&plugin.machine, access));
 }
 

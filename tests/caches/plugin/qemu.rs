@@ -7,6 +7,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+use chiplet_caches::model::core::Access;
+
 /// What QEMU looks for first.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "QEMU's name")]
@@ -87,6 +89,20 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 /// A `pause`.
 const PAUSE: [u8; 2] = [0xf3, 0x90];
+/// The prefix of a locked instruction, and the `xchg`s, which are always locked where they touch memory.
+const LOCK: u8 = 0xf0;
+const EXCHANGES: [u8; 2] = [0x86, 0x87];
+/// Set in the address of a locked instruction.
+const LOCKED: usize = 1 << 63;
+
+fn is_locked(bytes: &[u8]) -> bool {
+    let code = match bytes {
+        // A REX prefix.
+        [0x40..=0x4f, code, ..] => Some(code),
+        _ => bytes.first(),
+    };
+    bytes.first() == Some(&LOCK) || code.is_some_and(|code| EXCHANGES.contains(code))
+}
 
 extern "C" fn on_translation(_id: u64, block: *mut Block) {
     // SAFETY: QEMU's handle, valid during this call, as are the instructions that it gives.
@@ -98,7 +114,8 @@ extern "C" fn on_translation(_id: u64, block: *mut Block) {
             let size = qemu_plugin_insn_size(instruction);
             let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), size);
             pauses += usize::from(bytes == PAUSE);
-            let pc = qemu_plugin_insn_vaddr(instruction) as usize as *mut c_void;
+            let locked = if is_locked(bytes) { LOCKED } else { 0 };
+            let pc = (qemu_plugin_insn_vaddr(instruction) as usize | locked) as *mut c_void;
             qemu_plugin_register_vcpu_mem_cb(
                 instruction,
                 on_memory,
@@ -124,7 +141,14 @@ extern "C" fn on_memory(_cpu: c_uint, info: u32, address: u64, pc: *mut c_void) 
     // SAFETY: both read the word that QEMU has just handed over.
     let (shift, write) =
         unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    super::on_memory(address, 1 << shift, write, pc as u64);
+    let (pc, atomic) = (pc as usize & !LOCKED, pc as usize & LOCKED != 0);
+    super::on_memory(Access {
+        address,
+        bytes: 1 << shift,
+        write,
+        atomic,
+        pc: pc as u64,
+    });
 }
 
 extern "C" fn on_syscall(

@@ -1,6 +1,9 @@
 //! `chiplet-caches`: builds tables, runs the program on emulated caches, compares strategies.
 
+mod bounces;
+mod known;
 mod program;
+mod run;
 mod tables;
 
 use clap::{Parser, Subcommand};
@@ -15,12 +18,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(Box<run::Arguments>),
     Tables(tables::Arguments),
     Program(program::Arguments),
+    Known(known::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Known(arguments) => known::run(&arguments),
         Command::Tables(arguments) => tables::run(&arguments),
         Command::Program(arguments) => program::run(&arguments),
     }

@@ -6,7 +6,7 @@
 //!    from then on, with the waker's time plus what waking takes ([`Pace::wake`]), though it may take long on the host
 //!    until it does run ([`Pace::back`]).
 //! 3. A sleep that has an end in modelled time is ended by whoever moves the horizon past it. If nobody runs, the
-//!    earliest such sleeper is woken: time jumps.
+//!    host lets sleepers look up after a while, and for the one whose sleep ends first it has ended: time jumps.
 //!
 //! Which thread the kernel wakes is a guess (the one that sleeps longest), and a thread may be kept from running by
 //! something that is not seen here. So a wait that lasts unlikely long on the host moves the horizon all the same;
@@ -187,10 +187,11 @@ impl Pace {
                 let other = word.and_then(|word| state.swap_wake(word));
                 other.or(now).unwrap_or(own).max(own)
             }
-            (Return::Other, Doing::Sleeps { until, .. }) => {
-                let now = now.unwrap_or(own);
-                until.map_or(now, |until| until.min(now)).max(own)
-            }
+            (Return::Other, Doing::Sleeps { until, .. }) => match (now, until) {
+                (Some(now), until) => until.map_or(now, |until| until.min(now)).max(own),
+                (None, Some(until)) if state.first_end() == Some(until) => until.max(own),
+                (None, _) => own,
+            },
         };
         state.run(id, clock);
         self.advance(&mut state);
@@ -232,13 +233,8 @@ impl Pace {
         if !state.going {
             return;
         }
-        let now = match state.now() {
-            Some(now) => now,
-            // Nobody runs: the next thing that happens is that somebody has slept long enough.
-            None => match state.threads.values().filter_map(Thread::until).min() {
-                Some(until) => until,
-                None => return,
-            },
+        let Some(now) = state.now() else {
+            return;
         };
         let over: Vec<(ThreadId, u64, u64)> = state
             .threads
@@ -291,6 +287,11 @@ impl State {
 
     fn run(&mut self, id: ThreadId, clock: u64) {
         self.threads.insert(id, Thread { clock, doing: Doing::Runs });
+    }
+
+    /// When the first sleep ends that has an end.
+    fn first_end(&self) -> Option<u64> {
+        self.threads.values().filter_map(Thread::until).min()
     }
 
     /// Words that threads sleep on though their sleep is over.
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_is_over_is_ended_and_time_jumps_where_nobody_runs() {
+    fn a_sleep_that_is_over_is_ended() {
         static ROUSED: AtomicU64 = AtomicU64::new(0);
         let pace = pace(|word| ROUSED.store(word, Ordering::Relaxed));
         let (sleeper, _) = pace.enter();
@@ -403,9 +404,22 @@ mod tests {
         pace.rest(sleeper, 0, Some(64), Some(500));
         pace.meet(other, 400);
         assert_eq!(ROUSED.load(Ordering::Relaxed), 0);
-        pace.rest(other, 400, Some(128), None);
+        pace.meet(other, 501);
         assert_eq!(ROUSED.load(Ordering::Relaxed), 64);
         assert_eq!(pace.back(sleeper, Return::Woken), 500);
+    }
+
+    #[test]
+    fn time_jumps_to_the_first_end_where_nobody_runs() {
+        let pace = pace(|_| ());
+        let (late, _) = pace.enter();
+        let (early, _) = pace.enter();
+        pace.begin();
+        pace.rest(late, 0, Some(64), Some(500));
+        pace.rest(early, 10, Some(128), Some(300));
+        assert_eq!(pace.back(late, Return::Other), 0, "it is not its turn");
+        pace.rest(late, 0, Some(64), Some(500));
+        assert_eq!(pace.back(early, Return::Other), 300);
     }
 
     #[test]

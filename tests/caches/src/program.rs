@@ -1,6 +1,7 @@
 //! The program that is emulated: the shipped executor with real tables, asked by clients that each keep so many
 //! queries under way. It runs without QEMU too.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet::index::HnswTable;
+use chiplet::index::{FlatTable, HnswTable, Metric};
 use chiplet::{Executor, Neighbor, Query, Strategy, Table, TableId, Ticket, Topology};
 use chiplet_caches::marker::{self, Phase};
 use chiplet_caches::seen::Told;
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// How many of them.
     #[arg(long, default_value_t = 12)]
     pub tables: usize,
+    /// What is asked.
+    #[arg(long, value_enum, default_value_t = Work::Graphs)]
+    pub work: Work,
     /// A strategy of chiplet's, or `rayon`.
     #[arg(long, default_value = "ccd-aware")]
     pub strategy: String,
@@ -60,10 +64,50 @@ pub struct Arguments {
     pub ef: usize,
 }
 
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Work {
+    /// The saved graphs.
+    Graphs,
+    /// Exact search over as many rows as the graphs have: every query reads all of a table.
+    Scan,
+}
+
+impl Arguments {
+    /// As the words of a command line.
+    pub fn to_words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["program".into(), "--folder".into()];
+        words.push(self.folder.clone().into());
+        let work = match self.work {
+            Work::Graphs => "graphs",
+            Work::Scan => "scan",
+        };
+        for (name, value) in [
+            ("tables", self.tables.to_string()),
+            ("work", work.to_owned()),
+            ("strategy", self.strategy.clone()),
+            ("domains", self.domains.to_string()),
+            ("cores", self.cores.to_string()),
+            ("l3-bytes", self.l3_bytes.to_string()),
+            ("queries", self.queries.to_string()),
+            ("warm", self.warm.to_string()),
+            ("under-way", self.under_way.to_string()),
+            ("clients", self.clients.to_string()),
+            ("skew", self.skew.to_string()),
+            ("seed", self.seed.to_string()),
+            ("ef", self.ef.to_string()),
+        ] {
+            words.push(format!("--{name}").into());
+            words.push(value.into());
+        }
+        words
+    }
+}
+
 /// Who answers.
 enum Pool {
     Chiplet(Executor, Vec<TableId>),
-    Rayon(rayon::ThreadPool, Vec<Arc<HnswTable>>),
+    Rayon(rayon::ThreadPool, Vec<Arc<dyn Table>>),
 }
 
 /// What is under way, and when it came.
@@ -109,14 +153,17 @@ impl Pool {
 type Share = Vec<(usize, usize)>;
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (mut graphs, mut asked) = (Vec::new(), Vec::new());
+    let (mut shelf, mut asked) = (Vec::<Arc<dyn Table>>::new(), Vec::new());
     for table in 0..arguments.tables {
         let path = tables::graph(&arguments.folder, table);
         let graph = HnswTable::map(&path)
             .with_context(|| path.display().to_string())?
             .with_ef(arguments.ef)?;
         asked.push(tables::read_queries(&arguments.folder, table, graph.dim())?);
-        graphs.push(Arc::new(graph));
+        shelf.push(match arguments.work {
+            Work::Graphs => Arc::new(graph),
+            Work::Scan => Arc::new(flat(table, graph.len(), graph.dim())?),
+        });
     }
     let (domains, cores) = (arguments.domains, arguments.cores);
     let pool = if arguments.strategy == "rayon" {
@@ -124,15 +171,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .num_threads((domains * cores) as usize)
             .thread_name(move |index| format!("rayon-{}-{index}", index as u32 / cores))
             .build()?;
-        Pool::Rayon(pool, graphs)
+        Pool::Rayon(pool, shelf)
     } else {
         let strategy: Strategy = arguments.strategy.parse()?;
         let executor = Executor::builder()
             .topology(Topology::uniform(domains, cores, arguments.l3_bytes))
             .strategy(strategy)
             .build()?;
-        let add = |(n, graph)| executor.add_shared_table(format!("{n}"), graph as Arc<dyn Table>);
-        let ids = graphs.into_iter().enumerate().map(add).collect();
+        let add = |(n, table)| executor.add_shared_table(format!("{n}"), table);
+        let ids = shelf.into_iter().enumerate().map(add).collect();
         Pool::Chiplet(executor, ids)
     };
     let group = Group::new(0..arguments.tables, asked[0].len()).table_skew(arguments.skew);
@@ -170,6 +217,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string(&told)?);
     // The pool's threads end with the process: nothing here is of interest to anybody.
     std::process::exit(0);
+}
+
+/// Any rows will do: all of them are read whatever they are.
+fn flat(table: usize, rows: usize, dim: usize) -> anyhow::Result<FlatTable> {
+    let value = |n: usize| ((n + 31 * table) * 2_654_435_761 % 1_000) as f32 / 1_000.0;
+    let values: Vec<f32> = (0..rows * dim).map(value).collect();
+    Ok(FlatTable::build(values, dim, Metric::L2)?)
 }
 
 /// Steals by level: own queue, same domain, another one.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Machine;
+use super::{Costs, Machine};
 use super::cache::Cache;
 use super::counts::Counters;
 use super::sharing::{CoreId, Newest};
 
 /// First-level TLB: 64 to 72 entries on Zen 2 to 4, fully associative there.
 const NEAR_TLB: usize = 64;
+
+const RECENT: usize = 8;
 
 /// A core with a thread on it.
 pub struct Core {
@@ -18,9 +20,11 @@ pub struct Core {
     l2: Cache,
     near_tlb: Cache,
     far_tlb: Cache,
-    last_line: u64,
+    /// The lines touched last. They are in the L1: it has 8 ways or more.
+    recent: [u64; RECENT],
+    next_recent: usize,
     last_page: u64,
-    /// The line that last came from memory: the next one is on its way.
+    /// The line that last came from memory or another core: the next one is on its way.
     streamed: u64,
     /// Modelled time, in picoseconds.
     pub clock: u64,
@@ -37,6 +41,8 @@ pub struct Access {
     pub bytes: u64,
     /// Whether it writes (also).
     pub write: bool,
+    /// Whether it is a locked instruction, which waits for its line; others overlap.
+    pub atomic: bool,
     /// The instruction's address.
     pub pc: u64,
 }
@@ -51,7 +57,8 @@ impl Core {
             l2: Cache::of_bytes(part.l2_bytes, 8),
             near_tlb: Cache::new(NEAR_TLB, NEAR_TLB),
             far_tlb: Cache::new(part.tlb_entries, part.tlb_ways),
-            last_line: u64::MAX,
+            recent: [u64::MAX; RECENT],
+            next_recent: 0,
             last_page: u64::MAX,
             streamed: u64::MAX,
             clock: 0,
@@ -81,10 +88,14 @@ impl Core {
         let last = (access.address + access.bytes - 1) >> 6;
         for line in first..=last {
             let private = machine.sharing.is_private(line, self.id, access.write);
-            if line == self.last_line && private {
-                continue;
+            if self.recent.contains(&line) {
+                if private {
+                    continue;
+                }
+            } else {
+                self.recent[self.next_recent] = line;
+                self.next_recent = (self.next_recent + 1) % RECENT;
             }
-            self.last_line = line;
             self.line(machine, line, private, &access);
         }
     }
@@ -125,13 +136,13 @@ impl Core {
             wait += match newest {
                 Newest::Domain => {
                     self.counters.lines_within.add(1);
-                    costs.near
+                    self.transfer(line, access.atomic, costs.near, costs)
                 }
                 Newest::Other(from) => {
                     self.counters.l3_misses.add(1);
                     self.counters.lines_across.add(1);
                     machine.crossed(from, self.domain, access.pc, line);
-                    costs.far
+                    self.transfer(line, access.atomic, costs.far, costs)
                 }
                 _ if had => costs.l3,
                 _ => {
@@ -163,6 +174,17 @@ impl Core {
         let queued = machine.queue(self.domain, self.clock);
         self.counters.queued_ps.add(queued);
         own + queued
+    }
+
+    /// A written line from another core.
+    fn transfer(&mut self, line: u64, atomic: bool, latency: [u64; 2], costs: &Costs) -> u64 {
+        let follows = line == self.streamed.wrapping_add(1);
+        self.streamed = line;
+        match (atomic, follows) {
+            (true, _) => latency[0],
+            (false, false) => latency[1],
+            (false, true) => costs.stream,
+        }
     }
 
     fn translate(&mut self, machine: &Machine, address: u64) -> u64 {

@@ -29,8 +29,9 @@ pub struct Costs {
     l3: u64,
     dram: u64,
     stream: u64,
-    near: u64,
-    far: u64,
+    /// For a locked instruction, and for others.
+    near: [u64; 2],
+    far: [u64; 2],
     far_tlb: u64,
     walk: u64,
     /// A system call that does not sleep.
@@ -50,9 +51,8 @@ impl Costs {
             l3: ps(part.l3_ns / part.overlap),
             dram: ps(part.dram_ns / part.overlap),
             stream: ps(part.stream_ns),
-            // A thread that takes a lock or a task waits for the line: nothing overlaps.
-            near: ps(part.near_ns),
-            far: ps(part.far_ns),
+            near: [ps(part.near_ns), ps(part.near_ns / part.overlap)],
+            far: [ps(part.far_ns), ps(part.far_ns / part.overlap)],
             far_tlb: ps(7.0 / part.ghz),
             walk: ps(part.walk_ns),
             syscall: ps(part.syscall_ns),

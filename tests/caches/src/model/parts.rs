@@ -23,7 +23,7 @@ pub struct Part {
     pub l3_bytes: u64,
     /// Clock of a core with all cores at work, GHz.
     pub ghz: f64,
-    /// Cycles an instruction takes where all data is in the first level.
+    /// Cycles an instruction takes where all data is in the first level, with the kernels that QEMU is fast with.
     pub cpi: f64,
     /// From the second level.
     pub l2_ns: f64,
@@ -80,7 +80,7 @@ impl Part {
             l2_bytes: 1 << 20,
             l3_bytes: 32 << 20,
             ghz: 3.55,
-            cpi: 0.45,
+            cpi: 0.33,
             l2_ns: 4.0,
             l3_ns: 14.5,
             dram_ns: 110.0,

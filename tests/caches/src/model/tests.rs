@@ -18,7 +18,7 @@ fn machine() -> Machine {
 
 fn sweep(core: &mut Core, machine: &Machine, from: u64, bytes: u64, write: bool) {
     for address in (from..from + bytes).step_by(8) {
-        let access = Access { address, bytes: 8, write, pc: 0 };
+        let access = Access { address, bytes: 8, write, atomic: false, pc: 0 };
         core.access(machine, access);
     }
 }
@@ -66,7 +66,7 @@ fn a_written_line_is_counted_where_it_comes_from_and_where_it_goes() {
     let mut near = machine.core(Some(0));
     let mut far = machine.core(Some(1));
     let write = |core: &mut Core, pc| {
-        let access = Access { address: 640, bytes: 8, write: true, pc };
+        let access = Access { address: 640, bytes: 8, write: true, atomic: true, pc };
         core.access(&machine, access);
     };
     // Page and line become known as shared in the first turns.
@@ -95,7 +95,7 @@ fn a_spin_on_a_line_sees_that_another_has_written_it() {
     let mut waits = machine.core(Some(0));
     let mut writes = machine.core(Some(1));
     let touch = |core: &mut Core, write| {
-        let access = Access { address: 64, bytes: 8, write, pc: 0 };
+        let access = Access { address: 64, bytes: 8, write, atomic: false, pc: 0 };
         core.access(&machine, access);
     };
     touch(&mut writes, true);
@@ -144,7 +144,7 @@ fn memory_costs_its_latency_and_lines_that_follow_cost_their_turn() {
     let mut core = machine.core(Some(0));
     let read = |core: &mut Core, address| {
         let before = core.clock;
-        core.access(&machine, Access { address, bytes: 8, write: false, pc: 0 });
+        core.access(&machine, Access { address, bytes: 8, write: false, atomic: false, pc: 0 });
         core.clock - before
     };
     read(&mut core, 0);
