@@ -63,6 +63,8 @@ struct State {
     turn: u64,
     forced: u64,
     going: bool,
+    /// The latest time at which all that ran are known to have been.
+    reached: u64,
 }
 
 /// See the module.
@@ -101,7 +103,7 @@ impl Pace {
     /// A thread begins, at the time of those that run. Returns its number and its clock.
     pub fn enter(&self) -> (ThreadId, u64) {
         let mut state = self.lock();
-        let clock = state.now().unwrap_or(0);
+        let clock = state.now().unwrap_or(state.reached);
         let id = state.next;
         state.next += 1;
         state.threads.insert(id, Thread { clock, doing: Doing::Runs });
@@ -185,12 +187,13 @@ impl Pace {
             (Return::Woken, Doing::Sleeps { word, .. }) => {
                 // It was woken in another's place, which sleeps on.
                 let other = word.and_then(|word| state.swap_wake(word));
-                other.or(now).unwrap_or(own).max(own)
+                other.or(now).unwrap_or(state.reached).max(own)
             }
             (Return::Other, Doing::Sleeps { until, .. }) => match (now, until) {
                 (Some(now), until) => until.map_or(now, |until| until.min(now)).max(own),
                 (None, Some(until)) if state.first_end() == Some(until) => until.max(own),
-                (None, _) => own,
+                (None, Some(_)) => own,
+                (None, None) => state.reached.max(own),
             },
         };
         state.run(id, clock);
@@ -220,7 +223,8 @@ impl Pace {
 
     /// The time of the thread that is furthest behind, of those that run.
     pub fn now(&self) -> u64 {
-        self.lock().now().unwrap_or(0)
+        let state = self.lock();
+        state.now().unwrap_or(state.reached)
     }
 
     /// How often the horizon was moved although a thread had not come up.
@@ -254,6 +258,7 @@ impl Pace {
             (self.rouse)(word);
         }
         let now = state.now().unwrap_or(now);
+        state.reached = state.reached.max(now);
         if now + self.quantum > self.horizon.load(Ordering::Relaxed) {
             self.move_to(state, now + self.quantum);
         }
@@ -420,6 +425,19 @@ mod tests {
         assert_eq!(pace.back(late, Return::Other), 0, "it is not its turn");
         pace.rest(late, 0, Some(64), Some(500));
         assert_eq!(pace.back(early, Return::Other), 300);
+    }
+
+    #[test]
+    fn time_does_not_go_back_where_a_wake_up_was_not_seen() {
+        let pace = pace(|_| ());
+        let (joins, _) = pace.enter();
+        let (ends, _) = pace.enter();
+        pace.begin();
+        pace.rest(joins, 5, Some(64), None);
+        pace.meet(ends, 1_000);
+        pace.leave(ends);
+        assert_eq!(pace.enter().1, 1_000);
+        assert_eq!(pace.back(joins, Return::Woken), 1_000);
     }
 
     #[test]

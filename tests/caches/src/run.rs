@@ -131,7 +131,7 @@ impl Arguments {
         let tables = self.tables(part);
         let workers = (part.domains * part.cores) as usize;
         let (warm, queries, clients) = match (self.size, self.work) {
-            (Size::Full, _) => (30 * workers, 26 * workers, workers / 4),
+            (Size::Full, _) => (22 * workers, 22 * workers, workers / 4),
             (Size::Small, Work::Graphs) => (400, 600, 4),
             (Size::Small, Work::Scan) => (40, 200, 4),
         };
