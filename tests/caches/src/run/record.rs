@@ -5,7 +5,7 @@ use chiplet_caches::model::parts::Part;
 use chiplet_caches::seen::{Seen, Told};
 use serde::Serialize;
 
-use super::super::bounces::{self, Bounce};
+use crate::bounces::{self, Bounces};
 
 /// All of it.
 #[derive(Serialize)]
@@ -64,8 +64,8 @@ pub struct Run {
     pub domains: Vec<Counts>,
     pub clients: Counts,
     pub pairs: Vec<Vec<u64>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub bounces: Vec<Bounce>,
+    #[serde(skip_serializing_if = "Bounces::is_empty")]
+    pub bounces: Bounces,
 }
 
 /// Where workers took tasks from.

@@ -106,10 +106,18 @@ pub fn show(record: &Record) -> String {
         let _ = writeln!(text, "Threads were let apart further than the quantum {forced} times.");
     }
     for run in record.runs.iter().filter(|run| !run.bounces.is_empty()) {
-        let _ = writeln!(text, "\nLines that cross between domains, {}:", run.strategy);
-        for bounce in &run.bounces {
-            let each = per_query(run, bounce.times);
-            let _ = writeln!(text, "  {each:7.2} a query  {}", bounce.place);
+        let _ = writeln!(text, "\nWritten lines that cross between domains, {}, by place:", run.strategy);
+        for place in &run.bounces.places {
+            let (each, lines) = (per_query(run, place.times), place.lines);
+            let _ = writeln!(text, "  {each:6.2} a query, {lines:4} lines: {}", place.place);
+        }
+        let _ = writeln!(text, "By line:");
+        for line in &run.bounces.lines {
+            let each = per_query(run, line.times);
+            let _ = writeln!(text, "  {each:6.2} a query: {}", line.address);
+            for place in &line.places {
+                let _ = writeln!(text, "      {place}");
+            }
         }
     }
     text
