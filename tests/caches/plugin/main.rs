@@ -5,6 +5,8 @@
 //! the model. `clock_gettime` answers with the thread's modelled time, so the program measures in it, and a sleep with
 //! an end ends in it.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
 mod qemu;
 
 use std::cell::RefCell;
@@ -213,7 +215,7 @@ impl Plugin {
             forced: self.pace.forced(),
             bounces: bounces
                 .into_iter()
-                .take(2000)
+                .take(20_000)
                 .map(|((pc, line), times)| (pc, line, times))
                 .collect(),
             maps: if self.config.bounces {

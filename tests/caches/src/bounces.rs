@@ -142,6 +142,21 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// A function's name without what stands in angle brackets, which may be long.
+fn without_generics(name: &str) -> String {
+    let mut depth = 0;
+    let mut short = String::new();
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ if depth == 0 => short.push(letter),
+            _ => {}
+        }
+    }
+    short
+}
+
 /// The innermost function of this project, or of whoever, that the address belongs to.
 fn describe(loader: &Loader, address: u64) -> anyhow::Result<String> {
     let wrong = |error: Box<dyn std::error::Error>| anyhow!("{error}");
@@ -151,11 +166,12 @@ fn describe(loader: &Loader, address: u64) -> anyhow::Result<String> {
         let (Some(function), Some(place)) = (frame.function, frame.location) else {
             continue;
         };
-        let name = function.demangle()?.into_owned();
+        let name = without_generics(&function.demangle()?);
         let file = place.file.unwrap_or_default();
-        let file = file.find("crates/").map_or(file, |at| &file[at..]);
-        let text = format!("{name} ({file}:{})", place.line.unwrap_or(0));
-        if file.starts_with("crates/") || file.contains("tests/caches") {
+        let is_own = ["crates/", "tests/caches/"].iter().find_map(|folder| file.find(folder));
+        let from = is_own.or_else(|| file.find("/library/")).unwrap_or(0);
+        let text = format!("{name} ({}:{})", &file[from..], place.line.unwrap_or(0));
+        if is_own.is_some() {
             own = own.or(Some(text.clone()));
         }
         innermost = innermost.or(Some(text));

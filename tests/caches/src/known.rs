@@ -1,5 +1,6 @@
 //! A program whose misses are known beforehand: one thread reads a buffer from end to end, again and again.
 
+use std::ffi::OsString;
 use std::hint::black_box;
 use std::thread;
 
@@ -12,17 +13,25 @@ use chiplet_caches::seen::Told;
 pub struct Arguments {
     /// Length of the buffer.
     #[arg(long)]
-    pub bytes: usize,
+    pub bytes: u64,
     /// How often it is read while counting.
     #[arg(long, default_value_t = 4)]
     pub times: u64,
 }
 
+impl Arguments {
+    /// As the words of a command line.
+    pub fn to_words(&self) -> Vec<OsString> {
+        let (bytes, times) = (self.bytes.to_string(), self.times.to_string());
+        ["known", "--bytes", &bytes, "--times", &times].map(Into::into).to_vec()
+    }
+}
+
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (bytes, times) = (arguments.bytes, arguments.times);
+    let (words, times) = (arguments.bytes as usize / 8, arguments.times);
     let reader = thread::Builder::new().name("known-0-0".to_owned()).spawn(move || {
-        // One word of each line; a page that nobody has written is zeros all the same.
-        let buffer = vec![1_u64; bytes / 8];
+        let buffer = vec![1_u64; words];
+        // One word of each line.
         let read = || black_box(buffer.iter().step_by(8).sum::<u64>());
         marker::tell(Phase::Warm);
         read();

@@ -22,11 +22,14 @@ enum Command {
     Tables(tables::Arguments),
     Program(program::Arguments),
     Known(known::Arguments),
+    /// Compares the model's counts with counts that are known: one thread reads buffers of three sizes.
+    Control,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Control => run::control(),
         Command::Known(arguments) => known::run(&arguments),
         Command::Tables(arguments) => tables::run(&arguments),
         Command::Program(arguments) => program::run(&arguments),

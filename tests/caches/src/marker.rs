@@ -28,6 +28,9 @@ impl Phase {
 /// Tells it; without the plugin nothing happens.
 #[allow(unsafe_code, reason = "a system call that the plugin sees")]
 pub fn tell(phase: Phase) {
+    #[cfg(not(target_os = "linux"))]
+    let _ = phase;
+    #[cfg(target_os = "linux")]
     // SAFETY: the kernel knows no such option, and reads and writes nothing.
     unsafe { libc::prctl(OPTION as libc::c_int, phase as libc::c_ulong, 0, 0, 0) };
 }

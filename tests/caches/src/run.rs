@@ -1,6 +1,7 @@
 //! Strategies compared: each in a process of its own under QEMU, a few times, all with the same queries.
 
 mod child;
+mod control;
 mod picture;
 mod record;
 mod table;
@@ -15,6 +16,7 @@ use chiplet_caches::model::parts::{self, Part};
 use chiplet_caches::seen::Config;
 use indicatif::{ProgressBar, ProgressStyle};
 
+pub use self::control::control;
 use self::record::{Constants, Record, Run};
 use crate::program::{self, Work};
 use crate::tables;
@@ -177,6 +179,14 @@ impl Arguments {
 /// A folder for one comparison's files, gone with it.
 struct Scratch(PathBuf);
 
+impl Scratch {
+    fn new(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(format!("caches-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
@@ -189,8 +199,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = child::stop_on_ctrl_c()?;
     let part = arguments.part();
     tables::run(&arguments.tables(&part))?;
-    let scratch = Scratch(arguments.folder.join(format!("run-{}", std::process::id())));
-    fs::create_dir_all(&scratch.0)?;
+    let scratch = Scratch::new(&arguments.folder)?;
     let total = arguments.repeats * arguments.strategies.len() as u64;
     let style = ProgressStyle::with_template("caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}");
     let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));

@@ -66,7 +66,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         });
         let (vectors, asked) = set.as_slice().split_at(rows * dim);
         let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
-        fs::write(queries(folder, table), bytes)?;
+        // Two processes may build the same table: none may read what the other has half written.
+        let half = folder.join(format!("{table}.{}", std::process::id()));
+        fs::write(&half, bytes)?;
+        fs::rename(&half, queries(folder, table))?;
         HnswTable::build(vectors, *dim, &config)?.save(&path)?;
         eprintln!("caches: built table {} of {tables}", table + 1);
     }

@@ -78,6 +78,8 @@ pub fn run(
         // A processor without FMA, which QEMU emulates slowly.
         .env("QEMU_CPU", "qemu64")
         .env("CHIPLET_SIMD", "portable")
+        // As many as glibc would make on the modelled machine; by default it goes by the host's cores.
+        .env("MALLOC_ARENA_MAX", (8 * config.part.domains * config.part.cores).to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
