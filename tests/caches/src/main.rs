@@ -6,6 +6,8 @@ mod program;
 mod run;
 mod tables;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// The shipped executor on emulated caches: all times and rates are modelled.
@@ -26,12 +28,19 @@ enum Command {
     Control,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Control => run::control(),
         Command::Known(arguments) => known::run(&arguments),
         Command::Tables(arguments) => tables::run(&arguments),
         Command::Program(arguments) => program::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("caches: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
