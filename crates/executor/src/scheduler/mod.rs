@@ -185,7 +185,8 @@ pub(crate) struct Hub<T, U> {
     spare: GroupSet,
     /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
     needy: GroupSet,
-    watch: Watch,
+    /// Apart from the rest, which every worker reads with every task and nobody writes.
+    watch: CachePadded<Watch>,
 }
 
 impl<T, U> Hub<T, U> {
@@ -243,7 +244,7 @@ impl<T, U> Hub<T, U> {
             seats: seats.into_boxed_slice(),
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
-            watch: Watch::new(),
+            watch: CachePadded::new(Watch::new()),
         };
         (hub, locals)
     }
