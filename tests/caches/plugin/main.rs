@@ -270,7 +270,9 @@ impl Here {
         let clock = self.core.clock;
         match operation & 127 {
             FUTEX_WAKE | FUTEX_WAKE_BITSET => {
-                plugin.pace.wake(clock, word, count.min(u64::from(u32::MAX)));
+                plugin
+                    .pace
+                    .wake(clock, word, count.min(u64::from(u32::MAX)));
             }
             kind @ (FUTEX_WAIT | FUTEX_WAIT_BITSET) => {
                 let mut until = None;

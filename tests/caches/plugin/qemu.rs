@@ -3,7 +3,10 @@
 //! QEMU loads this library and calls [`qemu_plugin_install`]; the functions declared here are its own and are found at
 //! that moment. In user mode an address of the guest is one of this process if the guest's base is 0, as it is where
 //! guest and host are both x86-64 (`main.rs` checks it).
-#![allow(unsafe_code, reason = "a C interface, and the memory of the program that is emulated")]
+#![allow(
+    unsafe_code,
+    reason = "a C interface, and the memory of the program that is emulated"
+)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -36,7 +39,10 @@ unsafe extern "C" {
         id: u64,
         call: extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64),
     );
-    fn qemu_plugin_register_vcpu_syscall_ret_cb(id: u64, call: extern "C" fn(u64, c_uint, i64, i64));
+    fn qemu_plugin_register_vcpu_syscall_ret_cb(
+        id: u64,
+        call: extern "C" fn(u64, c_uint, i64, i64),
+    );
     fn qemu_plugin_register_vcpu_tb_exec_cb(
         block: *mut Block,
         call: OnBlock,
@@ -72,7 +78,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     let arguments: Vec<String> = (0..count as usize)
         // SAFETY: QEMU hands over `count` C strings that outlive this call.
-        .map(|at| unsafe { CStr::from_ptr(*arguments.add(at)) }.to_string_lossy().into_owned())
+        .map(|at| {
+            unsafe { CStr::from_ptr(*arguments.add(at)) }
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     if let Err(error) = super::install(&arguments) {
         eprintln!("caches: {error:#}");
@@ -139,8 +149,12 @@ extern "C" fn on_memory(_cpu: c_uint, info: u32, address: u64, pc: *mut c_void) 
         return;
     }
     // SAFETY: both read the word that QEMU has just handed over.
-    let (shift, write) =
-        unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+    let (shift, write) = unsafe {
+        (
+            qemu_plugin_mem_size_shift(info),
+            qemu_plugin_mem_is_store(info),
+        )
+    };
     let (pc, atomic) = (pc as usize & !LOCKED, pc as usize & LOCKED != 0);
     super::on_memory(Access {
         address,
@@ -182,7 +196,9 @@ pub fn name(address: u64) -> String {
 pub fn time_at(address: u64) -> u64 {
     // SAFETY: the guest's argument of a system call that reads a timespec here.
     let time = unsafe { *(address as *const [i64; 2]) };
-    (time[0] as u64).saturating_mul(1_000_000_000).saturating_add(time[1] as u64)
+    (time[0] as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time[1] as u64)
 }
 
 /// Sets a `timespec` of the guest.
@@ -198,7 +214,10 @@ pub fn set_time_at(address: u64, nanoseconds: u64) {
 
 /// The host's clock, in nanoseconds.
 pub fn host_time(clock: u64) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes the timespec that it is given.
     unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

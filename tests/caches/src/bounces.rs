@@ -105,7 +105,9 @@ impl Code {
             let (Some(range), Some(path)) = (words.next(), words.nth(4)) else {
                 continue;
             };
-            let (from, to) = range.split_once('-').context("no range in a line of maps")?;
+            let (from, to) = range
+                .split_once('-')
+                .context("no range in a line of maps")?;
             let hex = |text| u64::from_str_radix(text, 16);
             let (from, to) = (hex(from)?, hex(to)?);
             let offset = hex(text.split_whitespace().nth(2).unwrap_or("0"))?;
@@ -115,7 +117,12 @@ impl Code {
                 bases.insert(path.clone(), from);
             }
             let base = bases.get(&path).copied().unwrap_or(from);
-            mappings.push(Mapping { from, to, base, path });
+            mappings.push(Mapping {
+                from,
+                to,
+                base,
+                path,
+            });
         }
         Ok(Self {
             mappings,
@@ -124,7 +131,10 @@ impl Code {
     }
 
     fn name(&mut self, pc: u64) -> String {
-        let found = self.mappings.iter().find(|map| (map.from..map.to).contains(&pc));
+        let found = self
+            .mappings
+            .iter()
+            .find(|map| (map.from..map.to).contains(&pc));
         let Some(map) = found else {
             return format!("{pc:#x}");
         };
@@ -133,13 +143,18 @@ impl Code {
             .loaders
             .entry(path.clone())
             .or_insert_with(|| Loader::new(&path).ok());
-        let known = loader.as_ref().and_then(|loader| describe(loader, pc - map.base).ok());
+        let known = loader
+            .as_ref()
+            .and_then(|loader| describe(loader, pc - map.base).ok());
         known.unwrap_or_else(|| format!("{} at {:#x}", file_name(&path), pc - map.base))
     }
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// A function's name without what stands in angle brackets, which may be long.
@@ -168,7 +183,9 @@ fn describe(loader: &Loader, address: u64) -> anyhow::Result<String> {
         };
         let name = without_generics(&function.demangle()?);
         let file = place.file.unwrap_or_default();
-        let is_own = ["crates/", "tests/caches/"].iter().find_map(|folder| file.find(folder));
+        let is_own = ["crates/", "tests/caches/"]
+            .iter()
+            .find_map(|folder| file.find(folder));
         let from = is_own.or_else(|| file.find("/library/")).unwrap_or(0);
         let text = format!("{name} ({}:{})", &file[from..], place.line.unwrap_or(0));
         if is_own.is_some() {

@@ -23,24 +23,28 @@ impl Arguments {
     /// As the words of a command line.
     pub fn to_words(&self) -> Vec<OsString> {
         let (bytes, times) = (self.bytes.to_string(), self.times.to_string());
-        ["known", "--bytes", &bytes, "--times", &times].map(Into::into).to_vec()
+        ["known", "--bytes", &bytes, "--times", &times]
+            .map(Into::into)
+            .to_vec()
     }
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (words, times) = (arguments.bytes as usize / 8, arguments.times);
-    let reader = thread::Builder::new().name("known-0-0".to_owned()).spawn(move || {
-        let buffer = vec![1_u64; words];
-        // One word of each line.
-        let read = || black_box(buffer.iter().step_by(8).sum::<u64>());
-        marker::tell(Phase::Warm);
-        read();
-        marker::tell(Phase::Measured);
-        for _ in 0..times {
+    let reader = thread::Builder::new()
+        .name("known-0-0".to_owned())
+        .spawn(move || {
+            let buffer = vec![1_u64; words];
+            // One word of each line.
+            let read = || black_box(buffer.iter().step_by(8).sum::<u64>());
+            marker::tell(Phase::Warm);
             read();
-        }
-        marker::tell(Phase::Over);
-    })?;
+            marker::tell(Phase::Measured);
+            for _ in 0..times {
+                read();
+            }
+            marker::tell(Phase::Over);
+        })?;
     reader.join().ok().context("the reader panicked")?;
     let told = Told {
         queries: times,

@@ -32,5 +32,7 @@ pub fn tell(phase: Phase) {
     let _ = phase;
     #[cfg(target_os = "linux")]
     // SAFETY: the kernel knows no such option, and reads and writes nothing.
-    unsafe { libc::prctl(OPTION as libc::c_int, phase as libc::c_ulong, 0, 0, 0) };
+    unsafe {
+        libc::prctl(OPTION as libc::c_int, phase as libc::c_ulong, 0, 0, 0)
+    };
 }

@@ -106,7 +106,13 @@ impl Pace {
         let clock = state.now().unwrap_or(state.reached);
         let id = state.next;
         state.next += 1;
-        state.threads.insert(id, Thread { clock, doing: Doing::Runs });
+        state.threads.insert(
+            id,
+            Thread {
+                clock,
+                doing: Doing::Runs,
+            },
+        );
         (id, clock)
     }
 
@@ -159,7 +165,10 @@ impl Pace {
                 looks = 0;
                 state.forced += 1;
                 state.forget_wakes();
-                self.move_to(&mut state, self.horizon.load(Ordering::Relaxed) + self.quantum);
+                self.move_to(
+                    &mut state,
+                    self.horizon.load(Ordering::Relaxed) + self.quantum,
+                );
             }
         }
     }
@@ -208,7 +217,11 @@ impl Pace {
             .threads
             .iter()
             .filter_map(|(&id, thread)| match thread.doing {
-                Doing::Sleeps { word: Some(on), since, .. } if on == word => Some((since, id)),
+                Doing::Sleeps {
+                    word: Some(on),
+                    since,
+                    ..
+                } if on == word => Some((since, id)),
                 _ => None,
             })
             .collect();
@@ -244,9 +257,11 @@ impl Pace {
             .threads
             .iter()
             .filter_map(|(&id, thread)| match thread.doing {
-                Doing::Sleeps { word: Some(word), until: Some(until), .. } if until <= now => {
-                    Some((id, word, until))
-                }
+                Doing::Sleeps {
+                    word: Some(word),
+                    until: Some(until),
+                    ..
+                } if until <= now => Some((id, word, until)),
                 _ => None,
             })
             .collect();
@@ -287,11 +302,21 @@ impl Thread {
 impl State {
     fn now(&self) -> Option<u64> {
         let run = |thread: &&Thread| !matches!(thread.doing, Doing::Sleeps { .. });
-        self.threads.values().filter(run).map(|thread| thread.clock).min()
+        self.threads
+            .values()
+            .filter(run)
+            .map(|thread| thread.clock)
+            .min()
     }
 
     fn run(&mut self, id: ThreadId, clock: u64) {
-        self.threads.insert(id, Thread { clock, doing: Doing::Runs });
+        self.threads.insert(
+            id,
+            Thread {
+                clock,
+                doing: Doing::Runs,
+            },
+        );
     }
 
     /// When the first sleep ends that has an end.
@@ -315,7 +340,11 @@ impl State {
             .threads
             .values_mut()
             .find(|thread| thread.doing == Doing::Wakes { word, over: false })?;
-        other.doing = Doing::Sleeps { word: Some(word), until: None, since };
+        other.doing = Doing::Sleeps {
+            word: Some(word),
+            until: None,
+            since,
+        };
         Some(other.clock)
     }
 
@@ -324,7 +353,11 @@ impl State {
         let since = self.turn;
         for thread in self.threads.values_mut() {
             if let Doing::Wakes { word, .. } = thread.doing {
-                thread.doing = Doing::Sleeps { word: Some(word), until: None, since };
+                thread.doing = Doing::Sleeps {
+                    word: Some(word),
+                    until: None,
+                    since,
+                };
             }
         }
     }
@@ -381,7 +414,10 @@ mod tests {
         pace.rest(sleeper, 5, Some(64), None);
         pace.meet(waker, 1_000);
         pace.wake(1_000, 64, 1);
-        assert!(pace.is_ahead(1_000 + LATENCY + QUANTUM + 1), "it counts before it runs");
+        assert!(
+            pace.is_ahead(1_000 + LATENCY + QUANTUM + 1),
+            "it counts before it runs"
+        );
         assert_eq!(pace.back(sleeper, Return::Woken), 1_000 + LATENCY);
     }
 

@@ -183,7 +183,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Pool::Chiplet(executor, ids)
     };
     let group = Group::new(0..arguments.tables, asked[0].len()).table_skew(arguments.skew);
-    let mut stream = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 }).group(group).stream()?;
+    let mut stream = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 })
+        .group(group)
+        .stream()?;
     let mut draw = |queries: usize| -> Vec<Share> {
         let mut shares = vec![Share::new(); arguments.clients];
         for n in 0..queries {
@@ -205,7 +207,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         [0, 1, 2].map(|rung| after[rung] - before[rung])
     });
     served.sort_unstable_by_key(|served| served.1);
-    let mut latencies: Vec<u64> = served.iter().map(|served| served.0.as_nanos() as u64).collect();
+    let mut latencies: Vec<u64> = served
+        .iter()
+        .map(|served| served.0.as_nanos() as u64)
+        .collect();
     latencies.sort_unstable();
     let told = Told {
         queries: served.len() as u64,
@@ -275,7 +280,12 @@ fn client(
 ) -> anyhow::Result<Vec<(Duration, Instant)>> {
     let (to, bells) = channel();
     let wakers: Vec<Arc<Bell>> = (0..slots)
-        .map(|slot| Arc::new(Bell { slot, to: to.clone() }))
+        .map(|slot| {
+            Arc::new(Bell {
+                slot,
+                to: to.clone(),
+            })
+        })
         .collect();
     let mut under_way: Vec<Option<(Answer, Instant)>> = (0..slots).map(|_| None).collect();
     let mut served = Vec::with_capacity(share.len());
@@ -305,7 +315,10 @@ fn client(
         let (answer, began) = under_way[slot].take().context("an answer came twice")?;
         if let Answer::Ticket(mut ticket) = answer {
             let waker = Waker::from(Arc::clone(&wakers[slot]));
-            anyhow::ensure!(poll(&mut ticket, &waker)?, "a ticket rang before its answer was there");
+            anyhow::ensure!(
+                poll(&mut ticket, &waker)?,
+                "a ticket rang before its answer was there"
+            );
         }
         served.push((at.saturating_duration_since(began), at));
         under_way[slot] = send(slot)?;

@@ -106,7 +106,11 @@ impl Arguments {
                 l1_ways: 8,
                 l2_bytes: 64 << 10,
                 // A scanned table of 512 KiB must not fit.
-                l3_bytes: if self.work == Work::Scan { 128 << 10 } else { 1 << 20 },
+                l3_bytes: if self.work == Work::Scan {
+                    128 << 10
+                } else {
+                    1 << 20
+                },
                 name: format!("{}, caches a sixteenth to a thirty-second", part.name),
                 ..part
             };
@@ -162,7 +166,11 @@ impl Arguments {
             // Five has no factor in common with any part's number of domains.
             Wires::Permuted => {
                 let domains = part.domains as u16;
-                Wiring::Permuted((0..domains).map(|domain| (domain * 5 + 2) % domains).collect())
+                Wiring::Permuted(
+                    (0..domains)
+                        .map(|domain| (domain * 5 + 2) % domains)
+                        .collect(),
+                )
             }
         };
         Config {
@@ -201,7 +209,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     tables::run(&arguments.tables(&part))?;
     let scratch = Scratch::new(&arguments.folder)?;
     let total = arguments.repeats * arguments.strategies.len() as u64;
-    let style = ProgressStyle::with_template("caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}");
+    let style = ProgressStyle::with_template(
+        "caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}",
+    );
     let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));
     let mut runs: Vec<Run> = Vec::new();
     // Strategies take turns, so that a comparison that is stopped early has all of them.
@@ -234,7 +244,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         host_seconds: begun.elapsed().as_secs(),
     };
     let record = Record {
-        note: "modelled: emulated caches and modelled time, not measured on such a machine".to_owned(),
+        note: "modelled: emulated caches and modelled time, not measured on such a machine"
+            .to_owned(),
         machine: part,
         constants,
         runs,

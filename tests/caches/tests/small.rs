@@ -44,9 +44,15 @@ fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
 fn skips(test: &str) -> bool {
     let reason = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         match Command::new("qemu-x86_64").arg("--version").output() {
-            Ok(said) if [&b"version 7."[..], b"version 8."].iter().any(|version| {
-                said.stdout.windows(version.len()).any(|window| window == *version)
-            }) => return false,
+            Ok(said)
+                if [&b"version 7."[..], b"version 8."].iter().any(|version| {
+                    said.stdout
+                        .windows(version.len())
+                        .any(|window| window == *version)
+                }) =>
+            {
+                return false;
+            }
             Ok(_) => "qemu-x86_64 has no plugins of version 1, as 7.2 has",
             Err(_) => "qemu-x86_64 is not installed (Debian: qemu-user)",
         }
@@ -59,7 +65,9 @@ fn skips(test: &str) -> bool {
 }
 
 fn of(run: &Value, name: &str) -> f64 {
-    run[name].as_f64().unwrap_or_else(|| panic!("{name} in {run}"))
+    run[name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name} in {run}"))
 }
 
 /// How far the largest is above the smallest.
@@ -79,10 +87,19 @@ fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do
     };
     for other in others {
         let name = &other["strategy"];
-        assert!(of(placed, "l3_misses") * 2.0 < of(other, "l3_misses"), "{name}");
-        assert!(of(placed, "modelled_qps") > 1.3 * of(other, "modelled_qps"), "{name}");
+        assert!(
+            of(placed, "l3_misses") * 2.0 < of(other, "l3_misses"),
+            "{name}"
+        );
+        assert!(
+            of(placed, "modelled_qps") > 1.3 * of(other, "modelled_qps"),
+            "{name}"
+        );
     }
-    assert!(spread(&runs, "instructions") < 1.1, "all have the same work");
+    assert!(
+        spread(&runs, "instructions") < 1.1,
+        "all have the same work"
+    );
     for run in &runs {
         assert_eq!(of(run, "queries"), 600.0);
         assert!(of(run, "busy") > 0.5, "{}", run["strategy"]);
@@ -112,7 +129,10 @@ fn strategies_tie_where_no_cache_holds_what_a_query_reads() {
 #[test]
 fn nothing_changes_where_domains_change_places() {
     let [Some(straight), Some(permuted)] = ["straight", "permuted"].map(|wiring| {
-        compare("permuted", &["--wiring", wiring, "--strategies", "ccd-aware"])
+        compare(
+            "permuted",
+            &["--wiring", wiring, "--strategies", "ccd-aware"],
+        )
     }) else {
         return;
     };

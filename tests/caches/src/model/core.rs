@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Costs, Machine};
 use super::cache::Cache;
 use super::counts::Counters;
 use super::sharing::{CoreId, Newest};
+use super::{Costs, Machine};
 
 /// First-level TLB: 64 to 72 entries on Zen 2 to 4, fully associative there.
 const NEAR_TLB: usize = 64;
@@ -105,13 +105,19 @@ impl Core {
         self.counters.l1_accesses.add(1);
         let mut wait = self.translate(machine, line << 6);
         let in_l1 = self.l1.find(line);
-        let in_l2 = if in_l1.is_none() { self.l2.find(line) } else { None };
+        let in_l2 = if in_l1.is_none() {
+            self.l2.find(line)
+        } else {
+            None
+        };
         let cached = in_l1.or(in_l2);
         let (version, newest) = if private {
             (cached.unwrap_or(0), Newest::Unwritten)
         } else {
             let (id, domain) = (self.id, self.domain);
-            machine.sharing.touch(line, id, domain, access.write, cached)
+            machine
+                .sharing
+                .touch(line, id, domain, access.write, cached)
         };
         let valid = match newest {
             Newest::Unwritten => cached.is_some(),
@@ -156,9 +162,8 @@ impl Core {
         } else {
             self.l1.renew(line, version);
         }
-        if in_l1.is_some() && cached != Some(version) && self.l2.find(line).is_some() {
-            self.l2.renew(line, version);
-        } else if in_l2.is_some() {
+        let stale = cached.is_some_and(|cached| cached != version);
+        if stale && (in_l2.is_some() || self.l2.find(line).is_some()) {
             self.l2.renew(line, version);
         }
         self.counters.stalled_ps.add(wait);
@@ -170,7 +175,11 @@ impl Core {
     fn fetch(&mut self, machine: &Machine, line: u64) -> u64 {
         let follows = line == self.streamed.wrapping_add(1);
         self.streamed = line;
-        let own = if follows { machine.costs.stream } else { machine.costs.dram };
+        let own = if follows {
+            machine.costs.stream
+        } else {
+            machine.costs.dram
+        };
         let queued = machine.queue(self.domain, self.clock);
         self.counters.queued_ps.add(queued);
         own + queued

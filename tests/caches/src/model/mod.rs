@@ -111,8 +111,12 @@ impl Machine {
             costs: Costs::new(&part),
             page_bits: page_bytes.ilog2(),
             wiring,
-            domains: (0..domains).map(|_| Domain::new(part.l3_bytes, 16)).collect(),
-            links: (0..domains.div_ceil(part.domains_per_link as usize) + 1).map(|_| link()).collect(),
+            domains: (0..domains)
+                .map(|_| Domain::new(part.l3_bytes, 16))
+                .collect(),
+            links: (0..domains.div_ceil(part.domains_per_link as usize) + 1)
+                .map(|_| link())
+                .collect(),
             socket: Link::new(part.socket_gbs),
             sharing: Sharing::default(),
             ledger: Mutex::default(),
@@ -173,7 +177,10 @@ impl Machine {
     /// `[from][to]`: written lines that crossed.
     pub fn pairs(&self) -> Vec<Vec<u64>> {
         let pairs = lock(&self.pairs);
-        pairs.chunks(self.domains.len()).map(<[u64]>::to_vec).collect()
+        pairs
+            .chunks(self.domains.len())
+            .map(<[u64]>::to_vec)
+            .collect()
     }
 
     /// By instruction and line, how often a written line crossed; nothing unless asked for when the machine was made.
@@ -181,7 +188,10 @@ impl Machine {
         let Some(bounces) = &self.bounces else {
             return Vec::new();
         };
-        lock(bounces).iter().map(|(&key, &times)| (key, times)).collect()
+        lock(bounces)
+            .iter()
+            .map(|(&key, &times)| (key, times))
+            .collect()
     }
 
     fn crossed(&self, from: u16, to: u16, pc: u64, line: u64) {

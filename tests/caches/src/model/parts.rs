@@ -176,7 +176,10 @@ mod tests {
             let _ = Cache::of_bytes(part.l2_bytes, 8);
             let _ = Cache::of_bytes(part.l3_bytes, 16);
             let _ = Cache::new(part.tlb_entries, part.tlb_ways);
-            assert!(part.l3_ns < part.dram_ns && part.near_ns < part.far_ns, "{name}");
+            assert!(
+                part.l3_ns < part.dram_ns && part.near_ns < part.far_ns,
+                "{name}"
+            );
         }
     }
 }

@@ -94,7 +94,13 @@ impl Sharing {
             if write {
                 let version = 1;
                 let (owner, copies) = (core, mine);
-                let fresh = Line { version, owner, domain, copies, read: false };
+                let fresh = Line {
+                    version,
+                    owner,
+                    domain,
+                    copies,
+                    read: false,
+                };
                 lines.insert(line, fresh);
                 return (version, Newest::Unwritten);
             }
@@ -147,8 +153,14 @@ mod tests {
         assert!(sharing.is_private(LINE, 0, false) && sharing.is_private(LINE, 1, false));
         assert!(sharing.is_private(LINE, 1, true), "the first to write it");
         assert!(sharing.is_private(LINE, 1, false));
-        assert!(!sharing.is_private(LINE, 0, false), "it was written by another");
-        assert!(!sharing.is_private(LINE, 1, true), "and is shared from then on");
+        assert!(
+            !sharing.is_private(LINE, 0, false),
+            "it was written by another"
+        );
+        assert!(
+            !sharing.is_private(LINE, 1, true),
+            "and is shared from then on"
+        );
     }
 
     #[test]
@@ -159,8 +171,7 @@ mod tests {
         let mut versions = [Some(version), None];
         for turn in 1..10_usize {
             let me = turn % 2;
-            let (version, from) =
-                sharing.touch(LINE, me as u16, me as u16, true, versions[me]);
+            let (version, from) = sharing.touch(LINE, me as u16, me as u16, true, versions[me]);
             assert_eq!(from, Newest::Other(1 - me as u16), "turn {turn}");
             versions[me] = Some(version);
         }
@@ -174,7 +185,10 @@ mod tests {
         for _ in 0..3 {
             let (version, from) = sharing.touch(LINE, 9, 1, false, reader);
             assert_eq!(from, Newest::Other(0));
-            assert_eq!(sharing.touch(LINE, 9, 1, false, Some(version)).1, Newest::Here);
+            assert_eq!(
+                sharing.touch(LINE, 9, 1, false, Some(version)).1,
+                Newest::Here
+            );
             assert_eq!(
                 sharing.touch(LINE, 8, 1, false, None).1,
                 Newest::Domain,

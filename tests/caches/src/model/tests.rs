@@ -18,7 +18,13 @@ fn machine() -> Machine {
 
 fn sweep(core: &mut Core, machine: &Machine, from: u64, bytes: u64, write: bool) {
     for address in (from..from + bytes).step_by(8) {
-        let access = Access { address, bytes: 8, write, atomic: false, pc: 0 };
+        let access = Access {
+            address,
+            bytes: 8,
+            write,
+            atomic: false,
+            pc: 0,
+        };
         core.access(machine, access);
     }
 }
@@ -42,7 +48,10 @@ fn a_buffer_is_served_by_the_smallest_level_that_holds_it() {
         if missed < 3 {
             assert_eq!(counts.l3_misses, 0, "{bytes} bytes");
         } else {
-            assert!(counts.l3_misses > 3 * lines * 9 / 10, "the L3's sets are hashed");
+            assert!(
+                counts.l3_misses > 3 * lines * 9 / 10,
+                "the L3's sets are hashed"
+            );
         }
     }
 }
@@ -56,7 +65,10 @@ fn a_sibling_finds_what_a_core_has_read_and_another_domain_does_not() {
     }
     let lines = (128 << 10) / 64;
     let counts = machine.counts();
-    assert_eq!((counts[0].l2_misses, counts[0].l3_misses), (2 * lines, lines));
+    assert_eq!(
+        (counts[0].l2_misses, counts[0].l3_misses),
+        (2 * lines, lines)
+    );
     assert_eq!((counts[1].l2_misses, counts[1].l3_misses), (lines, lines));
 }
 
@@ -66,7 +78,13 @@ fn a_written_line_is_counted_where_it_comes_from_and_where_it_goes() {
     let mut near = machine.core(Some(0));
     let mut far = machine.core(Some(1));
     let write = |core: &mut Core, pc| {
-        let access = Access { address: 640, bytes: 8, write: true, atomic: true, pc };
+        let access = Access {
+            address: 640,
+            bytes: 8,
+            write: true,
+            atomic: true,
+            pc,
+        };
         core.access(&machine, access);
     };
     // Page and line become known as shared in the first turns.
@@ -95,7 +113,13 @@ fn a_spin_on_a_line_sees_that_another_has_written_it() {
     let mut waits = machine.core(Some(0));
     let mut writes = machine.core(Some(1));
     let touch = |core: &mut Core, write| {
-        let access = Access { address: 64, bytes: 8, write, atomic: false, pc: 0 };
+        let access = Access {
+            address: 64,
+            bytes: 8,
+            write,
+            atomic: false,
+            pc: 0,
+        };
         core.access(&machine, access);
     };
     touch(&mut writes, true);
@@ -144,12 +168,24 @@ fn memory_costs_its_latency_and_lines_that_follow_cost_their_turn() {
     let mut core = machine.core(Some(0));
     let read = |core: &mut Core, address| {
         let before = core.clock;
-        core.access(&machine, Access { address, bytes: 8, write: false, atomic: false, pc: 0 });
+        core.access(
+            &machine,
+            Access {
+                address,
+                bytes: 8,
+                write: false,
+                atomic: false,
+                pc: 0,
+            },
+        );
         core.clock - before
     };
     read(&mut core, 0);
     assert!((3_000..3_100).contains(&read(&mut core, 64)), "it follows");
     let alone = read(&mut core, 640);
-    assert!((55_000..55_100).contains(&alone), "110 ns, two at a time: {alone}");
+    assert!(
+        (55_000..55_100).contains(&alone),
+        "110 ns, two at a time: {alone}"
+    );
     assert_eq!(read(&mut core, 640), 0, "it is in the L1");
 }

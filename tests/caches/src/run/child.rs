@@ -23,7 +23,9 @@ pub fn version() -> anyhow::Result<String> {
     let output = Command::new(QEMU)
         .arg("--version")
         .output()
-        .with_context(|| format!("{QEMU} is not installed: scripts/setup.sh qemu-user (Debian: qemu-user 7.2)"))?;
+        .with_context(|| {
+            format!("{QEMU} is not installed: scripts/setup.sh qemu-user (Debian: qemu-user 7.2)")
+        })?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
@@ -79,7 +81,10 @@ pub fn run(
         .env("QEMU_CPU", "qemu64")
         .env("CHIPLET_SIMD", "portable")
         // As many as glibc would make on the modelled machine; by default it goes by the host's cores.
-        .env("MALLOC_ARENA_MAX", (8 * config.part.domains * config.part.cores).to_string())
+        .env(
+            "MALLOC_ARENA_MAX",
+            (8 * config.part.domains * config.part.cores).to_string(),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -116,7 +121,8 @@ pub fn run(
         "the program under QEMU failed ({status}): {}",
         complaints.trim()
     );
-    let told = serde_json::from_str(&text).with_context(|| format!("it said {text:?} {complaints}"))?;
+    let told =
+        serde_json::from_str(&text).with_context(|| format!("it said {text:?} {complaints}"))?;
     let seen = fs::read(&config.report)
         .with_context(|| format!("the plugin has reported nothing; it said {complaints:?}"))?;
     Ok((serde_json::from_slice(&seen)?, told))

@@ -20,7 +20,11 @@ pub fn control() -> anyhow::Result<()> {
     let stop = child::stop_on_ctrl_c()?;
     let scratch = Scratch::new(&std::env::temp_dir())?;
     println!("Lines read, and misses of L2 and L3 (modelled; expected in brackets):");
-    for (bytes, l2_misses, l3_misses) in [(L2 / 2, false, false), (L3 / 2, true, false), (4 * L3, true, true)] {
+    for (bytes, l2_misses, l3_misses) in [
+        (L2 / 2, false, false),
+        (L3 / 2, true, false),
+        (4 * L3, true, true),
+    ] {
         let part = Part {
             l2_bytes: L2,
             l3_bytes: L3,
@@ -34,7 +38,10 @@ pub fn control() -> anyhow::Result<()> {
             bounces: false,
             report: scratch.0.join("seen.json"),
         };
-        let program = known::Arguments { bytes, times: TIMES };
+        let program = known::Arguments {
+            bytes,
+            times: TIMES,
+        };
         let (seen, _) = child::run(&config, &scratch.0, &program.to_words(), &stop)?;
         let lines = bytes / 64 * TIMES;
         let expected = [l2_misses, l3_misses].map(|misses| if misses { lines } else { 0 });

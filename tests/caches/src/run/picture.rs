@@ -20,9 +20,15 @@ const ROW: f64 = 30.0;
 type Chart = (&'static str, &'static str, usize, fn(&Run) -> f64);
 
 const CHARTS: [Chart; 4] = [
-    ("L3 misses", "a query", 0, |run| run.l3_misses as f64 / run.queries as f64),
-    ("Throughput", "thousand queries a second", 0, |run| run.modelled_qps / 1e3),
-    ("Latency, 99 %", "microseconds", 0, |run| run.modelled_latency_us[2]),
+    ("L3 misses", "a query", 0, |run| {
+        run.l3_misses as f64 / run.queries as f64
+    }),
+    ("Throughput", "thousand queries a second", 0, |run| {
+        run.modelled_qps / 1e3
+    }),
+    ("Latency, 99 %", "microseconds", 0, |run| {
+        run.modelled_latency_us[2]
+    }),
     ("Written lines from other domains", "a query", 1, |run| {
         run.lines_across as f64 / run.queries as f64
     }),
@@ -56,7 +62,9 @@ pub fn draw(record: &Record) -> String {
 
 fn bars(record: &Record, (title, unit, digits, value): &Chart) -> Markup {
     let groups = by_strategy(record);
-    let most = groups.iter().flat_map(|(_, runs)| runs.iter().map(|run| value(run)));
+    let most = groups
+        .iter()
+        .flat_map(|(_, runs)| runs.iter().map(|run| value(run)));
     let most = most.fold(f64::MIN_POSITIVE, f64::max);
     let length = |value: f64| (WIDTH - NAMES - VALUES) * value / most;
     let height = ROW * groups.len() as f64 + 4.0;

@@ -26,7 +26,11 @@ impl Spread {
 
     /// As text, with so many digits after the point.
     pub fn text(self, digits: usize) -> String {
-        let Self { median, least, most } = self;
+        let Self {
+            median,
+            least,
+            most,
+        } = self;
         format!("{median:.digits$} ({least:.digits$}-{most:.digits$})")
     }
 }
@@ -72,9 +76,11 @@ pub fn show(record: &Record) -> String {
     rows[0].extend(COLUMNS.iter().map(|(name, ..)| (*name).to_owned()));
     for (strategy, runs) in &groups {
         let mut row = vec![(*strategy).to_owned()];
-        row.extend(COLUMNS.iter().map(|(_, digits, value)| {
-            Spread::of(runs.iter().map(|run| value(run))).text(*digits)
-        }));
+        row.extend(
+            COLUMNS.iter().map(|(_, digits, value)| {
+                Spread::of(runs.iter().map(|run| value(run))).text(*digits)
+            }),
+        );
         rows.push(row);
     }
     let widths: Vec<usize> = (0..rows[0].len())
@@ -103,13 +109,24 @@ pub fn show(record: &Record) -> String {
     }
     let forced: u64 = record.runs.iter().map(|run| run.forced).sum();
     if forced > 0 {
-        let _ = writeln!(text, "Threads were let apart further than the quantum {forced} times.");
+        let _ = writeln!(
+            text,
+            "Threads were let apart further than the quantum {forced} times."
+        );
     }
     for run in record.runs.iter().filter(|run| !run.bounces.is_empty()) {
-        let _ = writeln!(text, "\nWritten lines that cross between domains, {}, by place:", run.strategy);
+        let _ = writeln!(
+            text,
+            "\nWritten lines that cross between domains, {}, by place:",
+            run.strategy
+        );
         for place in &run.bounces.places {
             let (each, lines) = (per_query(run, place.times), place.lines);
-            let _ = writeln!(text, "  {each:6.2} a query, {lines:4} lines: {}", place.place);
+            let _ = writeln!(
+                text,
+                "  {each:6.2} a query, {lines:4} lines: {}",
+                place.place
+            );
         }
         let _ = writeln!(text, "By line:");
         for line in &run.bounces.lines {
