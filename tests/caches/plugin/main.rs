@@ -1,9 +1,9 @@
 //! The plugin that QEMU loads: which thread runs on which modelled core, and what time it is there.
 //!
 //! A thread that is named `{name}-{domain}-{worker}`, as the executor's workers are, is a core of that domain; others
-//! run outside. Between the phases that the program marks (`marker`), each block of instructions and each access goes to
-//! the model. `clock_gettime` answers with the thread's modelled time, so the program measures in it, and a sleep with
-//! an end ends in it.
+//! run outside. Between the phases that the program marks (`marker`), each block of instructions and each access goes
+//! to the model. `clock_gettime` answers with the thread's modelled time, so the program measures in it, and a sleep
+//! with an end ends in it.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -79,7 +79,12 @@ const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
+const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_REALTIME: u64 = 256;
+
+/// Whoever joins a thread sleeps on a word that is not private and holds the thread's number, and the kernel wakes it.
+/// Such a sleep is known by that number.
+const JOIN: u64 = 1 << 63;
 
 fn install(arguments: &[String]) -> anyhow::Result<()> {
     let path = arguments
@@ -161,7 +166,11 @@ fn on_syscall(number: i64, arguments: [u64; 4]) {
             },
             (CLOCK_GETTIME, [clock @ (0 | 1), to, ..]) => here.call = Call::Time(clock, to),
             (FUTEX, arguments) => here.futex(plugin, arguments),
-            (EXIT, _) => plugin.pace.leave(here.thread),
+            (EXIT, _) => {
+                let word = JOIN | qemu::thread();
+                plugin.pace.wake(here.core.clock, word, u64::MAX);
+                plugin.pace.leave(here.thread);
+            }
             (
                 READ | POLL | SELECT | NANOSLEEP | WAIT4 | CLOCK_NANOSLEEP | EPOLL_WAIT | PPOLL
                 | EPOLL_PWAIT,
@@ -291,6 +300,11 @@ impl Here {
                     let patience = if until_ps <= clock { 0 } else { HOST_SLEEP };
                     qemu::set_time_at(time, host + patience);
                 }
+                let word = if operation & FUTEX_PRIVATE == 0 {
+                    JOIN | count
+                } else {
+                    word
+                };
                 self.call = Call::Sleep(end);
                 plugin.pace.rest(self.thread, clock, Some(word), until);
             }

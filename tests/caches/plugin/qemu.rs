@@ -223,6 +223,12 @@ pub fn host_time(clock: u64) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// This thread's number, which is the guest's too.
+pub fn thread() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::gettid() as u64 }
+}
+
 /// Wakes all threads that sleep on a word of the guest.
 pub fn rouse(word: u64) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

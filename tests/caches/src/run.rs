@@ -213,45 +213,50 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         "caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}",
     );
     let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));
-    let mut runs: Vec<Run> = Vec::new();
-    // Strategies take turns, so that a comparison that is stopped early has all of them.
+    let tables = arguments.tables(&part);
+    let mut record = Record {
+        note: "modelled: emulated caches and modelled time, not measured on such a machine"
+            .to_owned(),
+        machine: part,
+        constants: Constants {
+            qemu,
+            wiring: format!("{:?}", arguments.wiring).to_lowercase(),
+            work: format!("{:?}", arguments.work).to_lowercase(),
+            skew: arguments.skew,
+            page_bytes: arguments.page_bytes,
+            quantum_ns: QUANTUM_NS,
+            tables: tables.tables,
+            rows: tables.rows,
+            dim: tables.dim,
+            host_seconds: 0,
+        },
+        runs: Vec::new(),
+    };
     for repeat in 0..arguments.repeats {
         for strategy in &arguments.strategies {
             bar.set_message(format!("{strategy}, repeat {}", repeat + 1));
             if bar.is_hidden() {
-                eprintln!("caches: run {} of {total}: {strategy}", runs.len() + 1);
+                eprintln!(
+                    "caches: run {} of {total}: {strategy}",
+                    record.runs.len() + 1
+                );
             }
             bar.tick();
+            let part = &record.machine;
             let config = arguments.config(part.clone(), scratch.0.join("seen.json"));
-            let program = arguments.program(&part, strategy, repeat);
+            let program = arguments.program(part, strategy, repeat);
             let (seen, told) = child::run(&config, &scratch.0, &program.to_words(), &stop)
                 .with_context(|| format!("{strategy}, repeat {}", repeat + 1))?;
-            runs.push(Run::new(strategy, repeat, part.cores, seen, told)?);
+            let run = Run::new(strategy, repeat, part.cores, seen, told)?;
+            record.runs.push(run);
             bar.inc(1);
         }
+        // Strategies take turns, and a comparison that is stopped keeps the repeats that were complete.
+        record.constants.host_seconds = begun.elapsed().as_secs();
+        write(&arguments.json, &serde_json::to_string_pretty(&record)?)?;
+        write(&arguments.picture, &picture::draw(&record))?;
     }
     bar.finish_and_clear();
-    let constants = Constants {
-        qemu,
-        wiring: format!("{:?}", arguments.wiring).to_lowercase(),
-        work: format!("{:?}", arguments.work).to_lowercase(),
-        skew: arguments.skew,
-        page_bytes: arguments.page_bytes,
-        quantum_ns: QUANTUM_NS,
-        tables: arguments.tables(&part).tables,
-        rows: arguments.tables(&part).rows,
-        dim: arguments.tables(&part).dim,
-        host_seconds: begun.elapsed().as_secs(),
-    };
-    let record = Record {
-        note: "modelled: emulated caches and modelled time, not measured on such a machine"
-            .to_owned(),
-        machine: part,
-        constants,
-        runs,
-    };
-    write(&arguments.json, &serde_json::to_string_pretty(&record)?)?;
-    write(&arguments.picture, &picture::draw(&record))?;
     print!("{}", table::show(&record));
     println!(
         "Figures: {}, picture: {}",

@@ -171,7 +171,7 @@ impl Core {
         self.clock += wait;
     }
 
-    /// A line from memory. The one after the last is on its way already: it takes as long as a core needs to stream one.
+    /// A line from memory. The one after the last is on its way already: it takes as long as streaming one does.
     fn fetch(&mut self, machine: &Machine, line: u64) -> u64 {
         let follows = line == self.streamed.wrapping_add(1);
         self.streamed = line;

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::cache::Cache;
 
-/// The L3 and what it knows of the L2s above it. A line is in the L3 after the last L2 has dropped it, and leaves it when
-/// an L2 takes it. So what a domain holds is all L2s and the L3 together.
+/// The L3 and what it knows of the L2s above it. A line is in the L3 after the last L2 has dropped it, and leaves it
+/// when an L2 takes it. So what a domain holds is all L2s and the L3 together.
 pub struct Domain(Mutex<Shelf>);
 
 struct Shelf {

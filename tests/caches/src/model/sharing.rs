@@ -77,8 +77,8 @@ impl Sharing {
         false
     }
 
-    /// `core` of `domain` touches a line that is not private; `cached` is the version that it holds. Returns the version
-    /// that it holds then, and where that is from.
+    /// `core` of `domain` touches a line that is not private; `cached` is the version that it holds. Returns
+    /// the version that it holds then, and where that is from.
     pub fn touch(
         &self,
         line: u64,

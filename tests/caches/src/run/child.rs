@@ -57,7 +57,9 @@ fn plugin(program: &Path) -> anyhow::Result<PathBuf> {
         .map(|folder| folder.join("examples").join(PLUGIN))
         .find(|path| path.exists())
         .with_context(|| {
-            format!("there is no {PLUGIN}: build it with `cargo build --release -p chiplet-caches --examples`")
+            format!(
+                "there is no {PLUGIN}: `cargo build -p chiplet-caches --bins --examples` builds it, as does `make caches`"
+            )
         })
 }
 

@@ -51,7 +51,8 @@ pub fn draw(record: &Record) -> String {
                     "All figures are modelled: the shipped executor ran on emulated caches, in modelled time. "
                     (record.machine.domains) " domains of " (record.machine.cores) " cores, "
                     (record.constants.tables) " tables of " (record.constants.rows) " x " (record.constants.dim)
-                    ". A bar is the median of the runs, a dot is a run. docs/emulated-caches.md says what this cannot show."
+                    ". A bar is the median of the runs, a dot is a run. "
+                    "docs/emulated-caches.md says what this cannot show."
                 }
                 @for chart in &CHARTS { (bars(record, chart)) }
             }
@@ -80,7 +81,8 @@ fn bars(record: &Record, (title, unit, digits, value): &Chart) -> Markup {
                     rect.bar x=(NAMES) y=(format!("{:.1}", y + 4.0)) height="16" rx="1.5"
                         width=(format!("{:.1}", length(spread.median))) {}
                     @for run in runs {
-                        circle.dot cx=(format!("{:.1}", NAMES + length(value(run)))) cy=(format!("{:.1}", y + 12.0)) r="2.5" {}
+                        circle.dot cx=(format!("{:.1}", NAMES + length(value(run)))) r="2.5"
+                            cy=(format!("{:.1}", y + 12.0)) {}
                     }
                     text x=(WIDTH) y=(format!("{:.1}", y + 17.0)) text-anchor="end" { (spread.text(*digits)) }
                 }
