@@ -16,13 +16,15 @@ PREEMPTIONS ?= 2
 SCHEDULES ?= 2000
 # What test programs are told besides: --nocapture shows what they print.
 SHOW ?=
+# How large a comparison on emulated caches is.
+SIZE ?= full
 # Cases that each property is tried with, seconds of the soak test, and seconds that each target is fuzzed.
 PROPERTY_CASES ?= 10000
 SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -56,6 +58,7 @@ portable: ## The library without any C library, as `default-features = false` gi
 	cargo check --locked -p chiplet --no-default-features --features hnsw_rs
 
 unit: setup ## All tests and doc tests; builds the examples.
+	@command -v qemu-x86_64 >/dev/null || ! command -v apt-get >/dev/null || scripts/setup.sh qemu-user
 	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
@@ -75,6 +78,12 @@ server-bench: setup ## Load on the example gRPC server against a tokio + rayon b
 vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet --test vm -- $(VM)
+
+caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU): half an hour; SIZE=small a minute; ARGS=--help.
+	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
+	cargo build --release --locked -p chiplet-caches --bins --examples
+	target/release/chiplet-caches control
+	target/release/chiplet-caches run --size $(SIZE) $(ARGS)
 
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
 	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
@@ -107,7 +116,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude grpc-server --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude grpc-server --exclude chiplet-caches --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

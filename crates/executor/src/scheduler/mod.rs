@@ -215,8 +215,9 @@ pub(crate) struct Hub<T, U> {
     spare: GroupSet,
     /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
     needy: GroupSet,
-    watch: Watch,
     began: Instant,
+    /// Apart from the rest, which every worker reads with every task and nobody writes.
+    watch: CachePadded<Watch>,
 }
 
 impl<T, U> Hub<T, U> {
@@ -277,8 +278,8 @@ impl<T, U> Hub<T, U> {
             workers,
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
-            watch: Watch::new(),
             began,
+            watch: CachePadded::new(Watch::new()),
         };
         (hub, locals)
     }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crossbeam_utils::CachePadded;
+
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Mutex, Step, left_out};
 
@@ -48,14 +50,15 @@ impl Parker {
 /// A bit changes only under its group's inbox lock, and only when its group crosses the threshold. Reading is lock-free; a
 /// reader that acts on a bit confirms it under that lock.
 pub(crate) struct GroupSet {
-    words: Box<[AtomicU64]>,
+    /// Each on a line of its own: two sets of one word would else lie on the same one.
+    words: Box<[CachePadded<AtomicU64>]>,
 }
 
 impl GroupSet {
     pub(crate) fn new(groups: usize) -> Self {
         Self {
             words: (0..groups.div_ceil(64))
-                .map(|_| AtomicU64::new(0))
+                .map(|_| CachePadded::new(AtomicU64::new(0)))
                 .collect(),
         }
     }

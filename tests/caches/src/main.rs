@@ -1,0 +1,46 @@
+//! `chiplet-caches`: builds tables, runs the program on emulated caches, compares strategies.
+
+mod bounces;
+mod known;
+mod program;
+mod run;
+mod tables;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The shipped executor on emulated caches: all times and rates are modelled.
+#[derive(Parser)]
+#[command(name = "chiplet-caches", about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(Box<run::Arguments>),
+    Tables(tables::Arguments),
+    Program(program::Arguments),
+    Known(known::Arguments),
+    /// Compares the model's counts with counts that are known: one thread reads buffers of three sizes.
+    Control,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Control => run::control(),
+        Command::Known(arguments) => known::run(&arguments),
+        Command::Tables(arguments) => tables::run(&arguments),
+        Command::Program(arguments) => program::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("caches: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

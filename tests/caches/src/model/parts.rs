@@ -1,0 +1,185 @@
+//! Processors to model, and what each constant is. `docs/emulated-caches.md` has the sources.
+
+use serde::{Deserialize, Serialize};
+
+/// A processor: its caches, how long things take (nanoseconds), and what its links carry (10^9 bytes a second).
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Part {
+    /// As users name it.
+    pub name: String,
+    /// L3 domains of a socket.
+    pub domains: u32,
+    /// Cores of a domain.
+    pub cores: u32,
+    /// Domains that share a link to memory.
+    pub domains_per_link: u32,
+    /// Private first level, and its ways.
+    pub l1_bytes: u64,
+    /// See [`Part::l1_bytes`].
+    pub l1_ways: usize,
+    /// Private second level, 8 ways.
+    pub l2_bytes: u64,
+    /// A domain's third level, 16 ways.
+    pub l3_bytes: u64,
+    /// Clock of a core with all cores at work, GHz.
+    pub ghz: f64,
+    /// Cycles an instruction takes where all data is in the first level, with the kernels that QEMU is fast with.
+    pub cpi: f64,
+    /// From the second level.
+    pub l2_ns: f64,
+    /// From the domain's L3, or a sibling's L2.
+    pub l3_ns: f64,
+    /// From memory.
+    pub dram_ns: f64,
+    /// A line that follows the last one from memory: what one core streams.
+    pub stream_ns: f64,
+    /// A written line from a core of the same domain.
+    pub near_ns: f64,
+    /// A written line from a core of another domain.
+    pub far_ns: f64,
+    /// What one link carries, reading.
+    pub link_gbs: f64,
+    /// What a socket's memory carries.
+    pub socket_gbs: f64,
+    /// Pages that the second-level TLB covers (its first level has 64 here).
+    pub tlb_entries: usize,
+    /// Ways of the second-level TLB.
+    pub tlb_ways: usize,
+    /// A page walk.
+    pub walk_ns: f64,
+    /// How many waits for L3 and memory a core has at a time: out-of-order execution and prefetches.
+    pub overlap: f64,
+    /// A system call that does not sleep.
+    pub syscall_ns: f64,
+    /// From waking a thread until it runs.
+    pub wake_ns: f64,
+    /// A spin loop's `pause`.
+    pub pause_ns: f64,
+}
+
+/// Names of all parts.
+pub const NAMES: [&str; 5] = [
+    "genoa-9654",
+    "rome-7k62",
+    "milan-7763",
+    "bergamo-9754",
+    "turin-9575f",
+];
+
+impl Part {
+    /// The part of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let genoa = Self {
+            name: name.to_owned(),
+            domains: 12,
+            cores: 8,
+            domains_per_link: 1,
+            l1_bytes: 32 << 10,
+            l1_ways: 8,
+            l2_bytes: 1 << 20,
+            l3_bytes: 32 << 20,
+            ghz: 3.55,
+            cpi: 0.33,
+            l2_ns: 4.0,
+            l3_ns: 14.5,
+            dram_ns: 110.0,
+            stream_ns: 3.0,
+            near_ns: 28.0,
+            far_ns: 182.0,
+            link_gbs: 38.0,
+            socket_gbs: 365.0,
+            tlb_entries: 3072,
+            tlb_ways: 12,
+            walk_ns: 20.0,
+            overlap: 2.0,
+            syscall_ns: 200.0,
+            wake_ns: 3_000.0,
+            pause_ns: 18.0,
+        };
+        // What older parts share.
+        let zen2 = Self {
+            l2_bytes: 512 << 10,
+            tlb_entries: 2048,
+            tlb_ways: 16,
+            socket_gbs: 171.0,
+            ..genoa.clone()
+        };
+        match name {
+            "genoa-9654" => Some(genoa),
+            "rome-7k62" => Some(Self {
+                cores: 4,
+                domains_per_link: 2,
+                l3_bytes: 16 << 20,
+                ghz: 3.0,
+                l3_ns: 12.0,
+                dram_ns: 122.0,
+                near_ns: 37.0,
+                far_ns: 127.0,
+                link_gbs: 43.0,
+                ..zen2
+            }),
+            "milan-7763" => Some(Self {
+                domains: 8,
+                ghz: 3.2,
+                l3_ns: 15.6,
+                dram_ns: 110.0,
+                near_ns: 23.0,
+                far_ns: 107.0,
+                link_gbs: 43.0,
+                ..zen2
+            }),
+            "bergamo-9754" => Some(Self {
+                domains: 16,
+                domains_per_link: 2,
+                l3_bytes: 16 << 20,
+                ghz: 3.1,
+                l3_ns: 16.9,
+                dram_ns: 120.0,
+                near_ns: 35.0,
+                far_ns: 110.0,
+                link_gbs: 48.0,
+                socket_gbs: 360.0,
+                ..genoa
+            }),
+            "turin-9575f" => Some(Self {
+                domains: 8,
+                l1_bytes: 48 << 10,
+                l1_ways: 12,
+                ghz: 4.5,
+                l3_ns: 10.2,
+                dram_ns: 127.0,
+                near_ns: 45.0,
+                far_ns: 150.0,
+                link_gbs: 100.0,
+                socket_gbs: 525.0,
+                tlb_entries: 4096,
+                tlb_ways: 16,
+                ..genoa
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cache::Cache;
+
+    #[test]
+    fn every_part_can_be_built() {
+        for name in NAMES {
+            let part = Part::named(name).unwrap();
+            assert_eq!(part.name, name);
+            let _ = Cache::of_bytes(part.l1_bytes, part.l1_ways);
+            let _ = Cache::of_bytes(part.l2_bytes, 8);
+            let _ = Cache::of_bytes(part.l3_bytes, 16);
+            let _ = Cache::new(part.tlb_entries, part.tlb_ways);
+            assert!(
+                part.l3_ns < part.dram_ns && part.near_ns < part.far_ns,
+                "{name}"
+            );
+        }
+    }
+}

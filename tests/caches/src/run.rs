@@ -1,0 +1,274 @@
+//! Strategies compared: each in a process of its own under QEMU, a few times, all with the same queries.
+
+mod child;
+mod control;
+mod picture;
+mod record;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use chiplet_caches::model::Wiring;
+use chiplet_caches::model::parts::{self, Part};
+use chiplet_caches::seen::Config;
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use self::control::control;
+use self::record::{Constants, Record, Run};
+use crate::program::{self, Work};
+use crate::tables;
+
+/// Compares strategies on emulated caches. What it prints is modelled.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// `full`: 12 tables of 16,000 x 128, 96 workers. `small`: 8 of 1,500 x 64, 8 workers, caches to match.
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    size: Size,
+    /// Strategies of chiplet's, and `rayon`.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "rayon,round-robin,global-steal,ccd-aware-bytes,ccd-aware-fifo,ccd-aware"
+    )]
+    strategies: Vec<String>,
+    /// Runs of each strategy; each has other queries, the same for all strategies.
+    #[arg(long, default_value_t = 5)]
+    repeats: u64,
+    /// The processor.
+    #[arg(long, default_value = parts::NAMES[0], value_parser = clap::builder::PossibleValuesParser::new(parts::NAMES))]
+    part: String,
+    /// `one`: all workers on one L3, strategies must tie. `permuted`: domains change places, nothing must change.
+    #[arg(long, value_enum, default_value_t = Wires::Straight)]
+    wiring: Wires,
+    /// What is asked. `scan`: every query reads a table that no cache holds; strategies must tie.
+    #[arg(long, value_enum, default_value_t = Work::Graphs)]
+    work: Work,
+    /// Popularity of the n-th table is n to the minus this; 0 is uniform.
+    #[arg(long, default_value_t = 0.0)]
+    skew: f64,
+    /// Page size: 4096 or 2097152.
+    #[arg(long, default_value_t = 4096, value_parser = page_bytes)]
+    page_bytes: u64,
+    /// What a link to memory carries, in GB/s, instead of the part's.
+    #[arg(long)]
+    link_gbs: Option<f64>,
+    /// Waits for memory that a core has at a time, instead of the part's.
+    #[arg(long)]
+    overlap: Option<f64>,
+    /// Say which lines of the program cross between domains most, and where.
+    #[arg(long)]
+    bounces: bool,
+    /// Where the figures go.
+    #[arg(long, default_value = "target/caches.json")]
+    json: PathBuf,
+    /// Where the picture goes.
+    #[arg(long, default_value = "target/caches.html")]
+    picture: PathBuf,
+    /// Tables are built here once, and runs leave nothing else behind.
+    #[arg(long, default_value = "target/caches")]
+    folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Size {
+    Full,
+    Small,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Wires {
+    Straight,
+    One,
+    Permuted,
+}
+
+fn page_bytes(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(bytes @ (4096 | 2_097_152)) => Ok(bytes),
+        _ => Err("pages have 4096 or 2097152 bytes".to_owned()),
+    }
+}
+
+/// Modelled time that threads may be apart.
+const QUANTUM_NS: u64 = 2000;
+
+impl Arguments {
+    fn part(&self) -> Part {
+        let mut part = Part::named(&self.part).expect("clap knows the names");
+        if let Size::Small = self.size {
+            part = Part {
+                domains: 4,
+                cores: 2,
+                l1_bytes: 16 << 10,
+                l1_ways: 8,
+                l2_bytes: 64 << 10,
+                // A scanned table of 512 KiB must not fit.
+                l3_bytes: if self.work == Work::Scan {
+                    128 << 10
+                } else {
+                    1 << 20
+                },
+                name: format!("{}, caches a sixteenth to a thirty-second", part.name),
+                ..part
+            };
+        }
+        part.link_gbs = self.link_gbs.unwrap_or(part.link_gbs);
+        part.overlap = self.overlap.unwrap_or(part.overlap);
+        part
+    }
+
+    fn tables(&self, part: &Part) -> tables::Arguments {
+        let (name, tables, rows, dim) = match self.size {
+            Size::Full => ("16000x128", part.domains as usize, 16_000, 128),
+            Size::Small => ("1500x64", 8, 1_500, 64),
+        };
+        tables::Arguments {
+            folder: self.folder.join(name),
+            tables,
+            rows,
+            dim,
+        }
+    }
+
+    fn program(&self, part: &Part, strategy: &str, repeat: u64) -> program::Arguments {
+        let tables = self.tables(part);
+        let workers = (part.domains * part.cores) as usize;
+        let (warm, queries, clients) = match (self.size, self.work) {
+            (Size::Full, _) => (22 * workers, 22 * workers, workers / 4),
+            (Size::Small, Work::Graphs) => (400, 600, 4),
+            (Size::Small, Work::Scan) => (40, 200, 4),
+        };
+        program::Arguments {
+            folder: tables.folder,
+            tables: tables.tables,
+            work: self.work,
+            strategy: strategy.to_owned(),
+            domains: part.domains,
+            cores: part.cores,
+            l3_bytes: part.l3_bytes,
+            queries,
+            warm,
+            under_way: 2,
+            clients,
+            skew: self.skew,
+            seed: repeat + 1,
+            ef: 64,
+        }
+    }
+
+    fn config(&self, part: Part, report: PathBuf) -> Config {
+        let wiring = match self.wiring {
+            Wires::Straight => Wiring::Straight,
+            Wires::One => Wiring::One,
+            // Five has no factor in common with any part's number of domains.
+            Wires::Permuted => {
+                let domains = part.domains as u16;
+                Wiring::Permuted(
+                    (0..domains)
+                        .map(|domain| (domain * 5 + 2) % domains)
+                        .collect(),
+                )
+            }
+        };
+        Config {
+            part,
+            wiring,
+            page_bytes: self.page_bytes,
+            quantum_ns: QUANTUM_NS,
+            bounces: self.bounces,
+            report,
+        }
+    }
+}
+
+/// A folder for one comparison's files, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(format!("caches-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let qemu = child::version()?;
+    let stop = child::stop_on_ctrl_c()?;
+    let part = arguments.part();
+    tables::run(&arguments.tables(&part))?;
+    let scratch = Scratch::new(&arguments.folder)?;
+    let total = arguments.repeats * arguments.strategies.len() as u64;
+    let style = ProgressStyle::with_template(
+        "caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}",
+    );
+    let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));
+    let tables = arguments.tables(&part);
+    let mut record = Record {
+        note: "modelled: emulated caches and modelled time, not measured on such a machine"
+            .to_owned(),
+        machine: part,
+        constants: Constants {
+            qemu,
+            wiring: format!("{:?}", arguments.wiring).to_lowercase(),
+            work: format!("{:?}", arguments.work).to_lowercase(),
+            skew: arguments.skew,
+            page_bytes: arguments.page_bytes,
+            quantum_ns: QUANTUM_NS,
+            tables: tables.tables,
+            rows: tables.rows,
+            dim: tables.dim,
+            host_seconds: 0,
+        },
+        runs: Vec::new(),
+    };
+    for repeat in 0..arguments.repeats {
+        for strategy in &arguments.strategies {
+            bar.set_message(format!("{strategy}, repeat {}", repeat + 1));
+            if bar.is_hidden() {
+                eprintln!(
+                    "caches: run {} of {total}: {strategy}",
+                    record.runs.len() + 1
+                );
+            }
+            bar.tick();
+            let part = &record.machine;
+            let config = arguments.config(part.clone(), scratch.0.join("seen.json"));
+            let program = arguments.program(part, strategy, repeat);
+            let (seen, told) = child::run(&config, &scratch.0, &program.to_words(), &stop)
+                .with_context(|| format!("{strategy}, repeat {}", repeat + 1))?;
+            let run = Run::new(strategy, repeat, part.cores, seen, told)?;
+            record.runs.push(run);
+            bar.inc(1);
+        }
+        // Strategies take turns, and a comparison that is stopped keeps the repeats that were complete.
+        record.constants.host_seconds = begun.elapsed().as_secs();
+        write(&arguments.json, &serde_json::to_string_pretty(&record)?)?;
+        write(&arguments.picture, &picture::draw(&record))?;
+    }
+    bar.finish_and_clear();
+    print!("{}", table::show(&record));
+    println!(
+        "Figures: {}, picture: {}",
+        arguments.json.display(),
+        arguments.picture.display()
+    );
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

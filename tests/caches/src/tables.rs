@@ -1,0 +1,77 @@
+//! Tables for the program: built here, at the processor's own speed, and saved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use chiplet::index::{HnswConfig, HnswTable, Metric};
+use chiplet_workload::dataset::{Clusters, VectorSet};
+
+/// Builds graphs and saves them, with queries for each.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// Where they go; what is there already is kept.
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// How many.
+    #[arg(long, default_value_t = 12)]
+    pub tables: usize,
+    /// Vectors in each.
+    #[arg(long, default_value_t = 16_000)]
+    pub rows: usize,
+    /// Values of a vector.
+    #[arg(long, default_value_t = 128)]
+    pub dim: usize,
+}
+
+/// Queries that are saved with a table.
+const QUERIES: usize = 500;
+
+pub fn graph(folder: &Path, table: usize) -> PathBuf {
+    folder.join(format!("{table}.chiplet"))
+}
+
+pub fn queries(folder: &Path, table: usize) -> PathBuf {
+    folder.join(format!("{table}.queries"))
+}
+
+/// The queries of a table, one after the other.
+pub fn read_queries(folder: &Path, table: usize, dim: usize) -> anyhow::Result<Vec<Vec<f32>>> {
+    let path = queries(folder, table);
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    let values: Vec<f32> = bytes.chunks_exact(4).map(value).collect();
+    Ok(values.chunks_exact(dim).map(<[f32]>::to_vec).collect())
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Arguments {
+        folder,
+        tables,
+        rows,
+        dim,
+    } = arguments;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let config = HnswConfig::new(Metric::L2).threads(2);
+    for table in 0..*tables {
+        let path = graph(folder, table);
+        if path.exists() {
+            continue;
+        }
+        let set = VectorSet::clusters(&Clusters {
+            rows: rows + QUERIES,
+            dim: *dim,
+            seed: table as u64 + 1,
+            ..Clusters::default()
+        });
+        let (vectors, asked) = set.as_slice().split_at(rows * dim);
+        let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
+        // Two processes may build the same table: none may read what the other has half written.
+        let half = folder.join(format!("{table}.{}", std::process::id()));
+        fs::write(&half, bytes)?;
+        fs::rename(&half, queries(folder, table))?;
+        HnswTable::build(vectors, *dim, &config)?.save(&path)?;
+        eprintln!("caches: built table {} of {tables}", table + 1);
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! The comparison at its small size: placement must show where it can, and must not where it cannot.
+//!
+//! Each test is a few processes under QEMU of some seconds each. Without QEMU they say so and do nothing.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Orders differ between strategies, so those that tie do so about.
+const TIE: f64 = 1.2;
+
+/// Runs the comparison; nothing without QEMU.
+fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
+    if skips(test) {
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("caches");
+    let scratch = tempfile::tempdir().unwrap();
+    let json = scratch.path().join("caches.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_chiplet-caches"))
+        .args(["run", "--size", "small", "--repeats", "1", "--folder"])
+        .arg(folder)
+        .arg("--json")
+        .arg(&json)
+        .arg("--picture")
+        .arg(scratch.path().join("caches.html"))
+        .args(words)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    println!("{said}");
+    let record: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    Some(record["runs"].as_array().unwrap().clone())
+}
+
+/// Whether this cannot run here; says why where the test's output is not captured.
+fn skips(test: &str) -> bool {
+    let reason = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        match Command::new("qemu-x86_64").arg("--version").output() {
+            Ok(said)
+                if [&b"version 7."[..], b"version 8."].iter().any(|version| {
+                    said.stdout
+                        .windows(version.len())
+                        .any(|window| window == *version)
+                }) =>
+            {
+                return false;
+            }
+            Ok(_) => "qemu-x86_64 has no plugins of version 1, as 7.2 has",
+            Err(_) => "qemu-x86_64 is not installed (Debian: qemu-user)",
+        }
+    } else {
+        "it emulates this very program, which has to be one for Linux on x86-64"
+    };
+    let line = format!("caches: {test} skipped: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    true
+}
+
+fn of(run: &Value, name: &str) -> f64 {
+    run[name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name} in {run}"))
+}
+
+/// How far the largest is above the smallest.
+fn spread(runs: &[Value], name: &str) -> f64 {
+    let values = runs.iter().map(|run| of(run, name));
+    values.clone().fold(0.0, f64::max) / values.fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do_not() {
+    let strategies = "rayon,round-robin,global-steal,ccd-aware";
+    let Some(runs) = compare("placement", &["--strategies", strategies]) else {
+        return;
+    };
+    let [others @ .., placed] = &runs[..] else {
+        panic!("no runs")
+    };
+    for other in others {
+        let name = &other["strategy"];
+        assert!(
+            of(placed, "l3_misses") * 2.0 < of(other, "l3_misses"),
+            "{name}"
+        );
+        assert!(
+            of(placed, "modelled_qps") > 1.3 * of(other, "modelled_qps"),
+            "{name}"
+        );
+    }
+    assert!(
+        spread(&runs, "instructions") < 1.1,
+        "all have the same work"
+    );
+    for run in &runs {
+        assert_eq!(of(run, "queries"), 600.0);
+        assert!(of(run, "busy") > 0.5, "{}", run["strategy"]);
+    }
+}
+
+#[test]
+fn strategies_tie_where_all_workers_share_one_l3() {
+    let words = ["--wiring", "one", "--strategies", "round-robin,ccd-aware"];
+    let Some(runs) = compare("one L3", &words) else {
+        return;
+    };
+    let of_misses = spread(&runs, "l3_misses");
+    assert!(of_misses < TIE, "{of_misses}");
+}
+
+#[test]
+fn strategies_tie_where_no_cache_holds_what_a_query_reads() {
+    let words = ["--work", "scan", "--strategies", "round-robin,ccd-aware"];
+    let Some(runs) = compare("scan", &words) else {
+        return;
+    };
+    let of_misses = spread(&runs, "l3_misses");
+    assert!(of_misses < TIE, "{of_misses}");
+}
+
+#[test]
+fn nothing_changes_where_domains_change_places() {
+    let [Some(straight), Some(permuted)] = ["straight", "permuted"].map(|wiring| {
+        compare(
+            "permuted",
+            &["--wiring", wiring, "--strategies", "ccd-aware"],
+        )
+    }) else {
+        return;
+    };
+    let runs = [straight, permuted].concat();
+    assert!(spread(&runs, "l3_misses") < 1.3);
+    assert!(spread(&runs, "modelled_qps") < 1.2);
+}
+
+#[test]
+fn misses_that_are_known_beforehand_are_counted() {
+    if skips("known misses") {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_chiplet-caches"))
+        .arg("control")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(said.lines().count(), 4, "{said}");
+}
