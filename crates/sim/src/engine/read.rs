@@ -1,5 +1,7 @@
 //! What searching takes: what it computes, and what it waits for.
 
+use std::ops::Range;
+
 use chiplet_policy::hnsw_query_bytes;
 
 use super::Engine;
@@ -38,6 +40,7 @@ fn list_key(table: u32, list: u64, block: u64) -> u64 {
 }
 
 /// Something that a core has to read.
+#[derive(Default)]
 struct Reading {
     /// Nanoseconds of computing.
     compute: f64,
@@ -67,7 +70,24 @@ impl Engine<'_> {
                 let which = drawn as usize % lists.queries();
                 let visits = lists.visits(&shape, which, drawn >> 32);
                 self.queries[query].units = Some(Units::new(visits, worker));
-                Some(self.scan_bytes(worker, table, of::CENTROIDS, 0, centroid_bytes))
+                let mut reading = Reading::default();
+                let list = of::CENTROIDS;
+                self.scan_bytes(worker, table, list, 0..centroid_bytes, &mut reading);
+                Some(self.finish(self.workers[worker].domain, table, reading))
+            }
+            #[cfg(test)]
+            Plan::Task { nanos, random } => {
+                let state = &mut self.queries[query];
+                if state.segment > 0 {
+                    return None;
+                }
+                state.segment = 1;
+                let drawn = mix(state.arrived ^ mix(u64::from(state.number))) as f64;
+                let part = (drawn + 1.0) / (u64::MAX as f64 + 2.0);
+                Some(match random {
+                    true => (-part.ln() * nanos) as u64 + 1,
+                    false => nanos as u64,
+                })
             }
         }
     }
@@ -159,7 +179,7 @@ impl Engine<'_> {
     /// The next part of a worker's unit: nanoseconds, or `None` if nothing of it is left.
     pub(super) fn scan(&mut self, worker: usize, query: usize) -> Option<u64> {
         let table = self.queries[query].table;
-        let mut took = 0;
+        let mut reading = Reading::default();
         let mut left = STEP;
         while left > 0 {
             let cursor = self.workers[worker].cursor;
@@ -174,7 +194,8 @@ impl Engine<'_> {
                 true => (bytes / BLOCK).max(1) * BLOCK,
                 false => bytes,
             };
-            took += self.scan_bytes(worker, table, visit.list, cursor.offset, bytes);
+            let part = cursor.offset..cursor.offset + bytes;
+            self.scan_bytes(worker, table, visit.list, part, &mut reading);
             let cursor = &mut self.workers[worker].cursor;
             cursor.offset += bytes;
             if cursor.offset >= visit.bytes {
@@ -183,11 +204,19 @@ impl Engine<'_> {
             }
             left = left.saturating_sub(bytes.max(1));
         }
-        (left < STEP).then_some(took)
+        let domain = self.workers[worker].domain;
+        (left < STEP).then(|| self.finish(domain, table, reading))
     }
 
-    /// Reads bytes of a list one after the other.
-    fn scan_bytes(&mut self, worker: usize, table: u32, list: u64, from: u64, bytes: u64) -> u64 {
+    /// Reads a part of a list from its beginning to its end, after what has been read before.
+    fn scan_bytes(
+        &mut self,
+        worker: usize,
+        table: u32,
+        list: u64,
+        part: Range<u64>,
+        reading: &mut Reading,
+    ) {
         let domain = self.workers[worker].domain;
         let sample = self.scenario.prepared.sampling.sample;
         let latency = self.memory.latency(self.now, domain, table);
@@ -195,10 +224,9 @@ impl Engine<'_> {
         let scan = self.scenario.compute.scan_gbs;
         let from_l3 = scan.min(costs.l3_gbs);
         let from_memory = scan.min(costs.scan_lines * LINE / latency);
-        let (mut took, mut read, mut lines) = (0.0, 0.0, Lines::default());
-        let mut at = from;
-        while at < from + bytes {
-            let block = (from + bytes - at).min(BLOCK);
+        let mut lines = Lines::default();
+        for at in part.clone().step_by(BLOCK as usize) {
+            let block = (part.end - at).min(BLOCK);
             let mut hits = Hits::default();
             let key = list_key(table, list, at / BLOCK);
             // In caches of a sample of their size, a block takes a sample of its size.
@@ -206,29 +234,21 @@ impl Engine<'_> {
             self.caches.read(worker, domain, key, kept, &mut hits);
             let block = block as f64;
             if hits.l2 > 0 {
-                took += block / scan;
+                reading.took += block / scan;
                 lines.l2 += block / LINE;
             } else if hits.l3 > 0 {
-                took += block / from_l3;
+                reading.took += block / from_l3;
                 lines.l3 += block / LINE;
             } else {
-                took += block / from_memory;
+                reading.took += block / from_memory;
                 lines.memory += block / LINE;
-                read += block;
+                reading.bytes += block;
             }
-            at += BLOCK;
         }
         self.meter.read(lines);
+        let bytes = part.end - part.start;
+        reading.compute += bytes as f64 / scan;
         self.balancer.pulled(table as usize, worker, bytes);
-        self.finish(
-            domain,
-            table,
-            Reading {
-                compute: bytes as f64 / scan,
-                took,
-                bytes: read,
-            },
-        )
     }
 
     /// When a reading is done, links and memory considered: nanoseconds from now.

@@ -64,9 +64,41 @@ pub(crate) enum Plan {
         /// Bytes of all centroids.
         centroid_bytes: u64,
     },
+    /// Tasks that read nothing, for known answers.
+    #[cfg(test)]
+    Task {
+        nanos: f64,
+        /// Exponential times, else all alike.
+        random: bool,
+    },
 }
 
 impl Prepared {
+    /// Tables of tasks that read nothing.
+    #[cfg(test)]
+    pub(crate) fn tasks(tables: usize, nanos: f64, random: bool) -> Self {
+        let task = Table::Lists {
+            rows: 1,
+            dim: 1,
+            lists: 1,
+            probes: 1,
+        };
+        Self {
+            workload: Workload {
+                name: "tasks".to_owned(),
+                tables: vec![task; tables],
+                table_skew: 0.0,
+                query_skew: 0.0,
+                queries: 1 << 20,
+                hot_share: 0.0,
+            },
+            plans: vec![Plan::Task { nanos, random }; tables],
+            scales: Vec::new(),
+            lists: None,
+            sampling: Sampling::default(),
+        }
+    }
+
     /// Builds what has to be built and records it. `report` is told what happens.
     pub fn new(workload: Workload, sampling: Sampling, mut report: impl FnMut(&str)) -> Self {
         // Which numbers of candidates are needed of each graph.
