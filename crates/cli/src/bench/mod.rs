@@ -36,6 +36,7 @@ use chiplet_topology::{LevelChoice, Topology};
 use indicatif::ProgressStyle;
 
 pub(crate) use arguments::Arguments;
+pub(crate) use report::{chart, html::STYLE};
 
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
@@ -88,7 +89,7 @@ fn topology(level: Option<LevelChoice>) -> anyhow::Result<Topology> {
     }
 }
 
-fn writable(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn writable(path: &Path) -> anyhow::Result<()> {
     let existed = path.exists();
     std::fs::OpenOptions::new()
         .create(true)
@@ -101,7 +102,7 @@ fn writable(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("{} could not be written", path.display()))
 }
 

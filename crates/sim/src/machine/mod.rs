@@ -58,6 +58,14 @@ impl Machine {
     /// # Errors
     /// [`MachineError::Unknown`].
     pub fn preset(name: &str) -> Result<Self, MachineError> {
+        Self::preset_with(name, None)
+    }
+
+    /// A preset, with L3s of another size if one is given.
+    ///
+    /// # Errors
+    /// [`MachineError::Unknown`].
+    pub fn preset_with(name: &str, l3_bytes: Option<u64>) -> Result<Self, MachineError> {
         let (base, sockets) = match name.strip_suffix("x2") {
             Some(base) => (base, 2),
             None => (name, 1),
@@ -70,7 +78,7 @@ impl Machine {
         };
         Ok(Self {
             name: name.to_owned(),
-            topology: shape.topology(sockets, shape.domains()),
+            topology: shape.topology(sockets, l3_bytes),
             costs,
         })
     }

@@ -30,20 +30,17 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub(super) fn domains(&self) -> u32 {
-        self.dies * self.on_a_die
-    }
-
-    /// So many sockets with the first `domains` domains of each.
-    pub(super) fn topology(&self, sockets: u32, domains: u32) -> Topology {
+    /// So many sockets, with L3s of another size if one is given.
+    pub(super) fn topology(&self, sockets: u32, l3_bytes: Option<u64>) -> Topology {
+        let l3_bytes = l3_bytes.unwrap_or(self.l3_bytes);
         let mut builder = Topology::builder();
         for _ in 0..sockets {
             builder = builder.package();
-            for domain in 0..domains {
+            for domain in 0..self.dies * self.on_a_die {
                 if self.on_a_die > 1 && domain % self.on_a_die == 0 {
                     builder = builder.die();
                 }
-                builder = builder.domain(self.l3_bytes, self.cores);
+                builder = builder.domain(l3_bytes, self.cores);
             }
         }
         let topology = builder.build();
