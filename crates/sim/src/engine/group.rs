@@ -10,6 +10,7 @@ use chiplet_policy::{
 };
 use chiplet_topology::{DomainId, Topology};
 
+use super::scan::Shared;
 use super::{Doing, Engine, Event};
 
 /// Between two timed looks.
@@ -36,7 +37,7 @@ pub(super) struct Group {
     /// What a cold cache would cost the next task.
     pub(super) price: Duration,
     /// Queries with units that its workers may take.
-    pub(super) open: Vec<usize>,
+    pub(super) open: Vec<Shared>,
 }
 
 impl Group {

@@ -44,7 +44,7 @@ use balance::Balancer;
 use group::Group;
 use memory::Memory;
 use meter::Meter;
-use scan::{Cursor, Units};
+use scan::{Cursor, Shared, Units};
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +163,8 @@ enum Event {
 
 /// A query under way.
 struct Query {
+    /// Counts queries: a place in the list is used again.
+    serial: u64,
     table: u32,
     /// Which of the table's queries.
     number: u32,
@@ -231,7 +233,7 @@ struct Engine<'a> {
     /// Units of each table's last query.
     last_units: Vec<u32>,
     /// Queries with units to take, under strategies that know no domains.
-    open: Vec<usize>,
+    open: Vec<Shared>,
     turn: usize,
     looking: bool,
     balancer: Balancer,
@@ -381,6 +383,7 @@ impl<'a> Engine<'a> {
         };
         let Some(arrival) = arrival else { return };
         let query = Query {
+            serial: self.meter.sent,
             table: arrival.table as u32,
             number: arrival.query as u32,
             arrived: self.now,

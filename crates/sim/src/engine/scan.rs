@@ -21,6 +21,13 @@ pub(super) struct Units {
     at_barrier: bool,
 }
 
+/// A query that has been shared out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    query: usize,
+    serial: u64,
+}
+
 /// Where a worker is in its unit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
@@ -56,8 +63,13 @@ impl Engine<'_> {
     }
 
     /// Whether one more worker is welcome.
-    fn is_open(&self, query: usize) -> bool {
-        let Some(units) = &self.queries[query].units else {
+    fn is_open(&self, shared: Shared) -> bool {
+        let query = &self.queries[shared.query];
+        let Some(units) = query
+            .units
+            .as_ref()
+            .filter(|_| query.serial == shared.serial)
+        else {
             return false;
         };
         let worth = match self.scenario.strategy.splitting {
@@ -69,9 +81,9 @@ impl Engine<'_> {
 
     /// A query of the group that one more worker may join.
     pub(super) fn open_in(&mut self, group: usize) -> Option<usize> {
-        while let Some(&query) = self.groups[group].open.first() {
-            if self.is_open(query) {
-                return Some(query);
+        while let Some(&shared) = self.groups[group].open.first() {
+            if self.is_open(shared) {
+                return Some(shared.query);
             }
             self.groups[group].open.remove(0);
         }
@@ -79,9 +91,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn open_anywhere(&mut self) -> Option<usize> {
-        while let Some(&query) = self.open.first() {
-            if self.is_open(query) {
-                return Some(query);
+        while let Some(&shared) = self.open.first() {
+            if self.is_open(shared) {
+                return Some(shared.query);
             }
             self.open.remove(0);
         }
@@ -95,7 +107,11 @@ impl Engine<'_> {
             self.seek(worker);
             return;
         }
-        if !self.is_open(query) {
+        let shared = Shared {
+            query,
+            serial: self.queries[query].serial,
+        };
+        if !self.is_open(shared) {
             return;
         }
         let group = self.workers[worker].group;
@@ -106,7 +122,7 @@ impl Engine<'_> {
         match self.scenario.strategy.splitting {
             Splitting::Never => {}
             Splitting::Domain => {
-                self.groups[group].open.push(query);
+                self.groups[group].open.push(shared);
                 let siblings = self.groups[group].workers.len() - 1;
                 let split = &self.scenario.settings.split;
                 for _ in 0..split.invitations(left, siblings) {
@@ -116,7 +132,7 @@ impl Engine<'_> {
                 }
             }
             Splitting::AllCores => {
-                self.open.push(query);
+                self.open.push(shared);
                 let units = self.queries[query].units.as_ref();
                 let lists = units.map_or(0, |units| units.visits.len() - units.next);
                 self.call_help(group, lists.min(self.workers.len() - 1));
@@ -173,7 +189,7 @@ impl Engine<'_> {
             (false, true) => Rung::Domain,
             (false, false) => Rung::Remote,
         };
-        if enters && worker != runner || !enters {
+        if worker != runner || !enters {
             self.meter.take(rung);
         }
         let mut before = 0;

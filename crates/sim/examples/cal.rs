@@ -1,0 +1,6 @@
+//! dev
+fn main() {
+    for _ in 0..3 {
+        println!("{:?}", chiplet_sim::Compute::measure());
+    }
+}
