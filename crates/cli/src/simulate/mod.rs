@@ -51,6 +51,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         crate::bench::writable(path)?;
     }
     let machine = machine(arguments)?;
+    let recipe = recipe(arguments)?;
+    let sizes = match arguments.domains.as_slice() {
+        [] => &[machine.topology.domains().len()],
+        sizes => sizes,
+    };
+    let machines = sizes.iter().map(|&size| machine.with_domains(size));
+    let machines = machines.collect::<Result<Vec<_>, _>>()?;
     let compute = match arguments.calibrate {
         true => Compute::measure(),
         false => Compute::default(),
@@ -65,15 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         seed: arguments.seed,
         ..Sampling::default()
     };
-    let workload = recipe(arguments)?.workload(arguments.seed);
+    let workload = recipe.workload(arguments.seed);
     let prepared = Prepared::new(workload, sampling, |what| bar.set_message(what.to_owned()));
-    let sizes = match arguments.domains.is_empty() {
-        true => vec![machine.topology.domains().len()],
-        false => arguments.domains.clone(),
-    };
     let mut runs = Vec::new();
-    for size in sizes {
-        let machine = machine.with_domains(size)?;
+    for machine in machines {
         let session = Session {
             arguments,
             machine: &machine,
