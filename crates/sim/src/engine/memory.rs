@@ -61,7 +61,8 @@ pub(crate) struct Memory {
     socket_of: Vec<usize>,
     pub(crate) links: Vec<Pipe>,
     pub(crate) sockets: Vec<Pipe>,
-    bridge: Pipe,
+    /// For each socket that reads from another.
+    bridges: Vec<Pipe>,
     memory_ns: f64,
     remote_ns: f64,
     queue_ns: f64,
@@ -80,7 +81,7 @@ impl Memory {
         Self {
             links: vec![Pipe::new(costs.link_gbs); count(&link_of)],
             sockets: vec![Pipe::new(costs.socket_gbs); count(&socket_of)],
-            bridge: Pipe::new(costs.bridge_gbs),
+            bridges: vec![Pipe::new(costs.bridge_gbs); count(&socket_of)],
             link_of,
             socket_of,
             memory_ns: costs.memory_ns,
@@ -101,7 +102,7 @@ impl Memory {
         let socket = self.sockets[holder].usage(now);
         let is_remote = holder != self.socket_of[domain];
         let bridge = if is_remote {
-            self.bridge.usage(now)
+            self.bridges[self.socket_of[domain]].usage(now)
         } else {
             0.0
         };
@@ -123,7 +124,7 @@ impl Memory {
         let mut last = self.links[self.link_of[domain]].read(now, bytes);
         last = last.max(self.sockets[holder].read(now, bytes));
         if holder != self.socket_of[domain] {
-            last = last.max(self.bridge.read(now, bytes));
+            last = last.max(self.bridges[self.socket_of[domain]].read(now, bytes));
         }
         last
     }
