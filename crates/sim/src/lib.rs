@@ -2,8 +2,8 @@
 //!
 //! **Everything here is modelled.** A machine is a topology with caches, links and memory ([`Machine`]); a workload is
 //! tables and traffic ([`Workload`], from a [`Recipe`]); what queries read is recorded from searches of real tables and
-//! scaled ([`trace`]). The decisions are not modelled: the order of service, who takes work from whom, how queries are cut
-//! and where tables live are `chiplet_policy`, the code that the executor runs.
+//! scaled ([`trace`]). The decisions are not modelled: the order of service, who takes work from whom, how queries are
+//! cut and where tables live are `chiplet_policy`, the code that the executor runs.
 //!
 //! Runs are deterministic: the same scenario gives the same figures, to the bit. `docs/simulation.md` says what is
 //! modelled and what is not.

@@ -7,9 +7,9 @@ use chiplet_policy::Strategy;
 
 /// Model a machine: what the strategies would give there, in virtual time.
 ///
-/// Runs chiplet's own decisions (placement, order of service, splitting, stealing) on a model of caches, links and memory,
-/// with what real searches read. Nothing is measured on this machine: all figures are modelled. docs/simulation.md says
-/// what the model has and what it leaves out.
+/// Runs chiplet's own decisions (placement, order of service, splitting, stealing) on a model of caches, links and
+/// memory, with what real searches read. Nothing is measured on this machine: all figures are modelled.
+/// docs/simulation.md says what the model has and what it leaves out.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "paper-hnsw")]
     pub(crate) workload: String,
 
-    /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal, ccd-aware-bytes,
-    /// ccd-aware]
+    /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal,
+    /// ccd-aware-bytes, ccd-aware]
     #[arg(long = "strategy", value_name = "A,B,..", value_delimiter = ',', value_parser = strategy)]
     pub(crate) strategies: Vec<Strategy>,
 

@@ -49,8 +49,9 @@ pub(super) fn render(report: &Report) -> String {
         .filter(|run| run.load.is_some())
         .collect();
     if !open.is_empty() {
-        text += "\nat a load, in percent of the first strategy's saturation; latency from arrival to answer\n  CCDs load \
-                 strategy            queries/s    p50 us    p99 us   p999 us   refused  L3 miss   stall  crossing  remaps\n";
+        text += "\nat a load, in percent of the first strategy's saturation; latency from arrival to answer\n  \
+                 CCDs load strategy            queries/s    p50 us    p99 us   p999 us   refused  L3 miss   stall  \
+                 crossing  remaps\n";
     }
     for run in open {
         let outcome = &run.outcome;

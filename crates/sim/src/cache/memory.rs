@@ -5,9 +5,9 @@
 //! the core's own L2 costs an L3 hit if it is anywhere in the domain. Another domain's caches are no faster than memory
 //! and never count.
 //!
-//! Blocks are what traces name: a graph's row or list of links, 64 KiB of an inverted list. Replacement is least recently
-//! used, fully associative. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches that are
-//! smaller by as much; miss ratios stay the same but for chance (SHARDS: Waldspurger and others, FAST 2015).
+//! Blocks are what traces name: a graph's row or list of links, 64 KiB of an inverted list. Replacement is least
+//! recently used, fully associative. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches
+//! that are smaller by as much; miss ratios stay the same but for chance (SHARDS: Waldspurger and others, FAST 2015).
 
 use super::Lru;
 

@@ -1,9 +1,9 @@
 //! The executor in virtual time.
 //!
-//! Queries come, wait in the queues of `chiplet_policy::queue`, are taken by workers as the steal ladder says, and take as
-//! long as what they read takes. Time is counted in nanoseconds and passes from event to event; events of one moment
-//! happen in the order in which they were made. There are no threads, so what takes turns by chance in the executor takes
-//! turns by a seed here.
+//! Queries come, wait in the queues of `chiplet_policy::queue`, are taken by workers as the steal ladder says, and take
+//! as long as what they read takes. Time is counted in nanoseconds and passes from event to event; events of one moment
+//! happen in the order in which they were made. There are no threads, so what takes turns by chance in the executor
+//! takes turns by a seed here.
 //!
 //! | file | does what of the executor |
 //! |---|---|

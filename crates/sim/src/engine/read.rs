@@ -151,8 +151,8 @@ impl Engine<'_> {
         let (row_wait, link_wait) = (wait(of_rows), wait(of_links));
         let on_their_way = rows * sizes[0] * row_wait + links * sizes[1] * link_wait;
         let compute = rows * self.scenario.compute.row(dim);
-        // Links are asked for one step ahead; of a step's rows the first is waited for, and the others come while it and
-        // those before are compared.
+        // Links are asked for one step ahead; of a step's rows the first is waited for, and the others come while it
+        // and those before are compared.
         let took = links * row_wait + compute.max(on_their_way / costs.walk_lines);
         let read =
             |part: usize| rows * sizes[0] * of_rows[part] + links * sizes[1] * of_links[part];

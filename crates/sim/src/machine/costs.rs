@@ -27,19 +27,18 @@ pub struct Costs {
     pub bridge_gbs: f64,
     /// Cache lines that one core has on their way at a time in a graph walk, which prefetches rows that it has found.
     ///
-    /// Zen 3 to 5 track 24 L1 misses, Zen 2 tracks 22 (AMD's optimization guides); a walk does not fill them all. Assumed
-    /// 16, range 10 to 24.
+    /// Assumed 16, range 10 to 24: a walk does not fill all of the some two dozen misses that a Zen core tracks.
     pub walk_lines: f64,
-    /// The same in a scan, for which the hardware prefetches into the L2. 40 lines at 110 ns are 23 GB/s a core, what one
-    /// Zen core reads from memory by itself. Assumed, range 30 to 48.
+    /// The same in a scan, for which the hardware prefetches into the L2. 40 lines at 110 ns are 23 GB/s a core, what
+    /// one Zen core reads from memory by itself. Assumed, range 30 to 48.
     pub scan_lines: f64,
     /// GB/s of one core from its L3: a Genoa domain's 640 to 700 GB/s over 8 cores.
     pub l3_gbs: f64,
     /// Nanoseconds that reads wait at a busy link or memory, times `use / (1 - use)`: latency at 80 % use is 4 of these
     /// longer. Assumed 12, range 5 to 20.
     pub queue_ns: f64,
-    /// Nanoseconds to hand over a task beside the cache lines: locks, counters, the answer. The executor's own overhead,
-    /// measured on a 2-core machine, is some 1 us a task, its callers' part included.
+    /// Nanoseconds to hand over a task beside the cache lines: locks, counters, the answer. The executor's own
+    /// overhead, measured on a 2-core machine, is some 1 us a task, its callers' part included.
     pub task_ns: f64,
     /// Cache lines that go from the submitter or the queue's last user to the worker that takes a task.
     pub task_lines: f64,

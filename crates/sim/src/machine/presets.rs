@@ -9,9 +9,9 @@
 //! | `turin-9575f` | 8 x 8 x 32 MiB | 10 (46 cycles) | 127 (125-130) | 45 / 150 / 260 | 100 | 525 (480-570) |
 //!
 //! Sources: chipsandcheese.com (Genoa-X, Bergamo, Turin, 9355P), arXiv 2204.03290 (Rome), the core-to-core-latency
-//! project's tables, a public 2 x 9654 study. The two figures of Genoa's link are from different studies. Milan's link is
-//! no measurement: 32 bytes a clock at 1.6 GHz; its memory is taken as Rome's, with which it shares socket and DIMMs.
-//! Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
+//! project's tables, a public 2 x 9654 study. The two figures of Genoa's link are from different studies. Milan's link
+//! is no measurement: 32 bytes a clock at 1.6 GHz; its memory is taken as Rome's, with which it shares socket and
+//! DIMMs. Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
 
 use chiplet_topology::Topology;
 
