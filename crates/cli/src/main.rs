@@ -4,6 +4,7 @@
 //! input that cannot be used, and then nothing is written to standard output.
 
 mod bench;
+mod simulate;
 mod topology;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +23,7 @@ struct Arguments {
 enum Command {
     Topology(topology::Arguments),
     Bench(Box<bench::Arguments>),
+    Simulate(Box<simulate::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let result: anyhow::Result<String> = match command {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match result {
         Ok(text) => print(&text),

@@ -8,6 +8,7 @@
 //! | `walk` | the walk over a layer, which builds and searches |
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
 //! | `batch` | many queries at once |
+//! | `observe` | what a search reads |
 //! | `order` | which nodes lie side by side |
 //! | `adopt` | graphs that another library built |
 
@@ -17,6 +18,7 @@ mod build;
 mod config;
 mod format;
 mod frozen;
+mod observe;
 mod order;
 mod search;
 mod walk;
@@ -38,6 +40,7 @@ pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
 pub use format::RowFormat;
 use frozen::Frozen;
+pub use observe::{Part, Read};
 use search::with_searcher;
 
 /// A graph (HNSW) as a table.

@@ -156,7 +156,7 @@ mod rows;
 pub use chiplet_memory::{MemoryError, Pages};
 pub use error::{BuildError, GraphFault};
 pub use flat::FlatTable;
-pub use hnsw::{HnswConfig, HnswTable, RowFormat};
+pub use hnsw::{HnswConfig, HnswTable, Part, Read, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::IvfConfig;

@@ -38,6 +38,7 @@ use chiplet_topology::{LevelChoice, Topology};
 use indicatif::ProgressStyle;
 
 pub(crate) use arguments::Arguments;
+pub(crate) use report::{chart, html::STYLE};
 use sizes::Caches;
 
 /// Runs the comparison; what is returned goes to standard output.
@@ -100,7 +101,7 @@ fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
     }
 }
 
-fn writable(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn writable(path: &Path) -> anyhow::Result<()> {
     let existed = path.exists();
     std::fs::OpenOptions::new()
         .create(true)
@@ -113,7 +114,7 @@ fn writable(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("{} could not be written", path.display()))
 }
 

@@ -346,6 +346,12 @@ impl Frozen {
             nodes,
         })
     }
+
+    /// Where those layers begin in their section, in bytes.
+    pub(super) fn upper_offsets(&self) -> impl Iterator<Item = u64> {
+        let starts = self.upper_starts.iter().rev();
+        starts.map(|&start| 4 * start as u64)
+    }
 }
 
 /// The ids of nodes, in as few bytes as they need.

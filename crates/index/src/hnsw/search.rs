@@ -15,6 +15,7 @@ use chiplet_policy::hnsw_query_bytes;
 
 use super::format::{Prepared, RowDistances};
 use super::frozen::Frozen;
+use super::observe::{ObservedLayer, ObservedRows, Part, Read};
 use super::walk::{Distances as _, Scratch};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
@@ -221,18 +222,44 @@ impl Searcher {
         self.query
             .set(&self.vector, meta.rows, meta.metric, graph.grid());
         let distances = walked(&self.query, graph);
+        self.scratch.enter(graph.upper(), &distances, meta.one_look)
+    }
+
+    /// A walk as [`Searcher::begin`] to [`Searcher::end`] make it, which tells `observer` what it reads.
+    pub(super) fn walk_observed(
+        &mut self,
+        graph: &Frozen,
+        k: usize,
+        ef: usize,
+        observer: &dyn Fn(Read),
+    ) -> bool {
+        let meta = &graph.meta;
+        self.query
+            .set(&self.vector, meta.rows, meta.metric, graph.grid());
+        let distances = ObservedRows {
+            distances: walked(&self.query, graph),
+            stride: graph.rows().stride() as u32,
+            observer,
+        };
         let scratch = &mut self.scratch;
-        let mut entry = (f32::INFINITY, 0);
-        distances.to(&[0], std::slice::from_mut(&mut entry.0));
-        scratch.computed += 1;
-        for layer in graph.upper() {
-            entry = if meta.one_look {
-                scratch.look(&layer, &distances, entry)
-            } else {
-                scratch.descend(&layer, &distances, entry)
-            };
-        }
-        entry.1
+        let layers = graph.upper().zip(graph.upper_offsets());
+        let layers = layers.map(|(layer, start)| ObservedLayer {
+            layer,
+            part: Part::Upper,
+            start,
+            stride: 4 * meta.stride as u32,
+            observer,
+        });
+        let entry = scratch.enter(layers, &distances, meta.one_look);
+        let ground = ObservedLayer {
+            layer: graph.ground(),
+            part: Part::Links,
+            start: 0,
+            stride: 4 * meta.ground_stride as u32,
+            observer,
+        };
+        scratch.walk(&ground, &distances, [entry], ef);
+        scratch.pool.len() >= k
     }
 
     /// The `k` nearest of the pool, by the full rows if there are any.

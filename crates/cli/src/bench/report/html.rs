@@ -8,7 +8,7 @@ use super::chart::{self, Chart};
 use super::{Report, summary, tables};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 pub fn page(report: &Report) -> String {

@@ -3,7 +3,7 @@
 //! Units are in the names: `_us` microseconds, `_qps` queries per second, `_s` seconds. A value that this
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
-mod chart;
+pub mod chart;
 #[cfg(test)]
 mod fixture;
 pub mod html;

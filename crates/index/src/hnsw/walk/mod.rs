@@ -165,6 +165,26 @@ impl Scratch {
         self.compared = old;
     }
 
+    /// The node at which a walk over the ground begins: down `layers`, the highest first, from node 0.
+    pub(crate) fn enter<L: Layer>(
+        &mut self,
+        layers: impl Iterator<Item = L>,
+        distances: &impl Distances,
+        one_look: bool,
+    ) -> u32 {
+        let mut entry = (f32::INFINITY, 0);
+        distances.to(&[0], std::slice::from_mut(&mut entry.0));
+        self.computed += 1;
+        for layer in layers {
+            entry = if one_look {
+                self.look(&layer, distances, entry)
+            } else {
+                self.descend(&layer, distances, entry)
+            };
+        }
+        entry.1
+    }
+
     /// The nearest node to which each step leads to a nearer one, from `from` on: a walk with `ef` 1.
     pub(crate) fn descend(
         &mut self,

@@ -1,0 +1,172 @@
+//! The command line of `chiplet simulate`.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use chiplet_policy::Strategy;
+
+/// Model a machine: what the strategies would give there, in virtual time.
+///
+/// Runs chiplet's own decisions (placement, order of service, splitting, stealing) on a model of caches, links and
+/// memory, with what real searches read. Nothing is measured on this machine: all figures are modelled.
+/// docs/simulation.md says what the model has and what it leaves out.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// genoa-9654, rome-7k62, milan-7763, bergamo-9754 or turin-9575f, with x2 for two sockets; or an hwloc XML file,
+    /// whose caches and domains are taken and whose costs are Genoa's
+    #[arg(long, default_value = "genoa-9654")]
+    pub(crate) machine: String,
+
+    /// Use the machine's first domains alone; of several numbers each is run: 1,2,4,8,12
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    pub(crate) domains: Vec<usize>,
+
+    /// paper-hnsw, paper-ivf, or a TOML file (see below)
+    #[arg(long, default_value = "paper-hnsw")]
+    pub(crate) workload: String,
+
+    /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal,
+    /// ccd-aware-bytes, ccd-aware]
+    #[arg(long = "strategy", value_name = "A,B,..", value_delimiter = ',', value_parser = strategy)]
+    pub(crate) strategies: Vec<Strategy>,
+
+    /// Latency at these loads too, in percent of the first strategy's saturation
+    #[arg(long, value_name = "P,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) loads: Vec<u32>,
+
+    /// Zipf exponent over tables, instead of the workload's
+    #[arg(long)]
+    pub(crate) table_skew: Option<f64>,
+
+    /// Zipf exponent over a table's queries, instead of the workload's
+    #[arg(long)]
+    pub(crate) query_skew: Option<f64>,
+
+    /// This part of all queries goes to one table, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) hot: Option<u32>,
+
+    /// Tables of each kind, instead of the workload's
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub(crate) tables: Option<u32>,
+
+    /// All tables' rows times this
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) size: Option<f64>,
+
+    /// GB/s of each link, instead of the machine's
+    #[arg(long, value_name = "GB/S")]
+    pub(crate) link: Option<f64>,
+
+    /// MiB of each domain's L3, instead of the machine's (presets only)
+    #[arg(long, value_name = "MIB")]
+    pub(crate) l3: Option<u64>,
+
+    /// Queries that are counted in each run, after a third as many to warm up
+    #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub(crate) queries: u64,
+
+    /// Queries outstanding for each worker in saturated runs
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) outstanding: u32,
+
+    /// The hot set moves after so many virtual seconds: shows throughput before and after, at --loads (default 70)
+    #[arg(long, value_name = "SECONDS", conflicts_with = "domains")]
+    pub(crate) flip: Option<f64>,
+
+    /// Do not let the placement settle before the run
+    #[arg(long)]
+    pub(crate) unsettled: bool,
+
+    /// The part of a graph's nodes that is modelled, one of so many
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) sample: u32,
+
+    /// Same seed, same bytes
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Measure what computing takes on this machine, instead of the stored figures; then runs differ a little
+    #[arg(long)]
+    pub(crate) calibrate: bool,
+
+    /// Write all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  chiplet simulate                                          the paper's HNSW tables on one Genoa, 1 minute
+  chiplet simulate --workload paper-ivf --domains 2,4,8,12  how throughput grows with CCDs
+  chiplet simulate --loads 50,80 --json sim.json            latency at half and most of saturation
+  chiplet simulate --hot 80 --strategy global-steal,ccd-aware
+  chiplet simulate --machine turin-9575fx2 --workload mine.toml
+
+A workload file:
+  name = \"mine\"
+  table_skew = 1.0               # Zipf exponent over tables; 0 asks all alike
+  query_skew = 0.5               # Zipf exponent over a table's queries
+  [[tables]]                     # as often as there are kinds of tables
+  kind = \"hnsw\"                  # or \"ivf\"
+  count = 16
+  rows = [100_000, 1_000_000]    # least and most
+  dims = [64, 128]               # one of these each
+  k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
+
+Exit status: 0; 2 for input that cannot be used; 130 after Ctrl-C.";
+
+fn strategy(name: &str) -> Result<Strategy, chiplet_policy::UnknownStrategy> {
+    name.parse()
+}
+
+impl Arguments {
+    /// What clap cannot check.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        for (name, skew) in [("table", self.table_skew), ("query", self.query_skew)] {
+            ensure!(
+                skew.is_none_or(|skew| (0.0..=10.0).contains(&skew)),
+                "--{name}-skew: give a Zipf exponent from 0 to 10"
+            );
+        }
+        for (name, value) in [
+            ("size", self.size),
+            ("link", self.link),
+            ("flip", self.flip),
+        ] {
+            ensure!(
+                value.is_none_or(|value| value > 0.0 && value <= 1e6),
+                "--{name}: give a number above 0"
+            );
+        }
+        for (index, strategy) in self.strategies.iter().enumerate() {
+            ensure!(
+                !self.strategies[..index].contains(strategy),
+                "{strategy} is named twice; runs are deterministic, so once is enough"
+            );
+        }
+        Ok(())
+    }
+
+    /// The strategies that were asked for, or V0, V1, V2 of arXiv 2605.10090 and chiplet's own.
+    pub(crate) fn strategies(&self) -> Vec<Strategy> {
+        if !self.strategies.is_empty() {
+            return self.strategies.clone();
+        }
+        let first = match self.workload.as_str() {
+            "paper-ivf" => Strategy::FORK_JOIN,
+            _ => Strategy::ROUND_ROBIN,
+        };
+        vec![
+            first,
+            Strategy::GLOBAL_STEAL,
+            Strategy::CCD_AWARE_BYTES,
+            Strategy::CCD_AWARE,
+        ]
+    }
+}

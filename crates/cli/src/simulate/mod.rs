@@ -1,0 +1,228 @@
+//! `chiplet simulate`: the strategies on a modelled machine.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `arguments` | the command line |
+//! | `text` | the tables for a person |
+//! | `page` | the HTML page |
+
+mod arguments;
+mod page;
+mod text;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use chiplet_policy::Strategy;
+use chiplet_sim::{
+    Compute, Costs, Flip, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Workload,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+pub(crate) use arguments::Arguments;
+
+/// All figures of a call; every one is modelled.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// Says so to whoever reads the file.
+    modelled: bool,
+    machine: String,
+    costs: Costs,
+    compute: Compute,
+    seed: u64,
+    workload: Workload,
+    runs: Vec<Run>,
+}
+
+/// One run.
+#[derive(Serialize)]
+pub(crate) struct Run {
+    /// Percent of the first strategy's saturation on as many domains; none: saturated.
+    load: Option<u32>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+/// Runs the scenarios; what is returned goes to standard output.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    arguments.check()?;
+    for path in [&arguments.json, &arguments.report].into_iter().flatten() {
+        crate::bench::writable(path)?;
+    }
+    let machine = machine(arguments)?;
+    let recipe = recipe(arguments)?;
+    let sizes = match arguments.domains.as_slice() {
+        [] => &[machine.topology.domains().len()],
+        sizes => sizes,
+    };
+    let machines = sizes.iter().map(|&size| machine.with_domains(size));
+    let machines = machines.collect::<Result<Vec<_>, _>>()?;
+    let compute = match arguments.calibrate {
+        true => Compute::measure(),
+        false => Compute::default(),
+    };
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(
+        ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"),
+    );
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let sampling = Sampling {
+        sample: 1.0 / f64::from(arguments.sample),
+        seed: arguments.seed,
+        ..Sampling::default()
+    };
+    let workload = recipe.workload(arguments.seed);
+    let prepared = Prepared::new(workload, sampling, |what| bar.set_message(what.to_owned()));
+    let mut runs = Vec::new();
+    for machine in machines {
+        let session = Session {
+            arguments,
+            machine: &machine,
+            prepared: &prepared,
+            compute,
+            bar: &bar,
+        };
+        session.run(&mut runs);
+    }
+    bar.finish_and_clear();
+    let report = Report {
+        modelled: true,
+        machine: machine.name.clone(),
+        costs: machine.costs,
+        compute,
+        seed: arguments.seed,
+        workload: prepared.workload.clone(),
+        runs,
+    };
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        crate::bench::write(path, &(text + "\n"))?;
+    }
+    if let Some(path) = &arguments.report {
+        crate::bench::write(path, &page::page(&report))?;
+    }
+    Ok(text::render(&report))
+}
+
+/// The runs on one machine.
+struct Session<'a> {
+    arguments: &'a Arguments,
+    machine: &'a Machine,
+    prepared: &'a Prepared,
+    compute: Compute,
+    bar: &'a ProgressBar,
+}
+
+impl Session<'_> {
+    fn run(&self, runs: &mut Vec<Run>) {
+        let strategies = self.arguments.strategies();
+        let mut saturation = 0.0;
+        for (at, &strategy) in strategies.iter().enumerate() {
+            let outcome = self.one(strategy, None);
+            if at == 0 {
+                saturation = outcome.qps;
+            }
+            runs.push(Run {
+                load: None,
+                outcome,
+            });
+        }
+        let loads = match (self.arguments.flip, self.arguments.loads.as_slice()) {
+            (Some(_), []) => &[70],
+            (_, loads) => loads,
+        };
+        for &load in loads {
+            for &strategy in &strategies {
+                let rate = saturation * f64::from(load) / 100.0;
+                runs.push(Run {
+                    load: Some(load),
+                    outcome: self.one(strategy, Some(rate)),
+                });
+            }
+        }
+    }
+
+    /// One run: saturated, or open at a rate, where the hot set may move.
+    fn one(&self, strategy: Strategy, rate: Option<f64>) -> Outcome {
+        let mut scenario = Scenario::new(self.machine, self.prepared, strategy);
+        scenario.compute = self.compute;
+        scenario.seed = self.arguments.seed;
+        scenario.settled = !self.arguments.unsettled;
+        scenario.measured = self.arguments.queries;
+        scenario.warmup = self.arguments.queries / 3;
+        scenario.load = match rate {
+            Some(rate) => Load::Open { rate },
+            None => Load::Saturated {
+                outstanding: self.arguments.outstanding,
+            },
+        };
+        if let (Some(at), Some(rate)) = (self.arguments.flip, rate) {
+            scenario.flip = Some(Flip { at });
+            // Until twice that time, and half of it to warm up.
+            scenario.warmup = (rate * at / 2.0) as u64;
+            scenario.measured = (rate * at * 1.5) as u64;
+            scenario.longest = 2.0 * at;
+        }
+        let on = self.machine.topology.domains().len();
+        let all = scenario.warmup + scenario.measured;
+        scenario.run(&mut |answered| {
+            self.bar.set_message(format!(
+                "{strategy} on {on} domains: {answered} of {all} queries"
+            ));
+        })
+    }
+}
+
+fn machine(arguments: &Arguments) -> anyhow::Result<Machine> {
+    let name = &arguments.machine;
+    let mut machine = match name.ends_with(".xml") {
+        true => from_xml(Path::new(name))?,
+        false => Machine::preset_with(name, arguments.l3.map(|mib| mib << 20))?,
+    };
+    if let Some(link) = arguments.link {
+        machine.costs.link_gbs = link;
+    }
+    Ok(machine)
+}
+
+#[cfg(feature = "hwloc")]
+fn from_xml(path: &Path) -> anyhow::Result<Machine> {
+    use chiplet_topology::{LevelChoice, Topology};
+
+    let topology = Topology::from_hwloc_xml(path, LevelChoice::Auto)?;
+    let name = path.display().to_string();
+    Ok(Machine::new(name, topology, Costs::GENOA))
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn from_xml(path: &Path) -> anyhow::Result<Machine> {
+    anyhow::bail!(
+        "{} cannot be read: this chiplet was built without the feature hwloc",
+        path.display()
+    )
+}
+
+fn recipe(arguments: &Arguments) -> anyhow::Result<Recipe> {
+    let name = &arguments.workload;
+    let mut recipe = match Recipe::built_in(name) {
+        Some(recipe) => recipe,
+        None => {
+            let text = std::fs::read_to_string(name).with_context(|| {
+                format!("{name} is neither paper-hnsw nor paper-ivf, and cannot be read as a file")
+            })?;
+            text.parse().with_context(|| name.clone())?
+        }
+    };
+    recipe = recipe.skewed(arguments.table_skew, arguments.query_skew);
+    if let Some(hot) = arguments.hot {
+        recipe = recipe.hot(f64::from(hot) / 100.0);
+    }
+    if let Some(count) = arguments.tables {
+        recipe = recipe.counting(count as usize);
+    }
+    if let Some(factor) = arguments.size {
+        recipe = recipe.resized(factor);
+    }
+    Ok(recipe)
+}

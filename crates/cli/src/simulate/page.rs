@@ -1,0 +1,83 @@
+//! The figures as one HTML page that needs nothing else.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Report;
+use super::text;
+use crate::bench::chart::{Layout, Look, Px, figure};
+
+/// The whole page.
+pub(super) fn page(report: &Report) -> String {
+    let title = format!("{} on {}, modelled", report.workload.name, report.machine);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · chiplet simulate" }
+                style { (PreEscaped(crate::bench::STYLE)) }
+            }
+            body {
+                main {
+                    header {
+                        p.kicker { "chiplet simulate · seed " (report.seed) }
+                        h1 { (title) }
+                        p.lede {
+                            "No machine was measured. The decisions are chiplet's own; caches, links and memory are a "
+                            "model, and what queries read is recorded from real searches and scaled."
+                        }
+                    }
+                    section { h2 { "Throughput at saturation" } (throughput(report)) }
+                    section { h2 { "All figures" } pre { (text::render(report)) } }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// A bar for each saturated run.
+fn throughput(report: &Report) -> Markup {
+    const ROW: f64 = 30.0;
+    let runs: Vec<_> = text::saturated(report).collect();
+    let highest = runs.iter().map(|outcome| outcome.qps).fold(1.0, f64::max);
+    let mut names: Vec<&str> = Vec::new();
+    for outcome in &runs {
+        if !names.contains(&outcome.strategy.as_str()) {
+            names.push(&outcome.strategy);
+        }
+    }
+    let described: Vec<String> = runs
+        .iter()
+        .map(|outcome| {
+            let (domains, qps) = (outcome.domains, outcome.qps);
+            format!(
+                "{} on {domains} domains: {qps:.0} queries/s",
+                outcome.strategy
+            )
+        })
+        .collect();
+    figure(
+        "Throughput at saturation",
+        &described.join("; "),
+        |layout: Layout| {
+            let left = if layout.narrow() { 130.0 } else { 220.0 };
+            let width = layout.width() - left - 80.0;
+            let drawing = html! {
+                @for (at, outcome) in runs.iter().enumerate() {
+                    @let y = at as f64 * ROW;
+                    @let look = names.iter().position(|name| *name == outcome.strategy).unwrap_or(0);
+                    @let long = width * outcome.qps / highest;
+                    text x="0" y=(Px(y + 16.0)) { (outcome.strategy) " · " (outcome.domains) }
+                    g class=(Look(look).class()) {
+                        rect.bar x=(Px(left)) y=(Px(y + 5.0)) height="13" width=(Px(long)) rx="1.5" {}
+                    }
+                    text x=(Px(left + long + 6.0)) y=(Px(y + 16.0)) { (format!("{:.0}", outcome.qps)) }
+                }
+            };
+            (runs.len() as f64 * ROW, drawing)
+        },
+    )
+}

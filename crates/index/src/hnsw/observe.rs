@@ -1,0 +1,164 @@
+//! What a search reads, for whoever models caches: the same walk, over layers and rows that tell what is read of them.
+//!
+//! An ordinary search is compiled without any of this; the walk is generic over what it walks.
+
+use std::cell::RefCell;
+
+use chiplet_executor::{Context, Neighbor, Query, SearchError};
+
+use super::HnswTable;
+use super::search::{Size, with_searcher};
+use super::walk::{Distances, Layer};
+
+/// A section of a graph's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The rows that a walk compares, one after the other.
+    Rows,
+    /// The ground layer's links, one list after the other.
+    Links,
+    /// The links of the layers above.
+    Upper,
+}
+
+/// Bytes that a search has read: a row, or a node's list of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Read {
+    /// Of which section.
+    pub part: Part,
+    /// Where they begin in it, in bytes.
+    pub offset: u64,
+    /// How many they are.
+    pub bytes: u32,
+}
+
+impl HnswTable {
+    /// Searches as [`Table::search`](chiplet_executor::Table::search) does, for the `k` nearest of `ef` candidates, and
+    /// tells `observer` of every row and every list of links in the order in which they are read.
+    ///
+    /// Re-ranking, and the scan that replaces a walk which finds too little, are not observed.
+    ///
+    /// ```
+    /// use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
+    ///
+    /// let rows: Vec<f32> = (0..200).map(|x| x as f32).collect(); // 100 rows of 2
+    /// let table = HnswTable::build(&rows, 2, &HnswConfig::new(Metric::L2))?;
+    /// let mut compared = 0;
+    /// let hits = table.search_observed(&[20.0, 21.0], 3, 32, &mut |read| {
+    ///     compared += usize::from(read.part == Part::Rows);
+    /// })?;
+    /// assert_eq!(hits[0].id, 10);
+    /// assert!(compared >= 32);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As a search without it.
+    pub fn search_observed(
+        &self,
+        vector: &[f32],
+        k: usize,
+        ef: usize,
+        observer: &mut dyn FnMut(Read),
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let graph = &self.graph;
+        let query = Query::new(vector.to_vec()).top(k).ef(ef);
+        with_searcher(|searcher| {
+            let Some(Size { k, ef }) = searcher.prepare(graph, &query)? else {
+                return Ok(Vec::new());
+            };
+            let observer = RefCell::new(observer);
+            let found = searcher.walk_observed(graph, k, ef, &|read| {
+                (observer.borrow_mut())(read);
+            });
+            searcher.answer(graph, &query, k, found, &mut Context::default())
+        })
+    }
+}
+
+/// A layer that tells which links are read.
+pub(super) struct ObservedLayer<'a, L> {
+    pub(super) layer: L,
+    pub(super) part: Part,
+    /// Where the layer begins in its section, and the length of a list, in bytes.
+    pub(super) start: u64,
+    pub(super) stride: u32,
+    pub(super) observer: &'a dyn Fn(Read),
+}
+
+impl<L: Layer> Layer for ObservedLayer<'_, L> {
+    fn nodes(&self) -> usize {
+        self.layer.nodes()
+    }
+
+    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
+        (self.observer)(Read {
+            part: self.part,
+            offset: self.start + u64::from(node) * u64::from(self.stride),
+            bytes: self.stride,
+        });
+        self.layer.links(node)
+    }
+
+    fn prefetch(&self, node: u32) {
+        self.layer.prefetch(node);
+    }
+}
+
+/// Distances that tell which rows are read.
+pub(super) struct ObservedRows<'a, D> {
+    pub(super) distances: D,
+    pub(super) stride: u32,
+    pub(super) observer: &'a dyn Fn(Read),
+}
+
+impl<D: Distances> Distances for ObservedRows<'_, D> {
+    fn to(&self, nodes: &[u32], out: &mut [f32]) {
+        for &node in nodes {
+            (self.observer)(Read {
+                part: Part::Rows,
+                offset: u64::from(node) * u64::from(self.stride),
+                bytes: self.stride,
+            });
+        }
+        self.distances.to(nodes, out);
+    }
+
+    fn prefetch(&self, nodes: &[u32]) {
+        self.distances.prefetch(nodes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chiplet_executor::Table;
+
+    use super::*;
+    use crate::{HnswConfig, Metric};
+
+    #[test]
+    fn an_observed_search_answers_the_same_and_tells_every_row_that_it_counts() {
+        let dim = 8;
+        let rows: Vec<f32> = (0..2_000 * dim)
+            .map(|x| ((x * 7_919) % 1_000) as f32)
+            .collect();
+        let table = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::L2)).unwrap();
+        for query in rows.chunks(dim).step_by(97) {
+            let (mut of_rows, mut of_links) = (0, 0);
+            let observed = table
+                .search_observed(query, 10, 40, &mut |read| match read.part {
+                    Part::Rows => of_rows += 1,
+                    Part::Links | Part::Upper => of_links += 1,
+                })
+                .unwrap();
+            let mut context = Context::default();
+            let plain = Query::new(query.to_vec()).top(10).ef(40);
+            assert_eq!(observed, table.search(&plain, &mut context).unwrap());
+            // The formula counts a row's links with each row.
+            let stride = table.graph.rows().stride() as u64;
+            let row = stride + 4 * table.graph.meta.stride as u64;
+            assert_eq!(of_rows * row, context.bytes());
+            assert!(of_links >= 40);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The caches of a machine: an L2 for each core, and for each domain what its L3 and its L2s hold together.
+//!
+//! AMD's L3 is a victim of the L2s: what lies in an L2 need not lie in the L3, and the L3 knows which L2 has a line and
+//! gets it from there. So a domain holds as many blocks as its L3 and all its L2s together, and a block that is not in
+//! the core's own L2 costs an L3 hit if it is anywhere in the domain. Another domain's caches are no faster than memory
+//! and never count.
+//!
+//! Blocks are what traces name: a graph's row or list of links, 64 KiB of an inverted list. Replacement is least
+//! recently used, fully associative. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches
+//! that are smaller by as much; miss ratios stay the same but for chance (SHARDS: Waldspurger and others, FAST 2015).
+
+use super::Lru;
+
+/// Where blocks were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hits {
+    pub(crate) l2: u64,
+    pub(crate) l3: u64,
+    pub(crate) memory: u64,
+}
+
+impl Hits {
+    pub(crate) fn all(&self) -> u64 {
+        self.l2 + self.l3 + self.memory
+    }
+
+    /// The parts found in the L3 and in memory, if there are any blocks.
+    pub(crate) fn parts(&self) -> Option<[f64; 2]> {
+        let all = self.all() as f64;
+        (all > 0.0).then(|| [self.l3 as f64 / all, self.memory as f64 / all])
+    }
+}
+
+/// Cache lines read, by where they came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Lines {
+    pub(crate) l2: f64,
+    pub(crate) l3: f64,
+    pub(crate) memory: f64,
+}
+
+impl Lines {
+    pub(crate) fn add(&mut self, other: Lines) {
+        self.l2 += other.l2;
+        self.l3 += other.l3;
+        self.memory += other.memory;
+    }
+}
+
+pub(crate) struct Caches {
+    /// For each worker.
+    l2: Vec<Lru>,
+    /// For each domain.
+    all: Vec<Lru>,
+}
+
+impl Caches {
+    /// Caches that stand for those of a machine at `sample` of their size: `domains` are bytes of L3 and cores.
+    pub(crate) fn new(
+        domains: impl IntoIterator<Item = (u64, usize)>,
+        l2_bytes: u64,
+        sample: f64,
+    ) -> Self {
+        let sized = |bytes: u64| Lru::new((bytes as f64 * sample) as u64);
+        let mut caches = Self {
+            l2: Vec::new(),
+            all: Vec::new(),
+        };
+        for (l3_bytes, cores) in domains {
+            caches.l2.extend((0..cores).map(|_| sized(l2_bytes)));
+            caches.all.push(sized(l3_bytes + cores as u64 * l2_bytes));
+        }
+        caches
+    }
+
+    /// A worker of `domain` reads a block.
+    pub(crate) fn read(
+        &mut self,
+        worker: usize,
+        domain: usize,
+        key: u64,
+        bytes: u32,
+        hits: &mut Hits,
+    ) {
+        let near = self.l2[worker].touch(key, bytes);
+        let there = self.all[domain].touch(key, bytes);
+        match (near, there) {
+            (true, _) => hits.l2 += 1,
+            (false, true) => hits.l3 += 1,
+            (false, false) => hits.memory += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_share_what_one_has_read_and_other_domains_do_not() {
+        let mut caches = Caches::new([(100, 2), (100, 2)], 10, 1.0);
+        let mut read = |worker, key| {
+            let mut hits = Hits::default();
+            caches.read(worker, worker / 2, key, 10, &mut hits);
+            hits
+        };
+        assert_eq!(read(0, 1).memory, 1);
+        assert_eq!(read(0, 1).l2, 1);
+        assert_eq!(read(1, 1).l3, 1);
+        assert_eq!(read(2, 1).memory, 1);
+        assert_eq!(read(0, 2).memory, 1);
+        assert_eq!(read(0, 1).l3, 1, "pushed out of the L2 by the other block");
+    }
+}

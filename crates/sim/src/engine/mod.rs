@@ -1,0 +1,430 @@
+//! The executor in virtual time.
+//!
+//! Queries come, wait in the queues of `chiplet_policy::queue`, are taken by workers as the steal ladder says, and take
+//! as long as what they read takes. Time is counted in nanoseconds and passes from event to event; events of one moment
+//! happen in the order in which they were made. There are no threads, so what takes turns by chance in the executor
+//! takes turns by a seed here.
+//!
+//! | file | does what of the executor |
+//! |---|---|
+//! | `group` | `scheduler`: queues, sleepers, who calls for help |
+//! | `route` | `engine/admit.rs`: a query's way into a queue |
+//! | `worker` | `scheduler/ladder.rs`: what a worker does next |
+//! | `read` | what searching takes: caches, links, memory |
+//! | `scan` | `jobs/units.rs`: probes that several workers scan |
+//! | `balance` | `placement/balancer.rs`: the tick |
+//! | `meter` | counts |
+
+mod balance;
+mod group;
+mod memory;
+mod meter;
+mod read;
+mod route;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::queue::{Discipline, Run};
+use chiplet_policy::{Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId};
+use chiplet_topology::DomainId;
+use chiplet_workload::traffic::Stream;
+
+use crate::cache::Caches;
+use crate::compute::Compute;
+use crate::machine::Machine;
+use crate::outcome::Outcome;
+use crate::workload::{Flip, Prepared};
+use balance::Balancer;
+use group::Group;
+use memory::Memory;
+use meter::Meter;
+use scan::{Cursor, Shared, Units};
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// So many queries for each worker wait or run at all times.
+    Saturated {
+        /// Queries for each worker.
+        outstanding: u32,
+    },
+    /// Queries come at random, so many a second on average, whether there is room for them or not.
+    Open {
+        /// Queries a second.
+        rate: f64,
+    },
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario<'a> {
+    /// Where.
+    pub machine: &'a Machine,
+    /// What.
+    pub prepared: &'a Prepared,
+    /// How.
+    pub strategy: Strategy,
+    /// How much.
+    pub load: Load,
+    /// What computing takes.
+    pub compute: Compute,
+    /// Queries that end before anything is counted, so that caches are warm.
+    pub warmup: u64,
+    /// Queries that are counted.
+    pub measured: u64,
+    /// The run ends at this many virtual seconds even if fewer were answered.
+    pub longest: f64,
+    /// The hot set moves.
+    pub flip: Option<Flip>,
+    /// Let the placement settle before the run, on the loads that the tables will have; else tables are where they were
+    /// put when nothing was known of them.
+    pub settled: bool,
+    /// Same seed, same arrivals.
+    pub seed: u64,
+    /// The executor's settings.
+    pub settings: Settings,
+}
+
+/// The executor's settings, its defaults unless changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// When tables move.
+    pub planner: PlannerConfig,
+    /// The price of crossing.
+    pub steal: StealConfig,
+    /// How queries are cut.
+    pub split: SplitConfig,
+    /// How far runs leave the order of arrival.
+    pub reorder: f64,
+    /// Tasks that may wait for each worker of a domain.
+    pub queue_per_worker: usize,
+    /// Between two looks of the planner.
+    pub tick: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            planner: PlannerConfig::default(),
+            steal: StealConfig::default(),
+            split: SplitConfig::default(),
+            reorder: 0.3,
+            queue_per_worker: chiplet_executor::QUEUE_PER_WORKER,
+            tick: Duration::from_secs(1),
+        }
+    }
+}
+
+impl<'a> Scenario<'a> {
+    /// A saturated run of one strategy, with defaults for the rest.
+    pub fn new(machine: &'a Machine, prepared: &'a Prepared, strategy: Strategy) -> Self {
+        Self {
+            machine,
+            prepared,
+            strategy,
+            load: Load::Saturated { outstanding: 64 },
+            compute: Compute::default(),
+            warmup: 20_000,
+            measured: 40_000,
+            longest: 3_600.0,
+            flip: None,
+            settled: true,
+            seed: 1,
+            settings: Settings::default(),
+        }
+    }
+
+    /// Runs it. `report` is told now and then how many queries have been answered.
+    pub fn run(&self, report: &mut dyn FnMut(u64)) -> Outcome {
+        let mut engine = Engine::new(self);
+        engine.run(report);
+        engine.outcome()
+    }
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A query comes.
+    Arrive,
+    /// A worker is through with what it does, or wakes up.
+    Work(usize),
+    /// The planner looks.
+    Tick,
+    /// The timed look at tasks that wait.
+    Look,
+}
+
+/// A query under way.
+struct Query {
+    /// Counts queries: a place in the list is used again.
+    serial: u64,
+    table: u32,
+    /// Which of the table's queries.
+    number: u32,
+    arrived: u64,
+    started: u64,
+    /// Segments of a walk that are done.
+    segment: u32,
+    /// Time of all workers.
+    busy: u64,
+    units: Option<Units>,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Nothing, since then; it is among its group's sleepers.
+    Idle(u64),
+    /// It has been called and is on its way.
+    Waking,
+    /// A query, or its coarse search.
+    Query(usize),
+    /// A unit of a query.
+    Unit(usize),
+    /// Waits for the others at the end of a query.
+    Barrier(usize),
+}
+
+struct Worker {
+    domain: usize,
+    group: usize,
+    doing: Doing,
+    run: Run,
+    /// The group that it last took a task from besides its own, and what it ran of it.
+    away: Option<(usize, Run)>,
+    stealing: bool,
+    /// It has come back from another group's task and found nothing at home since.
+    returns: bool,
+    /// Woken for a task elsewhere that is overdue.
+    lent: bool,
+    /// Where it is in its unit.
+    cursor: Cursor,
+    /// Which parts of rows and of links it last found in the L3 and in memory.
+    found: [[f64; 2]; 2],
+}
+
+struct Engine<'a> {
+    scenario: &'a Scenario<'a>,
+    now: u64,
+    /// What queues count time from.
+    epoch: Instant,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    made: u64,
+    groups: Vec<Group>,
+    workers: Vec<Worker>,
+    domains: Vec<DomainId>,
+    queries: Vec<Query>,
+    /// Places in `queries` that are free.
+    free: Vec<usize>,
+    stream: Stream,
+    /// The query that comes next, in an open loop.
+    coming: Option<chiplet_workload::traffic::Arrival>,
+    caches: Caches,
+    memory: Memory,
+    homes: Vec<Homes>,
+    over_share: Vec<bool>,
+    /// Units of each table's last query.
+    last_units: Vec<u32>,
+    /// Queries with units to take, under strategies that know no domains.
+    open: Vec<Shared>,
+    turn: usize,
+    looking: bool,
+    balancer: Balancer,
+    meter: Meter,
+}
+
+impl<'a> Engine<'a> {
+    fn new(scenario: &'a Scenario<'a>) -> Self {
+        let machine = scenario.machine;
+        let topology = &machine.topology;
+        let prepared = scenario.prepared;
+        let (seed, flip) = (scenario.seed, scenario.flip);
+        let rate = match scenario.load {
+            Load::Open { rate } => rate,
+            // Only the order counts.
+            Load::Saturated { .. } => 1e6,
+        };
+        let traffic = prepared.workload.traffic(rate, seed, flip);
+        let stream = traffic.stream().expect("a recipe's values are checked");
+        let mut workers = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
+        let epoch = Instant::now();
+        let strategy = scenario.strategy;
+        let settings = &scenario.settings;
+        for (domain, spec) in topology.domains().iter().enumerate() {
+            let per_group = match strategy.routing {
+                Routing::Home => spec.cores.len(),
+                Routing::Rotate => 1,
+            };
+            for _ in 0..spec.cores.len() / per_group {
+                let first = workers.len();
+                for _ in 0..per_group {
+                    workers.push(Worker {
+                        domain,
+                        group: groups.len(),
+                        doing: Doing::Idle(0),
+                        run: Run::default(),
+                        away: None,
+                        stealing: false,
+                        returns: false,
+                        lent: false,
+                        cursor: Cursor::default(),
+                        found: [[0.0, 1.0]; 2],
+                    });
+                }
+                let limit = settings.queue_per_worker * per_group;
+                let discipline = Discipline {
+                    run_length: strategy.run_length,
+                    reorder: settings.reorder,
+                    limit,
+                    table_limit: (limit - limit.div_ceil(4)).max(1),
+                    bulk_wait: Duration::from_millis(100),
+                };
+                groups.push(Group::new(domain, first..workers.len(), discipline, epoch));
+            }
+        }
+        let domains: Vec<DomainId> = topology.domains().iter().map(|spec| spec.id).collect();
+        group::find_nearest(&mut groups, topology);
+        let sample = prepared.sampling.sample;
+        let sizes = topology.domains().iter();
+        let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
+        let mut balancer = Balancer::new(scenario);
+        let homes = balancer.place(scenario, &traffic);
+        let tables = prepared.plans.len();
+        Self {
+            scenario,
+            now: 0,
+            epoch,
+            events: BinaryHeap::new(),
+            made: 0,
+            groups,
+            caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
+            memory: Memory::new(machine),
+            meter: Meter::new(workers.len()),
+            workers,
+            domains,
+            queries: Vec::new(),
+            free: Vec::new(),
+            stream,
+            coming: None,
+            homes,
+            over_share: vec![false; tables],
+            last_units: vec![0; tables],
+            open: Vec::new(),
+            turn: 0,
+            looking: false,
+            balancer,
+        }
+    }
+
+    fn run(&mut self, report: &mut dyn FnMut(u64)) {
+        match self.scenario.load {
+            Load::Open { .. } => self.expect_next(),
+            Load::Saturated { outstanding } => {
+                for _ in 0..outstanding as usize * self.workers.len() {
+                    self.at(0, Event::Arrive);
+                }
+            }
+        }
+        self.at(self.scenario.settings.tick.as_nanos() as u64, Event::Tick);
+        let all = self.scenario.warmup + self.scenario.measured;
+        let longest = (self.scenario.longest * 1e9) as u64;
+        let mut told = 0;
+        while self.meter.answered < all
+            && let Some(Reverse((at, _, event))) = self.events.pop()
+            && at <= longest
+        {
+            self.now = at;
+            match event {
+                Event::Arrive => self.arrive(),
+                Event::Work(worker) => self.work(worker),
+                Event::Tick => self.tick(),
+                Event::Look => self.look(),
+            }
+            if self.meter.answered >= told + 10_000 {
+                told = self.meter.answered;
+                report(told);
+            }
+        }
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.made += 1;
+        self.events.push(Reverse((time, self.made, event)));
+    }
+
+    fn instant(&self) -> Instant {
+        self.epoch + Duration::from_nanos(self.now)
+    }
+
+    /// Remembers the query that comes next in an open loop.
+    fn expect_next(&mut self) {
+        self.coming = self.stream.next();
+        if let Some(arrival) = self.coming {
+            self.at(arrival.at.as_nanos() as u64, Event::Arrive);
+        }
+    }
+
+    fn arrive(&mut self) {
+        let arrival = match self.scenario.load {
+            Load::Open { .. } => {
+                let arrival = self.coming.take();
+                self.expect_next();
+                arrival
+            }
+            Load::Saturated { .. } => self.stream.next(),
+        };
+        let Some(arrival) = arrival else { return };
+        let query = Query {
+            serial: self.meter.sent,
+            table: arrival.table as u32,
+            number: arrival.query as u32,
+            arrived: self.now,
+            started: 0,
+            segment: 0,
+            busy: 0,
+            units: None,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.queries[place] = query;
+                place
+            }
+            None => {
+                self.queries.push(query);
+                self.queries.len() - 1
+            }
+        };
+        self.meter.sent += 1;
+        self.submit(place);
+    }
+
+    /// A query has been answered.
+    fn answered(&mut self, query: usize) {
+        let ended = &self.queries[query];
+        let (arrived, table) = (ended.arrived, ended.table);
+        self.meter.answer(self.now, arrived);
+        self.balancer.ran(table as usize);
+        if self.meter.answered == self.scenario.warmup {
+            self.meter.begin(self.now, &self.memory);
+        }
+        self.free.push(query);
+        if let Load::Saturated { .. } = self.scenario.load {
+            self.at(self.now, Event::Arrive);
+        }
+    }
+}
+
+fn table_id(table: u32) -> TableId {
+    TableId {
+        slot: table,
+        generation: 0,
+    }
+}

@@ -1,0 +1,119 @@
+//! A query's way into a queue.
+
+use std::time::Duration;
+
+use chiplet_policy::queue::{Pace, Refusal, Terms};
+use chiplet_policy::{Routing, Splitting, is_worth_evening};
+use chiplet_topology::DomainId;
+
+use super::{Engine, Event, Load, table_id};
+use crate::trace::mix;
+
+/// Shorter waits are not compared with other groups'.
+const LONG_WAIT: Duration = Duration::from_micros(200);
+
+/// How long a client of a closed loop waits after a refusal.
+const PAUSE: u64 = 200_000;
+
+impl Engine<'_> {
+    /// Finds a queue for a query that has just come.
+    pub(super) fn submit(&mut self, query: usize) {
+        let table = self.queries[query].table;
+        let draw = mix(self.meter.sent);
+        let home = self.route(table, draw as u32);
+        if let Some(other) = self.evens_out(table, home, draw)
+            && self.push(other, query).is_ok()
+        {
+            return;
+        }
+        let refusal = match self.push(home, query) {
+            Ok(pace) => {
+                self.over_share[table as usize] = pace == Pace::OverShare;
+                return;
+            }
+            Err(refusal) => refusal,
+        };
+        if self.is_watched() {
+            let nearest = &self.groups[home].nearest;
+            let spare = nearest
+                .iter()
+                .copied()
+                .find(|&other| self.groups[other].offered);
+            if let Some(spare) = spare
+                && self.push(spare, query).is_ok()
+            {
+                return;
+            }
+        }
+        debug_assert!(matches!(refusal, Refusal::GroupFull | Refusal::TableFull));
+        self.groups[home].queue.count_shed(table_id(table), 1);
+        self.balancer.missed(table as usize);
+        self.meter.shed += 1;
+        self.free.push(query);
+        if let Load::Saturated { .. } = self.scenario.load {
+            self.at(self.now + PAUSE, Event::Arrive);
+        }
+    }
+
+    fn route(&mut self, table: u32, draw: u32) -> usize {
+        match self.scenario.strategy.routing {
+            Routing::Rotate => {
+                self.turn += 1;
+                (self.turn - 1) % self.groups.len()
+            }
+            Routing::Home => {
+                let homes = &self.homes[table as usize];
+                let [first, second] = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
+                let [first, second] = [first, second].map(|home| self.group_of(home));
+                match self.groups[second].wait < self.groups[first].wait {
+                    true => second,
+                    false => first,
+                }
+            }
+        }
+    }
+
+    fn group_of(&self, domain: DomainId) -> usize {
+        let found = self.domains.iter().position(|&known| known == domain);
+        found.unwrap_or(0)
+    }
+
+    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth.
+    fn evens_out(&self, table: u32, home: usize, draw: u64) -> Option<usize> {
+        let rotates = self.scenario.strategy.routing == Routing::Rotate;
+        if rotates || self.over_share[table as usize] || !self.is_watched() {
+            return None;
+        }
+        let group = &self.groups[home];
+        if group.wait < LONG_WAIT {
+            return None;
+        }
+        let other = group.nearest[(draw >> 32) as usize % group.nearest.len()];
+        is_worth_evening(group.wait, self.groups[other].wait, group.price).then_some(other)
+    }
+
+    fn push(&mut self, group: usize, query: usize) -> Result<Pace, Refusal> {
+        let table = self.queries[query].table;
+        let at = self.instant();
+        let queue = &mut self.groups[group].queue;
+        let pushed = queue.push(table_id(table), Terms::default(), query, at);
+        let pace = pushed.map_err(|(refusal, _)| refusal)?;
+        let _ = self.publish(group);
+        let woken = self.wake_one(group);
+        self.refresh_spare(group);
+        // If the last query had work for others this one probably has.
+        let helpers = self.last_units[table as usize];
+        let splits = self.scenario.strategy.splitting == Splitting::Domain;
+        if splits && helpers > 1 && self.groups[group].queue.len() <= 1 {
+            for _ in 1..helpers {
+                if !self.wake_one(group) {
+                    break;
+                }
+            }
+        }
+        if !woken {
+            self.seek_help(group);
+        }
+        Ok(pace)
+    }
+}

@@ -1,0 +1,263 @@
+//! The probes of a query that several workers scan: in one place, from which each takes the next unit.
+
+use chiplet_policy::{Hands, Rung, Splitting, StealRule};
+
+use super::{Doing, Engine, Event};
+use crate::trace::Visit;
+
+/// A query's probes.
+pub(super) struct Units {
+    pub(super) visits: Vec<Visit>,
+    next: usize,
+    left: u128,
+    inside: usize,
+    /// Units taken so far.
+    pub(super) taken: u32,
+    /// The worker that runs the query.
+    pub(super) runner: usize,
+    /// Time of others.
+    pub(super) helped: u64,
+    /// The runner waits until all have left.
+    at_barrier: bool,
+}
+
+/// A query that has been shared out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    query: usize,
+    serial: u64,
+}
+
+/// Where a worker is in its unit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cursor {
+    pub(super) visit: usize,
+    pub(super) end: usize,
+    /// Bytes of that list that have been scanned.
+    pub(super) offset: u64,
+}
+
+impl Units {
+    pub(super) fn new(visits: Vec<Visit>, runner: usize) -> Self {
+        Self {
+            left: visits.iter().map(|visit| u128::from(visit.bytes)).sum(),
+            visits,
+            next: 0,
+            inside: 0,
+            taken: 0,
+            runner,
+            helped: 0,
+            at_barrier: false,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Whether invitations may leave their domain: so in the strategies that know no domains.
+    pub(super) fn offers_anywhere(&self) -> bool {
+        self.scenario.strategy.splitting == Splitting::AllCores
+    }
+
+    pub(super) fn has_units(&self, query: usize) -> bool {
+        self.queries[query].units.is_some()
+    }
+
+    /// Whether one more worker is welcome.
+    fn is_open(&self, shared: Shared) -> bool {
+        let query = &self.queries[shared.query];
+        let Some(units) = query
+            .units
+            .as_ref()
+            .filter(|_| query.serial == shared.serial)
+        else {
+            return false;
+        };
+        let worth = match self.scenario.strategy.splitting {
+            Splitting::Domain => self.scenario.settings.split.is_worth_joining(units.left),
+            Splitting::Never | Splitting::AllCores => true,
+        };
+        units.next < units.visits.len() && worth
+    }
+
+    /// A query of the group that one more worker may join.
+    pub(super) fn open_in(&mut self, group: usize) -> Option<usize> {
+        while let Some(&shared) = self.groups[group].open.first() {
+            if self.is_open(shared) {
+                return Some(shared.query);
+            }
+            self.groups[group].open.remove(0);
+        }
+        None
+    }
+
+    pub(super) fn open_anywhere(&mut self) -> Option<usize> {
+        while let Some(&shared) = self.open.first() {
+            if self.is_open(shared) {
+                return Some(shared.query);
+            }
+            self.open.remove(0);
+        }
+        None
+    }
+
+    /// The coarse search is done: takes the first unit, and invites others to the rest.
+    pub(super) fn share_out(&mut self, worker: usize, query: usize) {
+        if !self.take_unit(worker, query, true) {
+            self.end_query(worker, query);
+            self.seek(worker);
+            return;
+        }
+        let shared = Shared {
+            query,
+            serial: self.queries[query].serial,
+        };
+        if !self.is_open(shared) {
+            return;
+        }
+        let group = self.workers[worker].group;
+        let left = self.queries[query]
+            .units
+            .as_ref()
+            .map_or(0, |units| units.left);
+        match self.scenario.strategy.splitting {
+            Splitting::Never => {}
+            Splitting::Domain => {
+                self.groups[group].open.push(shared);
+                let siblings = self.groups[group].workers.len() - 1;
+                let split = &self.scenario.settings.split;
+                for _ in 0..split.invitations(left, siblings) {
+                    if !self.wake_one(group) {
+                        break;
+                    }
+                }
+            }
+            Splitting::AllCores => {
+                self.open.push(shared);
+                let units = self.queries[query].units.as_ref();
+                let lists = units.map_or(0, |units| units.visits.len() - units.next);
+                self.call_help(group, lists.min(self.workers.len() - 1));
+            }
+        }
+    }
+
+    /// A free worker takes part in a query that somebody else has started.
+    pub(super) fn join(&mut self, worker: usize, query: usize) -> bool {
+        self.take_unit(worker, query, true)
+    }
+
+    /// Takes the next unit of a query, if there is one, for a worker that comes or is inside.
+    fn take_unit(&mut self, worker: usize, query: usize, enters: bool) -> bool {
+        let group = self.workers[worker].group;
+        let state = &self.groups[group];
+        let hands = (state.sleepers.len(), state.queue.len());
+        let strategy = self.scenario.strategy;
+        let workers = match strategy.splitting {
+            Splitting::AllCores => self.workers.len(),
+            Splitting::Domain | Splitting::Never => state.workers.len(),
+        };
+        let Some(units) = &mut self.queries[query].units else {
+            return false;
+        };
+        let rest = &units.visits[units.next..];
+        if rest.is_empty() {
+            return false;
+        }
+        let hands = Hands {
+            inside: units.inside + usize::from(enters),
+            idle: hands.0,
+            waiting: hands.1,
+        };
+        let costs = rest.iter().map(|visit| visit.bytes);
+        let split = &self.scenario.settings.split;
+        let count = strategy
+            .next_unit(costs, units.left, &hands, workers, split)
+            .max(1);
+        let unit = units.next..units.next + count.min(rest.len());
+        let bytes: u128 = rest[..unit.len()]
+            .iter()
+            .map(|visit| u128::from(visit.bytes))
+            .sum();
+        units.left -= bytes;
+        units.next = unit.end;
+        units.inside += usize::from(enters);
+        units.taken += 1;
+        let runner = units.runner;
+        let from = self.workers[runner].domain;
+        let own = self.workers[worker].domain;
+        let rung = match (worker == runner, from == own) {
+            (true, _) => Rung::Own,
+            (false, true) => Rung::Domain,
+            (false, false) => Rung::Remote,
+        };
+        if worker != runner || !enters {
+            self.meter.take(rung);
+        }
+        let mut before = 0;
+        if enters && worker != runner {
+            let machine = self.scenario.machine;
+            let line = machine.line_ns(self.domains[own], self.domains[from]);
+            before = (machine.costs.task_lines * line) as u64;
+        }
+        let state = &mut self.workers[worker];
+        state.doing = Doing::Unit(query);
+        state.cursor = Cursor {
+            visit: unit.start,
+            end: unit.end,
+            offset: 0,
+        };
+        self.scan_on(worker, query, before);
+        true
+    }
+
+    /// Scans the next part of a worker's unit; false if nothing is left of it.
+    fn scan_on(&mut self, worker: usize, query: usize, before: u64) -> bool {
+        let Some(took) = self.scan(worker, query) else {
+            return false;
+        };
+        let took = took + before;
+        if let Some(units) = &mut self.queries[query].units
+            && worker != units.runner
+        {
+            units.helped += took;
+        }
+        self.busy(worker, query, took);
+        self.at(self.now + took, Event::Work(worker));
+        true
+    }
+
+    /// A unit is done: the next one, or leave.
+    pub(super) fn end_unit(&mut self, worker: usize, query: usize) {
+        if self.scan_on(worker, query, 0) || self.take_unit(worker, query, false) {
+            return;
+        }
+        let fork_join =
+            self.offers_anywhere() && self.scenario.strategy.stealing == StealRule::Never;
+        let Some(units) = &mut self.queries[query].units else {
+            unreachable!("a query keeps its units until the last worker has left")
+        };
+        units.inside -= 1;
+        let (last, runner) = (units.inside == 0, units.runner);
+        match (last, worker == runner) {
+            (true, false) if units.at_barrier => {
+                let line = self.scenario.machine.line_ns(
+                    self.domains[self.workers[worker].domain],
+                    self.domains[self.workers[runner].domain],
+                );
+                self.at(self.now + line as u64, Event::Work(runner));
+            }
+            (true, _) => self.end_query(worker, query),
+            (false, true) if fork_join => {
+                units.at_barrier = true;
+                self.workers[worker].doing = Doing::Barrier(query);
+                return;
+            }
+            (false, true) => {
+                // What others have given by now; the queue learns no more of it.
+                let helped = units.helped;
+                self.tell(worker, helped);
+            }
+            (false, false) => {}
+        }
+        self.seek(worker);
+    }
+}

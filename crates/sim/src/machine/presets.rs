@@ -1,0 +1,144 @@
+//! Machines that can be bought.
+//!
+//! | preset | domains x cores x L3 | L3 ns | memory ns | core to core ns | link GB/s | socket GB/s |
+//! |---|---|---|---|---|---|---|
+//! | `rome-7k62` | 12 x 4 x 16 MiB, two on a die | 10.3 (to 19.5) | 110 (to 134) | 37 / 127 (36-39 / 102-152) | 43 | 171 |
+//! | `milan-7763` | 8 x 8 x 32 MiB | 14 (50 cycles) | 110 | 23 / 107 / 197 | 51 | 171 |
+//! | `genoa-9654` | 12 x 8 x 32 MiB | 14.5 (13-16) | 110 / 199 | 28 / 182 | 70 (or 38) | 360 (to 375) |
+//! | `bergamo-9754` | 16 x 8 x 16 MiB, two on a die | 16.9 | 120 | 35 / 110 (30-40 / 100-120) | 48 | 360 |
+//! | `turin-9575f` | 8 x 8 x 32 MiB | 10 (46 cycles) | 127 (125-130) | 45 / 150 / 260 | 100 | 525 (480-570) |
+//!
+//! Sources: chipsandcheese.com (Genoa-X, Bergamo, Turin, 9355P), arXiv 2204.03290 (Rome), the core-to-core-latency
+//! project's tables, a public 2 x 9654 study. The two figures of Genoa's link are from different studies. Milan's link
+//! is no measurement: 32 bytes a clock at 1.6 GHz; its memory is taken as Rome's, with which it shares socket and
+//! DIMMs. Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
+
+use chiplet_topology::Topology;
+
+use super::Costs;
+
+const MIB: u64 = 1 << 20;
+
+/// The domains of one socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    dies: u32,
+    /// Domains on a die, which share its link.
+    on_a_die: u32,
+    cores: u32,
+    l3_bytes: u64,
+}
+
+impl Shape {
+    /// So many sockets, with L3s of another size if one is given.
+    pub(super) fn topology(&self, sockets: u32, l3_bytes: Option<u64>) -> Topology {
+        let l3_bytes = l3_bytes.unwrap_or(self.l3_bytes);
+        let mut builder = Topology::builder();
+        for _ in 0..sockets {
+            builder = builder.package();
+            for domain in 0..self.dies * self.on_a_die {
+                if self.on_a_die > 1 && domain % self.on_a_die == 0 {
+                    builder = builder.die();
+                }
+                builder = builder.domain(l3_bytes, self.cores);
+            }
+        }
+        let topology = builder.build();
+        topology.expect("domains have cores, and cpu numbers are consecutive")
+    }
+}
+
+/// Name, shape and costs of all presets.
+pub const PRESETS: [(&str, Shape, Costs); 5] = [
+    (
+        "genoa-9654",
+        Shape {
+            dies: 12,
+            on_a_die: 1,
+            cores: 8,
+            l3_bytes: 32 * MIB,
+        },
+        Costs::GENOA,
+    ),
+    (
+        "rome-7k62",
+        Shape {
+            dies: 6,
+            on_a_die: 2,
+            cores: 4,
+            l3_bytes: 16 * MIB,
+        },
+        Costs {
+            l2_bytes: MIB / 2,
+            l3_ns: 10.3,
+            memory_ns: 110.0,
+            remote_ns: 200.0,
+            line_same_ns: 37.0,
+            line_other_ns: 127.0,
+            link_gbs: 43.0,
+            socket_gbs: 171.0,
+            bridge_gbs: 60.0,
+            ..Costs::GENOA
+        },
+    ),
+    (
+        "milan-7763",
+        Shape {
+            dies: 8,
+            on_a_die: 1,
+            cores: 8,
+            l3_bytes: 32 * MIB,
+        },
+        Costs {
+            l2_bytes: MIB / 2,
+            l3_ns: 14.0,
+            memory_ns: 110.0,
+            remote_ns: 200.0,
+            line_same_ns: 23.0,
+            line_other_ns: 107.0,
+            line_socket_ns: 197.0,
+            link_gbs: 51.0,
+            socket_gbs: 171.0,
+            bridge_gbs: 60.0,
+            ..Costs::GENOA
+        },
+    ),
+    (
+        "bergamo-9754",
+        Shape {
+            dies: 8,
+            on_a_die: 2,
+            cores: 8,
+            l3_bytes: 16 * MIB,
+        },
+        Costs {
+            l3_ns: 16.9,
+            memory_ns: 120.0,
+            remote_ns: 210.0,
+            line_same_ns: 35.0,
+            line_other_ns: 110.0,
+            link_gbs: 48.0,
+            ..Costs::GENOA
+        },
+    ),
+    (
+        "turin-9575f",
+        Shape {
+            dies: 8,
+            on_a_die: 1,
+            cores: 8,
+            l3_bytes: 32 * MIB,
+        },
+        Costs {
+            l3_ns: 10.0,
+            memory_ns: 127.0,
+            remote_ns: 217.0,
+            line_same_ns: 45.0,
+            line_other_ns: 150.0,
+            line_socket_ns: 260.0,
+            link_gbs: 100.0,
+            socket_gbs: 525.0,
+            ..Costs::GENOA
+        },
+    ),
+];

@@ -1,0 +1,82 @@
+//! Walks of a real graph, recorded.
+
+use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
+use chiplet_workload::dataset::{Clusters, VectorSet};
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recording {
+    /// Rows of the graph.
+    pub rows: usize,
+    /// Components of a row.
+    pub dim: usize,
+    /// M of the graph.
+    pub m: usize,
+    /// Different queries.
+    pub queries: usize,
+    /// Same seed, same rows and queries.
+    pub seed: u64,
+}
+
+/// What one search read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The nodes whose rows were compared, in that order.
+    pub rows: Vec<u32>,
+    /// The nodes whose links were read, in that order.
+    pub links: Vec<u32>,
+}
+
+/// What many searches of one graph read, with one number of candidates.
+#[derive(Clone, Debug)]
+pub struct Walks {
+    /// Nodes of the graph.
+    pub nodes: usize,
+    /// Candidates of each search.
+    pub ef: usize,
+    /// One for each query.
+    pub walks: Vec<Walk>,
+}
+
+impl Recording {
+    /// Builds the graph and records each of its searches with each of `efs`.
+    ///
+    /// Rows and queries are drawn from the same overlapping clusters. The graph is built by one thread, so the same
+    /// recording is the same walks.
+    pub fn walks(&self, efs: &[usize]) -> Vec<Walks> {
+        let set = VectorSet::clusters(&Clusters {
+            rows: self.rows + self.queries,
+            dim: self.dim,
+            centres: 200,
+            spread: 1.0,
+            seed: self.seed,
+        });
+        let (rows, queries) = set.as_slice().split_at(self.rows * self.dim);
+        let config = HnswConfig::new(Metric::L2).m(self.m).ef_construction(100);
+        let table = HnswTable::build(rows, self.dim, &config)
+            .expect("finite rows of one length are accepted");
+        let record = |&ef: &usize| Walks {
+            nodes: self.rows,
+            ef,
+            walks: queries
+                .chunks(self.dim)
+                .map(|query| record(&table, query, ef))
+                .collect(),
+        };
+        efs.iter().map(record).collect()
+    }
+}
+
+fn record(table: &HnswTable, query: &[f32], ef: usize) -> Walk {
+    let mut walk = Walk::default();
+    let found = table.search_observed(query, 10.min(ef), ef, &mut |read| {
+        let node = (read.offset / u64::from(read.bytes)) as u32;
+        match read.part {
+            Part::Rows => walk.rows.push(node),
+            // The few links above the ground are read by every query, and stay in cache.
+            Part::Links | Part::Upper => walk.links.push(node),
+        }
+    });
+    found.expect("a finite query of the table's dimension is answered");
+    walk
+}

@@ -1,0 +1,184 @@
+//! A workload with what its queries read, ready to be run.
+
+use std::collections::BTreeMap;
+
+use super::{Table, Workload};
+use crate::trace::{ListShape, Lists, Recording, Scale};
+
+/// Numbers of candidates that walks are recorded with; a table takes the next larger one.
+const EFS: [usize; 7] = [16, 32, 64, 150, 300, 750, 1_500];
+
+/// Rows of the graphs that walks are recorded of; a table takes the largest that it is not smaller than.
+const ROWS: [usize; 4] = [1_024, 4_096, 16_384, 65_536];
+
+/// How closely reading is modelled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// The part of a graph's nodes that is modelled, in caches of that part of their size.
+    pub sample: f64,
+    /// Different recorded queries.
+    pub queries: usize,
+    /// The largest graph that is built to record walks.
+    pub rows: usize,
+    /// Same seed, same vectors.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    /// A sample of 1/16: 2,000 to 6,000 rows in an L3 of 32 MiB, 64 to 200 in an L2.
+    fn default() -> Self {
+        Self {
+            sample: 1.0 / 16.0,
+            queries: 400,
+            rows: 65_536,
+            seed: 1,
+        }
+    }
+}
+
+/// A workload and what its queries read.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The workload.
+    pub workload: Workload,
+    pub(crate) plans: Vec<Plan>,
+    scales: Vec<Scale>,
+    lists: Option<Lists>,
+    pub(crate) sampling: Sampling,
+}
+
+/// How a table is searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plan {
+    Graph {
+        /// Which recorded walks.
+        scale: usize,
+        /// Tiles of the recorded graph that make up the table.
+        factor: u32,
+        row_bytes: u32,
+        link_bytes: u32,
+        dim: u32,
+    },
+    Lists {
+        shape: ListShape,
+        /// Bytes of all centroids.
+        centroid_bytes: u64,
+    },
+    /// Tasks that read nothing, for known answers.
+    #[cfg(test)]
+    Task {
+        nanos: f64,
+        /// Exponential times, else all alike.
+        random: bool,
+    },
+}
+
+impl Prepared {
+    /// Tables of tasks that read nothing.
+    #[cfg(test)]
+    pub(crate) fn tasks(tables: usize, nanos: f64, random: bool) -> Self {
+        let task = Table::Lists {
+            rows: 1,
+            dim: 1,
+            lists: 1,
+            probes: 1,
+        };
+        Self {
+            workload: Workload {
+                name: "tasks".to_owned(),
+                tables: vec![task; tables],
+                table_skew: 0.0,
+                query_skew: 0.0,
+                queries: 1 << 20,
+                hot_share: 0.0,
+            },
+            plans: vec![Plan::Task { nanos, random }; tables],
+            scales: Vec::new(),
+            lists: None,
+            sampling: Sampling::default(),
+        }
+    }
+
+    /// Builds what has to be built and records it. `report` is told what happens.
+    pub fn new(workload: Workload, sampling: Sampling, mut report: impl FnMut(&str)) -> Self {
+        // Which numbers of candidates are needed of each graph.
+        let mut needed: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let choose = |rows: u64, ef: usize| {
+            let fits = |&&size: &&usize| size as u64 <= rows && size <= sampling.rows;
+            let size = ROWS.iter().rev().find(fits).unwrap_or(&ROWS[0]);
+            let ef = EFS.iter().find(|&&known| known >= ef);
+            (*size, *ef.unwrap_or(&EFS[EFS.len() - 1]))
+        };
+        for table in &workload.tables {
+            if let Table::Graph { rows, ef, .. } = *table {
+                let (size, ef) = choose(rows, ef);
+                let efs = needed.entry(size).or_default();
+                if !efs.contains(&ef) {
+                    efs.push(ef);
+                }
+            }
+        }
+        let mut scales = Vec::new();
+        let mut known: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for (size, efs) in needed {
+            report(&format!("recording searches of a graph of {size} rows"));
+            let recording = Recording {
+                rows: size,
+                dim: 48,
+                m: 32,
+                queries: sampling.queries,
+                seed: sampling.seed,
+            };
+            for walks in recording.walks(&efs) {
+                known.insert((size, walks.ef), scales.len());
+                scales.push(Scale::new(&walks, sampling.sample));
+            }
+        }
+        let has_lists = |table: &Table| matches!(table, Table::Lists { .. });
+        let lists = workload.tables.iter().any(has_lists).then(|| {
+            report("recording which lists queries visit");
+            Lists::record(sampling.queries, sampling.seed)
+        });
+        let plans = workload.tables.iter().map(|table| match *table {
+            Table::Graph { rows, dim, m, ef } => {
+                let key = choose(rows, ef);
+                Plan::Graph {
+                    scale: known[&key],
+                    factor: (rows as f64 / key.0 as f64).round().max(1.0) as u32,
+                    row_bytes: 4 * dim,
+                    link_bytes: 8 * m,
+                    dim,
+                }
+            }
+            Table::Lists {
+                rows,
+                dim,
+                lists,
+                probes,
+            } => Plan::Lists {
+                shape: ListShape {
+                    rows,
+                    row_bytes: 4 * u64::from(dim),
+                    lists,
+                    probes,
+                },
+                centroid_bytes: (lists as u64) * 4 * u64::from(dim),
+            },
+        });
+        Self {
+            plans: plans.collect(),
+            workload,
+            scales,
+            lists,
+            sampling,
+        }
+    }
+
+    pub(crate) fn scale(&self, scale: usize) -> &Scale {
+        &self.scales[scale]
+    }
+
+    pub(crate) fn lists(&self) -> &Lists {
+        self.lists.as_ref().expect("recorded for tables of lists")
+    }
+}

@@ -1,0 +1,289 @@
+//! Workloads as they are written down: a small TOML file, from which tables are drawn by a seed.
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{Table, Workload, paper};
+use crate::trace::mix;
+
+/// A workload as a file describes it.
+///
+/// ```
+/// use chiplet_sim::Recipe;
+///
+/// let recipe: Recipe = r#"
+///     name = "songs"
+///     table_skew = 1.0            # Zipf over tables; 0: all alike
+///     query_skew = 0.5            # Zipf over a table's queries
+///     [[tables]]
+///     kind = "hnsw"
+///     count = 16
+///     rows = [100_000, 1_000_000] # evenly in the logarithm
+///     dims = [64, 128]            # one of these
+///     k = [10, 100]               # one of these; ef is 1.5 k unless `ef` is given
+/// "#.parse()?;
+/// assert_eq!(recipe.workload(1).tables.len(), 16);
+/// # Ok::<(), chiplet_sim::RecipeError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    name: String,
+    #[serde(default)]
+    table_skew: f64,
+    #[serde(default)]
+    query_skew: f64,
+    /// Different queries of each table.
+    #[serde(default = "queries")]
+    queries: usize,
+    #[serde(default)]
+    hot_share: f64,
+    tables: Vec<Tables>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    kind: Kind,
+    count: usize,
+    rows: [u64; 2],
+    dims: Vec<u32>,
+    #[serde(default = "k")]
+    k: Vec<usize>,
+    ef: Option<usize>,
+    #[serde(default = "m")]
+    m: u32,
+    lists: Option<usize>,
+    probes: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Hnsw,
+    Ivf,
+}
+
+fn queries() -> usize {
+    1 << 20
+}
+
+fn k() -> Vec<usize> {
+    vec![10]
+}
+
+fn m() -> u32 {
+    16
+}
+
+/// Why a workload cannot be used.
+#[derive(Debug, Error)]
+pub enum RecipeError {
+    /// The file is no recipe.
+    #[error("this is no workload: {0}")]
+    Form(#[from] Box<toml::de::Error>),
+    /// A value is out of range.
+    #[error("{what} is {value}: give {accepted}")]
+    Value {
+        /// Which value.
+        what: &'static str,
+        /// What was given.
+        value: String,
+        /// What is accepted.
+        accepted: &'static str,
+    },
+}
+
+impl std::str::FromStr for Recipe {
+    type Err = RecipeError;
+
+    fn from_str(text: &str) -> Result<Self, RecipeError> {
+        let recipe: Self = toml::from_str(text).map_err(Box::new)?;
+        recipe.check()?;
+        Ok(recipe)
+    }
+}
+
+impl Recipe {
+    /// `paper-hnsw` or `paper-ivf`.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let text = match name {
+            "paper-hnsw" => paper::HNSW,
+            "paper-ivf" => paper::IVF,
+            _ => return None,
+        };
+        Some(text.parse().expect("the built-in workloads are right"))
+    }
+
+    /// The same with other skews over tables and queries, where one is given.
+    #[must_use]
+    pub fn skewed(mut self, tables: Option<f64>, queries: Option<f64>) -> Self {
+        self.table_skew = tables.unwrap_or(self.table_skew);
+        self.query_skew = queries.unwrap_or(self.query_skew);
+        self
+    }
+
+    /// The same with this part of all queries going to one table.
+    #[must_use]
+    pub fn hot(mut self, share: f64) -> Self {
+        self.hot_share = share;
+        self
+    }
+
+    /// The same with every table's rows times `factor`.
+    #[must_use]
+    pub fn resized(mut self, factor: f64) -> Self {
+        for tables in &mut self.tables {
+            tables.rows = tables
+                .rows
+                .map(|rows| ((rows as f64 * factor) as u64).max(1));
+        }
+        self
+    }
+
+    /// The same with `count` tables of each kind.
+    #[must_use]
+    pub fn counting(mut self, count: usize) -> Self {
+        for tables in &mut self.tables {
+            tables.count = count;
+        }
+        self
+    }
+
+    fn check(&self) -> Result<(), RecipeError> {
+        let wrong = |what, value: String, accepted| {
+            Err(RecipeError::Value {
+                what,
+                value,
+                accepted,
+            })
+        };
+        for (what, skew) in [
+            ("table_skew", self.table_skew),
+            ("query_skew", self.query_skew),
+        ] {
+            if !(0.0..=10.0).contains(&skew) {
+                return wrong(what, skew.to_string(), "a Zipf exponent from 0 to 10");
+            }
+        }
+        if !(0.0..=1.0).contains(&self.hot_share) {
+            return wrong(
+                "hot_share",
+                self.hot_share.to_string(),
+                "a part from 0 to 1",
+            );
+        }
+        if self.queries == 0 {
+            return wrong("queries", "0".to_owned(), "at least 1");
+        }
+        let count: usize = self.tables.iter().map(|tables| tables.count).sum();
+        if !(1..=100_000).contains(&count) {
+            return wrong("the number of tables", count.to_string(), "1 to 100000");
+        }
+        for tables in &self.tables {
+            let [least, most] = tables.rows;
+            if least == 0 || least > most || most > 1 << 32 {
+                return wrong(
+                    "rows",
+                    format!("{:?}", tables.rows),
+                    "[least, most] up to 4 G",
+                );
+            }
+            let dims = tables.dims.iter().all(|&dim| (1..=65_536).contains(&dim));
+            if tables.dims.is_empty() || !dims {
+                return wrong(
+                    "dims",
+                    format!("{:?}", tables.dims),
+                    "values from 1 to 65536",
+                );
+            }
+            if tables.k.is_empty() || tables.k.contains(&0) {
+                return wrong("k", format!("{:?}", tables.k), "values of at least 1");
+            }
+            if tables.lists == Some(0) || tables.probes == Some(0) || tables.m == 0 {
+                return wrong("lists, probes or m", "0".to_owned(), "at least 1");
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the tables. Their order, which is that of their popularity, has nothing to do with their sizes.
+    pub fn workload(&self, seed: u64) -> Workload {
+        let mut all = Vec::new();
+        for (group, tables) in self.tables.iter().enumerate() {
+            for number in 0..tables.count {
+                let mut state = mix(seed ^ mix(((group as u64) << 32) | number as u64));
+                let mut next = || {
+                    state = mix(state);
+                    state
+                };
+                let [least, most] = tables.rows.map(|rows| rows as f64);
+                let part = next() as f64 / u64::MAX as f64;
+                let rows = (least * (most / least).powf(part)) as u64;
+                let dim = tables.dims[next() as usize % tables.dims.len()];
+                let k = tables.k[next() as usize % tables.k.len()];
+                all.push(match tables.kind {
+                    Kind::Hnsw => Table::Graph {
+                        rows,
+                        dim,
+                        m: tables.m,
+                        ef: tables.ef.unwrap_or(k + k / 2).max(1),
+                    },
+                    Kind::Ivf => {
+                        // As Faiss advises, 4 roots of the rows, as a power of two.
+                        let advised = (4.0 * (rows as f64).sqrt()) as usize;
+                        let lists = tables.lists.unwrap_or(advised.next_power_of_two());
+                        let lists = lists.clamp(128, 8_192);
+                        Table::Lists {
+                            rows,
+                            dim,
+                            lists,
+                            probes: tables.probes.unwrap_or((lists / 64).max(8)),
+                        }
+                    }
+                });
+            }
+        }
+        Workload {
+            name: self.name.clone(),
+            tables: all,
+            table_skew: self.table_skew,
+            query_skew: self.query_skew,
+            queries: self.queries,
+            hot_share: self.hot_share,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_tables_are_within_what_it_tells() {
+        let workload = Recipe::built_in("paper-hnsw").unwrap().workload(1);
+        assert_eq!(workload.tables.len(), 60);
+        for table in &workload.tables {
+            let Table::Graph { rows, dim, m, ef } = *table else {
+                panic!("{table:?}")
+            };
+            assert!((1_000_000..=10_000_000).contains(&rows), "{rows}");
+            assert!((64..=256).contains(&dim) && m == 32 && (150..=750).contains(&ef));
+        }
+        let workload = Recipe::built_in("paper-ivf").unwrap().workload(1);
+        assert_eq!(workload.tables.len(), 15);
+        assert_eq!(workload, Recipe::built_in("paper-ivf").unwrap().workload(1));
+        assert_ne!(workload, Recipe::built_in("paper-ivf").unwrap().workload(2));
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named() {
+        let text = "name = 'a'\n[[tables]]\nkind = 'hnsw'\ncount = 1\nrows = [5, 4]\ndims = [8]";
+        let error = text.parse::<Recipe>().unwrap_err().to_string();
+        assert!(
+            error.contains("rows") && error.contains("[5, 4]"),
+            "{error}"
+        );
+        assert!("name = 'a'\ntable = 1".parse::<Recipe>().is_err());
+    }
+}
