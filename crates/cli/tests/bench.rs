@@ -136,6 +136,8 @@ fn the_json_has_the_documented_form_for_strategies_and_peers() {
     assert!(keys(&json).is_superset(&BTreeSet::from(["machine", "workload", "strategies"])));
     assert!(json["machine"]["cpus"].as_u64().unwrap() >= 1);
     assert!(json["machine"]["domains"].as_u64().unwrap() >= 1);
+    let verdict = json["workload"]["verdict"].as_str().unwrap();
+    assert!(!verdict.is_empty() && text.starts_with(verdict), "{text}");
     assert_eq!(json["workload"]["kind"], "hnsw");
     for (name, value) in [
         ("tables", 4),
@@ -222,7 +224,7 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     assert!(page.starts_with("<!DOCTYPE html>"), "{}", &page[..60]);
     assert!(page.trim_end().ends_with("</html>"));
     assert!(page.contains("<svg"), "no chart");
-    for name in ["round-robin", "global-steal", "ccd-aware"] {
+    for name in ["rayon", "global-steal", "ccd-aware"] {
         assert!(page.contains(name), "no {name}");
     }
     for outside in ["http:", "https:", "<script src", "<link", "@import"] {
@@ -279,7 +281,8 @@ fn loads_that_make_no_sense_are_refused() {
     refused(&["--sweep", "0"], &["0", "1..=200"]);
     let flip = ["--table-skew", "1", "--flip", "0.05"];
     refused(&flip, &["--flip 0.05", "round of 0.05 s"]);
-    refused(&["--flip", "0.02"], &["--flip", "--table-skew"]);
+    let even = ["--flip", "0.02", "--table-skew", "0"];
+    refused(&even, &["--flip", "--table-skew"]);
 }
 
 #[test]
