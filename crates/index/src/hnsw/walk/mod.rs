@@ -194,9 +194,10 @@ impl Scratch {
     ) -> (f32, u32) {
         let mut nearest = from;
         loop {
-            let before = nearest;
-            nearest = self.look(layer, distances, before);
-            if nearest == before {
+            let before = nearest.1;
+            nearest = self.look(layer, distances, nearest);
+            // By node: a damaged row's distance may be no number, which differs from itself.
+            if nearest.1 == before {
                 return nearest;
             }
         }
