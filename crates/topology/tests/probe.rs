@@ -342,8 +342,10 @@ proptest! {
         each in 0.0..0.25,
         disturbed in 0..10_u64,
     ) {
-        // One pair is all that is known of a domain of two cores: if it was disturbed nothing shows the domain.
-        let disturbed = if made.cores > 2 { disturbed } else { 0 };
+        // One pair is all that is known of a domain of two cores: if it was disturbed nothing shows the domain. Of more
+        // than 64 cpus only a sample of pairs is measured, and a core whose few pairs were disturbed may be misjudged.
+        let all_pairs = made.len() <= 64;
+        let disturbed = if made.cores > 2 && all_pairs { disturbed } else { 0 };
         let noise = Noise { seed, each, disturbed };
         // Of few pairs one or two that were disturbed are many: then it may be said that nothing can be told.
         let may_give_up = disturbed > 0 && made.len() <= 32;
