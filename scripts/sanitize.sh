@@ -22,6 +22,8 @@ fi
 flags="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer"
 harness=(--test-threads 2)
 if [ "$kind" = thread ]; then
+  # Its own locks are exchanged for such as are compiled along.
+  flags+=" --cfg chiplet_tsan"
   cc -O1 -c tests/sanitizers/thread.c -o "$work/thread.o"
   flags+=" -Clink-arg=$work/thread.o"
   for symbol in __tsan_atomic64_fetch_sub __tsan_atomic_thread_fence syscall; do

@@ -6,6 +6,9 @@
 //! `Arc`, `Weak` and `OnceLock` (none carries a protocol of ours), but for two counters of the process that number
 //! executors and tables.
 
+#[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
+#[cfg_attr(chiplet_tsan, path = "locks_seen.rs")]
+mod locks;
 #[cfg(any(chiplet_loom, chiplet_shuttle))]
 mod model;
 #[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
