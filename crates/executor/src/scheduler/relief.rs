@@ -30,7 +30,8 @@ impl<T, U: Offer> Hub<T, U> {
             Some((victim, _)) if local.stealing => *victim,
             _ => nearest[(local.looks / LOOK_BEHIND) as usize % nearest.len()],
         };
-        if !self.is_behind(victim, local) {
+        // Whoever is to stand by takes nothing new; it learns that from its own queue, next.
+        if !self.is_behind(victim, local) || self.is_off(local) {
             return None;
         }
         let task = self.take_from(victim, local, |local, _| self.is_behind(victim, local))?;

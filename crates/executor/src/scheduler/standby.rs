@@ -108,6 +108,12 @@ impl<T, U> Hub<T, U> {
         self.groups[group].seen.at_work.load(Ordering::Acquire) as usize
     }
 
+    /// Whether this worker is not to take tasks.
+    pub(super) fn is_off(&self, local: &Local<U>) -> bool {
+        let inbox = self.groups[local.group].inbox.lock();
+        inbox.duty.is_off(local.worker)
+    }
+
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
     pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
         let group = &self.groups[local.group];

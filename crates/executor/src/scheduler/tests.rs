@@ -289,3 +289,30 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
         .collect();
     assert_eq!(taken, [0, 2, 4, 6]);
 }
+
+#[test]
+fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..3]);
+    let began = now();
+    let later = began + Duration::from_secs(1);
+    let push_at = |group, task, at| {
+        let pushed = hub.push(group, table(group as u32), Terms::default(), task, at);
+        pushed.unwrap();
+    };
+    // Worker 1 stands by from now on; worker 2 does not.
+    assert!(hub.staff(&[true, false, true], |_| 0));
+    for task in 1..5 {
+        push_at(0, task, began);
+        push_at(1, 10 * task, later);
+    }
+    for (worker, relieves) in [(1, false), (2, true)] {
+        let local = &mut locals[worker];
+        local.now = later + Duration::from_millis(1);
+        let looks: Vec<bool> = (0..16).map(|_| hub.relieve(local).is_some()).collect();
+        assert_eq!(
+            looks.contains(&true),
+            relieves,
+            "worker {worker}: {looks:?}"
+        );
+    }
+}
