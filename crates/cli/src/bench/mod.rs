@@ -38,7 +38,7 @@ use chiplet_topology::{LevelChoice, Topology};
 use indicatif::ProgressStyle;
 
 pub(crate) use arguments::Arguments;
-pub(crate) use report::{chart, html::STYLE};
+pub(crate) use report::{chart, html::frame};
 use sizes::Caches;
 
 /// Runs the comparison; what is returned goes to standard output.

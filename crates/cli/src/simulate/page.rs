@@ -1,41 +1,28 @@
 //! The figures as one HTML page that needs nothing else.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::Report;
 use super::text;
 use crate::bench::chart::{Layout, Look, Px, figure};
+use crate::bench::frame;
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
     let title = format!("{} on {}, modelled", report.workload.name, report.machine);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · chiplet simulate" }
-                style { (PreEscaped(crate::bench::STYLE)) }
-            }
-            body {
-                main {
-                    header {
-                        p.kicker { "chiplet simulate · seed " (report.seed) }
-                        h1 { (title) }
-                        p.lede {
-                            "No machine was measured. The decisions are chiplet's own; caches, links and memory are a "
-                            "model, and what queries read is recorded from real searches and scaled."
-                        }
-                    }
-                    section { h2 { "Throughput at saturation" } (throughput(report)) }
-                    section { h2 { "All figures" } pre { (text::render(report)) } }
-                }
+    let main = html! {
+        header {
+            p.kicker { "chiplet simulate · seed " (report.seed) }
+            h1 { (title) }
+            p.lede {
+                "No machine was measured. The decisions are chiplet's own; caches, links and memory are a model, and "
+                "what queries read is recorded from real searches and scaled."
             }
         }
+        section { h2 { "Throughput at saturation" } (throughput(report)) }
+        section { h2 { "All figures" } pre { (text::render(report)) } }
     };
-    page.into_string()
+    frame(&format!("{title} · chiplet simulate"), &main)
 }
 
 /// A bar for each saturated run.

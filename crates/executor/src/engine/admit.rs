@@ -55,7 +55,8 @@ impl Engine {
         let push = |group, task| {
             let pace = self.hub.push(group, entry.id, terms, task, at)?;
             if helpers > 1 {
-                self.hub.expect_helpers(group, helpers as usize - 1, 1);
+                // At most this task itself waits.
+                self.hub.rouse(group, helpers as usize - 1, 1);
             }
             Ok(pace)
         };

@@ -41,15 +41,10 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Wakes up to `wanted` sleepers of `group` because there will be invitations in a moment: waking takes longer than
-    /// that. Not if more than `at_most` tasks wait, for which they are woken anyway.
-    pub(crate) fn expect_helpers(&self, group: usize, wanted: usize, at_most: usize) {
-        self.rouse(group, wanted, at_most);
-    }
-
-    /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait; returns how many
-    /// that were.
-    fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
+    /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
+    /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment: waking
+    /// takes longer than that.
+    pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
         let woken = {
             let mut inbox = self.groups[group].inbox.lock();
             if inbox.queue.len() > at_most {

@@ -158,12 +158,12 @@ fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
     let owner = locals.remove(0);
     locals[..3].iter_mut().for_each(|local| to_bed(&hub, local));
-    hub.expect_helpers(owner.group, 2, 0);
+    hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
     assert_eq!(hub.idle_and_waiting(0), (3, 0));
     hub.inbox(0).lock().spinning += 1;
     push(&hub, 0, table(0), 1);
-    hub.expect_helpers(owner.group, 2, 0);
+    hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
     assert_eq!(hub.idle_and_waiting(0), (4, 1));
 }

@@ -8,11 +8,24 @@ use super::chart::{self, Chart};
 use super::{Report, summary, tables};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-pub const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
     let summary = summary::summary(report);
+    frame(
+        &format!("{} · chiplet bench", summary.headline),
+        &html! {
+            (opening(report, &summary))
+            (charts(report))
+            (figures(report))
+            (reading(report))
+        },
+    )
+}
+
+/// A page of this style.
+pub fn frame(title: &str, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -20,17 +33,10 @@ pub fn page(report: &Report) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (summary.headline) " · chiplet bench" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                main {
-                    (opening(report, &summary))
-                    (charts(report))
-                    (figures(report))
-                    (reading(report))
-                }
-            }
+            body { main { (main) } }
         }
     };
     // Names may hold control characters, which no HTML or SVG may.
