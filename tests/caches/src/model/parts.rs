@@ -1,5 +1,6 @@
 //! Processors to model, and what each constant is. `docs/emulated-caches.md` has the sources.
 
+use chiplet_sim::Machine;
 use serde::{Deserialize, Serialize};
 
 /// A processor: its caches, how long things take (nanoseconds), and what its links carry (10^9 bytes a second).
@@ -67,28 +68,34 @@ pub const NAMES: [&str; 5] = [
 ];
 
 impl Part {
-    /// The part of that name.
+    /// The part of that name. What the simulator knows of it too, it has from there: both model the same machine.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let genoa = Self {
+        if !NAMES.contains(&name) {
+            return None;
+        }
+        let machine = Machine::preset(name).ok()?;
+        let domain = &machine.topology.domains()[0];
+        let costs = machine.costs;
+        let zen4 = Self {
             name: name.to_owned(),
-            domains: 12,
-            cores: 8,
+            domains: machine.topology.domains().len() as u32,
+            cores: domain.cores.len() as u32,
             domains_per_link: 1,
             l1_bytes: 32 << 10,
             l1_ways: 8,
-            l2_bytes: 1 << 20,
-            l3_bytes: 32 << 20,
+            l2_bytes: costs.l2_bytes,
+            l3_bytes: domain.cache_bytes,
             ghz: 3.55,
             cpi: 0.33,
             l2_ns: 4.0,
-            l3_ns: 14.5,
-            dram_ns: 110.0,
+            l3_ns: costs.l3_ns,
+            dram_ns: costs.memory_ns,
             stream_ns: 3.0,
-            near_ns: 28.0,
-            far_ns: 182.0,
-            link_gbs: 38.0,
-            socket_gbs: 365.0,
+            near_ns: costs.line_same_ns,
+            far_ns: costs.line_other_ns,
+            link_gbs: costs.link_gbs,
+            socket_gbs: costs.socket_gbs,
             tlb_entries: 3072,
             tlb_ways: 12,
             walk_ns: 20.0,
@@ -97,68 +104,33 @@ impl Part {
             wake_ns: 3_000.0,
             pause_ns: 18.0,
         };
-        // What older parts share.
-        let zen2 = Self {
-            l2_bytes: 512 << 10,
+        let zen2 = |ghz| Self {
+            ghz,
             tlb_entries: 2048,
             tlb_ways: 16,
-            socket_gbs: 171.0,
-            ..genoa.clone()
+            ..zen4.clone()
         };
-        match name {
-            "genoa-9654" => Some(genoa),
-            "rome-7k62" => Some(Self {
-                cores: 4,
+        Some(match name {
+            "rome-7k62" => Self {
                 domains_per_link: 2,
-                l3_bytes: 16 << 20,
-                ghz: 3.0,
-                l3_ns: 12.0,
-                dram_ns: 122.0,
-                near_ns: 37.0,
-                far_ns: 127.0,
-                link_gbs: 43.0,
-                ..zen2
-            }),
-            "milan-7763" => Some(Self {
-                domains: 8,
-                ghz: 3.2,
-                l3_ns: 15.6,
-                dram_ns: 110.0,
-                near_ns: 23.0,
-                far_ns: 107.0,
-                link_gbs: 43.0,
-                ..zen2
-            }),
-            "bergamo-9754" => Some(Self {
-                domains: 16,
+                ..zen2(3.0)
+            },
+            "milan-7763" => zen2(3.2),
+            "bergamo-9754" => Self {
                 domains_per_link: 2,
-                l3_bytes: 16 << 20,
                 ghz: 3.1,
-                l3_ns: 16.9,
-                dram_ns: 120.0,
-                near_ns: 35.0,
-                far_ns: 110.0,
-                link_gbs: 48.0,
-                socket_gbs: 360.0,
-                ..genoa
-            }),
-            "turin-9575f" => Some(Self {
-                domains: 8,
+                ..zen4
+            },
+            "turin-9575f" => Self {
                 l1_bytes: 48 << 10,
                 l1_ways: 12,
                 ghz: 4.5,
-                l3_ns: 10.2,
-                dram_ns: 127.0,
-                near_ns: 45.0,
-                far_ns: 150.0,
-                link_gbs: 100.0,
-                socket_gbs: 525.0,
                 tlb_entries: 4096,
                 tlb_ways: 16,
-                ..genoa
-            }),
-            _ => None,
-        }
+                ..zen4
+            },
+            _ => zen4,
+        })
     }
 }
 
