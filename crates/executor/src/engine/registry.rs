@@ -4,7 +4,7 @@
 //! ([`EntryRef`]), and latencies are kept apart for each domain.
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::{Homes, TableId};
@@ -16,7 +16,7 @@ use crate::latencies::{CompactLatencies, Latencies};
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use crate::sync::{Mutex, Step, Swap, left_out};
+use crate::sync::{Mutex, OnceLock, Step, Swap, left_out};
 use crate::table::Table;
 
 /// Shares of a table's references, at most. Each takes two cache lines.

@@ -10,7 +10,7 @@
 //! own: whoever takes one scans one list and then looks for whatever comes next.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Rung, Splitting, TableId};
@@ -26,7 +26,7 @@ use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::report::{Answer, Report};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Step, left_out, now};
+use crate::sync::{OnceLock, Step, left_out, now};
 use crate::table::{Neighbor, Query, SearchError, SplitTable, Table};
 use crate::ticket::Outcome;
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Instant;
 
-pub(crate) use std::sync::MutexGuard;
+pub(crate) use std::sync::{MutexGuard, OnceLock};
 
 /// The standard library's mutex: it spins for a moment and then sleeps in the kernel. parking_lot's yields the core in
 /// between, which is costly where other work wants it (see [`pause`]).

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
+pub(crate) use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 #[cfg(chiplet_loom)]

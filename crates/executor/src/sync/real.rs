@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use std::sync::atomic;
 
-pub(crate) use super::locks::{Condvar, Mutex, MutexGuard};
+pub(crate) use super::locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
 pub(crate) mod deque {
     pub(crate) use crossbeam_deque::{Steal, Stealer, Worker};
