@@ -11,6 +11,7 @@ type Hook<A> = Box<dyn Fn(&Query, &A) + Send + Sync>;
 
 /// One-dimensional values in lists. Each hook is called before what it is named after, with the query.
 pub struct Lists {
+    size_bytes: u64,
     coarse: Box<dyn Fn(&Query) + Send + Sync>,
     scan: Hook<Range<usize>>,
     merge: Hook<Vec<Vec<Neighbor>>>,
@@ -19,6 +20,7 @@ pub struct Lists {
 impl Default for Lists {
     fn default() -> Self {
         Self {
+            size_bytes: LISTS * PER_LIST * 4,
             coarse: Box::new(|_| ()),
             scan: Box::new(|_, _| ()),
             merge: Box::new(|_, _| ()),
@@ -27,6 +29,12 @@ impl Default for Lists {
 }
 
 impl Lists {
+    /// Says that it is so large.
+    pub fn of_size(mut self, size_bytes: u64) -> Self {
+        self.size_bytes = size_bytes;
+        self
+    }
+
     pub fn on_coarse(mut self, hook: impl Fn(&Query) + Send + Sync + 'static) -> Self {
         self.coarse = Box::new(hook);
         self
@@ -61,7 +69,7 @@ impl Table for Lists {
     }
 
     fn size_bytes(&self) -> u64 {
-        LISTS * PER_LIST * 4
+        self.size_bytes
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

@@ -17,8 +17,8 @@ use shuttle::thread;
 use crate::checks::checks;
 use crate::table::merge_nearest;
 use crate::{
-    Builder, Context, Error, Executor, Neighbor, Probe, Query, SearchError, Shutdown, SplitTable,
-    Strategy, SubmitError, Table, Ticket,
+    Builder, Context, Error, Executor, Neighbor, Probe, Query, SearchError, Shutdown, SplitConfig,
+    SplitTable, Strategy, SubmitError, Table, Ticket,
 };
 
 mod batches;
@@ -197,6 +197,31 @@ fn splitting() {
     assert_complete(&executor, 2);
 }
 
+/// A table that no cache keeps is scanned by another domain, too, and nobody refers to its query afterwards.
+fn spilling() {
+    // As a domain has one worker, nothing else would be cut.
+    let split = SplitConfig {
+        max_unit_bytes: 1 << 20,
+        ..SplitConfig::default()
+    };
+    let executor = Arc::new(builder(2, 1).split(split).build().unwrap());
+    let table = executor.add_table("lists", Lists);
+    let other = executor.add_closure_table("other", 1);
+    let client = {
+        let executor = Arc::clone(&executor);
+        thread::spawn(move || assert_eq!(executor.spawn(other, || 7).wait(), Ok(7)))
+    };
+    let seen = Arc::new(());
+    let query = Query::new([0.0]).top(3).attach(Arc::clone(&seen));
+    let ticket = executor.submit(table, query).unwrap();
+    let ids: Vec<u64> = ticket.wait().unwrap().iter().map(|hit| hit.id).collect();
+    assert_eq!(ids, [0, 1, 2]);
+    client.join().unwrap();
+    executor.shutdown(Shutdown::Drain(PATIENCE));
+    assert_complete(&executor, 2);
+    assert_eq!(Arc::strong_count(&seen), 1, "the query is gone");
+}
+
 /// Domains lose their workers and get them back while tasks come: homes change under the submitters.
 fn staffing() {
     let executor = Arc::new(builder(2, 1).strategy(strategy()).build().unwrap());
@@ -363,6 +388,7 @@ checks! {
     a_task_is_run_or_cancelled: cancellation without;
     what_is_cancelled_in_the_queue_never_starts: dropped_in_the_queue without BeginAsks;
     split_answers_are_whole: splitting without BarrierOpens LastHandAnswers;
+    what_spills_is_whole_and_leaves_nothing: spilling without LastHandAnswers;
     nothing_is_lost_while_homes_change: staffing without TasksMove RecallWakes HomeSoughtAgain;
     nothing_is_lost_while_one_stands_by: one_stands_by without;
     a_removed_table_is_accounted_for: removal without RetireWaits;

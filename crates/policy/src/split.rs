@@ -22,6 +22,10 @@ pub struct SplitConfig {
     /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
     /// counts as 1.
     pub units_per_core: u32,
+    /// A table of more than so many times its home's cache is a stream: under [`Splitting::Spill`](crate::Splitting)
+    /// workers that other domains can spare take scan units of its queries, too. No cache keeps it, so it is read
+    /// from memory wherever it is scanned, and more domains have more links to memory. Default 2.
+    pub stream_caches: u32,
 }
 
 impl Default for SplitConfig {
@@ -30,6 +34,7 @@ impl Default for SplitConfig {
             min_unit_bytes: 256 << 10,
             max_unit_bytes: 4 << 20,
             units_per_core: 2,
+            stream_caches: 2,
         }
     }
 }
@@ -46,6 +51,11 @@ impl SplitConfig {
     /// units there are does not depend on who takes them.
     pub fn is_worth_joining(&self, left: u128) -> bool {
         left >= self.least()
+    }
+
+    /// Whether a table of `bytes` is a stream for a home with a cache of `cache_bytes`.
+    pub fn is_stream(&self, bytes: u64, cache_bytes: u64) -> bool {
+        bytes > cache_bytes.saturating_mul(u64::from(self.stream_caches))
     }
 
     /// How many of `siblings` to invite to `left` bytes: no more than can find a unit.
@@ -93,7 +103,12 @@ impl Hands {
 /// ```
 /// use chiplet_policy::{SplitConfig, next_unit};
 ///
-/// let config = SplitConfig { min_unit_bytes: 100, max_unit_bytes: 1_000, units_per_core: 1 };
+/// let config = SplitConfig {
+///     min_unit_bytes: 100,
+///     max_unit_bytes: 1_000,
+///     units_per_core: 1,
+///     ..SplitConfig::default()
+/// };
 /// // One long list and six short ones: balanced by bytes, not by lists.
 /// let costs = [600, 100, 100, 100, 100, 100, 100];
 /// assert_eq!(next_unit(costs, 1_200, 2, &config), 1);

@@ -1,15 +1,16 @@
 //! Named sets of rules, so that every claim is an A/B in one run: three baselines, chiplet's own, and chiplet's own
-//! with one rule changed. Without runs it tells what placement brings and what runs bring; with tables placed by bytes
-//! it tells what placing by time brings.
+//! with one rule changed: without runs, with scan units that never leave their domain, and beside that with tables placed
+//! by bytes.
 //!
 //! | name | routing | IVF splitting | stealing | tables placed by |
 //! |---|---|---|---|---|
 //! | `round-robin` | next worker in turn | never | never | - |
 //! | `fork-join` | next worker in turn | every list over all cores, then a barrier | lists only | - |
 //! | `global-steal` | next worker in turn | every list, for whoever is idle | anywhere | - |
-//! | `ccd-aware` | the table's home domain | by load, within the domain | the priced ladder | time |
+//! | `ccd-aware` | the table's home domain | by load; of tables that no cache keeps over all domains | the priced ladder | time |
 //! | `ccd-aware-fifo` | as `ccd-aware`, but queries start in the order in which they came | | | |
-//! | `ccd-aware-bytes` | as `ccd-aware`, but tables are placed by the bytes that they pull | | | bytes |
+//! | `ccd-aware-local` | as `ccd-aware`, but a query is split within its domain alone | | | |
+//! | `ccd-aware-bytes` | as `ccd-aware-local`, but tables are placed by the bytes that they pull | | | bytes |
 //!
 //! The first two are V0 of arXiv 2605.10090 (for HNSW and for IVF as Faiss does it with OpenMP), the
 //! third is its V1 (bthread), `ccd-aware` its V2 with what chiplet adds. Its V2 balances the bytes a second that tables
@@ -42,6 +43,19 @@ pub enum Splitting {
     AllCores,
     /// By cost and by load, for the workers of one domain; see [`next_unit`].
     Domain,
+    /// As [`Splitting::Domain`], and units of tables that no cache keeps spill over to workers that other domains can
+    /// spare; see [`SplitConfig::is_stream`].
+    Spill,
+}
+
+impl Splitting {
+    /// Whether units are cut by cost and by load, and a worker that has taken one takes one after the other.
+    pub fn is_by_load(self) -> bool {
+        match self {
+            Self::Domain | Self::Spill => true,
+            Self::Never | Self::AllCores => false,
+        }
+    }
 }
 
 /// What is balanced when tables are placed.
@@ -108,11 +122,12 @@ impl Strategy {
         ..Self::ROUND_ROBIN
     };
 
-    /// `ccd-aware`: queries stay where their table is in cache, and a core runs up to 16 of one table in a row.
+    /// `ccd-aware`: queries stay where their table is in cache, and a core runs up to 16 of one table in a row. Scan units of
+    /// tables that no cache keeps go to any domain with workers to spare.
     pub const CCD_AWARE: Self = Self {
         name: "ccd-aware",
         routing: Routing::Home,
-        splitting: Splitting::Domain,
+        splitting: Splitting::Spill,
         stealing: StealRule::Ladder,
         placing: PlaceBy::Time,
         run_length: 16,
@@ -125,20 +140,28 @@ impl Strategy {
         ..Self::CCD_AWARE
     };
 
-    /// `ccd-aware-bytes`: `ccd-aware` with tables placed by the bytes a second that they pull.
-    pub const CCD_AWARE_BYTES: Self = Self {
-        name: "ccd-aware-bytes",
-        placing: PlaceBy::Traffic,
+    /// `ccd-aware-local`: `ccd-aware` whose scan units never leave their domain.
+    pub const CCD_AWARE_LOCAL: Self = Self {
+        name: "ccd-aware-local",
+        splitting: Splitting::Domain,
         ..Self::CCD_AWARE
     };
 
+    /// `ccd-aware-bytes`: `ccd-aware-local` with tables placed by the bytes a second that they pull.
+    pub const CCD_AWARE_BYTES: Self = Self {
+        name: "ccd-aware-bytes",
+        placing: PlaceBy::Traffic,
+        ..Self::CCD_AWARE_LOCAL
+    };
+
     /// All strategies, baselines first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ROUND_ROBIN,
         Self::FORK_JOIN,
         Self::GLOBAL_STEAL,
         Self::CCD_AWARE_FIFO,
         Self::CCD_AWARE_BYTES,
+        Self::CCD_AWARE_LOCAL,
         Self::CCD_AWARE,
     ];
 
@@ -154,8 +177,10 @@ impl Strategy {
     ) -> usize {
         match self.splitting {
             Splitting::AllCores if workers > 1 => costs.len().min(1),
-            Splitting::Domain if workers > 1 => next_unit(costs, left, hands.cores(), config),
-            Splitting::Never | Splitting::AllCores | Splitting::Domain => costs.len(),
+            Splitting::Domain | Splitting::Spill if workers > 1 => {
+                next_unit(costs, left, hands.cores(), config)
+            }
+            _ => costs.len(),
         }
     }
 }

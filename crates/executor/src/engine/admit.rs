@@ -49,7 +49,7 @@ impl Engine {
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
         let helpers = match self.strategy.splitting {
-            Splitting::Domain => entry.state.last_units.load(Ordering::Relaxed),
+            Splitting::Domain | Splitting::Spill => entry.state.last_units.load(Ordering::Relaxed),
             Splitting::Never | Splitting::AllCores => 0,
         };
         let push = |group, task| {

@@ -69,6 +69,7 @@ pub(crate) trait Shared: Send + Sync {
 }
 
 /// A place for one more worker.
+#[derive(Clone)]
 pub(crate) struct Invitation(Option<Arc<dyn Shared>>);
 
 impl Invitation {

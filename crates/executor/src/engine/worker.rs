@@ -167,19 +167,30 @@ impl Worker {
         &self.engine.split
     }
 
-    /// Workers that may take part in what this one starts, itself among them.
-    pub(crate) fn crew(&self) -> usize {
+    /// Workers that may take part in what this one starts, itself among them; with `spills` also other domains'.
+    pub(crate) fn team(&self, spills: bool) -> usize {
         let hub = &self.engine.hub;
-        let workers = match self.splitting() {
-            Splitting::AllCores => hub.at_work(),
-            Splitting::Never | Splitting::Domain => hub.at_work_in(self.local.group),
+        let workers = match spills || self.splitting() == Splitting::AllCores {
+            true => hub.at_work(),
+            false => hub.at_work_in(self.local.group),
         };
         workers.max(1)
     }
 
+    /// Whether scan units of a table of `bytes` may go to other domains: its home's cache does not keep it.
+    pub(crate) fn spills(&self, bytes: u64) -> bool {
+        let domain = self
+            .engine
+            .topology
+            .domains()
+            .get(self.place.domain.0 as usize);
+        self.splitting() == Splitting::Spill
+            && domain.is_some_and(|domain| self.engine.split.is_stream(bytes, domain.cache_bytes))
+    }
+
     /// Who could scan a query of which `left` bytes are left and on which `inside` workers are.
     pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
-        let matters = self.splitting() == Splitting::Domain && self.engine.split.is_divisible(left);
+        let matters = self.splitting().is_by_load() && self.engine.split.is_divisible(left);
         let (idle, waiting) = match matters {
             true => self.engine.hub.idle_and_waiting(self.local.group),
             false => (0, 0),
@@ -198,14 +209,13 @@ impl Worker {
         grain: usize,
         left: u128,
         hands: &Hands,
+        team: usize,
     ) -> usize {
         let costs = probes
             .chunks(grain)
             .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum());
         let config = &self.engine.split;
-        let grains = self
-            .strategy()
-            .next_unit(costs, left, hands, self.crew(), config);
+        let grains = self.strategy().next_unit(costs, left, hands, team, config);
         (grains * grain).min(probes.len())
     }
 
@@ -216,6 +226,22 @@ impl Worker {
         }
         let invitations = (0..places).map(|_| Invitation::new(Arc::clone(shared)));
         self.engine.hub.invite(&self.local, invitations, wanted);
+    }
+
+    /// Lets `places` workers of other domains take part in `shared`, until [`Worker::withdraw`].
+    pub(crate) fn spill(&self, shared: &Arc<dyn Shared>, places: usize) {
+        let invitation = Invitation::new(Arc::clone(shared));
+        self.engine.hub.spill(&self.local, invitation, places);
+    }
+
+    /// Takes back what this worker has spilled.
+    pub(crate) fn withdraw(&self) {
+        self.engine.hub.withdraw(&self.local);
+    }
+
+    /// Whether a task waits in its own domain.
+    pub(crate) fn is_wanted_at_home(&self) -> bool {
+        self.engine.hub.is_wanted_at_home(&self.local)
     }
 
     pub(crate) fn next_invitation(&mut self) -> Option<(Invitation, Rung)> {

@@ -127,7 +127,7 @@ impl Context<'_> {
         R: Send + 'static,
         E: Send + 'static,
     {
-        let others = |worker: &Worker| (worker.crew() - 1).min(parts.saturating_sub(1));
+        let others = |worker: &Worker| (worker.team(false) - 1).min(parts.saturating_sub(1));
         let (worker, task, others) = match self.run() {
             Some((worker, task)) if others(worker) > 0 => (worker, task, others(worker)),
             _ => return (0..parts).map(|part| code(part, self)).collect(),

@@ -100,11 +100,13 @@ impl SearchTask {
         (started, rung): (Instant, Rung),
         context: &mut Context,
     ) -> Result<Option<Vec<Neighbor>>, Error> {
-        let by_load = worker.splitting() == Splitting::Domain;
+        let by_load = worker.splitting().is_by_load();
         let probes = table.coarse(&self.query, context)?;
         let grain = table.grain().max(1);
         let total = cost(&probes);
-        let first = worker.next_unit(&probes, grain, total, &worker.hands(1, total));
+        let spills = worker.spills(table.size_bytes());
+        let team = worker.team(spills);
+        let first = worker.next_unit(&probes, grain, total, &worker.hands(1, total), team);
         if first == probes.len() {
             self.remember_hands(1);
             self.check_wanted(now())?;
@@ -116,17 +118,32 @@ impl SearchTask {
         let waiting = worker.has_barrier().then(|| worker.index());
         let taken = if by_load { first } else { 0 };
         let config = by_load.then(|| *worker.split_config());
-        let units = Units::new(probes, grain, taken, config, (started, rung), waiting);
+        let units = Units::new(
+            probes,
+            grain,
+            taken,
+            config,
+            spills,
+            (started, rung),
+            waiting,
+        );
         if self.units.set(units).is_err() {
             unreachable!("a task is executed once");
         }
         let shared = Arc::clone(self) as Arc<dyn Shared>;
         if by_load {
-            let siblings = worker.crew() - 1;
-            let places = worker.split_config().invitations(left, siblings);
+            let (siblings, others) = (worker.team(false) - 1, team - 1);
+            let split = worker.split_config();
+            let places = split.invitations(left, siblings);
             self.remember_hands(places + 1);
             worker.invite(&shared, places, places);
+            if spills {
+                worker.spill(&shared, split.invitations(left, others) - places);
+            }
             self.scan_units(0..first, worker, Rung::Own, context);
+            if spills {
+                worker.withdraw();
+            }
         } else {
             worker.invite(&shared, lists, lists - 1);
         }
@@ -163,7 +180,11 @@ impl SearchTask {
                 Ok(table.scan(&self.query, &units.probes, unit, context)?)
             });
             units.put(first, rung, found.map_err(|error| self.explain(error)));
-            if worker.splitting() != Splitting::Domain {
+            if !worker.splitting().is_by_load() {
+                return;
+            }
+            // What is left is left to those who are at home here.
+            if rung == Rung::Remote && worker.is_wanted_at_home() {
                 return;
             }
             unit = match units.take(worker) {
@@ -272,7 +293,7 @@ impl Task for SearchTask {
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
         match worker.splitting() {
-            Splitting::Domain => self.leave(units, worker, Duration::ZERO),
+            Splitting::Domain | Splitting::Spill => self.leave(units, worker, Duration::ZERO),
             // All of its units are left to whoever comes, this worker like any other.
             Splitting::Never | Splitting::AllCores => {}
         }

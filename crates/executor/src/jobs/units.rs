@@ -22,6 +22,8 @@ pub(super) struct Units {
     pub(super) waiting: Option<usize>,
     grain: usize,
     by_load: Option<SplitConfig>,
+    /// Other domains' workers may take part.
+    pub(super) spills: bool,
     progress: Mutex<Progress>,
 }
 
@@ -66,6 +68,7 @@ impl Units {
         grain: usize,
         taken: usize,
         by_load: Option<SplitConfig>,
+        spills: bool,
         (started, rung): (Instant, Rung),
         waiting: Option<usize>,
     ) -> Self {
@@ -86,6 +89,7 @@ impl Units {
             waiting,
             grain,
             by_load,
+            spills,
             progress: Mutex::new(progress),
         }
     }
@@ -124,7 +128,8 @@ impl Units {
             return None;
         }
         hands.inside = progress.inside + enters;
-        let unit = worker.next_unit(rest, self.grain, progress.left, &hands);
+        let team = worker.team(self.spills);
+        let unit = worker.next_unit(rest, self.grain, progress.left, &hands, team);
         progress.left = progress.left.saturating_sub(cost(&rest[..unit]));
         let first = progress.next;
         progress.next += unit;

@@ -11,7 +11,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 /// An invitation, as the scheduler sees it.
-pub(crate) trait Offer {
+pub(crate) trait Offer: Clone {
     /// Whether there is still enough left for one more worker.
     fn is_open(&self) -> bool;
 }

@@ -224,6 +224,19 @@ impl<T, U: Offer> Hub<T, U> {
                 None => Rest::LookAgain,
             });
         }
+        if self.is_spilled_for(local.group) {
+            if !self.leave(local) && !closed {
+                return Some(Rest::LookAgain);
+            }
+            return Some(match self.spilled_offer(local) {
+                Some((offer, rung)) => {
+                    self.answer_call(local);
+                    self.go_away(local);
+                    Rest::Found(Found::Offer(offer, rung))
+                }
+                None => Rest::LookAgain,
+            });
+        }
         let victim = self.choose_victim(local)?;
         // Called meanwhile for this group's own work: that comes first.
         if !self.leave(local) && !closed {

@@ -346,6 +346,37 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
     assert_eq!(u32::from(accepted), ran);
 }
 
+fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (runner, mut other) = (locals.remove(0), locals.remove(0));
+    let spills = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || {
+            hub.spill(&runner, 7, 1);
+            runner
+        })
+    };
+    work_for(&hub, &mut other, 1);
+    let runner = spills.join().unwrap();
+    assert!(hub.spilled_offer(&other).is_none(), "there was one place");
+    hub.withdraw(&runner);
+    assert!(!hub.is_spilled_for(other.group));
+}
+
+fn what_is_left_of_a_spilled_invitation_is_taken_back() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (runner, other) = (locals.remove(0), locals.remove(0));
+    let taker = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.spilled_offer(&other))
+    };
+    hub.spill(&runner, 7, 2);
+    hub.withdraw(&runner);
+    assert!(matches!(taker.join().unwrap(), None | Some((7, _))));
+    assert!(hub.groups[0].spilled.lock().is_empty());
+    assert!(!hub.is_spilled_for(1));
+}
+
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
     let (hub, mut locals) = hub_with(StealRule::Never, &[0..1], 1);
@@ -393,6 +424,8 @@ checks! {
     one_stealing: a_group_with_one_worker_stealing_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
     invitation: an_invitation_reaches_a_sibling_that_is_going_to_sleep without SweepBeforeParking InvitationWakes;
+    spilled: a_spilled_invitation_reaches_another_group_that_is_going_to_sleep without SpillCalls FenceOfSpare;
+    withdrawn: what_is_left_of_a_spilled_invitation_is_taken_back without SpillTakenBack;
     joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;

@@ -15,6 +15,7 @@ mod ladder;
 mod loom_tests;
 mod relief;
 mod sleep;
+mod spill;
 mod standby;
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests;
@@ -41,6 +42,7 @@ use duty::Duty;
 pub(crate) use inbox::Inbox;
 pub(crate) use invitations::Offer;
 use sleep::{GroupSet, Parker};
+use spill::Spilled;
 use watch::Watch;
 
 /// Shorter waits are not compared with other groups': reading their counters costs a cache miss.
@@ -66,7 +68,7 @@ pub(crate) struct Rules {
     pub(crate) substitutes: usize,
 }
 
-struct Group<T> {
+struct Group<T, U> {
     domain: DomainId,
     workers: Range<usize>,
     substitutes: Range<usize>,
@@ -77,11 +79,13 @@ struct Group<T> {
     seen: CachePadded<Seen>,
     /// Invitations on its workers' deques, at least. Written when something is shared out, not with every task.
     offers: CachePadded<AtomicUsize>,
+    /// What its workers let other groups' take part in.
+    spilled: CachePadded<Mutex<Vec<Spilled<U>>>>,
 }
 
-impl<T> Group<T> {
+impl<T, U> Group<T, U> {
     /// Its workers, and their substitutes once there are any.
-    fn threads(&self) -> impl Iterator<Item = usize> + Clone + use<T> {
+    fn threads(&self) -> impl Iterator<Item = usize> + Clone + use<T, U> {
         let substitutes = match self.has_substitutes.load(Ordering::Acquire) {
             true => self.substitutes.clone(),
             false => 0..0,
@@ -207,7 +211,7 @@ pub(crate) enum Found<T, U> {
 /// The scheduler's shared state. `T` is a task, `U` an invitation to take part in one that has been started.
 pub(crate) struct Hub<T, U> {
     rules: Rules,
-    groups: Box<[Group<T>]>,
+    groups: Box<[Group<T, U>]>,
     /// Of every thread that there may be: the workers, then their substitutes.
     seats: Box<[Seat<U>]>,
     workers: usize,
@@ -215,6 +219,8 @@ pub(crate) struct Hub<T, U> {
     spare: GroupSet,
     /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
     needy: GroupSet,
+    /// Groups that have spilled invitations.
+    spilling: GroupSet,
     began: Instant,
     /// Apart from the rest, which every worker reads with every task and nobody writes.
     watch: CachePadded<Watch>,
@@ -269,6 +275,7 @@ impl<T, U> Hub<T, U> {
                     at_work: AtomicU32::new(at_work),
                 }),
                 offers: CachePadded::new(AtomicUsize::new(0)),
+                spilled: CachePadded::new(Mutex::new(Vec::new())),
             }
         });
         let hub = Self {
@@ -278,6 +285,7 @@ impl<T, U> Hub<T, U> {
             workers,
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
+            spilling: GroupSet::new(count),
             began,
             watch: CachePadded::new(Watch::new()),
         };

@@ -69,7 +69,7 @@ impl<T, U> Hub<T, U> {
         true
     }
 
-    fn publish_strength(&self, group: &Group<T>, inbox: &mut Inbox<T>) {
+    fn publish_strength(&self, group: &Group<T, U>, inbox: &mut Inbox<T>) {
         let at_work = inbox.duty.at_work();
         inbox.queue.set_workers(at_work);
         let seen = &group.seen.at_work;

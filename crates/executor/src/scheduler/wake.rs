@@ -165,8 +165,8 @@ impl<T, U> Hub<T, U> {
             self.call_help(local.group, 1);
             return;
         }
-        let needy =
-            (0..self.groups.len()).find(|&other| other != local.group && self.is_needy(other));
+        let needs = |other| self.is_needy(other) || self.spilling.contains(other);
+        let needy = (0..self.groups.len()).find(|&other| other != local.group && needs(other));
         if let Some(needy) = needy {
             self.call_help(needy, 1);
         }

@@ -16,6 +16,10 @@ pub(crate) enum Step {
     DeadlineAwaitsSettled,
     /// Whoever shares out what it has started wakes sleepers for that.
     InvitationWakes,
+    /// Whoever lets other groups take part in what it has started calls their workers.
+    SpillCalls,
+    /// Whoever has let other groups take part takes back what is left of that.
+    SpillTakenBack,
     /// A worker that joins what a sibling has started, while a task waits, leaves that task to another.
     JoiningHandsOn,
     /// The hand that leaves a cut query last answers it.

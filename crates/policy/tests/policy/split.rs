@@ -14,6 +14,7 @@ fn any_config() -> impl Strategy<Value = SplitConfig> {
             min_unit_bytes,
             max_unit_bytes,
             units_per_core,
+            ..SplitConfig::default()
         },
     )
 }
@@ -79,7 +80,7 @@ proptest! {
 
     #[test]
     fn lists_alike_are_shared_evenly(lists in 1_usize..300, cores in 2_usize..20) {
-        let config = SplitConfig { min_unit_bytes: 1_000, max_unit_bytes: u64::MAX, units_per_core: 3 };
+        let config = SplitConfig { min_unit_bytes: 1_000, max_unit_bytes: u64::MAX, units_per_core: 3, ..SplitConfig::default() };
         let units = cut(&vec![1_000; lists], &[cores], &config);
         prop_assert!(units[0] <= lists.div_ceil(cores));
         // Whoever is free next takes the next unit: no core has more than one unit of the last ones too much.
@@ -145,11 +146,24 @@ fn invitations_are_for_those_who_find_a_unit() {
 }
 
 #[test]
+fn a_stream_is_a_table_of_more_than_so_many_caches() {
+    let config = |stream_caches| SplitConfig {
+        stream_caches,
+        ..SplitConfig::default()
+    };
+    assert!(!config(2).is_stream(64 << 20, 32 << 20));
+    assert!(config(2).is_stream((64 << 20) + 1, 32 << 20));
+    assert!(config(0).is_stream(1, 32 << 20), "every table");
+    assert!(!config(u32::MAX).is_stream(u64::MAX, 1 << 40), "none");
+}
+
+#[test]
 fn costs_near_the_limit_do_not_overflow() {
     let config = SplitConfig {
         min_unit_bytes: 1,
         max_unit_bytes: u64::MAX,
         units_per_core: 1,
+        ..SplitConfig::default()
     };
     let left = 4 * u128::from(u64::MAX);
     assert_eq!(next_unit([u64::MAX; 4], left, 4, &config), 1);

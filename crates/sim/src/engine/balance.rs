@@ -39,6 +39,10 @@ pub(super) struct Balancer {
     fresh: Vec<(f64, f64)>,
     speed: Vec<(f64, f64)>,
     pub(super) remaps: Vec<Moved>,
+    /// Each table's size.
+    pub(super) bytes: Vec<u64>,
+    /// Each domain's cache.
+    pub(super) caches: Vec<u64>,
 }
 
 impl Balancer {
@@ -66,6 +70,14 @@ impl Balancer {
             speed: vec![(0.0, 0.0); workers.len()],
             workers,
             remaps: Vec::new(),
+            bytes: scenario
+                .prepared
+                .workload
+                .tables
+                .iter()
+                .map(|table| table.bytes())
+                .collect(),
+            caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
         }
     }
 

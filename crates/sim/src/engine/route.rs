@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::{Routing, Splitting, is_worth_evening};
+use chiplet_policy::{Routing, is_worth_evening};
 use chiplet_topology::DomainId;
 
 use super::{Engine, Event, Load, table_id};
@@ -103,7 +103,7 @@ impl Engine<'_> {
         self.refresh_spare(group);
         // If the last query had work for others this one probably has.
         let helpers = self.last_units[table as usize];
-        let splits = self.scenario.strategy.splitting == Splitting::Domain;
+        let splits = self.splits_by_load();
         if splits && helpers > 1 && self.groups[group].queue.len() <= 1 {
             for _ in 1..helpers {
                 if !self.wake_one(group) {

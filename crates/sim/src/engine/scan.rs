@@ -58,6 +58,24 @@ impl Engine<'_> {
         self.scenario.strategy.splitting == Splitting::AllCores
     }
 
+    /// Whether units are cut by load, and a worker takes one after the other.
+    pub(super) fn splits_by_load(&self) -> bool {
+        self.scenario.strategy.splitting.is_by_load()
+    }
+
+    /// Whether units may be taken by workers of other domains.
+    pub(super) fn units_leave_domains(&self) -> bool {
+        self.offers_anywhere() || self.scenario.strategy.splitting == Splitting::Spill
+    }
+
+    /// Whether a query's units may go to workers that other domains can spare.
+    fn spills(&self, group: usize, query: usize) -> bool {
+        let bytes = self.balancer.bytes[self.queries[query].table as usize];
+        let cache = self.balancer.caches[self.groups[group].domain];
+        self.scenario.strategy.splitting == Splitting::Spill
+            && self.scenario.settings.split.is_stream(bytes, cache)
+    }
+
     pub(super) fn has_units(&self, query: usize) -> bool {
         self.queries[query].units.is_some()
     }
@@ -73,7 +91,9 @@ impl Engine<'_> {
             return false;
         };
         let worth = match self.scenario.strategy.splitting {
-            Splitting::Domain => self.scenario.settings.split.is_worth_joining(units.left),
+            Splitting::Domain | Splitting::Spill => {
+                self.scenario.settings.split.is_worth_joining(units.left)
+            }
             Splitting::Never | Splitting::AllCores => true,
         };
         units.next < units.visits.len() && worth
@@ -121,14 +141,16 @@ impl Engine<'_> {
             .map_or(0, |units| units.left);
         match self.scenario.strategy.splitting {
             Splitting::Never => {}
-            Splitting::Domain => {
+            Splitting::Domain | Splitting::Spill => {
                 self.groups[group].open.push(shared);
                 let siblings = self.groups[group].workers.len() - 1;
                 let split = &self.scenario.settings.split;
-                for _ in 0..split.invitations(left, siblings) {
-                    if !self.wake_one(group) {
-                        break;
-                    }
+                let most = split.invitations(left, self.workers.len() - 1);
+                let wanted = most.min(siblings);
+                let woken = (0..wanted).take_while(|_| self.wake_one(group)).count();
+                if self.spills(group, query) {
+                    self.open.push(shared);
+                    self.call_help(group, most - woken);
                 }
             }
             Splitting::AllCores => {
@@ -153,7 +175,7 @@ impl Engine<'_> {
         let strategy = self.scenario.strategy;
         let workers = match strategy.splitting {
             Splitting::AllCores => self.workers.len(),
-            Splitting::Domain | Splitting::Never => state.workers.len(),
+            Splitting::Domain | Splitting::Spill | Splitting::Never => state.workers.len(),
         };
         let Some(units) = &mut self.queries[query].units else {
             return false;
@@ -225,9 +247,20 @@ impl Engine<'_> {
         true
     }
 
+    /// Whether a worker that helps another domain has a task at home.
+    fn is_wanted_home(&self, worker: usize, query: usize) -> bool {
+        let Some(units) = &self.queries[query].units else {
+            return false;
+        };
+        let (own, from) = (self.workers[worker].group, self.workers[units.runner].group);
+        self.splits_by_load() && own != from && !self.groups[own].queue.is_empty()
+    }
+
     /// A unit is done: the next one, or leave.
     pub(super) fn end_unit(&mut self, worker: usize, query: usize) {
-        if self.scan_on(worker, query, 0) || self.take_unit(worker, query, false) {
+        if self.scan_on(worker, query, 0)
+            || (!self.is_wanted_home(worker, query) && self.take_unit(worker, query, false))
+        {
             return;
         }
         let fork_join =

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Routing, Rung, Splitting, StealRule, can_lend};
+use chiplet_policy::{Routing, Rung, StealRule, can_lend};
 
 use super::{Doing, Engine, Event};
 
@@ -71,7 +71,7 @@ impl Engine<'_> {
     /// Finds something to do, or goes to sleep.
     pub(super) fn seek(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        let by_domain = self.scenario.strategy.splitting == Splitting::Domain;
+        let by_domain = self.splits_by_load();
         if !self.workers[worker].stealing
             && by_domain
             && let Some(query) = self.open_in(group)
@@ -126,7 +126,7 @@ impl Engine<'_> {
         if !goes || !self.crosses() {
             return;
         }
-        if self.offers_anywhere()
+        if self.units_leave_domains()
             && let Some(query) = self.open_anywhere()
         {
             self.leave_sleepers(worker);

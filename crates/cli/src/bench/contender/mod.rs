@@ -87,9 +87,11 @@ impl Choice {
 Strategies to compare; ratios are to the first.
 
 Of chiplet's executor:
-  ccd-aware       tables at home on a domain, scans split within it, stealing priced
+  ccd-aware       tables at home on a domain, scans split within it, stealing priced;
+                  scans of tables that no cache keeps go to other domains, too
   ccd-aware-fifo  the same, but queries start in the order in which they came
-  ccd-aware-bytes the same as ccd-aware, but tables are placed by bytes read instead of time
+  ccd-aware-local the same as ccd-aware, but all scans stay in their domain
+  ccd-aware-bytes the same as ccd-aware-local, but tables are placed by bytes read instead of time
   global-steal    work stealing that does not know the machine
   round-robin     each worker in turn, nothing stolen
   fork-join       each worker in turn, an IVF query's lists over all cores, then a barrier
