@@ -18,6 +18,27 @@ const FOLLOW: f64 = 0.25;
 /// Of a domain's speed so much is kept at each tick, as in the executor.
 const KEEP: f64 = 0.9;
 
+/// Of fewer queries no table's own mean is taken.
+const ENOUGH: u64 = 20;
+
+/// What queries took in a pilot run.
+pub(super) struct Means {
+    /// Nanoseconds and number of each table's queries.
+    taken: Vec<(u64, u64)>,
+    /// How many times what computing takes.
+    factor: f64,
+}
+
+impl Means {
+    /// Seconds of a table's mean query, whose computing takes so many.
+    fn seconds(&self, table: usize, computing: f64) -> f64 {
+        match self.taken[table] {
+            (nanos, ran) if ran >= ENOUGH => nanos as f64 / ran as f64 / 1e9,
+            _ => computing * self.factor,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 struct Used {
     busy: u64,
@@ -39,6 +60,8 @@ pub(super) struct Balancer {
     fresh: Vec<(f64, f64)>,
     speed: Vec<(f64, f64)>,
     pub(super) remaps: Vec<Moved>,
+    /// What all queries of each table took, for [`Balancer::means`].
+    taken: Vec<(u64, u64)>,
     /// Each table's size.
     pub(super) bytes: Vec<u64>,
     /// Each domain's cache.
@@ -70,6 +93,7 @@ impl Balancer {
             speed: vec![(0.0, 0.0); workers.len()],
             workers,
             remaps: Vec::new(),
+            taken: vec![(0, 0); tables],
             bytes: scenario
                 .prepared
                 .workload
@@ -81,14 +105,19 @@ impl Balancer {
         }
     }
 
-    /// Places all tables, and lets the placement settle if that is wanted.
-    pub(super) fn place(&mut self, scenario: &Scenario<'_>, traffic: &Traffic) -> Vec<Homes> {
+    /// Places all tables, and lets the placement settle on service times that a pilot run has measured, if there are any.
+    pub(super) fn place(
+        &mut self,
+        scenario: &Scenario<'_>,
+        traffic: &Traffic,
+        means: Option<&Means>,
+    ) -> Vec<Homes> {
         let prepared = scenario.prepared;
         for (slot, table) in prepared.workload.tables.iter().enumerate() {
             self.planner.add_table(table_id(slot as u32), table.bytes());
         }
-        if scenario.settled && scenario.strategy.routing == Routing::Home {
-            self.settle(scenario, traffic);
+        if let Some(means) = means {
+            self.settle(scenario, traffic, means);
         }
         let placement = self.planner.placement();
         let homes = |slot| placement.homes(table_id(slot)).cloned();
@@ -97,15 +126,17 @@ impl Balancer {
             .collect()
     }
 
-    /// Feeds the planner the loads that are to come, as if every query took its computing and half as long again.
-    fn settle(&mut self, scenario: &Scenario<'_>, traffic: &Traffic) {
+    /// Feeds the planner the loads that are to come.
+    fn settle(&mut self, scenario: &Scenario<'_>, traffic: &Traffic, means: &Means) {
         let prepared = scenario.prepared;
         let shares = traffic.table_shares(Duration::ZERO);
         let shares = shares.expect("a recipe's values are checked");
-        let costs: Vec<(f64, f64)> = prepared
-            .plans
-            .iter()
-            .map(|plan| mean_cost(scenario, plan))
+        let plans = prepared.plans.iter().enumerate();
+        let costs: Vec<(f64, f64)> = plans
+            .map(|(table, plan)| {
+                let (computing, bytes) = computing(scenario, plan);
+                (means.seconds(table, computing), bytes)
+            })
             .collect();
         let mean: f64 = shares
             .iter()
@@ -134,7 +165,22 @@ impl Balancer {
 
     pub(super) fn used(&mut self, table: usize, worker: usize, nanos: u64) {
         self.tables[table].busy += nanos;
+        self.taken[table].0 += nanos;
         self.fresh[self.domain_of[worker]].1 += nanos as f64;
+    }
+
+    /// What each table's queries took on average.
+    pub(super) fn means(&self, scenario: &Scenario<'_>) -> Means {
+        let plans = scenario.prepared.plans.iter().zip(&self.taken);
+        let (mut all, mut computed) = (0.0, 0.0);
+        for (plan, &(nanos, ran)) in plans {
+            all += nanos as f64 / 1e9;
+            computed += ran as f64 * computing(scenario, plan).0;
+        }
+        Means {
+            taken: self.taken.clone(),
+            factor: if computed > 0.0 { all / computed } else { 1.0 },
+        }
     }
 
     pub(super) fn pulled(&mut self, table: usize, worker: usize, bytes: u64) {
@@ -144,6 +190,7 @@ impl Balancer {
 
     pub(super) fn ran(&mut self, table: usize) {
         self.tables[table].ran += 1;
+        self.taken[table].1 += 1;
     }
 
     pub(super) fn missed(&mut self, table: usize) {
@@ -166,8 +213,8 @@ impl Balancer {
     }
 }
 
-/// Seconds and bytes of a table's mean query.
-fn mean_cost(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
+/// Seconds of computing and bytes of a table's mean query.
+fn computing(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
     let compute = &scenario.compute;
     match *plan {
         Plan::Graph {
@@ -180,7 +227,7 @@ fn mean_cost(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
             let counts = &scenario.prepared.scale(scale).counts;
             let all: u64 = counts.iter().map(|&(rows, _)| u64::from(rows)).sum();
             let rows = all as f64 / counts.len() as f64;
-            let seconds = 1.5e-9 * rows * compute.row(dim);
+            let seconds = 1e-9 * rows * compute.row(dim);
             (seconds, rows * f64::from(row_bytes + link_bytes / 2))
         }
         Plan::Lists {
@@ -189,7 +236,7 @@ fn mean_cost(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
         } => {
             let rows = shape.rows as f64 * shape.probes as f64 / shape.lists as f64;
             let bytes = rows * shape.row_bytes as f64 + centroid_bytes as f64;
-            (1.5e-9 * bytes / compute.scan_gbs, bytes)
+            (1e-9 * bytes / compute.scan_gbs, bytes)
         }
         #[cfg(test)]
         Plan::Task { nanos, .. } => (nanos / 1e9, 0.0),

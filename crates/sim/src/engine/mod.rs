@@ -40,11 +40,15 @@ use crate::compute::Compute;
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::workload::{Flip, Prepared};
-use balance::Balancer;
+use balance::{Balancer, Means};
 use group::Group;
 use memory::Memory;
 use meter::Meter;
 use scan::{Cursor, Shared, Units};
+
+/// Short runs before a run, each with tables where the one before has them put: what queries take depends on where tables
+/// lie, and the other way round. An executor finds its way remap by remap.
+const PILOTS: u32 = 4;
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,9 +146,25 @@ impl<'a> Scenario<'a> {
 
     /// Runs it. `report` is told now and then how many queries have been answered.
     pub fn run(&self, report: &mut dyn FnMut(u64)) -> Outcome {
-        let mut engine = Engine::new(self);
+        let settles = self.settled && self.strategy.routing == Routing::Home;
+        let pilots = if settles { PILOTS } else { 0 };
+        let means = (0..pilots).fold(None, |means, _| Some(self.pilot(means.as_ref())));
+        let mut engine = Engine::new(self, means.as_ref());
         engine.run(report);
         engine.outcome()
+    }
+
+    /// A short run for what queries take where tables lie by what is known before.
+    fn pilot(&self, means: Option<&Means>) -> Means {
+        let pilot = Self {
+            warmup: 0,
+            measured: self.warmup.max(1),
+            flip: None,
+            ..*self
+        };
+        let mut engine = Engine::new(&pilot, means);
+        engine.run(&mut |_| {});
+        engine.balancer.means(&pilot)
     }
 }
 
@@ -241,7 +261,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(scenario: &'a Scenario<'a>) -> Self {
+    fn new(scenario: &'a Scenario<'a>, means: Option<&Means>) -> Self {
         let machine = scenario.machine;
         let topology = &machine.topology;
         let prepared = scenario.prepared;
@@ -296,7 +316,7 @@ impl<'a> Engine<'a> {
         let sizes = topology.domains().iter();
         let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
         let mut balancer = Balancer::new(scenario);
-        let homes = balancer.place(scenario, &traffic);
+        let homes = balancer.place(scenario, &traffic, means);
         let tables = prepared.plans.len();
         Self {
             scenario,
