@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use chiplet::index::{FlatTable, Metric};
 use chiplet::topology::Source;
-use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Topology};
+use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
 use rustix::mount::{MountFlags, mount};
 
 use crate::host::PASSED;
@@ -59,7 +60,7 @@ const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [Check; 8] = [
+const WITH_SYS: [Check; 9] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -68,6 +69,7 @@ const WITH_SYS: [Check; 8] = [
         masks(shape, Pin::Core)
     }),
     ("queries run on their home's cpus only", at_home),
+    ("a table's home is near its memory", near_memory),
     (
         "a cpu goes offline while serving and comes back",
         one_cpu_offline,
@@ -282,6 +284,37 @@ fn at_home(shape: &Shape) {
     let steals = service.executor.snapshot().steals;
     assert_eq!(steals.remote, 0);
     service.assert_complete();
+}
+
+/// The memory of each of these tables has been touched first by a worker of another domain. They are added in the order
+/// of the domains turned around, which is not the order in which new tables are spread.
+fn near_memory(shape: &Shape) {
+    let executor = executor(Pin::Domain);
+    let home = |table| {
+        let placement = executor.placement();
+        let id = placement.homes(table).expect("it was added").main().domain;
+        let domains = executor.topology().domains();
+        let home = domains.iter().find(|domain| domain.id == id);
+        home.expect("homes exist").node
+    };
+    let builders: Vec<TableId> = (0..shape.domains)
+        .map(|_| executor.add_closure_table("builds", 1))
+        .collect();
+    let built: Vec<_> = builders
+        .iter()
+        .map(|&builder| {
+            let rows = || FlatTable::build(vec![1.0; 64 * 1_024], 64, Metric::L2);
+            let table = executor.spawn(builder, rows).wait().unwrap().unwrap();
+            (table, home(builder))
+        })
+        .collect();
+    let nodes: Cpus = built.iter().map(|(_, node)| *node).collect();
+    assert_eq!(nodes.len() as u32, shape.nodes, "each domain has built one");
+    for (table, node) in built.into_iter().rev() {
+        assert_eq!(table.node(), Some(node), "who touches memory first has it");
+        let table = executor.add_table("built", table);
+        assert_eq!(home(table), node);
+    }
 }
 
 fn one_cpu_offline(shape: &Shape) {

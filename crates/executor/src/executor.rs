@@ -99,27 +99,41 @@ impl Executor {
 
     /// [`Executor::add_table`] for a table that the caller keeps too.
     pub fn add_shared_table(&self, name: impl Into<Arc<str>>, table: Arc<dyn Table>) -> TableId {
-        let size = table.size_bytes();
-        self.add(name.into(), Some(table), size, TableOptions::default())
+        let memory = self.memory_of(&*table);
+        self.add(name.into(), Some(table), memory, TableOptions::default())
     }
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
-        self.add(name.into(), None, size_bytes, TableOptions::default())
+        let memory = (size_bytes, None);
+        self.add(name.into(), None, memory, TableOptions::default())
     }
 
     fn add(
         &self,
         name: Arc<str>,
         table: Option<Arc<dyn Table>>,
-        size_bytes: u64,
+        memory: (u64, Option<u32>),
         options: TableOptions,
     ) -> TableId {
         let id = self.engine.registry.reserve();
         let registry = &self.engine.registry;
         let publish = |homes| registry.publish(id, name, table, options, homes);
-        self.balancer.add_table(id, size_bytes, publish);
+        self.balancer.add_table(id, memory, publish);
         id
+    }
+
+    /// A table's size in bytes, and where that counts the NUMA node that holds it.
+    fn memory_of(&self, table: &dyn Table) -> (u64, Option<u32>) {
+        let topology = &self.engine.topology;
+        let domains = topology.domains();
+        let several = domains
+            .iter()
+            .any(|domain| domain.package != domains[0].package);
+        // The nodes of a made-up machine are not the system's.
+        let known = several && topology.is_this_machine();
+        let node = known.then(|| table.node()).flatten();
+        (table.size_bytes(), node)
     }
 
     /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,
@@ -158,11 +172,11 @@ impl Executor {
 
     /// [`Executor::replace_table`] with an index that the caller keeps too.
     pub fn replace_shared_table(&self, table: TableId, index: Arc<dyn Table>) -> bool {
-        let size = index.size_bytes();
+        let memory = self.memory_of(&*index);
         // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
         // business.
         let replace = || self.engine.registry.replace(table, &index);
-        self.balancer.replace_table(table, size, replace)
+        self.balancer.replace_table(table, memory, replace)
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are

@@ -320,6 +320,12 @@ pub trait Table: Send + Sync + 'static {
     /// Memory the table's index occupies, in bytes, as well as it is known.
     fn size_bytes(&self) -> u64;
 
+    /// The NUMA node that holds the index's memory, if it is one and known. Asked when the table is added or replaced, on
+    /// machines with several packages: its home is near that memory, as long as load and caches allow.
+    fn node(&self) -> Option<u32> {
+        None
+    }
+
     /// The nearest neighbours of `query`, ascending; what was read goes into `context`.
     ///
     /// # Errors

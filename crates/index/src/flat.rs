@@ -246,6 +246,10 @@ impl Table for FlatTable {
         self.len() as u64 * self.row_bytes()
     }
 
+    fn node(&self) -> Option<u32> {
+        self.image.region().node()
+    }
+
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.meta.dim)?;
         let prepared = self.meta.metric.prepare_query(query.vector())?;

@@ -191,6 +191,10 @@ impl Table for HnswTable {
         self.graph.image().bytes() as u64
     }
 
+    fn node(&self) -> Option<u32> {
+        self.region().node()
+    }
+
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         with_searcher(|searcher| searcher.search(&self.graph, query, context))
     }

@@ -201,6 +201,14 @@ impl Table for IvfTable {
         }
     }
 
+    fn node(&self) -> Option<u32> {
+        match &self.scans {
+            Scans::Own { store, .. } => store.image().region().node(),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        }
+    }
+
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         scratch::with(|scratch| {
             self.visits(query, scratch, context)?;

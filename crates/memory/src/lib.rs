@@ -39,6 +39,8 @@ mod heap;
 mod layout;
 #[cfg(target_os = "linux")]
 mod mapping;
+#[cfg(target_os = "linux")]
+mod node;
 mod region;
 #[cfg(any(target_os = "linux", test))]
 mod smaps;

@@ -1,4 +1,4 @@
-//! Memory from `mmap`: the library's only unsafe code for memory.
+//! Memory from `mmap`.
 //!
 //! A [`Mapping`] owns its pages from `mmap` to `munmap`: nobody else knows their address, and they are never remapped,
 //! shrunk or made inaccessible while it lives. Every block below relies on that, and on no more.

@@ -14,6 +14,8 @@ use crate::layout::Layout;
 #[cfg(target_os = "linux")]
 use crate::mapping::Mapping;
 #[cfg(target_os = "linux")]
+use crate::node::node_of;
+#[cfg(target_os = "linux")]
 use crate::smaps;
 
 /// A region below this is on the heap: a mapping would cost it an area of the kernel's, of which a process has 65,530, and up
@@ -159,6 +161,18 @@ impl Region {
             }
             #[cfg(target_os = "linux")]
             Backing::Mapping(mapping) => mapping.populate(progress),
+        }
+    }
+
+    /// The NUMA node that holds at least three quarters of it, by a sample of its pages that are in memory. `None` if there
+    /// is none, nothing is in memory yet, or the system does not say: it is on the heap (under 64 KiB), not Linux, or a
+    /// container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's default seccomp profile).
+    #[must_use]
+    pub fn node(&self) -> Option<u32> {
+        match &self.backing {
+            Backing::Heap(_) => None,
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => node_of(mapping.addresses()),
         }
     }
 

@@ -70,6 +70,14 @@ pub struct Remap {
     pub cold_bytes: u64,
 }
 
+/// What is known of a table besides its load.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    size: u64,
+    /// The NUMA node that holds its memory.
+    node: Option<u32>,
+}
+
 /// Keeps track of load and decides where tables live. The crate's front page has an example.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -79,8 +87,8 @@ pub struct Planner {
     trigger: Trigger,
     /// Shared with whoever asked for it; copied only if it changes while they still hold it.
     placement: Arc<Placement>,
-    /// Sizes in bytes of the tables placed.
-    sizes: BTreeMap<TableId, u64>,
+    /// What is known of the tables placed.
+    known: BTreeMap<TableId, Known>,
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
     /// Load that a new table is expected to bring: that of the average table so far.
@@ -107,7 +115,7 @@ impl Planner {
             windows: UsageWindows::new(config.windows),
             trigger: Trigger::new(config.trigger),
             placement: Arc::default(),
-            sizes: BTreeMap::new(),
+            known: BTreeMap::new(),
             tallies,
             expected: 0.0,
             latest: Duration::ZERO,
@@ -121,12 +129,19 @@ impl Planner {
     /// [`place_new`](crate::place_new) chooses it, counting an average table's load for those that came since the last
     /// tick. The version rises by one. A table that is placed already keeps its homes and the version.
     pub fn add_table(&mut self, table: TableId, size_bytes: u64) -> Homes {
+        self.add_table_on(table, size_bytes, None)
+    }
+
+    /// As [`Planner::add_table`], for a table whose memory is on NUMA node `node`. Where tables are placed by time, its
+    /// home is in that node's package as long as that is not much busier than others.
+    pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, node: Option<u32>) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
         }
-        let homes = self.tallies.home();
+        let homes = self.tallies.home(size_bytes, node);
         self.tallies.add(&homes, self.expected, size_bytes);
-        self.sizes.insert(table, size_bytes);
+        let size = size_bytes;
+        self.known.insert(table, Known { size, node });
         Arc::make_mut(&mut self.placement).insert(table, homes.clone());
         homes
     }
@@ -139,20 +154,22 @@ impl Planner {
         let placing = self.config.mapper.placing;
         let load = load_of(&self.windows, placing, table, self.latest);
         if let Some(homes) = Arc::make_mut(&mut self.placement).remove(table) {
-            let size = self.sizes.remove(&table).unwrap_or(0);
-            self.tallies.remove(&homes, load.slow, size);
+            let known = self.known.remove(&table).unwrap_or_default();
+            self.tallies.remove(&homes, load.slow, known.size);
         }
         self.windows.forget(table);
         self.trigger.forget(table);
     }
 
-    /// `table` takes `size_bytes` from now on. New tables are placed by that; the placement and its version stay. A
-    /// table that is not placed is ignored: it may have been removed meanwhile.
-    pub fn set_size(&mut self, table: TableId, size_bytes: u64) {
+    /// `table` takes `size_bytes` on NUMA node `node` from now on. New tables are placed by that; the placement and its
+    /// version stay. A table that is not placed is ignored: it may have been removed meanwhile.
+    pub fn set_memory(&mut self, table: TableId, size_bytes: u64, node: Option<u32>) {
         let Some(homes) = self.placement.homes(table).cloned() else {
             return;
         };
-        let before = self.sizes.insert(table, size_bytes).unwrap_or(0);
+        let size = size_bytes;
+        let before = self.known.insert(table, Known { size, node });
+        let before = before.unwrap_or_default().size;
         self.tallies.resize(&homes, before, size_bytes);
     }
 
@@ -247,7 +264,7 @@ impl Planner {
         let mut seen = Seen::new(
             &self.placement,
             &self.windows,
-            &self.sizes,
+            &self.known,
             self.config.mapper.placing,
             now,
         );

@@ -26,8 +26,8 @@ impl Executor {
         table: Arc<dyn Table>,
         options: TableOptions,
     ) -> TableId {
-        let size = table.size_bytes();
-        self.add(name.into(), Some(table), size, options)
+        let memory = self.memory_of(&*table);
+        self.add(name.into(), Some(table), memory, options)
     }
 
     /// [`Executor::add_closure_table`] with options from the beginning.
@@ -37,7 +37,7 @@ impl Executor {
         size_bytes: u64,
         options: TableOptions,
     ) -> TableId {
-        self.add(name.into(), None, size_bytes, options)
+        self.add(name.into(), None, (size_bytes, None), options)
     }
 
     /// Changes the options of `table`, all of them, for tasks that are submitted from now on. They stay when its index

@@ -136,25 +136,30 @@ impl Balancer {
     }
 
     /// Places a new table and publishes it with its homes, before any remap can move it.
-    pub(crate) fn add_table(&self, table: TableId, size_bytes: u64, publish: impl FnOnce(Homes)) {
+    pub(crate) fn add_table(
+        &self,
+        table: TableId,
+        (size_bytes, node): (u64, Option<u32>),
+        publish: impl FnOnce(Homes),
+    ) {
         let mut control = self.control.lock();
-        publish(control.planner.add_table(table, size_bytes));
+        publish(control.planner.add_table_on(table, size_bytes, node));
     }
 
-    /// Takes note of a table's new size and sees to it that its old index is dropped. `replace` puts the new one into
-    /// place and returns the old entry, if there is such a table; two calls take turns, so that the size is the last
+    /// Takes note of a table's new memory and sees to it that its old index is dropped. `replace` puts the new one into
+    /// place and returns the old entry, if there is such a table; two calls take turns, so that it is the last
     /// one's.
     pub(crate) fn replace_table(
         &self,
         table: TableId,
-        size_bytes: u64,
+        (size_bytes, node): (u64, Option<u32>),
         replace: impl FnOnce() -> Option<Arc<Listing>>,
     ) -> bool {
         let mut control = self.control.lock();
         let Some(before) = replace() else {
             return false;
         };
-        control.planner.set_size(table, size_bytes);
+        control.planner.set_memory(table, size_bytes, node);
         control.replaced.push(before);
         true
     }

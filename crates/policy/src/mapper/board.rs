@@ -4,7 +4,7 @@
 //! `tables[d]` the number of items with a seat there, and `budgets[d]` what those with load ask of its cache and link.
 
 use super::budget::Budget;
-use super::input::Demand;
+use super::input::{Demand, DomainSpec};
 use super::machine::{Machine, clean};
 use crate::{Homes, TableId};
 
@@ -16,6 +16,8 @@ pub(super) struct Item<'a> {
     /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
     pub(super) traffic: f64,
     pub(super) size: u64,
+    /// NUMA node and package of its memory, if tables are placed by time and it is known.
+    memory: Option<(u32, u32)>,
     /// Its homes in the current placement.
     pub(super) current: Option<&'a Homes>,
     /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
@@ -45,6 +47,7 @@ impl<'a> Item<'a> {
             load: clean(demand.load),
             traffic: if by_time { clean(demand.traffic) } else { 0.0 },
             size: if by_time { demand.size } else { 0 },
+            memory: demand.node.and_then(|node| machine.memory(node)),
             current,
             homes,
             wanted: 1,
@@ -58,6 +61,12 @@ impl<'a> Item<'a> {
             CurrentHomes::One(home) => home,
             CurrentHomes::Several(homes) => homes,
         }
+    }
+
+    /// Whether its memory lies in another package than `domain`.
+    pub(super) fn is_remote(&self, domain: &DomainSpec) -> bool {
+        let far = |(node, package)| domain.node != node && domain.package != package;
+        self.memory.is_some_and(far)
     }
 
     /// Whether none of its current homes has vanished from the machine.

@@ -7,11 +7,13 @@
 //!    evicts what the others have there. One beside warm tables is borne; a second one makes the domain's cache
 //!    useless. Where no table fits the cache, there is nothing to protect and any number may share it;
 //! 2. whose cache is asked to hold the fewest *bytes more than it has*. A table asks for its size, at most for the
-//!    whole cache. Where the size of a cache is not known, all bytes count;
-//! 3. that is *nearest* to the table's present home: the same node, then the same package. The table's memory stays
-//!    where it is, so from farther away every miss costs more;
-//! 4. whose *link* to memory carries the fewest bytes a second;
-//! 5. that is least busy, then with the lowest id.
+//!    whole cache. Where the size of a cache is not known, all bytes count. They count twice where the table's memory is
+//!    that of another package, if that is known: what the cache does not hold comes from farther away, over a link with
+//!    less bandwidth than the memory behind it;
+//! 3. of the package of its *memory*, if that is known;
+//! 4. that is *nearest* to the table's present home: the same node, then the same package;
+//! 5. whose *link* to memory carries the fewest bytes a second;
+//! 6. that is least busy, then with the lowest id.
 //!
 //! Where tables are placed by traffic none of this counts, and the least loaded domain is taken as in arXiv 2605.10090.
 
@@ -108,13 +110,15 @@ impl Board {
             let mut with = self.budgets[domain];
             with.take(item, item.load);
             let distance = home.map_or(0, |home| machine.distance(home, domain));
-            (with.streams_too_many(), with.over(), distance, with.link)
+            let remote = item.is_remote(machine.spec(domain));
+            let missing = with.over().saturating_mul(1 + u128::from(remote));
+            let fits = (with.streams_too_many(), missing, remote, distance);
+            (fits, with.link)
         };
         let better = |a: usize, b: usize| {
             let (one, other) = (rank(a), rank(b));
-            (one.0, one.1, one.2)
-                .cmp(&(other.0, other.1, other.2))
-                .then(one.3.total_cmp(&other.3))
+            (one.0.cmp(&other.0))
+                .then(one.1.total_cmp(&other.1))
                 .then(level(a).total_cmp(&level(b)))
                 == Ordering::Less
         };

@@ -67,6 +67,8 @@ pub struct Demand {
     /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
     /// placed by traffic.
     pub size: u64,
+    /// The NUMA node that holds its memory, if it is one and known. Ignored where tables are placed by traffic.
+    pub node: Option<u32>,
 }
 
 impl Demand {
@@ -77,6 +79,7 @@ impl Demand {
             load,
             traffic: 0.0,
             size: 0,
+            node: None,
         }
     }
 }

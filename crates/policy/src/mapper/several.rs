@@ -74,8 +74,13 @@ pub(super) fn seat(
     let level = |domain: usize| board.load[domain] / machine.cores(domain);
     let home = main_home(item).filter(|_| machine.by_time());
     let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
+    // As many domains as it wants are in its memory's package, or it needs the others' cores, too.
+    let near = |domain: &usize| !item.is_remote(machine.spec(*domain));
+    let enough = (0..machine.len()).filter(near).count() >= item.wanted;
+    let remote = |domain: usize| enough && item.is_remote(machine.spec(domain));
     others.sort_by(|&a, &b| {
-        (level(a).total_cmp(&level(b)))
+        (remote(a).cmp(&remote(b)))
+            .then(level(a).total_cmp(&level(b)))
             .then(far(a).cmp(&far(b)))
             .then(a.cmp(&b))
     });

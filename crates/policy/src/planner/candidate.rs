@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Known;
 use super::cold::Warmth;
 use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
 use crate::wait::load_times_wait;
@@ -19,7 +20,7 @@ impl Seen {
     pub(super) fn new(
         placement: &Placement,
         windows: &UsageWindows,
-        sizes: &BTreeMap<TableId, u64>,
+        known: &BTreeMap<TableId, Known>,
         placing: PlaceBy,
         now: Duration,
     ) -> Self {
@@ -27,18 +28,20 @@ impl Seen {
         for (table, _) in placement.iter() {
             let load = load_of(windows, placing, table, now);
             let traffic = windows.traffic(table, now);
-            let size = sizes.get(&table).copied().unwrap_or(0);
+            let Known { size, node } = known.get(&table).copied().unwrap_or_default();
             fast.push(Demand {
                 table,
                 load: load.fast,
                 traffic: traffic.fast,
                 size,
+                node,
             });
             slow.push(Demand {
                 table,
                 load: load.slow,
                 traffic: traffic.slow,
                 size,
+                node,
             });
         }
         Self { now, fast, slow }

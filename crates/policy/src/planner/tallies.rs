@@ -19,6 +19,8 @@ pub(super) struct Tallies {
     list: Vec<DomainTally>,
     /// Bytes of each one's cache, 0 if unknown.
     caches: Vec<u64>,
+    /// NUMA node and package of each.
+    places: Vec<(u32, u32)>,
 }
 
 impl Tallies {
@@ -39,12 +41,49 @@ impl Tallies {
             placing,
             list: domains.iter().map(empty).collect(),
             caches: domains.iter().map(|spec| spec.cache_bytes).collect(),
+            places: domains
+                .iter()
+                .map(|spec| (spec.node, spec.package))
+                .collect(),
         }
     }
 
-    /// A home for a new table.
-    pub(super) fn home(&self) -> Homes {
-        place_new(&self.list)
+    /// A home for a new table of `size_bytes`. Where tables are placed by time and the node that holds its memory is known:
+    /// in that node's package, unless only another package's cache has room for it.
+    pub(super) fn home(&self, size_bytes: u64, node: Option<u32>) -> Homes {
+        let anywhere = place_new(&self.list);
+        let node = node.filter(|_| self.placing == PlaceBy::Time);
+        let Some((node, package)) = node.and_then(|node| self.package_of(node)) else {
+            return anywhere;
+        };
+        let places = self.list.iter().zip(&self.places);
+        let is_near = |place: &(u32, u32)| place.0 == node || place.1 == package;
+        let near = places.filter(|(tally, place)| tally.cores > 0 && is_near(place));
+        let near: Vec<DomainTally> = near.map(|(tally, _)| *tally).collect();
+        if near.is_empty() {
+            return anywhere;
+        }
+        let nearest = place_new(&near);
+        let room = |homes: &Homes| self.has_room(homes.main().domain, size_bytes);
+        match room(&anywhere) && !room(&nearest) {
+            true => anywhere,
+            false => nearest,
+        }
+    }
+
+    /// A NUMA node with its package.
+    fn package_of(&self, node: u32) -> Option<(u32, u32)> {
+        self.places.iter().copied().find(|place| place.0 == node)
+    }
+
+    /// Whether the cache of `domain` holds so many bytes besides.
+    fn has_room(&self, domain: DomainId, size_bytes: u64) -> bool {
+        let position = self.list.binary_search_by_key(&domain, |tally| tally.id);
+        let position = position.expect("homes are among the planner's domains");
+        match self.caches[position] {
+            0 => true,
+            cache => self.list[position].bytes + size_bytes.min(cache) as f64 <= cache as f64,
+        }
     }
 
     /// Counts a table on its homes.

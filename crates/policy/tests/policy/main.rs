@@ -4,6 +4,7 @@
 mod causes;
 mod common;
 mod mapper;
+mod memory;
 mod movement;
 mod optimum;
 mod oscillation;

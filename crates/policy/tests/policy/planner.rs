@@ -353,12 +353,12 @@ fn a_table_that_has_grown_is_in_the_way_of_new_ones() {
     let of = |planner: &Planner, n| planner.placement().homes(table(n)).unwrap().main().domain;
     let (grown, other) = (of(&planner, 0), of(&planner, 1));
     assert_ne!(grown, other);
-    planner.set_size(table(0), 10 * MIB);
-    planner.set_size(table(9), 10 * MIB);
+    planner.set_memory(table(0), 10 * MIB, None);
+    planner.set_memory(table(9), 10 * MIB, None);
     assert_eq!(planner.placement().version(), version, "nothing has moved");
     let mut shrunk = planner.clone();
     assert_eq!(planner.add_table(table(2), MIB), Homes::single(other));
-    shrunk.set_size(table(0), 1);
+    shrunk.set_memory(table(0), 1, None);
     assert_eq!(shrunk.add_table(table(2), MIB), Homes::single(grown));
 }
 

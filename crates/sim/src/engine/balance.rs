@@ -113,8 +113,15 @@ impl Balancer {
         means: Option<&Means>,
     ) -> Vec<Homes> {
         let prepared = scenario.prepared;
+        let (machine, domains) = (scenario.machine, scenario.machine.topology.domains());
         for (slot, table) in prepared.workload.tables.iter().enumerate() {
-            self.planner.add_table(table_id(slot as u32), table.bytes());
+            let holder = machine.holder(slot);
+            let node = domains
+                .iter()
+                .find(|domain| domain.package as usize == holder);
+            let (id, bytes) = (table_id(slot as u32), table.bytes());
+            let node = node.map(|domain| domain.node);
+            self.planner.add_table_on(id, bytes, node);
         }
         if let Some(means) = means {
             self.settle(scenario, traffic, means);

@@ -63,13 +63,15 @@ pub(crate) struct Memory {
     pub(crate) sockets: Vec<Pipe>,
     /// For each socket that reads from another.
     bridges: Vec<Pipe>,
+    /// The socket whose memory holds each table.
+    holders: Vec<usize>,
     memory_ns: f64,
     remote_ns: f64,
     queue_ns: f64,
 }
 
 impl Memory {
-    pub(crate) fn new(machine: &Machine) -> Self {
+    pub(crate) fn new(machine: &Machine, tables: usize) -> Self {
         let link_of = machine.links();
         let domains = machine.topology.domains();
         let socket_of: Vec<usize> = domains
@@ -82,6 +84,7 @@ impl Memory {
             links: vec![Pipe::new(costs.link_gbs); count(&link_of)],
             sockets: vec![Pipe::new(costs.socket_gbs); count(&socket_of)],
             bridges: vec![Pipe::new(costs.bridge_gbs); count(&socket_of)],
+            holders: (0..tables).map(|table| machine.holder(table)).collect(),
             link_of,
             socket_of,
             memory_ns: costs.memory_ns,
@@ -90,14 +93,9 @@ impl Memory {
         }
     }
 
-    /// The socket whose memory holds a table: they take turns.
-    fn holder(&self, table: u32) -> usize {
-        table as usize % self.sockets.len()
-    }
-
     /// Nanoseconds until a line of `table` has come to a core of `domain`.
     pub(crate) fn latency(&mut self, now: u64, domain: usize, table: u32) -> f64 {
-        let (now, holder) = (now as f64, self.holder(table));
+        let (now, holder) = (now as f64, self.holders[table as usize]);
         let link = self.links[self.link_of[domain]].usage(now);
         let socket = self.sockets[holder].usage(now);
         let is_remote = holder != self.socket_of[domain];
@@ -120,7 +118,7 @@ impl Memory {
         if bytes <= 0.0 {
             return now as f64;
         }
-        let (now, holder) = (now as f64, self.holder(table));
+        let (now, holder) = (now as f64, self.holders[table as usize]);
         let mut last = self.links[self.link_of[domain]].read(now, bytes);
         last = last.max(self.sockets[holder].read(now, bytes));
         if holder != self.socket_of[domain] {

@@ -326,7 +326,7 @@ impl<'a> Engine<'a> {
             made: 0,
             groups,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
-            memory: Memory::new(machine),
+            memory: Memory::new(machine, prepared.plans.len()),
             meter: Meter::new(workers.len()),
             workers,
             domains,

@@ -116,6 +116,20 @@ impl Machine {
         })
     }
 
+    /// The package whose memory holds a table: they take turns.
+    pub(crate) fn holder(&self, table: usize) -> usize {
+        table % self.packages()
+    }
+
+    /// How many packages it has.
+    pub(crate) fn packages(&self) -> usize {
+        let packages = self.topology.domains().iter();
+        packages
+            .map(|domain| domain.package as usize + 1)
+            .max()
+            .unwrap_or(1)
+    }
+
     /// Which link to memory each domain uses: domains of one die share one.
     pub(crate) fn links(&self) -> Vec<usize> {
         let domains = self.topology.domains();

@@ -1,0 +1,114 @@
+//! Tables whose memory is known to lie on one NUMA node.
+
+use std::time::Duration;
+
+use chiplet_policy::{Demand, DomainSpec, MapperConfig, PlaceBy, Planner, PlannerConfig, place};
+use proptest::prelude::*;
+
+use crate::common::table;
+use crate::time::{CACHE, MIB, with_caches};
+
+/// The package of each of these demands' first home.
+fn packages(demands: &[Demand], specs: &[DomainSpec], config: &MapperConfig) -> Vec<u32> {
+    let homes = place(demands, specs, None, config).homes;
+    let package = |demand: &Demand| {
+        let home = homes[&demand.table].main().domain;
+        let spec = specs.iter().find(|spec| spec.id == home);
+        spec.expect("homes are on the machine").package
+    };
+    demands.iter().map(package).collect()
+}
+
+/// Tables of so much load and so many bytes, by turns with memory on node 0 (package 0) and on node 2 (package 1).
+fn by_turns(count: u32, load: f64, size: u64) -> Vec<Demand> {
+    (0..count)
+        .map(|slot| Demand {
+            size,
+            node: Some(2 * (slot % 2)),
+            ..Demand::new(table(slot), load)
+        })
+        .collect()
+}
+
+proptest! {
+    /// Where both packages' memories hold as much load, nothing is read across.
+    #[test]
+    fn tables_live_in_the_package_of_their_memory(
+        pairs in 1_u32..40,
+        load in 0.05..1.0,
+        size in prop_oneof![MIB..CACHE, CACHE..64 * CACHE],
+    ) {
+        let (specs, demands) = (with_caches(16, 8), by_turns(2 * pairs, load, size));
+        let packages = packages(&demands, &specs, &MapperConfig::default());
+        prop_assert!(packages.iter().zip(0..).all(|(&package, slot)| package == slot % 2), "{packages:?}");
+    }
+
+    /// Load comes first: one node's memory does not leave the other package idle.
+    #[test]
+    fn a_full_package_is_left_all_the_same(count in 64_u32..200) {
+        let (specs, mut demands) = (with_caches(16, 8), by_turns(count, 0.5, 64 * CACHE));
+        demands.iter_mut().for_each(|demand| demand.node = Some(0));
+        let assignment = place(&demands, &specs, None, &MapperConfig::default());
+        let fair = 0.5 / 8.0;
+        let peak = assignment.balance.peak;
+        prop_assert!(peak <= assignment.balance.mean * 1.1 + fair, "{peak}");
+    }
+}
+
+#[test]
+fn caches_with_room_count_more_than_distance() {
+    let specs = with_caches(16, 8);
+    // Memory of one package, and as much as both packages' caches hold.
+    let mut demands = by_turns(16, 0.1, CACHE);
+    demands.iter_mut().for_each(|demand| demand.node = Some(0));
+    let config = MapperConfig::default();
+    let found = packages(&demands, &specs, &config);
+    assert_eq!(found.iter().filter(|&&package| package == 1).count(), 8);
+    // Where no cache is large enough anyway, it stays near as far as load allows.
+    demands.iter_mut().for_each(|demand| demand.load = 0.0);
+    demands[0].load = 1.0;
+    demands[0].size = 64 * CACHE;
+    assert_eq!(packages(&demands[..1], &specs, &config), [0]);
+}
+
+#[test]
+fn a_new_table_goes_near_its_memory_while_there_is_room() {
+    let specs = with_caches(16, 8);
+    let mut planner = Planner::new(PlannerConfig::default(), specs.clone());
+    let home = |planner: &mut Planner, slot, size, node| {
+        let domain = planner.add_table_on(table(slot), size, node).main().domain;
+        let spec = specs.iter().find(|spec| spec.id == domain);
+        spec.expect("homes are on the machine").package
+    };
+    for slot in 0..8 {
+        assert_eq!(home(&mut planner, slot, CACHE, Some(3)), 1, "table {slot}");
+    }
+    assert_eq!(
+        home(&mut planner, 8, CACHE, Some(3)),
+        0,
+        "its package is full"
+    );
+    assert_eq!(home(&mut planner, 9, CACHE, Some(0)), 0);
+    assert_eq!(
+        home(&mut planner, 10, 1, Some(77)),
+        0,
+        "no domain is near that node"
+    );
+    for slot in 20..26 {
+        home(&mut planner, slot, CACHE, Some(0));
+    }
+    assert_eq!(home(&mut planner, 30, CACHE, Some(3)), 1, "both are full");
+}
+
+#[test]
+fn by_traffic_memory_does_not_count() {
+    let mut config = PlannerConfig::default();
+    config.mapper.placing = PlaceBy::Traffic;
+    let mut planner = Planner::new(config, with_caches(16, 8));
+    let mut plain = planner.clone();
+    for slot in 0..40 {
+        let homes = planner.add_table_on(table(slot), MIB, Some(2));
+        assert_eq!(homes, plain.add_table(table(slot), MIB));
+    }
+    assert!(planner.tick(Duration::from_secs(60), &[]).is_none());
+}
