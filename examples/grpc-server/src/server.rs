@@ -23,6 +23,7 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::blocking::Blocking;
 use crate::api::gate::{self, Gate, Keyhole};
+use crate::api::schema::Schema;
 use crate::api::{Api, Service};
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
@@ -35,7 +36,7 @@ use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
 
 /// The API's description, for reflection.
-const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
 
 /// Headers of a request; keys and trace contexts are far smaller.
 const HEADER_BYTES: u32 = 16 << 10;
@@ -152,11 +153,12 @@ impl Server {
             0 => memory::available() / 2,
             bytes => bytes,
         };
+        let budget = Arc::new(Budget::new(limit));
         let catalog = Arc::new(Catalog::new(
             folder,
             Arc::clone(&scheduler),
             Arc::clone(&builder),
-            Arc::new(Budget::new(limit)),
+            Arc::clone(&budget),
             settings.limits.collections,
         ));
         catalog
@@ -171,6 +173,7 @@ impl Server {
             index: settings.index.clone(),
             pace: Arc::default(),
             blocking: Blocking::default(),
+            schema: Arc::new(Schema::read(DESCRIPTORS)?),
         });
         let readiness = Arc::new(Readiness::new());
         let (stop, stopped) = watch::channel(false);
@@ -181,7 +184,7 @@ impl Server {
             let (health, serving) = tonic_health::server::health_reporter();
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
-            let router = router(settings, &api, serving)?;
+            let router = router(settings, &api, budget, serving)?;
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
@@ -400,6 +403,7 @@ type Router =
 fn router(
     settings: &Settings,
     api: &Arc<Api>,
+    budget: Arc<Budget>,
     health: tonic_health::pb::health_server::HealthServer<
         impl tonic_health::pb::health_server::Health,
     >,
@@ -421,6 +425,8 @@ fn router(
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),
+        schema: Arc::clone(&api.schema),
+        budget,
     };
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)

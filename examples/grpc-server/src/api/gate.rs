@@ -17,9 +17,11 @@ use tower::Service;
 use tracing::Span;
 
 use super::outgoing::Outgoing;
+use super::schema::Schema;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
 use crate::config::{Limits, Secret};
+use crate::memory::{Budget, Passing};
 use crate::scheduling::Pace;
 use crate::telemetry;
 
@@ -34,6 +36,8 @@ pub(crate) struct Call {
     /// Lists that the client wants an IVF query to visit, from the header `chiplet-nprobe`.
     pub(crate) nprobe: Option<usize>,
     pub(crate) span: Span,
+    /// What the answer takes, until the client has taken it.
+    pub(crate) answer: Arc<Passing>,
 }
 
 impl Default for Call {
@@ -43,6 +47,7 @@ impl Default for Call {
             deadline: None,
             nprobe: None,
             span: Span::none(),
+            answer: Arc::default(),
         }
     }
 }
@@ -83,6 +88,8 @@ pub(crate) struct Gate {
     /// The longest that a request may take.
     pub(crate) longest: Duration,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -134,9 +141,19 @@ where
             .and_then(|call: &Call| call.deadline);
         // tonic would end a call whose deadline passes too, but as cancelled, which no client has done.
         let give_up = deadline.map_or(limit, |deadline| deadline.min(limit));
-        let answer = self
-            .inner
-            .call(incoming::counted(request, &self.gate.limits));
+        let taken = request
+            .extensions()
+            .get()
+            .map(|call: &Call| Arc::clone(&call.answer));
+        let message = Arc::new(Passing::new(&self.gate.budget));
+        let request = incoming::bounded(
+            request,
+            &self.gate.limits,
+            &self.gate.schema,
+            &meters,
+            &message,
+        );
+        let answer = self.inner.call(request);
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
         let mut unanswered = Unanswered(Some((meters, method, received)));
         Box::pin(async move {
@@ -145,6 +162,8 @@ where
                 Ok(response) => response?,
                 Err(_) => refusal::deadline().into_http(),
             };
+            // Whoever answers has let go of the message.
+            drop(message);
             let code = response
                 .headers()
                 .get("grpc-status")
@@ -153,7 +172,7 @@ where
                 meters.answered(method, code, received.elapsed());
             }
             Ok(match place {
-                Some(place) => response.map(|body| Outgoing::wrap(body, place)),
+                Some(place) => response.map(|body| Outgoing::wrap(body, (place, taken))),
                 None => response,
             })
         })
@@ -195,6 +214,7 @@ impl Gate {
             deadline: timeout(headers)?.and_then(|timeout| received.checked_add(timeout)),
             nprobe: nprobe(headers)?,
             span: telemetry::request_span(method, headers),
+            answer: Arc::new(Passing::new(&self.budget)),
         };
         request.extensions_mut().insert(call);
         Ok(place)

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
+use super::field_index;
 use super::footprint::has_index;
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
@@ -226,6 +227,15 @@ fn replace(
         return Ok(());
     }
     let rows = base.rows;
+    let fresh = View {
+        base: base.clone(),
+        ..View::new(view.dim, view.metric)
+    };
+    // From the settings as they are now: what is declared from here on is seen by the first filter.
+    for (key, kind) in collection.settings().fields {
+        // Without memory for it, filters look into payloads.
+        field_index::warm(&fresh, &key, kind, collection.budget());
+    }
     loan.leave_index();
     let old = collection.rebase(&view, &kept, base, ids);
     tracing::info!(

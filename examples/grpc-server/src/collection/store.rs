@@ -39,6 +39,10 @@ pub(crate) enum StoreError {
     Damaged { path: String, message: String },
     #[error("{path} was written by a later version (format {format}); start that version")]
     Later { path: String, format: u64 },
+    #[error(
+        "{path}: its points do not fit beside others in the memory limit; raise limits.memory_bytes and restart"
+    )]
+    NoMemory { path: String },
     #[error("the write to {path} failed: {message}")]
     Write { path: String, message: String },
 }
@@ -141,9 +145,10 @@ impl Store {
         })
     }
 
-    /// Opens a collection's file and reads all of it, handing each point to `take`.
+    /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many bytes.
     pub(crate) fn open(
         path: &Path,
+        mut fits: impl FnMut(u64) -> bool,
         mut take: impl FnMut(Record),
     ) -> Result<(Self, Settings), StoreError> {
         let shown = path.display().to_string();
@@ -162,9 +167,12 @@ impl Store {
                     path: shown.clone(),
                     format,
                 },
+                Problem::NoMemory => StoreError::NoMemory {
+                    path: shown.clone(),
+                },
             };
             let database = builder().open(path).map_err(|e| explained(e.into()))?;
-            let settings = read_all(&database, &mut take).map_err(explained)?;
+            let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
         // A library that meets bytes it could never have written may panic; that too is damage to one file.
@@ -279,6 +287,7 @@ enum Problem {
     /// The system did not let it be read, which says nothing of what is in it.
     Unread(String),
     Later(u64),
+    NoMemory,
 }
 
 impl<E: Into<redb::Error>> From<E> for Problem {
@@ -301,7 +310,11 @@ fn is_about_contents(error: &io::Error) -> bool {
     )
 }
 
-fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settings, Problem> {
+fn read_all(
+    database: &Database,
+    fits: &mut impl FnMut(u64) -> bool,
+    take: &mut impl FnMut(Record),
+) -> Result<Settings, Problem> {
     let transaction = database.begin_read()?;
     let meta = transaction.open_table(META)?;
     let format = meta
@@ -326,6 +339,9 @@ fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settin
         let id = PointId::from_key(key.value()).ok_or_else(|| bad("has no valid id"))?;
         let record = decode(id, value.value(), settings.dim)
             .ok_or_else(|| bad(&format!("({id}) is not what was written")))?;
+        if !fits(record.point.bytes()) {
+            return Err(Problem::NoMemory);
+        }
         take(record);
     }
     Ok(settings)

@@ -23,7 +23,7 @@ fn point(id: u64) -> Point {
 
 fn read(path: &Path) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
-    Store::open(path, |record| records.push(record)).map(|_| records)
+    Store::open(path, |_| true, |record| records.push(record)).map(|_| records)
 }
 
 fn filled(folder: &Path, points: u64) -> PathBuf {
@@ -39,7 +39,7 @@ fn what_was_written_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 100);
     {
-        let (store, found) = Store::open(&path, |_| ()).unwrap();
+        let (store, found) = Store::open(&path, |_| true, |_| ()).unwrap();
         assert_eq!(found, settings());
         let changes = [Change::Delete(PointId::Number(5)), Change::Put(point(200))];
         store
@@ -58,8 +58,11 @@ fn what_was_written_is_read() {
 fn a_file_is_opened_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 1);
-    let _open = Store::open(&path, |_| ()).unwrap();
-    let second = Store::open(&path, |_| ()).err().unwrap().to_string();
+    let _open = Store::open(&path, |_| true, |_| ()).unwrap();
+    let second = Store::open(&path, |_| true, |_| ())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(second.contains("data_dir"), "{second}");
 }
 
