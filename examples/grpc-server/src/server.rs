@@ -34,6 +34,7 @@ use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
+use crate::standing::Strangers;
 
 /// The API's description, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
@@ -51,6 +52,9 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 /// Messages to health and to reflection: names of services and of what they consist of. Health asks for no key.
 const HEALTH_BYTES: usize = 4 << 10;
 const REFLECTION_BYTES: usize = 64 << 10;
+
+/// Streams of each that may be open: they stay so for as long as their client likes.
+const STREAMS: usize = 256;
 
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
@@ -134,6 +138,13 @@ impl Server {
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         files::raise_limit(&settings.limits);
+        if gives_key_away(settings) {
+            tracing::warn!(
+                grpc_addr = %settings.grpc_addr,
+                "auth.api_key is set and clients send it as plain text: whoever sees the traffic has it; set tls.cert and \
+                 tls.key, or serve on a loopback address"
+            );
+        }
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
@@ -185,11 +196,15 @@ impl Server {
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, budget, serving)?;
+            // Without a key nobody is a stranger.
+            let half = settings.limits.connections.div_ceil(2);
+            let strangers = settings.auth.api_key.as_ref().map(|_| Strangers::new(half));
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
                 connection_end(&settings.limits),
                 net::Greeting::Handshake,
+                strangers,
                 Arc::clone(&api.meters),
             );
             let mut until = stopped.clone();
@@ -216,6 +231,7 @@ impl Server {
                 net::Greeting::Word {
                     silence: ADMIN_SILENCE,
                 },
+                None,
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
@@ -312,6 +328,12 @@ impl Server {
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
+}
+
+/// Whether the key goes over a network that others may see, as plain text.
+fn gives_key_away(settings: &Settings) -> bool {
+    let public = !settings.grpc_addr.ip().is_loopback();
+    public && settings.auth.api_key.is_some() && settings.tls.cert.is_none()
 }
 
 /// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
@@ -427,6 +449,8 @@ fn router(
         limits: Arc::new(limits.clone()),
         schema: Arc::clone(&api.schema),
         budget,
+        health_streams: Arc::new(Semaphore::new(STREAMS)),
+        reflection_streams: Arc::new(Semaphore::new(STREAMS)),
     };
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
@@ -488,4 +512,32 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
         config = config.client_ca_root(Certificate::from_pem(authority));
     }
     Ok(Some(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AuthSettings, Secret};
+
+    #[test]
+    fn a_key_over_plain_text_on_a_public_address_is_given_away() {
+        let at = |address: &str, key: bool, tls: bool| {
+            let settings = Settings {
+                grpc_addr: address.parse().unwrap(),
+                auth: AuthSettings {
+                    api_key: key.then(|| Secret::new("sesame")),
+                },
+                tls: TlsSettings {
+                    cert: tls.then(|| "cert.pem".into()),
+                    ..TlsSettings::default()
+                },
+                ..Settings::default()
+            };
+            gives_key_away(&settings)
+        };
+        assert!(at("0.0.0.0:1", true, false) && at("[::]:1", true, false));
+        assert!(at("10.1.2.3:1", true, false));
+        assert!(!at("127.0.0.1:1", true, false) && !at("[::1]:1", true, false));
+        assert!(!at("0.0.0.0:1", true, true) && !at("0.0.0.0:1", false, false));
+    }
 }

@@ -304,7 +304,8 @@ fn what_is_let_through_takes_no_more_than_is_said() {
     };
     println!("| request | elements | peak growth MiB | status |\n|---|---|---|---|");
     // With the first power of two to try, which is too large.
-    let kinds: [(&str, &str, u32, fn(usize) -> Vec<u8>); 5] = [
+    type Kind = (&'static str, &'static str, u32, fn(usize) -> Vec<u8>);
+    let kinds: [Kind; 5] = [
         ("Upsert", "values", 22, |n| field(3, payload(3, n))),
         ("Upsert", "named vectors", 19, |n| {
             field(3, field(4, field(2, (0..n).flat_map(named).collect())))

@@ -12,6 +12,7 @@ use http::{HeaderMap, Request, Response};
 use ring::hmac;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
+use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::Span;
@@ -23,6 +24,7 @@ use crate::admin::metrics::Meters;
 use crate::config::{Limits, Secret};
 use crate::memory::{Budget, Passing};
 use crate::scheduling::Pace;
+use crate::standing::Peer;
 use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
@@ -90,6 +92,9 @@ pub(crate) struct Gate {
     pub(crate) limits: Arc<Limits>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) budget: Arc<Budget>,
+    /// A place for each stream of health that may be open, which need no key, and of reflection.
+    pub(crate) health_streams: Arc<Semaphore>,
+    pub(crate) reflection_streams: Arc<Semaphore>,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -197,15 +202,16 @@ impl Gate {
         method: &'static str,
         received: Instant,
     ) -> Result<Option<OwnedSemaphorePermit>, Status> {
-        let health = request.uri().path().starts_with("/grpc.health.v1.Health/");
-        // Probes have no keys, and health is no secret.
-        if let Some(keyhole) = &self.keyhole
-            && !health
-            && !keyhole.fits(request.headers())
-        {
-            return Err(Status::unauthenticated(
-                "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
-            ));
+        let health = request.uri().path().starts_with(HEALTH);
+        if let Some(keyhole) = &self.keyhole {
+            if keyhole.fits(request.headers()) {
+                know(request.extensions());
+            } else if !health {
+                // Probes have no keys, and health is no secret.
+                return Err(Status::unauthenticated(
+                    "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
+                ));
+            }
         }
         let place = self.place(request.uri().path())?;
         let headers = request.headers();
@@ -220,10 +226,23 @@ impl Gate {
         Ok(place)
     }
 
-    /// A place for a request of the API. Health and reflection have streams that stay open, and need none.
+    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own.
     fn place(&self, path: &str) -> Result<Option<OwnedSemaphorePermit>, Status> {
         if !path.starts_with("/qdrant.") {
-            return Ok(None);
+            let places = if path.strip_prefix(HEALTH) == Some("Watch") {
+                &self.health_streams
+            } else if path.starts_with("/grpc.reflection.") {
+                &self.reflection_streams
+            } else {
+                return Ok(None);
+            };
+            let place = Arc::clone(places).try_acquire_owned();
+            return place.map(Some).map_err(|_| {
+                self.meters.shed("streams");
+                Status::resource_exhausted(
+                    "too many streams of this kind are open; ask once instead",
+                )
+            });
         }
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Ok(Some(place)),
@@ -234,6 +253,20 @@ impl Gate {
                 Err(refusal::overloaded(message.into(), self.pace.retry_after()))
             }
         }
+    }
+}
+
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// The request's peer has shown the key.
+fn know(extensions: &http::Extensions) {
+    let plain = extensions.get::<Peer>();
+    let tls = || {
+        let info = extensions.get::<TlsConnectInfo<Peer>>();
+        info.map(TlsConnectInfo::get_ref)
+    };
+    if let Some(peer) = plain.or_else(tls) {
+        peer.0.know();
     }
 }
 

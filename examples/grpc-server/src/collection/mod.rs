@@ -9,7 +9,7 @@
 //! | `payload` | what is in payloads |
 //! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
-//! | `store` | the points on disk |
+//! | `store`, `disk` | the points on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
 //! | `alter` | writes that depend on what is there |
 //! | `builder` | indexes, in the background |
@@ -27,6 +27,7 @@ pub(crate) mod catch_up;
     reason = "one collection, in the folder of all that makes one"
 )]
 pub(crate) mod collection;
+mod disk;
 pub(crate) mod field_index;
 pub(crate) mod filter;
 pub(crate) mod footprint;
