@@ -8,6 +8,11 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
+use qdrant_client::Qdrant;
+use qdrant_client::qdrant::{
+    CreateCollectionBuilder, Distance, GetPointsBuilder, PointId, PointStruct, UpsertPointsBuilder,
+    Value, VectorParamsBuilder, value,
+};
 use tonic::{Code, Status};
 
 const MIB: usize = 1 << 20;
@@ -360,6 +365,48 @@ fn a_call_has_one_message() {
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert!(status.message().contains("one message"), "{status}");
     assert!(grown < REFUSED, "{grown}");
+}
+
+/// What is stored compactly is not small once it is answered.
+#[test]
+fn answers_count_in_the_memory_limit() {
+    const LIMIT: usize = 256 * MIB;
+    const POINTS: u64 = 40;
+    let server = Server::start(&[("CHIPLET_LIMITS__MEMORY_BYTES", &LIMIT.to_string())]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = Qdrant::from_url(&format!("http://{}", server.grpc)).skip_compatibility_check();
+    runtime.block_on(async {
+        let client = client.build().unwrap();
+        let params = VectorParamsBuilder::new(1, Distance::Dot);
+        let create = CreateCollectionBuilder::new("points").vectors_config(params);
+        client.create_collection(create).await.unwrap();
+        let value = qdrant_client::qdrant::ListValue {
+            values: vec![Value::default(); MIB / 4],
+        };
+        for id in 0..POINTS {
+            let list = Value {
+                kind: Some(value::Kind::ListValue(value.clone())),
+            };
+            let point = PointStruct::new(id, vec![1.0], [("a", list)]);
+            let upsert = UpsertPointsBuilder::new("points", vec![point]).wait(true);
+            client.upsert_points(upsert).await.unwrap();
+        }
+        std::fs::write(format!("/proc/{}/clear_refs", server.process.id()), "5").unwrap();
+        let before = server.memory("VmRSS");
+        let ids: Vec<PointId> = (0..POINTS).map(Into::into).collect();
+        let all = GetPointsBuilder::new("points", ids.clone()).with_payload(true);
+        let refused = client.get_points(all).await.unwrap_err().to_string();
+        assert!(refused.contains("limits.memory_bytes"), "{refused}");
+        let grown = server.memory("VmHWM").saturating_sub(before);
+        assert!(grown < LIMIT, "{grown}");
+        let one = GetPointsBuilder::new("points", &ids[..1]).with_payload(true);
+        assert_eq!(client.get_points(one).await.unwrap().result.len(), 1);
+        let plain = GetPointsBuilder::new("points", ids);
+        assert_eq!(
+            client.get_points(plain).await.unwrap().result.len(),
+            POINTS as usize
+        );
+    });
 }
 
 /// Requests under way count in the limit, all together, and are refused beyond it.

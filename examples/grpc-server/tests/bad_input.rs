@@ -282,6 +282,36 @@ fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
     assert!(running.metric("chiplet_server_shed_total", &["memory_limit"]) >= 1.0);
 }
 
+/// What was stored with more memory is not loaded into less: it is whole, and says what it needs.
+#[test]
+fn loading_counts_in_the_memory_limit() {
+    // No index: a build that runs would keep the file open.
+    let mut running = Running::with(|settings| settings.index.full_scan_kib = 1 << 20);
+    running.fill("line", 4, 10);
+    running.fill("large", 400, 1_000);
+    for (limit, loaded) in [(1_000_000, false), (4_000_000, true)] {
+        let mut settings = common::settings(&running.data);
+        settings.limits.memory_bytes = limit;
+        running.server.take().unwrap().shutdown();
+        let server = chiplet_grpc_server::server::Server::start(&settings).unwrap();
+        server.wait_until_ready();
+        let config = qdrant_client::Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
+        running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+        running.server = Some(server);
+        unharmed(&running);
+        let count = running.run(running.client.count(CountPointsBuilder::new("large")));
+        if loaded {
+            assert_eq!(count.unwrap().result.unwrap().count, 1_000);
+        } else {
+            let (code, message) = refusal(count);
+            assert_eq!(code, Code::ResourceExhausted, "{message}");
+            assert!(message.contains("limits.memory_bytes"), "{message}");
+            let used = running.metric("chiplet_server_memory_used_bytes", &[]);
+            assert!(used < 10_000.0, "{used}: what was not loaded takes nothing");
+        }
+    }
+}
+
 /// Links of a point, in graphs that shall not fit: they take several times what the points do that are linked.
 const MANY_LINKS: u64 = 128;
 

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use super::builder::{self, Builder};
 use super::collection::{Collection, Content, Ids};
 use super::rows::{Base, View};
+use super::saved::{self, Saved};
 use super::schema::Settings;
 use super::store::{self, Store, StoreError};
 use super::table::CollectionTable;
@@ -147,6 +148,7 @@ impl Catalog {
     /// The folder cannot be read.
     pub(crate) fn scan(&self) -> std::io::Result<()> {
         store::remove_drafts(&self.folder)?;
+        saved::prepare(&self.folder)?;
         let mut entries = self.entries.write();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -196,24 +198,37 @@ impl Catalog {
             }
         };
         let points = content.view.live;
-        let collection = self.admit(name, store, content);
+        let saved = Saved::beside(path);
+        let content = match &saved {
+            Some(saved) => saved.restore(content),
+            None => content,
+        };
+        let loaded_index = content.view.base.index.is_some();
+        let collection = self.admit(name, store, saved, content);
         collection.warm_fields();
         let claimed = collection.wants_build() && self.builder.claim(&collection);
         let serving = Entry::Serving(Arc::clone(&collection));
         self.entries.write().insert(Arc::clone(name), serving);
-        tracing::info!(collection = &**name, points, "loaded");
+        tracing::info!(collection = &**name, points, index = loaded_index, "loaded");
         if claimed {
             self.builder.build_claimed(&collection);
         }
     }
 
-    fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
+    fn admit(
+        &self,
+        name: &Arc<str>,
+        store: Store,
+        saved: Option<Saved>,
+        content: Content,
+    ) -> Arc<Collection> {
         let table = CollectionTable::new(&content.settings);
         let slot = self.scheduler.add(Arc::clone(name), table);
         Arc::new(Collection::new(
             Arc::clone(name),
             slot,
             store,
+            saved,
             content,
             Arc::clone(&self.failed_writes),
         ))
@@ -242,7 +257,12 @@ impl Catalog {
         }
         match Store::create(&path, &settings) {
             Ok(store) => {
-                let collection = self.admit(&name, store, Content::empty(settings, &self.budget));
+                let collection = self.admit(
+                    &name,
+                    store,
+                    Saved::beside(&path),
+                    Content::empty(settings, &self.budget),
+                );
                 self.entries
                     .write()
                     .insert(name, Entry::Serving(collection));
@@ -278,6 +298,9 @@ impl Catalog {
             self.scheduler.remove(&collection.slot);
         }
         let removed = store::remove(&path);
+        if let Some(saved) = Saved::beside(&path) {
+            saved.remove();
+        }
         if let Entry::Serving(collection) = previous {
             drop_in_background(collection);
         }

@@ -14,6 +14,7 @@ use super::field_index;
 use super::filter::{Condition, Place, Rows};
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
+use super::saved::Saved;
 use super::schema::{IndexKind, Settings};
 use super::store::{Change, Store};
 use super::writer::Queue;
@@ -31,6 +32,8 @@ pub(crate) struct Collection {
     /// Where the scheduler keeps it.
     pub(crate) slot: Slot,
     pub(crate) store: Store,
+    /// Where its index is saved.
+    pub(super) saved: Option<Saved>,
     pub(crate) writes: Queue,
     /// Set when it is deleted: writes that wait then fail, a build that runs is thrown away.
     pub(crate) deleted: AtomicBool,
@@ -125,6 +128,7 @@ impl Collection {
         name: Arc<str>,
         slot: Slot,
         store: Store,
+        saved: Option<Saved>,
         content: Content,
         failed_writes: Arc<AtomicU64>,
     ) -> Self {
@@ -132,6 +136,7 @@ impl Collection {
             name,
             slot,
             store,
+            saved,
             writes: Queue::default(),
             deleted: AtomicBool::new(false),
             build: BuildState::default(),

@@ -10,6 +10,7 @@
 //! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
 //! | `store`, `disk` | the points on disk |
+//! | `saved` | indexes on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
 //! | `alter` | writes that depend on what is there |
 //! | `builder` | indexes, in the background |
@@ -34,6 +35,7 @@ pub(crate) mod footprint;
 pub(crate) mod payload;
 pub(crate) mod point;
 pub(crate) mod rows;
+pub(crate) mod saved;
 pub(crate) mod schema;
 pub(crate) mod store;
 pub(crate) mod table;

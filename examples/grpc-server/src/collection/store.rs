@@ -24,7 +24,7 @@ const SETTINGS: &str = "settings";
 const FORMAT: &str = "format";
 const FORMAT_NOW: u64 = 1;
 
-const EXTENSION: &str = "redb";
+pub(super) const EXTENSION: &str = "redb";
 /// File names have at most this many bytes on the file systems in use.
 const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
