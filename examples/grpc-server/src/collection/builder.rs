@@ -21,6 +21,7 @@ use super::footprint::has_index;
 use super::rows::{Base, Row, View};
 use super::saved::Save;
 use super::schema::{IndexKind, Settings};
+use crate::memory::Budget;
 use crate::scheduling::background::Background;
 
 pub(crate) struct Builder {
@@ -93,6 +94,11 @@ impl Builder {
     /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
     pub(crate) fn build_claimed(&self, collection: &Arc<Collection>) {
         build(collection, &self.shared);
+    }
+
+    /// Memory for what is done as a build is, and is none.
+    pub(crate) fn lend(&self, budget: &Budget, need: &Need) -> Option<Loan<'_>> {
+        self.shared.allowance.take(budget, need).ok()
     }
 
     /// Collections that wait for an index or are getting one.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use super::allowance::Need;
 use super::builder::{self, Builder};
 use super::collection::{Collection, Content, Ids};
 use super::rows::{Base, View};
@@ -199,9 +200,11 @@ impl Catalog {
         };
         let points = content.view.live;
         let saved = Saved::beside(path);
-        let content = match &saved {
-            Some(saved) => saved.restore(content),
-            None => content,
+        // The rows are there twice for a while, in the store's order and in the index'.
+        let twice = Need::without_index(&content.view);
+        let content = match (&saved, self.builder.lend(&self.budget, &twice)) {
+            (Some(saved), Some(_loan)) => saved.restore(content),
+            _ => content,
         };
         let loaded_index = content.view.base.index.is_some();
         let collection = self.admit(name, store, saved, content);

@@ -5,17 +5,17 @@
 //! decided row by row, by the payload. So a filter takes memory for one block, whatever its conditions, and what indexes
 //! decide is not looked at.
 
-use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
 use qdrant_client::qdrant::Value;
 use qdrant_client::qdrant::value::Kind;
+use rustc_hash::FxHashSet;
 
 use super::field_index::{Declared, FieldIndex};
 use super::payload::{self, Fields, Path};
 use super::point::PointId;
 use super::rows::{Block, Row, View};
 use crate::memory::Budget;
-use std::sync::Arc;
 
 /// A condition, or several.
 #[derive(Clone, Debug)]
@@ -300,19 +300,17 @@ impl Condition {
         Some(found)
     }
 
-    fn resolve(&self, declared: &Declared, find: &dyn Fn(PointId) -> Option<Row>) -> Node<'_> {
-        let each = |all: &'_ [Self]| -> Vec<Node<'_>> { Vec::with_capacity(all.len()) };
+    fn resolve<'a>(
+        &'a self,
+        declared: &Declared,
+        find: &dyn Fn(PointId) -> Option<Row>,
+    ) -> Node<'a> {
+        let each = |all: &'a [Self]| -> Vec<Node<'a>> {
+            all.iter().map(|one| one.resolve(declared, find)).collect()
+        };
         match self {
-            Self::All(all) => {
-                let mut nodes = each(all);
-                nodes.extend(all.iter().map(|one| one.resolve(declared, find)));
-                Node::All(nodes)
-            }
-            Self::Any(all) => {
-                let mut nodes = each(all);
-                nodes.extend(all.iter().map(|one| one.resolve(declared, find)));
-                Node::Any(nodes)
-            }
+            Self::All(all) => Node::All(each(all)),
+            Self::Any(all) => Node::Any(each(all)),
             Self::Not(inner) => Node::Not(Box::new(inner.resolve(declared, find))),
             Self::HasId(ids) => {
                 let mut rows: Vec<Row> = ids.iter().filter_map(|&id| find(id)).collect();

@@ -172,16 +172,24 @@ impl Ask {
         let view = &*self.view;
         let block = view.block(number);
         let mut row = view.first_row(number);
-        if let Some(filter) = query.requested_filter() {
-            return scan_filtered(view, query, filter, number, nearest, context);
+        let filter = query.requested_filter();
+        if let Some(filter) = filter
+            && is_narrow(filter, view)
+        {
+            return scan_few(view, query, filter, number, nearest, context);
         }
+        // A filter lets through live rows only.
+        let allowed = |row: u32| match filter {
+            Some(filter) => filter.allows(u64::from(row)),
+            None => !view.dead.contains(row),
+        };
         let mut distances = [0.0; AT_ONCE];
         for rows in block.vectors(view.dim).chunks(AT_ONCE * view.dim) {
             let distances = &mut distances[..rows.len() / view.dim];
             // Of dead rows too: asking first would cost more than it saves.
             view.metric.distances_to(query.vector(), rows, distances);
             for &mut distance in distances {
-                if !view.dead.contains(row) {
+                if allowed(row) {
                     nearest.offer(Neighbor {
                         id: u64::from(row),
                         distance,
@@ -194,9 +202,15 @@ impl Ask {
     }
 }
 
-/// Scans the rows of a block that a filter lets through, which are live. They are asked for one by one: where most are let
-/// through that costs up to twice what a scan of all costs, where few are next to nothing.
-fn scan_filtered(
+/// Whether a filter lets through so few rows that they are looked at one by one.
+fn is_narrow(filter: &Filter, view: &View) -> bool {
+    filter
+        .count()
+        .is_some_and(|count| count < u64::from(view.end()) / 8)
+}
+
+/// Scans the rows of a block that a filter lets through, and reads no other.
+fn scan_few(
     view: &View,
     query: &Query,
     filter: &Filter,
