@@ -17,6 +17,9 @@ use super::payload::{self, Path};
 use super::rows::{Block, View};
 use crate::memory::{Budget, Kept};
 
+/// Bytes that an index takes for a row, about, and mostly more.
+const LEAST: u64 = 16;
+
 /// The declared fields, with the API's number of their type.
 pub(crate) type Declared = BTreeMap<String, i32>;
 
@@ -77,10 +80,15 @@ impl FieldIndex {
         if let Some(index) = find(&block.indexes.0.read()) {
             return Some(index);
         }
+        // Where there is not even this, it need not be made to be thrown away.
+        let least = LEAST * block.len() as u64;
+        let kept = Kept::new(budget);
+        if !kept.try_take(least) {
+            return None;
+        }
         let mut index = Self::build(block, path, kind);
         let bytes = index.bytes() + key.len() as u64;
-        let kept = Kept::new(budget);
-        if !kept.try_take(bytes) {
+        if !kept.try_take(bytes.saturating_sub(least)) {
             return None;
         }
         index.kept = Some(kept);
