@@ -71,4 +71,4 @@ pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};
 pub use options::ReadOptions;
-pub use usable::usable_now;
+pub use usable::{memory_limit, usable_now};

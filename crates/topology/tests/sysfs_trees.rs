@@ -4,6 +4,7 @@ mod common;
 
 use chiplet_topology::{
     Distance, DomainId, Level, LevelChoice, Quota, Restriction, Topology, TopologyError,
+    memory_limit,
 };
 use common::{Cpu, Saved, epyc, mask};
 
@@ -184,6 +185,27 @@ fn a_cgroup_v1_quota_under_one_cpu_leaves_one_worker() {
     saved.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000");
     saved.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1");
     assert_eq!(read(&saved).worker_limit(), 1);
+}
+
+#[test]
+fn the_least_memory_on_the_way_to_the_root_counts() {
+    let saved = Saved::new(&epyc(2));
+    assert_eq!(memory_limit(saved.root()), None);
+    in_cgroup_v2(&saved);
+    assert_eq!(memory_limit(saved.root()), None);
+    saved.write("sys/fs/cgroup/pod/app/memory.max", "max");
+    assert_eq!(memory_limit(saved.root()), None);
+    saved.write("sys/fs/cgroup/pod/memory.max", "1000000");
+    saved.write("sys/fs/cgroup/memory.max", "4000000");
+    assert_eq!(memory_limit(saved.root()), Some(1_000_000));
+    let v1 = Saved::new(&epyc(2));
+    v1.write(
+        "proc/mounts",
+        "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0",
+    );
+    v1.write("proc/self/cgroup", "5:memory:/job");
+    v1.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3000000");
+    assert_eq!(memory_limit(v1.root()), Some(3_000_000));
 }
 
 #[test]

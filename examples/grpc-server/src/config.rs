@@ -69,8 +69,10 @@ pub struct TlsSettings {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of a request.
+    /// Bytes of a request that writes, or of a batch of queries. It may decode to eight times as much.
     pub message_bytes: usize,
+    /// Bytes of any other request. It may decode to eight times as much.
+    pub read_bytes: usize,
     /// Components of a vector.
     pub dimensions: usize,
     /// `limit + offset` of a query, and ids of a `Get`.
@@ -87,8 +89,8 @@ pub struct Limits {
     pub collections: usize,
     /// Bytes of writes that may wait for the disk, per collection.
     pub write_queue_bytes: u64,
-    /// Bytes of all points and indexes. Builds may take as much again while they run. 0: half of the memory that the
-    /// process may use.
+    /// Bytes of all points and indexes, and of requests and answers under way, to which points and indexes leave an eighth.
+    /// Builds may take as much again while they run. 0: half of the memory that the process may use.
     pub memory_bytes: u64,
     /// Connections at a time; further ones are closed at once.
     pub connections: usize,
@@ -201,6 +203,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: 32 << 20,
+            read_bytes: 1 << 20,
             dimensions: 8_192,
             results: 10_000,
             answer_bytes: 64 << 20,
@@ -322,6 +325,7 @@ impl Settings {
         let limits = &self.limits;
         for (key, value) in [
             ("limits.message_bytes", limits.message_bytes),
+            ("limits.read_bytes", limits.read_bytes),
             ("limits.dimensions", limits.dimensions),
             ("limits.results", limits.results),
             ("limits.answer_bytes", limits.answer_bytes),

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `config` | settings from a TOML file and the environment |
 //! | `server` | starting, being ready, stopping |
-//! | `net` | connections |
+//! | `net`, `standing` | connections, and who has shown the key |
 //! | `api` | the gRPC services |
 //! | `collection` | points in memory and on disk, and their indexes |
 //! | `scheduling` | who runs the searches: chiplet's executor, or a plain pool to compare it with |
@@ -37,4 +37,5 @@ mod net;
 mod sample;
 mod scheduling;
 pub mod server;
+mod standing;
 pub mod telemetry;

@@ -14,16 +14,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, Sleep, sleep};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tonic::transport::server::Connected;
 
 use crate::admin::metrics::Meters;
+use crate::standing::{Peer, Standing, Strangers};
 
 /// How long a new connection may take until it stands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Connections that the kernel queues while the server is busy accepting others.
 const BACKLOG: u32 = 4_096;
+
+/// How long a new connection waits for the place of a stranger who is let go.
+const NOTICE: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -48,12 +52,14 @@ pub(crate) enum Greeting {
     Handshake,
 }
 
-/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`.
+/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`. Where there are
+/// `strangers`, the oldest of too many is let go.
 pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
     age: Duration,
     greeting: Greeting,
+    strangers: Option<Arc<Strangers>>,
     meters: Arc<Meters>,
 ) -> mpsc::Receiver<io::Result<Connection>> {
     let (sender, receiver) = mpsc::channel(16);
@@ -73,7 +79,16 @@ pub(crate) fn accept(
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&free).try_acquire_owned() else {
+            let mut permit = Arc::clone(&free).try_acquire_owned().ok();
+            if permit.is_none()
+                && let Some(strangers) = &strangers
+                && strangers.make_room()
+            {
+                // Whoever is let go has to notice; more of the new ones wait in the kernel's queue.
+                let place = Arc::clone(&free).acquire_owned();
+                permit = timeout(NOTICE, place).await.ok().and_then(Result::ok);
+            }
+            let Some(permit) = permit else {
                 meters.shed("connections");
                 continue;
             };
@@ -81,7 +96,12 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection keeps Nagle's algorithm");
             }
-            let connection = Connection::new(stream, age, greeting, permit, Arc::clone(&meters));
+            let standing = match &strangers {
+                Some(strangers) => strangers.arrive(),
+                None => Arc::default(),
+            };
+            let meters = Arc::clone(&meters);
+            let connection = Connection::new(stream, age, greeting, standing, permit, meters);
             if sender.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -98,6 +118,7 @@ pub(crate) struct Connection {
     /// When it is too old.
     old: Instant,
     stage: Stage,
+    standing: Arc<Standing>,
     meters: Arc<Meters>,
     _permit: OwnedSemaphorePermit,
 }
@@ -121,6 +142,7 @@ impl Connection {
         stream: TcpStream,
         age: Duration,
         greeting: Greeting,
+        standing: Arc<Standing>,
         permit: OwnedSemaphorePermit,
         meters: Arc<Meters>,
     ) -> Self {
@@ -130,6 +152,7 @@ impl Connection {
             end: Box::pin(sleep(HANDSHAKE)),
             old: Instant::now() + age,
             stage: Stage::Silent(greeting),
+            standing,
             meters,
             _permit: permit,
         }
@@ -164,6 +187,9 @@ impl Connection {
 
     /// Fails when its end has come. Writes ask too: a peer that does not read its answer may not be read from either.
     fn check_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.standing.has_ended(context) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         match self.end.as_mut().poll(context) {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
             Poll::Pending => Ok(()),
@@ -228,10 +254,10 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        Peer(Arc::clone(&self.standing))
     }
 }
 
@@ -286,7 +312,7 @@ mod tests {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let greeting = Greeting::Word { silence };
-        let mut accepted = accept(listener, 1, age, greeting, Arc::new(Meters::new()));
+        let mut accepted = accept(listener, 1, age, greeting, None, Arc::new(Meters::new()));
         let peer = TcpStream::connect(address).await.unwrap();
         (accepted.recv().await.unwrap().unwrap(), peer)
     }

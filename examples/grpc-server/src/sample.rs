@@ -78,7 +78,7 @@ impl Server {
         }
         let numbers: Vec<usize> = (0..words.len()).collect();
         for batch in numbers.chunks(BATCH) {
-            let changes = batch
+            let changes: Vec<Change> = batch
                 .iter()
                 .map(|&number| Change::Put(point(words, number)))
                 .collect();

@@ -23,6 +23,7 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::blocking::Blocking;
 use crate::api::gate::{self, Gate, Keyhole};
+use crate::api::schema::Schema;
 use crate::api::{Api, Service};
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
@@ -33,9 +34,10 @@ use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
+use crate::standing::Strangers;
 
 /// The API's description, for reflection.
-const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
 
 /// Headers of a request; keys and trace contexts are far smaller.
 const HEADER_BYTES: u32 = 16 << 10;
@@ -50,6 +52,9 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 /// Messages to health and to reflection: names of services and of what they consist of. Health asks for no key.
 const HEALTH_BYTES: usize = 4 << 10;
 const REFLECTION_BYTES: usize = 64 << 10;
+
+/// Streams of each that may be open: they stay so for as long as their client likes.
+const STREAMS: usize = 256;
 
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
@@ -133,6 +138,13 @@ impl Server {
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         files::raise_limit(&settings.limits);
+        if gives_key_away(settings) {
+            tracing::warn!(
+                grpc_addr = %settings.grpc_addr,
+                "auth.api_key is set and clients send it as plain text: whoever sees the traffic has it; set tls.cert and \
+                 tls.key, or serve on a loopback address"
+            );
+        }
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
@@ -152,11 +164,12 @@ impl Server {
             0 => memory::available() / 2,
             bytes => bytes,
         };
+        let budget = Arc::new(Budget::new(limit));
         let catalog = Arc::new(Catalog::new(
             folder,
             Arc::clone(&scheduler),
             Arc::clone(&builder),
-            Arc::new(Budget::new(limit)),
+            Arc::clone(&budget),
             settings.limits.collections,
         ));
         catalog
@@ -171,6 +184,7 @@ impl Server {
             index: settings.index.clone(),
             pace: Arc::default(),
             blocking: Blocking::default(),
+            schema: Arc::new(Schema::read(DESCRIPTORS)?),
         });
         let readiness = Arc::new(Readiness::new());
         let (stop, stopped) = watch::channel(false);
@@ -181,12 +195,16 @@ impl Server {
             let (health, serving) = tonic_health::server::health_reporter();
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
-            let router = router(settings, &api, serving)?;
+            let router = router(settings, &api, budget, serving)?;
+            // Without a key nobody is a stranger.
+            let half = settings.limits.connections.div_ceil(2);
+            let strangers = settings.auth.api_key.as_ref().map(|_| Strangers::new(half));
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
                 connection_end(&settings.limits),
                 net::Greeting::Handshake,
+                strangers,
                 Arc::clone(&api.meters),
             );
             let mut until = stopped.clone();
@@ -213,6 +231,7 @@ impl Server {
                 net::Greeting::Word {
                     silence: ADMIN_SILENCE,
                 },
+                None,
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
@@ -311,6 +330,12 @@ impl Server {
     }
 }
 
+/// Whether the key goes over a network that others may see, as plain text.
+fn gives_key_away(settings: &Settings) -> bool {
+    let public = !settings.grpc_addr.ip().is_loopback();
+    public && settings.auth.api_key.is_some() && settings.tls.cert.is_none()
+}
+
 /// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
 /// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
 fn connection_end(limits: &Limits) -> Duration {
@@ -400,6 +425,7 @@ type Router =
 fn router(
     settings: &Settings,
     api: &Arc<Api>,
+    budget: Arc<Budget>,
     health: tonic_health::pb::health_server::HealthServer<
         impl tonic_health::pb::health_server::Health,
     >,
@@ -421,6 +447,10 @@ fn router(
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),
+        schema: Arc::clone(&api.schema),
+        budget,
+        health_streams: Arc::new(Semaphore::new(STREAMS)),
+        reflection_streams: Arc::new(Semaphore::new(STREAMS)),
     };
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
@@ -482,4 +512,32 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
         config = config.client_ca_root(Certificate::from_pem(authority));
     }
     Ok(Some(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AuthSettings, Secret};
+
+    #[test]
+    fn a_key_over_plain_text_on_a_public_address_is_given_away() {
+        let at = |address: &str, key: bool, tls: bool| {
+            let settings = Settings {
+                grpc_addr: address.parse().unwrap(),
+                auth: AuthSettings {
+                    api_key: key.then(|| Secret::new("sesame")),
+                },
+                tls: TlsSettings {
+                    cert: tls.then(|| "cert.pem".into()),
+                    ..TlsSettings::default()
+                },
+                ..Settings::default()
+            };
+            gives_key_away(&settings)
+        };
+        assert!(at("0.0.0.0:1", true, false) && at("[::]:1", true, false));
+        assert!(at("10.1.2.3:1", true, false));
+        assert!(!at("127.0.0.1:1", true, false) && !at("[::1]:1", true, false));
+        assert!(!at("0.0.0.0:1", true, true) && !at("0.0.0.0:1", false, false));
+    }
 }

@@ -199,11 +199,11 @@ fn points_and_queries_are_counted_before_they_are_decoded() {
     let grpc = running.grpc();
     let (invalid, unimplemented) = (Code::InvalidArgument, Code::Unimplemented);
     for (method, tag, code, says) in [
-        ("Upsert", 0x1a, invalid, "200000 points"),
+        ("Upsert", 0x1a, invalid, "more than 100000 points"),
         ("Upsert", 0x1a, invalid, "limits.upsert_points"),
-        ("SearchBatch", 0x12, invalid, "200000 queries; at most"),
+        ("SearchBatch", 0x12, invalid, "more than 256 queries"),
         ("QueryBatch", 0x12, invalid, "limits.batch"),
-        ("Get", 0x12, invalid, "200000 ids; at most"),
+        ("Get", 0x12, invalid, "more than 10000 ids"),
         ("RecommendBatch", 0x12, unimplemented, "recommendation"),
         ("DiscoverBatch", 0x12, unimplemented, "discovery"),
         ("UpdateBatch", 0x1a, unimplemented, "different updates"),
@@ -234,11 +234,20 @@ fn points_and_queries_are_counted_before_they_are_decoded() {
 
 #[test]
 fn a_message_over_the_limit_is_refused() {
-    let running = Running::with(|settings| settings.limits.message_bytes = 10_000);
+    let running = Running::with(|settings| {
+        settings.limits.message_bytes = 10_000;
+        settings.limits.read_bytes = 5_000;
+    });
     running.fill("line", 4, 10);
-    let query = QueryPointsBuilder::new("line").query(vec![0.5; 10_000]);
+    let query = QueryPointsBuilder::new("line").query(vec![0.5; 1_500]);
     let (code, message) = refusal(running.run(running.client.query(query)));
-    assert_eq!(code, Code::OutOfRange, "{message}");
+    assert_eq!(code, Code::InvalidArgument, "{message}");
+    assert!(message.contains("limits.read_bytes"), "{message}");
+    let point = PointStruct::new(1, vec![0.5; 3_000], qdrant_client::Payload::new());
+    let upsert = UpsertPointsBuilder::new("line", vec![point]);
+    let (code, message) = refusal(running.run(running.client.upsert_points(upsert)));
+    assert_eq!(code, Code::InvalidArgument, "{message}");
+    assert!(message.contains("limits.message_bytes"), "{message}");
     unharmed(&running);
 }
 
@@ -246,17 +255,61 @@ fn a_message_over_the_limit_is_refused() {
 fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
     let running = Running::with(|settings| settings.limits.memory_bytes = 100_000);
     running.fill("line", 4, 10);
-    let points = |from: u64| -> Vec<PointStruct> {
-        (from..from + 1_000)
+    let upsert = |from: u64, count: u64| {
+        let points: Vec<PointStruct> = (from..from + count)
             .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
-            .collect()
+            .collect();
+        let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+        running.run(running.client.upsert_points(upsert))
     };
-    let upsert = UpsertPointsBuilder::new("line", points(1_000)).wait(true);
-    let (code, message) = refusal(running.run(running.client.upsert_points(upsert)));
-    assert_eq!(code, Code::ResourceExhausted);
-    assert!(message.contains("limits.memory_bytes"), "{message}");
+    // What is sent, and what is kept of it, count alike.
+    let kept = (1..100)
+        .map(|batch| upsert(batch * 20, 20))
+        .find(Result::is_err);
+    for refused in [upsert(10_000, 1_000), kept.expect("it is full")] {
+        let (code, message) = refusal(refused);
+        assert_eq!(code, Code::ResourceExhausted);
+        assert!(message.contains("limits.memory_bytes"), "{message}");
+    }
+    let ids = (20..4_000_u64).map(Into::into).collect::<Vec<_>>();
+    for ids in ids.chunks(100) {
+        let delete = DeletePointsBuilder::new("line").points(PointsIdsList { ids: ids.to_vec() });
+        running
+            .run(running.client.delete_points(delete.wait(true)))
+            .unwrap();
+    }
     unharmed(&running);
     assert!(running.metric("chiplet_server_shed_total", &["memory_limit"]) >= 1.0);
+}
+
+/// What was stored with more memory is not loaded into less: it is whole, and says what it needs.
+#[test]
+fn loading_counts_in_the_memory_limit() {
+    // No index: a build that runs would keep the file open.
+    let mut running = Running::with(|settings| settings.index.full_scan_kib = 1 << 20);
+    running.fill("line", 4, 10);
+    running.fill("large", 400, 1_000);
+    for (limit, loaded) in [(1_000_000, false), (4_000_000, true)] {
+        let mut settings = common::settings(&running.data);
+        settings.limits.memory_bytes = limit;
+        running.server.take().unwrap().shutdown();
+        let server = chiplet_grpc_server::server::Server::start(&settings).unwrap();
+        server.wait_until_ready();
+        let config = qdrant_client::Qdrant::from_url(&format!("http://{}", server.grpc_addr()));
+        running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
+        running.server = Some(server);
+        unharmed(&running);
+        let count = running.run(running.client.count(CountPointsBuilder::new("large")));
+        if loaded {
+            assert_eq!(count.unwrap().result.unwrap().count, 1_000);
+        } else {
+            let (code, message) = refusal(count);
+            assert_eq!(code, Code::ResourceExhausted, "{message}");
+            assert!(message.contains("limits.memory_bytes"), "{message}");
+            let used = running.metric("chiplet_server_memory_used_bytes", &[]);
+            assert!(used < 10_000.0, "{used}: what was not loaded takes nothing");
+        }
+    }
 }
 
 /// Links of a point, in graphs that shall not fit: they take several times what the points do that are linked.
@@ -267,7 +320,8 @@ const MANY_LINKS: u64 = 128;
 fn an_index_beyond_the_memory_limit_is_not_built() {
     let running = Running::with(|settings| {
         settings.limits.memory_bytes = 1_000_000;
-        settings.index.full_scan_kib = 1;
+        // Of all points, and not of the first of them.
+        settings.index.full_scan_kib = 30;
     });
     running.fill_linked("line", 4, 2_000, MANY_LINKS);
     let info = || {
@@ -301,12 +355,13 @@ fn an_index_beyond_the_memory_limit_is_not_built() {
 #[test]
 fn overwriting_goes_on_where_no_index_fits() {
     let running = Running::with(|settings| {
-        settings.limits.memory_bytes = 1_000_000;
-        settings.index.full_scan_kib = 1;
+        settings.limits.memory_bytes = 3_000_000;
+        settings.index.full_scan_kib = 90;
     });
-    running.fill_linked("line", 4, 2_000, MANY_LINKS);
-    for _ in 0..12 {
-        let points: Vec<PointStruct> = (0..2_000)
+    running.fill_linked("line", 4, 6_000, MANY_LINKS);
+    for batch in 0..12 * 12 {
+        let points: Vec<PointStruct> = (batch * 500..(batch + 1) * 500)
+            .map(|id| id % 6_000)
             .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
             .collect();
         // Until dead rows have been forgotten, in the background.
@@ -323,38 +378,44 @@ fn overwriting_goes_on_where_no_index_fits() {
         }
     }
     let count = running.run(running.client.count(CountPointsBuilder::new("line")));
-    assert_eq!(count.unwrap().result.unwrap().count, 2_000);
+    assert_eq!(count.unwrap().result.unwrap().count, 6_000);
 }
 
 /// Where nothing more fits, what is deleted makes room all the same.
 #[test]
 fn deleting_makes_room_when_the_memory_is_full() {
     let running = Running::with(|settings| {
-        settings.limits.memory_bytes = 700_000;
+        settings.limits.memory_bytes = 2_000_000;
         settings.index.full_scan_kib = 1_000;
     });
-    running.fill("line", 4, 4_000);
+    running.fill("line", 4, 9_000);
     let upsert = |from: u64| {
-        let points: Vec<PointStruct> = (from..from + 2_000)
+        let points: Vec<PointStruct> = (from..from + 200)
             .map(|id| PointStruct::new(id, line(4, id), qdrant_client::Payload::new()))
             .collect();
         let upsert = UpsertPointsBuilder::new("line", points).wait(true);
         running.run(running.client.upsert_points(upsert))
     };
-    let (code, message) = refusal(upsert(4_000));
+    let batches = || (9_000..15_000).step_by(200);
+    let refused = batches().map(upsert).find(Result::is_err);
+    let (code, message) = refusal(refused.expect("it is full"));
     assert_eq!(code, Code::ResourceExhausted, "{message}");
-    let ids = (2_000..4_000_u64).map(Into::into).collect();
-    let delete = DeletePointsBuilder::new("line").points(PointsIdsList { ids });
-    running
-        .run(running.client.delete_points(delete.wait(true)))
-        .unwrap();
+    let ids: Vec<_> = (0..6_000_u64).map(Into::into).collect();
+    for ids in ids.chunks(500) {
+        let delete = DeletePointsBuilder::new("line").points(PointsIdsList { ids: ids.to_vec() });
+        running
+            .run(running.client.delete_points(delete.wait(true)))
+            .unwrap();
+    }
     // In the background.
     let give_up = Instant::now() + Duration::from_secs(300);
-    while upsert(4_000).is_err() {
-        assert!(Instant::now() < give_up, "no room was made");
+    for batch in batches() {
+        while upsert(batch).is_err() {
+            assert!(Instant::now() < give_up, "no room was made");
+        }
     }
     let count = running.run(running.client.count(CountPointsBuilder::new("line")));
-    assert_eq!(count.unwrap().result.unwrap().count, 4_000);
+    assert_eq!(count.unwrap().result.unwrap().count, 9_000);
 }
 
 #[test]

@@ -43,6 +43,84 @@ fn without_the_key_nothing_is_answered_but_health() {
     assert!(metrics.contains("UNAUTHENTICATED"));
 }
 
+/// Strangers hold on to all connections that they can get; who has the key gets in all the same, and stays.
+#[test]
+fn strangers_cannot_take_all_connections() {
+    let running = Running::with(|settings| {
+        settings.auth.api_key = Some(Secret::new("sesame"));
+        settings.limits.connections = 20;
+    });
+    let connect = async || {
+        let stream = tokio::net::TcpStream::connect(running.grpc())
+            .await
+            .unwrap();
+        // An error means that it was let go at once.
+        let handshake = h2::client::handshake(stream).await;
+        handshake
+            .ok()
+            .map(|(sender, connection)| (sender, tokio::spawn(connection)))
+    };
+    running.run(async {
+        let mut strangers = Vec::new();
+        for _ in 0..60 {
+            strangers.push(connect().await);
+        }
+        let config = Qdrant::from_url(&format!("http://{}", running.grpc()));
+        let friend = config
+            .skip_compatibility_check()
+            .api_key("sesame")
+            .build()
+            .unwrap();
+        // One connection, which a client that is let go would make anew.
+        friend.list_collections().await.unwrap();
+        for _ in 0..60 {
+            strangers.push(connect().await);
+            friend.list_collections().await.unwrap();
+        }
+        let open = strangers
+            .iter()
+            .flatten()
+            .filter(|(_, connection)| !connection.is_finished());
+        assert!(open.count() <= 20);
+    });
+    let connections = running.metric("chiplet_server_connections", &[]);
+    assert!(connections <= 20.0, "{connections}");
+}
+
+/// Health asks for no key, so its streams are bounded for everybody together.
+#[test]
+fn streams_of_health_are_bounded() {
+    const BOUND: usize = 256;
+    let running = Running::with(|settings| settings.auth.api_key = Some(Secret::new("sesame")));
+    running.run(async {
+        let url = format!("http://{}", running.grpc());
+        let mut streams = Vec::new();
+        let mut refused = 0;
+        for _ in 0..3 {
+            let channel = Endpoint::from_shared(url.clone())
+                .unwrap()
+                .connect()
+                .await
+                .unwrap();
+            let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+            for _ in 0..100 {
+                let request = tonic_health::pb::HealthCheckRequest::default();
+                match health.watch(request).await {
+                    Ok(stream) => streams.push(stream),
+                    Err(status) => {
+                        assert_eq!(status.code(), Code::ResourceExhausted);
+                        refused += 1;
+                    }
+                }
+            }
+            // A probe that asks once is answered.
+            let request = tonic_health::pb::HealthCheckRequest::default();
+            health.check(request).await.unwrap();
+        }
+        assert_eq!((streams.len(), refused), (BOUND, 300 - BOUND));
+    });
+}
+
 /// An authority, and certificates that it signed.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 

@@ -1,4 +1,4 @@
-//! What the control group takes away: its cpuset and its CPU quota, in cgroup v1 and v2.
+//! What the control group takes away: its cpuset, its CPU quota and its memory, in cgroup v1 and v2.
 //!
 //! The process's own group is found as `cgroups(7)` says: the mount of the controller from
 //! `/proc/self/mountinfo` (in a saved tree `/proc/mounts`), the group's path from `/proc/self/cgroup`
@@ -7,8 +7,8 @@
 //! does not show is cut off.
 //!
 //! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has
-//! already intersected it with those above. Quotas are not intersected by the kernel's files, so the
-//! tightest on the way to the root counts.
+//! already intersected it with those above. Quotas and limits of memory are not intersected by the kernel's
+//! files, so the tightest on the way to the root counts.
 
 use super::tree::Tree;
 use crate::cpuset::CpuSet;
@@ -70,6 +70,24 @@ pub(crate) fn quota(tree: &Tree) -> Option<Quota> {
         }
     }
     tightest
+}
+
+/// The least memory, in bytes, that the group and those above it may have. The word `max` is no limit.
+pub(crate) fn memory(tree: &Tree) -> Option<u64> {
+    mounts(tree)
+        .iter()
+        .filter(|mount| mount.kind == Kind::V2 || mount.controls(tree, "memory"))
+        .flat_map(|mount| {
+            let file = match mount.kind {
+                Kind::V2 => "memory.max",
+                _ => "memory.limit_in_bytes",
+            };
+            mount
+                .groups_upwards(tree, own_group(tree, mount.kind, "memory"))
+                .into_iter()
+                .filter_map(move |group| tree.number(&format!("{group}/{file}")))
+        })
+        .min()
 }
 
 /// `cpu.max` is `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out.

@@ -120,6 +120,11 @@ pub(crate) fn usable_by_this_process() -> Option<CpuSet> {
     Some(cpus).filter(|cpus| !cpus.is_empty())
 }
 
+/// The memory that the control groups of the process let it take.
+pub(crate) fn memory_limit(root: &Path) -> Option<u64> {
+    cgroup::memory(&Tree::new(root))
+}
+
 fn topology(cpu: u32, file: &str) -> String {
     format!("sys/devices/system/cpu/cpu{cpu}/topology/{file}")
 }

@@ -12,15 +12,19 @@ use http::{HeaderMap, Request, Response};
 use ring::hmac;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
+use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::Span;
 
 use super::outgoing::Outgoing;
+use super::schema::Schema;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
 use crate::config::{Limits, Secret};
+use crate::memory::{Budget, Passing};
 use crate::scheduling::Pace;
+use crate::standing::Peer;
 use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
@@ -34,6 +38,8 @@ pub(crate) struct Call {
     /// Lists that the client wants an IVF query to visit, from the header `chiplet-nprobe`.
     pub(crate) nprobe: Option<usize>,
     pub(crate) span: Span,
+    /// What the answer takes, until the client has taken it.
+    pub(crate) answer: Arc<Passing>,
 }
 
 impl Default for Call {
@@ -43,6 +49,7 @@ impl Default for Call {
             deadline: None,
             nprobe: None,
             span: Span::none(),
+            answer: Arc::default(),
         }
     }
 }
@@ -83,6 +90,11 @@ pub(crate) struct Gate {
     /// The longest that a request may take.
     pub(crate) longest: Duration,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) budget: Arc<Budget>,
+    /// A place for each stream of health that may be open, which need no key, and of reflection.
+    pub(crate) health_streams: Arc<Semaphore>,
+    pub(crate) reflection_streams: Arc<Semaphore>,
 }
 
 impl<S> tower::Layer<S> for Gate {
@@ -134,9 +146,19 @@ where
             .and_then(|call: &Call| call.deadline);
         // tonic would end a call whose deadline passes too, but as cancelled, which no client has done.
         let give_up = deadline.map_or(limit, |deadline| deadline.min(limit));
-        let answer = self
-            .inner
-            .call(incoming::counted(request, &self.gate.limits));
+        let taken = request
+            .extensions()
+            .get()
+            .map(|call: &Call| Arc::clone(&call.answer));
+        let message = Arc::new(Passing::new(&self.gate.budget));
+        let request = incoming::bounded(
+            request,
+            &self.gate.limits,
+            &self.gate.schema,
+            &meters,
+            &message,
+        );
+        let answer = self.inner.call(request);
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
         let mut unanswered = Unanswered(Some((meters, method, received)));
         Box::pin(async move {
@@ -145,6 +167,8 @@ where
                 Ok(response) => response?,
                 Err(_) => refusal::deadline().into_http(),
             };
+            // Whoever answers has let go of the message.
+            drop(message);
             let code = response
                 .headers()
                 .get("grpc-status")
@@ -153,7 +177,7 @@ where
                 meters.answered(method, code, received.elapsed());
             }
             Ok(match place {
-                Some(place) => response.map(|body| Outgoing::wrap(body, place)),
+                Some(place) => response.map(|body| Outgoing::wrap(body, (place, taken))),
                 None => response,
             })
         })
@@ -178,15 +202,16 @@ impl Gate {
         method: &'static str,
         received: Instant,
     ) -> Result<Option<OwnedSemaphorePermit>, Status> {
-        let health = request.uri().path().starts_with("/grpc.health.v1.Health/");
-        // Probes have no keys, and health is no secret.
-        if let Some(keyhole) = &self.keyhole
-            && !health
-            && !keyhole.fits(request.headers())
-        {
-            return Err(Status::unauthenticated(
-                "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
-            ));
+        let health = request.uri().path().starts_with(HEALTH);
+        if let Some(keyhole) = &self.keyhole {
+            if keyhole.fits(request.headers()) {
+                know(request.extensions());
+            } else if !health {
+                // Probes have no keys, and health is no secret.
+                return Err(Status::unauthenticated(
+                    "the request brings no valid key; send it as `api-key` or `authorization: Bearer`",
+                ));
+            }
         }
         let place = self.place(request.uri().path())?;
         let headers = request.headers();
@@ -195,15 +220,29 @@ impl Gate {
             deadline: timeout(headers)?.and_then(|timeout| received.checked_add(timeout)),
             nprobe: nprobe(headers)?,
             span: telemetry::request_span(method, headers),
+            answer: Arc::new(Passing::new(&self.budget)),
         };
         request.extensions_mut().insert(call);
         Ok(place)
     }
 
-    /// A place for a request of the API. Health and reflection have streams that stay open, and need none.
+    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own.
     fn place(&self, path: &str) -> Result<Option<OwnedSemaphorePermit>, Status> {
         if !path.starts_with("/qdrant.") {
-            return Ok(None);
+            let places = if path.strip_prefix(HEALTH) == Some("Watch") {
+                &self.health_streams
+            } else if path.starts_with("/grpc.reflection.") {
+                &self.reflection_streams
+            } else {
+                return Ok(None);
+            };
+            let place = Arc::clone(places).try_acquire_owned();
+            return place.map(Some).map_err(|_| {
+                self.meters.shed("streams");
+                Status::resource_exhausted(
+                    "too many streams of this kind are open; ask once instead",
+                )
+            });
         }
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Ok(Some(place)),
@@ -214,6 +253,20 @@ impl Gate {
                 Err(refusal::overloaded(message.into(), self.pace.retry_after()))
             }
         }
+    }
+}
+
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// The request's peer has shown the key.
+fn know(extensions: &http::Extensions) {
+    let plain = extensions.get::<Peer>();
+    let tls = || {
+        let info = extensions.get::<TlsConnectInfo<Peer>>();
+        info.map(TlsConnectInfo::get_ref)
+    };
+    if let Some(peer) = plain.or_else(tls) {
+        peer.0.know();
     }
 }
 

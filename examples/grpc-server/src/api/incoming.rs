@@ -1,10 +1,12 @@
-//! Requests on their way in: points and queries are counted before they are decoded.
+//! Requests on their way in: what they decode to is known, and bounded, before they are decoded.
 //!
-//! An empty point or query takes two bytes on its way and some hundreds once it is decoded, so a message within
-//! `limits.message_bytes` could take gigabytes before anybody counted them. Here the message's outermost fields are walked
-//! through as they arrive, and the end of a message that has too many never reaches the decoder.
+//! Two bytes of a message may take some hundreds once they are decoded, so a message within its length could take
+//! gigabytes. Here each message is walked through as it arrives (`walk`). What it takes, as bytes and decoded, counts in
+//! `limits.memory_bytes` until the request is answered. The rest of a message that takes too much, or whose points or
+//! queries are too many, is read and thrown away, so that the client gets to hear why.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,36 +15,77 @@ use http_body::Frame;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::refusal;
+use super::refusal::{self, invalid};
+use super::schema::{Schema, ShapeId};
+use super::walk::Walk;
+use crate::admin::metrics::Meters;
 use crate::config::Limits;
+use crate::memory::Passing;
+
+/// A message may decode to so many times the bytes that its call may have. Vectors and texts decode to twice theirs at most, small
+/// payload values to some ten times.
+const DECODED: u64 = 8;
+
+/// How large a call's message may be.
+#[derive(Clone, Copy)]
+struct Size {
+    bytes: usize,
+    setting: &'static str,
+}
+
+impl Size {
+    fn of(path: &str, limits: &Limits) -> Self {
+        match path {
+            "/qdrant.Points/Upsert"
+            | "/qdrant.Points/Delete"
+            | "/qdrant.Points/SetPayload"
+            | "/qdrant.Points/OverwritePayload"
+            | "/qdrant.Points/DeletePayload"
+            | "/qdrant.Points/ClearPayload"
+            | "/qdrant.Points/SearchBatch"
+            | "/qdrant.Points/QueryBatch" => Self {
+                bytes: limits.message_bytes,
+                setting: "limits.message_bytes",
+            },
+            _ => Self {
+                bytes: limits.read_bytes,
+                setting: "limits.read_bytes",
+            },
+        }
+    }
+
+    fn decoded(self) -> u64 {
+        (self.bytes as u64).saturating_mul(DECODED)
+    }
+}
 
 /// How many of a message's repeated field there may be.
 #[derive(Clone, Copy)]
 struct Rule {
-    field: u64,
+    field: u32,
     most: usize,
-    refuse: fn(usize, usize) -> Status,
+    refuse: fn(usize) -> Status,
 }
 
 impl Rule {
     /// The field's number is the API's.
     fn of(path: &str, limits: &Limits) -> Option<Self> {
-        let (field, most, refuse): (_, _, fn(usize, usize) -> Status) = match path {
+        let (field, most, refuse): (_, _, fn(usize) -> Status) = match path {
             "/qdrant.Points/Upsert" => (3, limits.upsert_points, refusal::too_many_points),
             "/qdrant.Points/SearchBatch" | "/qdrant.Points/QueryBatch" => {
                 (2, limits.batch, refusal::too_many_queries)
             }
             "/qdrant.Points/Get" => (2, limits.results, refusal::too_many_ids),
             // These would only be decoded to be refused.
-            "/qdrant.Points/RecommendBatch" => (2, limits.batch, |_, _| {
-                refusal::unsupported(refusal::RECOMMENDATIONS)
-            }),
-            "/qdrant.Points/DiscoverBatch" => (2, limits.batch, |_, _| {
-                refusal::unsupported(refusal::DISCOVERIES)
-            }),
-            "/qdrant.Points/UpdateBatch" => (3, limits.batch, |_, _| {
-                refusal::unsupported(refusal::UPDATE_BATCHES)
-            }),
+            "/qdrant.Points/RecommendBatch" => {
+                (2, 0, |_| refusal::unsupported(refusal::RECOMMENDATIONS))
+            }
+            "/qdrant.Points/DiscoverBatch" => {
+                (2, 0, |_| refusal::unsupported(refusal::DISCOVERIES))
+            }
+            "/qdrant.Points/UpdateBatch" => {
+                (3, 0, |_| refusal::unsupported(refusal::UPDATE_BATCHES))
+            }
             _ => return None,
         };
         Some(Self {
@@ -53,24 +96,58 @@ impl Rule {
     }
 }
 
-/// Has a request's message counted, if there is something to count.
-pub(crate) fn counted(request: Request<Body>, limits: &Limits) -> Request<Body> {
-    match Rule::of(request.uri().path(), limits) {
-        Some(rule) => request.map(|body| {
-            Body::new(Incoming {
-                body,
-                rule,
-                message: Message::default(),
-            })
-        }),
-        None => request,
-    }
+/// Has a request's message walked through before it is decoded. What it takes is held by `passing`.
+pub(crate) fn bounded(
+    request: Request<Body>,
+    limits: &Limits,
+    schema: &Arc<Schema>,
+    meters: &Arc<Meters>,
+    passing: &Arc<Passing>,
+) -> Request<Body> {
+    let path = request.uri().path();
+    // Other services have bounds of their own, and no description here.
+    let Some(shape) = schema.input(path) else {
+        return request;
+    };
+    let (size, rule) = (Size::of(path, limits), Rule::of(path, limits));
+    request.map(|body| {
+        Body::new(Incoming {
+            body,
+            schema: Arc::clone(schema),
+            shape,
+            size,
+            rule,
+            head: [0; 5],
+            known: 0,
+            left: 0,
+            walk: None,
+            passing: Arc::clone(passing),
+            taken: 0,
+            meters: Arc::clone(meters),
+            refused: None,
+        })
+    })
 }
 
+/// A body of one message: a flag, its length in four bytes, and its fields.
 struct Incoming {
     body: Body,
-    rule: Rule,
-    message: Message,
+    schema: Arc<Schema>,
+    shape: ShapeId,
+    size: Size,
+    rule: Option<Rule>,
+    head: [u8; 5],
+    /// Bytes of the head that have come.
+    known: usize,
+    /// Bytes of the message that have not.
+    left: u64,
+    walk: Option<Walk>,
+    passing: Arc<Passing>,
+    /// What `passing` holds.
+    taken: u64,
+    meters: Arc<Meters>,
+    /// Why the message is not decoded; what is left of it is thrown away first.
+    refused: Option<Status>,
 }
 
 impl http_body::Body for Incoming {
@@ -82,204 +159,108 @@ impl http_body::Body for Incoming {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-            && this.message.ends_in(data, this.rule.field)
-            && this.message.fields.found > this.rule.most
-        {
-            let status = (this.rule.refuse)(this.message.fields.found, this.rule.most);
-            return Poll::Ready(Some(Err(status)));
+        loop {
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+            let data = match &frame {
+                Some(Ok(frame)) => frame.data_ref(),
+                Some(Err(_)) => return Poll::Ready(frame),
+                None => None,
+            };
+            if let Some(data) = data {
+                if let Err(status) = this.take_in(data) {
+                    return Poll::Ready(Some(Err(status)));
+                }
+            } else if let Some(status) = this.refused.take() {
+                return Poll::Ready(Some(Err(status)));
+            }
+            match &this.refused {
+                None => return Poll::Ready(frame),
+                Some(_) if this.left == 0 => {
+                    return Poll::Ready(this.refused.take().map(Err));
+                }
+                Some(_) => {}
+            }
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.refused.is_none() && self.body.is_end_stream()
     }
 }
 
-/// A body's only message: a flag, its length in four bytes, and its fields.
-#[derive(Default)]
-struct Message {
-    head: [u8; 5],
-    /// Bytes of the head that have come.
-    known: usize,
-    /// Bytes of the fields that have come.
-    walked: usize,
-    fields: Fields,
-}
-
-impl Message {
-    /// Takes in more of the body; whether the message ends there.
-    fn ends_in(&mut self, mut data: &[u8], field: u64) -> bool {
-        let missing = (self.head.len() - self.known).min(data.len());
-        self.head[self.known..][..missing].copy_from_slice(&data[..missing]);
-        self.known += missing;
-        data = &data[missing..];
-        // Of a compressed message nothing can be said; the server takes none.
-        if self.known < self.head.len() || self.head[0] != 0 {
-            return false;
+impl Incoming {
+    /// Takes in more of the body.
+    ///
+    /// # Errors
+    /// What makes no sense to read any further.
+    fn take_in(&mut self, mut data: &[u8]) -> Result<(), Status> {
+        if self.known < self.head.len() {
+            let missing = (self.head.len() - self.known).min(data.len());
+            self.head[self.known..][..missing].copy_from_slice(&data[..missing]);
+            self.known += missing;
+            data = &data[missing..];
+            if self.known < self.head.len() {
+                return Ok(());
+            }
+            self.begin()?;
         }
-        let [_, length @ ..] = self.head;
-        let left = u32::from_be_bytes(length) as usize - self.walked;
-        let walked = left.min(data.len());
-        self.fields.walk(&data[..walked], field);
-        self.walked += walked;
-        walked == left
-    }
-}
-
-/// A walk through a message's outermost fields, wherever its bytes are cut.
-#[derive(Default)]
-struct Fields {
-    at: At,
-    /// The number being read, seven bits to a byte.
-    number: u64,
-    bits: u32,
-    /// Groups that are open.
-    depth: u32,
-    /// How often the field was there.
-    found: usize,
-}
-
-#[derive(Clone, Copy, Default)]
-enum At {
-    #[default]
-    Tag,
-    Number,
-    Length,
-    Content(u64),
-    /// The decoder comes no further either.
-    Nonsense,
-}
-
-impl Fields {
-    fn walk(&mut self, mut bytes: &[u8], field: u64) {
-        while let Some((&first, rest)) = bytes.split_first() {
-            match self.at {
-                At::Content(left) => {
-                    let here = left.min(bytes.len() as u64);
-                    bytes = &bytes[here as usize..];
-                    self.skip(left - here);
-                }
-                At::Nonsense => return,
-                At::Tag | At::Number | At::Length => {
-                    bytes = rest;
-                    self.read(first, field);
-                }
-            }
-        }
-    }
-
-    /// Takes in one byte of a number.
-    fn read(&mut self, byte: u8, field: u64) {
-        self.number |= u64::from(byte & 0x7f) << self.bits;
-        self.bits += 7;
-        if byte & 0x80 != 0 {
-            // A number has ten bytes at most.
-            if self.bits > 63 {
-                self.at = At::Nonsense;
-            }
-            return;
-        }
-        let number = std::mem::take(&mut self.number);
-        self.bits = 0;
-        match self.at {
-            At::Tag => self.begin(number, field),
-            At::Length => self.skip(number),
-            _ => self.at = At::Tag,
-        }
-    }
-
-    fn begin(&mut self, tag: u64, field: u64) {
-        self.at = match tag & 7 {
-            0 => At::Number,
-            1 => At::Content(8),
-            2 => {
-                self.found += usize::from(tag >> 3 == field && self.depth == 0);
-                At::Length
-            }
-            3 => {
-                self.depth += 1;
-                At::Tag
-            }
-            4 => {
-                self.depth = self.depth.saturating_sub(1);
-                At::Tag
-            }
-            5 => At::Content(4),
-            _ => At::Nonsense,
+        // A compressed message is refused by its flag; the server takes none.
+        let Some(walk) = &mut self.walk else {
+            return Ok(());
         };
-    }
-
-    fn skip(&mut self, bytes: u64) {
-        self.at = match bytes {
-            0 => At::Tag,
-            left => At::Content(left),
-        };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use prost::Message as _;
-    use qdrant_client::qdrant::{PointStruct, UpsertPoints};
-
-    use super::*;
-
-    /// A message as it comes, with its head.
-    fn framed(fields: &[u8]) -> Vec<u8> {
-        let mut framed = vec![0];
-        framed.extend_from_slice(&(fields.len() as u32).to_be_bytes());
-        framed.extend_from_slice(fields);
-        framed
-    }
-
-    /// How often field 3 is in the message, which comes in pieces of `size` bytes.
-    fn count(fields: &[u8], size: usize) -> usize {
-        let mut message = Message::default();
-        let body = framed(fields);
-        let mut pieces = body.chunks(size).peekable();
-        while let Some(piece) = pieces.next() {
-            let ends = message.ends_in(piece, 3);
-            assert_eq!(ends, pieces.peek().is_none());
+        if data.len() as u64 > self.left {
+            return Err(invalid("a call has one message"));
         }
-        message.fields.found
-    }
-
-    #[test]
-    fn a_field_is_counted_wherever_the_bytes_are_cut() {
-        let points = vec![
-            PointStruct::default(),
-            PointStruct::new(7, vec![0.5; 100], [("text", "x".repeat(300).into())]),
-            PointStruct::default(),
-        ];
-        let upsert = UpsertPoints {
-            collection_name: "line".into(),
-            wait: Some(true),
-            points,
-            timeout: Some(1 << 40),
-            ..UpsertPoints::default()
-        };
-        let mut fields = upsert.encode_to_vec();
-        // Fields that nobody knows: eight bytes, four bytes, and a group that has a field 3 of its own.
-        fields.extend_from_slice(&[0x79, 1, 2, 3, 4, 5, 6, 7, 8, 0x7d, 1, 2, 3, 4]);
-        fields.extend_from_slice(&[0x7b, 0x1a, 0, 0x7c]);
-        // And an empty point whose tag is longer than it had to be.
-        fields.extend_from_slice(&[0x9a, 0x80, 0, 0]);
-        let decoded = UpsertPoints::decode(&*fields).unwrap();
-        assert_eq!(decoded.points.len(), 4);
-        for size in [1, 2, 3, 7, 64, fields.len() + 5] {
-            assert_eq!(count(&fields, size), 4, "in pieces of {size}");
+        self.left -= data.len() as u64;
+        if self.refused.is_some() {
+            return Ok(());
         }
+        let walked = walk.go_on(&self.schema, data);
+        let (decoded, found) = (walk.decoded(), walk.found());
+        self.refused = walked
+            .map_err(|why| invalid(format!("the message cannot be decoded: {}", why.0)))
+            .and_then(|()| self.check(data.len() as u64, decoded, found))
+            .err();
+        Ok(())
     }
 
-    #[test]
-    fn what_was_found_before_nonsense_counts() {
-        assert_eq!(count(&[], 5), 0);
-        assert_eq!(count(&[0x1a, 0, 0x1a, 0, 0x07, 0x1a, 0], 1), 2);
-        let endless = [[0x1a, 0].as_slice(), &[0xff; 20]].concat();
-        assert_eq!(count(&endless, 3), 1);
+    /// The head is there.
+    fn begin(&mut self) -> Result<(), Status> {
+        let [flag, length @ ..] = self.head;
+        let length = u32::from_be_bytes(length);
+        let Size { bytes, setting } = self.size;
+        if length as usize > bytes {
+            return Err(invalid(format!(
+                "the message has {length} bytes; at most {bytes} ({setting})"
+            )));
+        }
+        if flag == 0 {
+            let counted = self.rule.map_or(0, |rule| rule.field);
+            self.left = u64::from(length);
+            self.walk = Some(Walk::new(&self.schema, self.shape, self.left, counted));
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, bytes: u64, decoded: u64, found: usize) -> Result<(), Status> {
+        if let Some(rule) = self.rule
+            && found > rule.most
+        {
+            return Err((rule.refuse)(rule.most));
+        }
+        let most = self.size.decoded();
+        if decoded > most {
+            return Err(invalid(format!(
+                "the message decodes to more than {most} bytes, {DECODED} times {}; send less at once",
+                self.size.setting
+            )));
+        }
+        // The bytes are there until the whole message is, and what they decode to is besides.
+        let more = bytes + decoded - std::mem::replace(&mut self.taken, decoded);
+        if !self.passing.try_take(more) {
+            self.meters.shed("memory_limit");
+            return Err(refusal::no_memory(self.passing.limit()));
+        }
+        Ok(())
     }
 }

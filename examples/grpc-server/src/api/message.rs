@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 
-use prost::Message;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::vectors::VectorsOptions;
 use qdrant_client::qdrant::with_payload_selector::SelectorOptions as PayloadOptions;
 use qdrant_client::qdrant::with_vectors_selector::SelectorOptions as VectorOptions;
 use qdrant_client::qdrant::{
-    self, DenseVector, PointStruct, RetrievedPoint, ScoredPoint, Value, VectorOutput, Vectors,
-    VectorsOutput, WithPayloadSelector, WithVectorsSelector, vector, vector_output, vectors_output,
+    self, DenseVector, RetrievedPoint, ScoredPoint, Value, VectorOutput, Vectors, VectorsOutput,
+    WithPayloadSelector, WithVectorsSelector, vector, vector_output, vectors_output,
 };
 use tonic::Status;
 
-use super::refusal::{invalid, quoted, unless_absent, unsupported};
+use super::Api;
+use super::gate::Call;
+use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
+use super::schema::Schema;
+use super::walk::Walk;
+use crate::collection::payload;
 use crate::collection::point::{Payload, PointId};
 use crate::collection::rows::Stored;
-use crate::config::Limits;
+use crate::memory::Passing;
 
 pub(crate) fn point_id(id: Option<qdrant::PointId>) -> Result<PointId, Status> {
     match id.and_then(|id| id.point_id_options) {
@@ -33,7 +37,7 @@ pub(crate) fn point_id(id: Option<qdrant::PointId>) -> Result<PointId, Status> {
     }
 }
 
-fn id_message(id: PointId) -> qdrant::PointId {
+pub(super) fn id_message(id: PointId) -> qdrant::PointId {
     let options = match id {
         PointId::Number(number) => PointIdOptions::Num(number),
         PointId::Uuid(uuid) => PointIdOptions::Uuid(uuid.to_string()),
@@ -79,46 +83,66 @@ fn dense(message: qdrant::Vector) -> Result<Vec<f32>, Status> {
     }
 }
 
-/// A payload as it is kept: encoded, as most are never looked into.
-pub(crate) fn keep_payload(payload: HashMap<String, Value>) -> Payload {
-    let message = PointStruct {
-        payload,
-        ..PointStruct::default()
-    };
-    message.encode_to_vec().into()
-}
-
 fn payload_message(kept: &Payload) -> Result<HashMap<String, Value>, Status> {
-    PointStruct::decode(&**kept)
-        .map(|message| message.payload)
+    payload::open(kept)
         .map_err(|error| Status::data_loss(format!("a payload cannot be decoded: {error}")))
 }
 
 /// A point's id, score and version in an answer, about.
 const POINT_BYTES: usize = 64;
 
-/// Bytes that an answer may still take. Taken before a payload is decoded or a vector copied.
-pub(crate) struct Room {
+/// What an answer may still take, as it is sent. Taken before a payload is decoded or a vector copied; and then what that takes
+/// is taken of the server's memory, until the client has the answer.
+pub(crate) struct Room<'a> {
     left: usize,
     all: usize,
+    memory: &'a Passing,
+    schema: &'a Schema,
 }
 
-impl Room {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let all = limits.answer_bytes;
-        Self { left: all, all }
+impl<'a> Room<'a> {
+    pub(crate) fn new(api: &'a Api, call: &'a Call) -> Self {
+        let all = api.limits.answer_bytes;
+        Self {
+            left: all,
+            all,
+            memory: &call.answer,
+            schema: &api.schema,
+        }
     }
 
-    fn take(&mut self, bytes: usize) -> Result<(), Status> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+    /// Takes room for a point, of which `payload` is decoded and so many bytes of vector are copied.
+    fn take(&mut self, payload: Option<&Payload>, vector: usize) -> Result<(), Status> {
+        let sent = POINT_BYTES + payload.map_or(0, |payload| payload.len()) + vector;
+        self.left = self.left.checked_sub(sent).ok_or_else(|| {
             invalid(format!(
                 "the answer is over {} bytes (limits.answer_bytes); ask for fewer points, or without payload or vectors",
                 self.all
             ))
         })?;
-        Ok(())
+        let payload = match payload {
+            Some(payload) if !payload.is_empty() => decoded_bytes(self.schema, payload)?,
+            _ => 0,
+        };
+        // The list of points, what they point to, and all of it once more as it is sent.
+        let memory = (size_of::<ScoredPoint>() + vector + sent) as u64 + payload;
+        match self.memory.try_take(memory) {
+            true => Ok(()),
+            false => Err(refusal::no_memory(self.memory.limit())),
+        }
     }
 }
+
+/// What a kept payload takes once it is decoded.
+fn decoded_bytes(schema: &Schema, kept: &Payload) -> Result<u64, Status> {
+    let walked = schema
+        .named(POINT)
+        .and_then(|point| Walk::through(schema, point, kept).ok());
+    walked.ok_or_else(|| Status::data_loss("a payload cannot be decoded"))
+}
+
+/// The message that payloads are kept as.
+const POINT: &str = ".qdrant.PointStruct";
 
 /// What of a point is to be returned.
 pub(crate) struct Parts {
@@ -181,24 +205,23 @@ impl Parts {
         })
     }
 
-    fn take(&self, point: &Stored<'_>, room: &mut Room) -> Result<(), Status> {
+    fn take(&self, point: &Stored<'_>, room: &mut Room<'_>) -> Result<(), Status> {
         let payload = match self.payload {
-            PayloadPart::None => 0,
-            _ => point.payload.len(),
+            PayloadPart::None => None,
+            _ => Some(point.payload),
         };
-        let vector = if self.vector {
-            size_of_val(point.vector)
-        } else {
-            0
+        let vector = match self.vector {
+            true => size_of_val(point.vector),
+            false => 0,
         };
-        room.take(POINT_BYTES + payload + vector)
+        room.take(payload, vector)
     }
 
     pub(crate) fn scored(
         &self,
         point: &Stored<'_>,
         score: f32,
-        room: &mut Room,
+        room: &mut Room<'_>,
     ) -> Result<ScoredPoint, Status> {
         self.take(point, room)?;
         Ok(ScoredPoint {
@@ -214,7 +237,7 @@ impl Parts {
     pub(crate) fn retrieved(
         &self,
         point: &Stored<'_>,
-        room: &mut Room,
+        room: &mut Room<'_>,
     ) -> Result<RetrievedPoint, Status> {
         self.take(point, room)?;
         Ok(RetrievedPoint {
@@ -227,7 +250,7 @@ impl Parts {
 }
 
 /// Names of payload fields; paths into nested ones are not looked up.
-fn keys(fields: Vec<String>) -> Result<Vec<String>, Status> {
+pub(super) fn keys(fields: Vec<String>) -> Result<Vec<String>, Status> {
     let nested = fields.iter().any(|field| field.contains(['.', '[']));
     unless_absent(&[(nested, "payload selectors with a path (`.` or `[`)")])?;
     Ok(fields)

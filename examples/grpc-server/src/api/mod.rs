@@ -3,17 +3,19 @@
 //! | file | what |
 //! |---|---|
 //! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
-//! | `incoming` | requests whose points or queries are counted before they are decoded |
+//! | `incoming` | requests are bounded by what they decode to, before they are decoded |
+//! | `schema`, `walk` | what that is, by the API's description |
 //! | `outgoing` | answers that the client has not taken yet |
 //! | `blocking` | calls that block on the disk |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
-//! | `create`, `search`, `write` | what the larger calls do |
-//! | `message` | ids, vectors and payloads from and into messages |
+//! | `create`, `search`, `select`, `write` | what the larger calls do |
+//! | `message`, `filter` | ids, vectors, payloads and filters from and into messages |
 //! | `refusal` | every way to say no, as a status |
 
 pub(crate) mod blocking;
 mod collections;
 mod create;
+mod filter;
 pub(crate) mod gate;
 mod health;
 mod incoming;
@@ -21,7 +23,10 @@ mod message;
 mod outgoing;
 mod points;
 pub(crate) mod refusal;
+pub(crate) mod schema;
 mod search;
+mod select;
+mod walk;
 mod write;
 
 use std::sync::Arc;
@@ -37,6 +42,7 @@ use crate::scheduling::{Pace, Scheduler};
 
 use blocking::Blocking;
 use gate::Call;
+use schema::Schema;
 
 /// What the services share.
 pub(crate) struct Api {
@@ -48,6 +54,7 @@ pub(crate) struct Api {
     pub(crate) index: IndexSettings,
     pub(crate) pace: Arc<Pace>,
     pub(crate) blocking: Blocking,
+    pub(crate) schema: Arc<Schema>,
 }
 
 impl Api {

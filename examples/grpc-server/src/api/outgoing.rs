@@ -2,9 +2,10 @@
 //!
 //! HTTP/2 lets a client take nothing for as long as it likes, and an answer takes memory until then. Answers are handed over in
 //! slices, the next one when the client has room for it, so that a request counts as under way (`limits.requests`) until
-//! its answer is nearly gone. Clients that never read are let go when their connection is as old as it may be.
+//! its answer is nearly gone, and so long its memory counts. Clients that never read are let go when their connection is as old as it may be.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,22 +14,27 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::memory::Passing;
+
 /// As much as is handed over at once: HTTP/2's initial window.
 const SLICE: usize = 65_535;
+
+/// A place among the requests under way, and the memory of the answer.
+type Held = (OwnedSemaphorePermit, Option<Arc<Passing>>);
 
 pub(crate) struct Outgoing {
     body: Body,
     /// What has been taken from the body and not yet been handed over.
     rest: Bytes,
-    _place: OwnedSemaphorePermit,
+    _held: Held,
 }
 
 impl Outgoing {
-    pub(crate) fn wrap(body: Body, place: OwnedSemaphorePermit) -> Body {
+    pub(crate) fn wrap(body: Body, held: Held) -> Body {
         Body::new(Self {
             body,
             rest: Bytes::new(),
-            _place: place,
+            _held: held,
         })
     }
 }

@@ -24,6 +24,7 @@ use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
+use crate::collection::alter::Action;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -128,12 +129,7 @@ impl Points for Service {
 
     async fn count(&self, request: Request<CountPoints>) -> Answer<CountResponse> {
         let (call, message) = open(request);
-        unless_absent(&[
-            (message.filter.is_some(), "filters"),
-            (message.shard_key_selector.is_some(), "shard keys"),
-        ])?;
-        consistency(message.read_consistency)?;
-        let count = self.0.find(&message.collection_name)?.view().live as u64;
+        let count = self.0.count(&call, message).await?;
         Ok(Response::new(CountResponse {
             result: Some(CountResult { count }),
             time: seconds(&call),
@@ -148,7 +144,7 @@ impl Points for Service {
         let collection = self.0.find(&message.collection_name)?;
         let most = self.0.limits.results;
         if message.ids.len() > most {
-            return Err(refusal::too_many_ids(message.ids.len(), most));
+            return Err(refusal::too_many_ids(most));
         }
         let parts = Parts::read(message.with_payload, message.with_vectors)?;
         let mut ids = message
@@ -160,7 +156,7 @@ impl Points for Service {
         let mut asked = HashSet::new();
         ids.retain(|id| asked.insert(*id));
         let (view, rows) = collection.find(&ids);
-        let mut room = Room::new(&self.0.limits);
+        let mut room = Room::new(&self.0, &call);
         let result = rows
             .into_iter()
             .map(|row| parts.retrieved(&view.stored(row), &mut room))
@@ -186,29 +182,43 @@ impl Points for Service {
         Err(unsupported("deleting vectors; delete the point"))
     }
 
-    async fn set_payload(&self, _: Request<SetPayloadPoints>) -> Answer<PointsOperationResponse> {
-        Err(unsupported("changing payloads; upsert the point"))
+    async fn set_payload(
+        &self,
+        request: Request<SetPayloadPoints>,
+    ) -> Answer<PointsOperationResponse> {
+        let (call, message) = open(request);
+        let result = self.0.set_payload(&call, message, Action::Set).await?;
+        updated(&call, result)
     }
 
     async fn overwrite_payload(
         &self,
-        _: Request<SetPayloadPoints>,
+        request: Request<SetPayloadPoints>,
     ) -> Answer<PointsOperationResponse> {
-        Err(unsupported("changing payloads; upsert the point"))
+        let (call, message) = open(request);
+        let result = self
+            .0
+            .set_payload(&call, message, Action::Overwrite)
+            .await?;
+        updated(&call, result)
     }
 
     async fn delete_payload(
         &self,
-        _: Request<DeletePayloadPoints>,
+        request: Request<DeletePayloadPoints>,
     ) -> Answer<PointsOperationResponse> {
-        Err(unsupported("changing payloads; upsert the point"))
+        let (call, message) = open(request);
+        let result = self.0.delete_payload(&call, message).await?;
+        updated(&call, result)
     }
 
     async fn clear_payload(
         &self,
-        _: Request<ClearPayloadPoints>,
+        request: Request<ClearPayloadPoints>,
     ) -> Answer<PointsOperationResponse> {
-        Err(unsupported("changing payloads; upsert the point"))
+        let (call, message) = open(request);
+        let result = self.0.clear_payload(&call, message).await?;
+        updated(&call, result)
     }
 
     async fn create_vector_name(
@@ -229,8 +239,9 @@ impl Points for Service {
         Err(unsupported("grouping"))
     }
 
-    async fn scroll(&self, _: Request<ScrollPoints>) -> Answer<ScrollResponse> {
-        Err(unsupported("scrolling"))
+    async fn scroll(&self, request: Request<ScrollPoints>) -> Answer<ScrollResponse> {
+        let (call, message) = open(request);
+        self.0.scroll(&call, message).await.map(Response::new)
     }
 
     async fn recommend(&self, _: Request<RecommendPoints>) -> Answer<RecommendResponse> {

@@ -36,19 +36,27 @@ pub(crate) fn invalid(message: impl Into<String>) -> Status {
     Status::invalid_argument(message)
 }
 
-pub(crate) fn too_many_queries(count: usize, most: usize) -> Status {
+pub(crate) fn too_many_queries(most: usize) -> Status {
     invalid(format!(
-        "a batch of {count} queries; at most {most} (limits.batch)"
+        "more than {most} queries in one batch (limits.batch)"
     ))
 }
 
-pub(crate) fn too_many_ids(count: usize, most: usize) -> Status {
-    invalid(format!("{count} ids; at most {most} (limits.results)"))
+pub(crate) fn too_many_ids(most: usize) -> Status {
+    invalid(format!("more than {most} ids (limits.results)"))
 }
 
-pub(crate) fn too_many_points(count: usize, most: usize) -> Status {
+pub(crate) fn too_many_points(most: usize) -> Status {
     invalid(format!(
-        "{count} points in one upsert; at most {most} (limits.upsert_points)"
+        "more than {most} points in one request (limits.upsert_points)"
+    ))
+}
+
+/// No hint when to come back: clients that follow hints would retry until somebody deletes points.
+pub(crate) fn no_memory(limit: u64) -> Status {
+    Status::resource_exhausted(format!(
+        "the request would take more than points, indexes and other requests leave of {limit} bytes \
+         (limits.memory_bytes); send or ask for less at once, delete points, or raise it"
     ))
 }
 
@@ -85,6 +93,9 @@ pub(crate) fn catalog(error: CatalogError) -> Status {
         CatalogError::Loading(_) => Status::unavailable(message),
         CatalogError::BadName(_) => Status::invalid_argument(message),
         CatalogError::TooMany(_) => Status::resource_exhausted(message),
+        CatalogError::Damaged { problem, .. } if problem.memory => {
+            Status::resource_exhausted(message)
+        }
         CatalogError::Damaged { .. } => Status::data_loss(message),
         CatalogError::Store(error) => store(&error),
     }
@@ -93,6 +104,7 @@ pub(crate) fn catalog(error: CatalogError) -> Status {
 fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Damaged { .. } => Status::data_loss(error.to_string()),
+        StoreError::Unflushed { .. } => Status::failed_precondition(error.to_string()),
         _ => Status::internal(error.to_string()),
     }
 }
@@ -104,6 +116,9 @@ pub(crate) fn write(error: WriteError, pace: &Pace) -> Status {
         // No hint: clients that follow hints would retry until somebody deletes points.
         WriteError::Memory { .. } => Status::resource_exhausted(message),
         WriteError::Dimension { .. } => Status::invalid_argument(message),
+        WriteError::NoPoint { .. } => Status::not_found(message),
+        WriteError::TooMany { .. } => Status::failed_precondition(message),
+        WriteError::BadPayload { .. } => Status::data_loss(message),
         WriteError::Broken => Status::failed_precondition(message),
         WriteError::Deleted => Status::not_found(message),
         WriteError::Store(error) => store(&error),

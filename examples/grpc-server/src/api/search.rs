@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet::index::{MAX_NORM, normalized};
-use chiplet::{Error, Neighbor, Query};
+use chiplet::{Error, Filter, Neighbor, Query};
 use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vector_input::Variant as Input;
 use qdrant_client::qdrant::{
@@ -14,10 +14,12 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use super::Api;
+use super::filter;
 use super::gate::Call;
 use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
+use crate::collection::filter::{Condition, Rows};
 use crate::collection::point::PointId;
 use crate::collection::rows::View;
 use crate::collection::schema::Distance;
@@ -35,6 +37,7 @@ pub(crate) struct Wanted {
     threshold: Option<f32>,
     ef: Option<u64>,
     exact: bool,
+    filter: Option<Condition>,
     parts: Parts,
     timeout: Option<u64>,
 }
@@ -59,7 +62,6 @@ struct Running<F> {
 impl Wanted {
     pub(crate) fn from_search(message: SearchPoints) -> Result<Self, Status> {
         unless_absent(&[
-            (message.filter.is_some(), "filters"),
             (message.sparse_indices.is_some(), "sparse vectors"),
             (
                 message.vector_name.is_some_and(|name| !name.is_empty()),
@@ -77,6 +79,7 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
+            filter: filter::read_if_any(message.filter)?,
             parts: Parts::read(message.with_payload, message.with_vectors)?,
             timeout: message.timeout,
         })
@@ -84,7 +87,6 @@ impl Wanted {
 
     pub(crate) fn from_query(message: QueryPoints) -> Result<Self, Status> {
         unless_absent(&[
-            (message.filter.is_some(), "filters"),
             (!message.prefetch.is_empty(), "prefetch"),
             (
                 message.using.is_some_and(|name| !name.is_empty()),
@@ -106,6 +108,7 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
+            filter: filter::read_if_any(message.filter)?,
             parts: Parts::read(message.with_payload, message.with_vectors)?,
             timeout: message.timeout,
         })
@@ -122,7 +125,9 @@ impl Wanted {
 
 fn near(query: Option<qdrant::Query>) -> Result<Near, Status> {
     let Some(variant) = query.and_then(|query| query.variant) else {
-        return Err(unsupported("queries without a vector or id (scrolling)"));
+        return Err(unsupported(
+            "queries without a vector or id; scroll instead",
+        ));
     };
     let input = match variant {
         Variant::Nearest(input) => input.variant,
@@ -185,8 +190,9 @@ impl Api {
         call: &Call,
         wanted: Wanted,
     ) -> Result<Vec<ScoredPoint>, Status> {
-        let mut room = Room::new(&self.limits);
-        self.submit(call, wanted, None)?
+        let mut room = Room::new(self, call);
+        self.submit(call, wanted, None)
+            .await?
             .finish(self, &mut room)
             .await
     }
@@ -199,19 +205,19 @@ impl Api {
         timeout: Option<u64>,
     ) -> Result<Vec<Vec<ScoredPoint>>, Status> {
         if batch.len() > self.limits.batch {
-            return Err(refusal::too_many_queries(batch.len(), self.limits.batch));
+            return Err(refusal::too_many_queries(self.limits.batch));
         }
         // A few at a time, so that a batch does not fill the queue that it shares with others.
         let most = self.scheduler.batch_window();
         let mut waiting = batch.into_iter();
         let mut running = VecDeque::new();
         let mut answers = Vec::with_capacity(waiting.len());
-        let mut room = Room::new(&self.limits);
+        let mut room = Room::new(self, call);
         loop {
             while running.len() < most
                 && let Some(wanted) = waiting.next()
             {
-                running.push_back(self.submit(call, wanted, timeout)?);
+                running.push_back(self.submit(call, wanted, timeout).await?);
             }
             match running.pop_front() {
                 Some(first) => answers.push(first.finish(self, &mut room).await?),
@@ -220,7 +226,7 @@ impl Api {
         }
     }
 
-    fn submit(
+    async fn submit(
         &self,
         call: &Call,
         mut wanted: Wanted,
@@ -230,8 +236,14 @@ impl Api {
         let collection = self.find(&wanted.collection)?;
         let (distance, has_lists) =
             collection.with_settings(|settings| (settings.distance, settings.index.has_lists()));
-        let (view, vector, own) = locate(&collection, &mut wanted.near, distance)?;
         let results = self.results(&wanted)?;
+        let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
+        let deadline = self.deadline(call, seconds);
+        let matching = match wanted.filter.take() {
+            None => None,
+            Some(condition) => Some(self.matching(&collection, condition, deadline).await?),
+        };
+        let (view, vector, own) = locate(&collection, &mut wanted.near, distance, &matching)?;
         let mut query = Query::new(vector).top(results + usize::from(own));
         if let Some(ef) = wanted.ef {
             query = query.ef(self.ef(ef, has_lists)?);
@@ -244,8 +256,9 @@ impl Api {
             }
             query = query.nprobe(nprobe);
         }
-        let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
-        let deadline = self.deadline(call, seconds);
+        if let Some((_, rows)) = matching {
+            query = query.filter(Filter::bitmap(rows.into_words()));
+        }
         let ask = Ask {
             view: Arc::clone(&view),
             exact: wanted.exact,
@@ -304,15 +317,18 @@ impl Api {
     }
 }
 
-/// The view to search and the vector to search it for, and whether that is a stored point's.
+/// The view to search and the vector to search it for, and whether that is a stored point's. The rows of a filter are those
+/// of one view.
 fn locate(
     collection: &Collection,
     near: &mut Near,
     distance: Distance,
+    matching: &Option<(Arc<View>, Rows)>,
 ) -> Result<(Arc<View>, Vec<f32>, bool), Status> {
+    let filtered = matching.as_ref().map(|(view, _)| Arc::clone(view));
     match near {
         Near::Vector(vector) => {
-            let view = collection.view();
+            let view = filtered.unwrap_or_else(|| collection.view());
             let vector = prepared(std::mem::take(vector), view.dim, distance)?;
             Ok((view, vector, false))
         }
@@ -322,7 +338,7 @@ fn locate(
                 Status::not_found(format!("there is no point {id} in the collection"))
             })?;
             let vector = view.stored(*row).vector.to_vec();
-            Ok((view, vector, true))
+            Ok((filtered.unwrap_or(view), vector, true))
         }
     }
 }
@@ -361,7 +377,7 @@ pub(crate) fn prepared(
 }
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
-    async fn finish(self, api: &Api, room: &mut Room) -> Result<Vec<ScoredPoint>, Status> {
+    async fn finish(self, api: &Api, room: &mut Room<'_>) -> Result<Vec<ScoredPoint>, Status> {
         let answer = tokio::time::timeout_at(self.deadline.into(), self.answer);
         let hits = match answer.await {
             Ok(Ok(hits)) => hits,

@@ -1,23 +1,28 @@
-//! Upserts, deletions, and declared payload fields.
+//! Upserts, deletions, changes of payloads, and declared payload fields.
 
 use std::sync::Arc;
 
+use prost::Message;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
-    CreateFieldIndexCollection, DeleteFieldIndexCollection, DeletePoints, FieldType, PointStruct,
+    ClearPayloadPoints, CreateFieldIndexCollection, DeleteFieldIndexCollection,
+    DeletePayloadPoints, DeletePoints, FieldType, PointStruct, PointsSelector, SetPayloadPoints,
     UpdateMode, UpdateResult, UpdateStatus, UpsertPoints,
 };
 use tonic::Status;
 
 use super::Api;
+use super::filter;
 use super::gate::Call;
-use super::message::{keep_payload, point_id, point_vector};
-use super::refusal::{self, invalid, unless_absent};
+use super::message::{keys, point_id, point_vector};
+use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::prepared;
-use crate::collection::Collection;
+use crate::collection::alter::{Action, Alter, Selection};
+use crate::collection::payload::{self, Fields};
 use crate::collection::point::Point;
 use crate::collection::store::Change;
-use crate::collection::writer::WriteError;
+use crate::collection::writer::{Work, WriteError};
+use crate::collection::{Collection, field_index};
 
 /// Payload fields that a collection may have declared.
 const MOST_FIELDS: usize = 1_000;
@@ -31,7 +36,7 @@ impl Api {
         let mode = message.update_mode.unwrap_or(UpdateMode::Upsert as i32);
         unless_absent(&[
             (message.shard_key_selector.is_some(), "shard keys"),
-            (message.update_filter.is_some(), "filters"),
+            (message.update_filter.is_some(), "filters of upserts"),
             (
                 mode != UpdateMode::Upsert as i32,
                 "update modes other than upsert",
@@ -40,15 +45,15 @@ impl Api {
         let collection = self.find(&message.collection_name)?;
         let most = self.limits.upsert_points;
         if message.points.len() > most {
-            return Err(refusal::too_many_points(message.points.len(), most));
+            return Err(refusal::too_many_points(most));
         }
         let changes = message
             .points
             .into_iter()
             .map(|point| put(&collection, point).map(Change::Put))
             .collect::<Result<_, _>>()?;
-        let wait = message.wait.unwrap_or(false);
-        self.change(call, &collection, changes, wait, message.timeout)
+        let work = Work::Changes(changes);
+        self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
 
@@ -59,28 +64,95 @@ impl Api {
     ) -> Result<UpdateResult, Status> {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         let collection = self.find(&message.collection_name)?;
-        let selected = message
-            .points
-            .and_then(|selector| selector.points_selector_one_of);
-        let ids = match selected {
-            Some(PointsSelectorOneOf::Points(list)) => list.ids,
-            Some(PointsSelectorOneOf::Filter(_)) => return Err(refusal::unsupported("filters")),
-            None => return Err(invalid("no points are selected; name their ids")),
+        let (wait, timeout) = (message.wait, message.timeout);
+        let work = match self.selection(message.points)? {
+            // What is not there need not be looked for.
+            Selection::Ids(ids) => Work::Changes(ids.into_iter().map(Change::Delete).collect()),
+            points => self.alter(points, Action::Delete, 0),
         };
-        let most = self.limits.upsert_points;
-        if ids.len() > most {
-            return Err(invalid(format!(
-                "{} ids in one deletion; at most {most} (limits.upsert_points)",
-                ids.len()
-            )));
-        }
-        let changes = ids
-            .into_iter()
-            .map(|id| point_id(Some(id)).map(Change::Delete))
-            .collect::<Result<_, _>>()?;
-        let wait = message.wait.unwrap_or(false);
-        self.change(call, &collection, changes, wait, message.timeout)
+        self.change(call, &collection, work, wait, timeout).await
+    }
+
+    /// Sets payloads; `action` is what happens with the one that is sent.
+    pub(crate) async fn set_payload(
+        &self,
+        call: &Call,
+        message: SetPayloadPoints,
+        action: fn(Fields) -> Action,
+    ) -> Result<UpdateResult, Status> {
+        unless_absent(&[
+            (message.shard_key_selector.is_some(), "shard keys"),
+            (
+                message.key.is_some_and(|key| !key.is_empty()),
+                "setting a payload below a key",
+            ),
+        ])?;
+        let collection = self.find(&message.collection_name)?;
+        let points = self.selection(message.points_selector)?;
+        let bytes = payload_bytes(&message.payload);
+        let work = self.alter(points, action(message.payload), bytes);
+        self.change(call, &collection, work, message.wait, message.timeout)
             .await
+    }
+
+    pub(crate) async fn delete_payload(
+        &self,
+        call: &Call,
+        message: DeletePayloadPoints,
+    ) -> Result<UpdateResult, Status> {
+        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        let collection = self.find(&message.collection_name)?;
+        let points = self.selection(message.points_selector)?;
+        if message.keys.is_empty() {
+            return Err(invalid("no keys are named"));
+        }
+        let keys = keys(message.keys)?;
+        let bytes: usize = keys.iter().map(|key| 64 + key.len()).sum();
+        let action = Action::Remove(keys.into_iter().collect());
+        let work = self.alter(points, action, bytes as u64);
+        self.change(call, &collection, work, message.wait, message.timeout)
+            .await
+    }
+
+    pub(crate) async fn clear_payload(
+        &self,
+        call: &Call,
+        message: ClearPayloadPoints,
+    ) -> Result<UpdateResult, Status> {
+        unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
+        let collection = self.find(&message.collection_name)?;
+        let points = self.selection(message.points)?;
+        let work = self.alter(points, Action::Clear, 0);
+        self.change(call, &collection, work, message.wait, message.timeout)
+            .await
+    }
+
+    fn alter(&self, points: Selection, action: Action, payload_bytes: u64) -> Work {
+        Work::Alter(Alter {
+            points,
+            action,
+            payload_bytes,
+            most: self.limits.upsert_points,
+        })
+    }
+
+    fn selection(&self, selector: Option<PointsSelector>) -> Result<Selection, Status> {
+        match selector.and_then(|selector| selector.points_selector_one_of) {
+            Some(PointsSelectorOneOf::Points(list)) => {
+                let most = self.limits.upsert_points;
+                if list.ids.len() > most {
+                    return Err(refusal::too_many_points(most));
+                }
+                let ids = list.ids.into_iter().map(|id| point_id(Some(id)));
+                Ok(Selection::Ids(ids.collect::<Result<_, _>>()?))
+            }
+            Some(PointsSelectorOneOf::Filter(filter)) => {
+                Ok(Selection::Matching(filter::read(filter)?))
+            }
+            None => Err(invalid(
+                "no points are selected; name their ids, or a filter",
+            )),
+        }
     }
 
     pub(crate) async fn create_field(
@@ -90,9 +162,17 @@ impl Api {
     ) -> Result<UpdateResult, Status> {
         let collection = self.find(&message.collection_name)?;
         let name = field_name(message.field_name)?;
+        filter::path(&name)?;
         let kind = message.field_type.unwrap_or(FieldType::Keyword as i32);
-        if FieldType::try_from(kind).is_err() {
-            return Err(invalid(format!("{kind} is no type of a payload field")));
+        match FieldType::try_from(kind) {
+            Ok(known) if field_index::can_index(known) => {}
+            Ok(known) => {
+                return Err(unsupported(&format!(
+                    "payload indexes of type {}; declare keyword, integer, float or bool",
+                    known.as_str_name()
+                )));
+            }
+            Err(_) => return Err(invalid(format!("{kind} is no type of a payload field"))),
         }
         let declared = collection.with_settings(|settings| settings.fields.len());
         if declared >= MOST_FIELDS {
@@ -100,9 +180,18 @@ impl Api {
                 "{declared} payload fields are declared; that is enough"
             )));
         }
-        let wait = message.wait.unwrap_or(false);
-        let changes = vec![Change::Field(name, kind)];
-        self.change(call, &collection, changes, wait, message.timeout)
+        // Made before it is declared, so that no filter has to wait for it.
+        let (indexed, key) = (Arc::clone(&collection), name.clone());
+        let fits = self
+            .blocking
+            .run(move || indexed.index_field(&key, kind))
+            .await?;
+        if !fits {
+            self.meters.shed("memory_limit");
+            return Err(refusal::no_memory(collection.budget().limit()));
+        }
+        let work = Work::Changes(vec![Change::Field(name, kind)]);
+        self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
 
@@ -113,8 +202,8 @@ impl Api {
     ) -> Result<UpdateResult, Status> {
         let collection = self.find(&message.collection_name)?;
         let changes = vec![Change::ForgetField(field_name(message.field_name)?)];
-        let wait = message.wait.unwrap_or(false);
-        self.change(call, &collection, changes, wait, message.timeout)
+        let work = Work::Changes(changes);
+        self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
 
@@ -123,14 +212,14 @@ impl Api {
         &self,
         call: &Call,
         collection: &Arc<Collection>,
-        changes: Vec<Change>,
-        wait: bool,
+        work: Work,
+        wait: Option<bool>,
         timeout: Option<u64>,
     ) -> Result<UpdateResult, Status> {
         let queue = self.limits.write_queue_bytes;
         let runtime = tokio::runtime::Handle::current();
         let written = collection
-            .write(changes, queue, &self.builder, &runtime)
+            .write(work, queue, &self.builder, &runtime)
             .map_err(|error| {
                 match &error {
                     WriteError::QueueFull { .. } => self.meters.shed("write_queue_full"),
@@ -143,7 +232,7 @@ impl Api {
             operation_id: operation,
             status: status as i32,
         };
-        if !wait {
+        if !wait.unwrap_or(false) {
             return Ok(status(UpdateStatus::Acknowledged, None));
         }
         let deadline = self.deadline(call, timeout);
@@ -173,8 +262,16 @@ fn put(collection: &Collection, message: PointStruct) -> Result<Point, Status> {
     Ok(Point {
         id,
         vector,
-        payload: keep_payload(message.payload),
+        payload: payload::keep(message.payload),
     })
+}
+
+/// What a payload adds to another at most, encoded, and takes while it waits.
+fn payload_bytes(payload: &Fields) -> u64 {
+    payload
+        .iter()
+        .map(|(key, value)| (32 + key.len() + value.encoded_len()) as u64)
+        .sum()
 }
 
 fn field_name(name: String) -> Result<String, Status> {

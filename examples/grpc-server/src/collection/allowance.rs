@@ -97,7 +97,7 @@ impl Allowance {
     pub(crate) fn take(&self, budget: &Budget, need: &Need) -> Result<Loan<'_>, TooMuch> {
         let mut running = self.running.lock();
         loop {
-            let (used, limit) = (budget.used(), budget.limit());
+            let (used, limit) = (budget.kept(), budget.limit());
             let stays = used.saturating_add(running.indexes + need.index);
             let peak = used.saturating_add(running.bytes + need.bytes);
             let too_much = if stays > limit.saturating_add(need.forgotten) {

@@ -16,9 +16,12 @@ use parking_lot::{Condvar, Mutex};
 
 use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
+use super::field_index;
 use super::footprint::has_index;
 use super::rows::{Base, Row, View};
+use super::saved::Save;
 use super::schema::{IndexKind, Settings};
+use crate::memory::Budget;
 use crate::scheduling::background::Background;
 
 pub(crate) struct Builder {
@@ -91,6 +94,11 @@ impl Builder {
     /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
     pub(crate) fn build_claimed(&self, collection: &Arc<Collection>) {
         build(collection, &self.shared);
+    }
+
+    /// Memory for what is done as a build is, and is none.
+    pub(crate) fn lend(&self, budget: &Budget, need: &Need) -> Option<Loan<'_>> {
+        self.shared.allowance.take(budget, need).ok()
     }
 
     /// Collections that wait for an index or are getting one.
@@ -220,12 +228,22 @@ fn replace(
     }
     let view = collection.view();
     let began = std::time::Instant::now();
-    let (kept, base, ids) = catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, indexed)))
-        .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
+    let (kept, base, ids, save) =
+        catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, indexed)))
+            .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
     if collection.deleted.load(Ordering::Relaxed) {
         return Ok(());
     }
     let rows = base.rows;
+    let fresh = View {
+        base: base.clone(),
+        ..View::new(view.dim, view.metric)
+    };
+    // From the settings as they are now: what is declared from here on is seen by the first filter.
+    for (key, kind) in collection.settings().fields {
+        // Without memory for it, filters look into payloads.
+        field_index::warm(&fresh, &key, kind, collection.budget());
+    }
     loan.leave_index();
     let old = collection.rebase(&view, &kept, base, ids);
     tracing::info!(
@@ -237,6 +255,16 @@ fn replace(
     );
     drop(view);
     bury(old);
+    if let (Some(save), Some(saved)) = (save, &collection.saved)
+        && !collection.deleted.load(Ordering::Relaxed)
+        && let Err(error) = saved.save(settings, &fresh.base, &save)
+    {
+        tracing::warn!(
+            collection = &*collection.name,
+            error,
+            "the index was not saved; the next start builds it anew"
+        );
+    }
     Ok(())
 }
 
@@ -245,7 +273,7 @@ fn rebuild(
     view: &View,
     settings: &Settings,
     indexed: bool,
-) -> Result<(Vec<Row>, Base, Ids), String> {
+) -> Result<(Vec<Row>, Base, Ids, Option<Save>), String> {
     let kept: Vec<Row> = view.live_rows().collect();
     let mut vectors = Vec::with_capacity(kept.len() * view.dim);
     let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
@@ -258,12 +286,14 @@ fn rebuild(
     }
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
+    let mut save = None;
     if indexed && has_index(kept.len(), settings) {
-        base.index = index(&vectors, view, settings).map_err(|error| explained(&error))?;
+        let built = index(&vectors, view, settings).map_err(|error| explained(&error))?;
+        (base.index, save) = built.unzip();
         base.index_bytes = base.index.as_deref().map_or(0, Table::size_bytes);
     }
     let new_ids = ids.into_iter().zip(0..).collect();
-    Ok((kept, base, new_ids))
+    Ok((kept, base, new_ids, save))
 }
 
 /// An error without the place in Faiss' sources that it names, which means nothing to a client.
@@ -277,11 +307,10 @@ fn explained(error: &BuildError) -> String {
     }
 }
 
-fn index(
-    vectors: &[f32],
-    view: &View,
-    settings: &Settings,
-) -> Result<Option<Arc<dyn Table>>, BuildError> {
+/// An index, and how it is saved.
+type Built = (Arc<dyn Table>, Save);
+
+fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Built>, BuildError> {
     Ok(match &settings.index {
         IndexKind::Flat => None,
         IndexKind::Hnsw { m, ef_construct } => {
@@ -291,7 +320,9 @@ fn index(
                 .m(*m)
                 .ef_construction(*ef_construct)
                 .threads(1);
-            Some(Arc::new(HnswTable::build(vectors, view.dim, &config)?))
+            let table = Arc::new(HnswTable::build(vectors, view.dim, &config)?);
+            let save = Arc::clone(&table);
+            Some((table, Box::new(move |path| save.save(path))))
         }
         #[cfg(feature = "ivf")]
         IndexKind::Ivf {
@@ -303,9 +334,9 @@ fn index(
             let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
             let config = IvfConfig::new(view.metric).nprobe(*nprobe);
             let factory = format!("IVF{lists},{code}");
-            Some(Arc::new(IvfTable::build(
-                vectors, view.dim, &factory, &config,
-            )?))
+            let table = Arc::new(IvfTable::build(vectors, view.dim, &factory, &config)?);
+            let save = Arc::clone(&table);
+            Some((table, Box::new(move |path| save.save(path))))
         }
         #[cfg(not(feature = "ivf"))]
         IndexKind::Ivf { .. } => {

@@ -1,6 +1,7 @@
 //! The collections by name. Each has one file; a damaged one keeps its name taken and says why, the rest serve.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +9,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use super::allowance::Need;
 use super::builder::{self, Builder};
 use super::collection::{Collection, Content, Ids};
 use super::rows::{Base, View};
+use super::saved::{self, Saved};
 use super::schema::Settings;
 use super::store::{self, Store, StoreError};
 use super::table::CollectionTable;
-use crate::memory::Budget;
+use crate::memory::{Budget, Kept};
 use crate::scheduling::Scheduler;
 
 pub(crate) struct Catalog {
@@ -30,12 +33,34 @@ pub(crate) struct Catalog {
 #[derive(Clone)]
 enum Entry {
     Serving(Arc<Collection>),
-    /// Why it cannot be served.
-    Damaged(Arc<str>),
+    Damaged(Problem),
     /// Its file is being made, or removed.
     Changing,
     /// Its file has not been read yet.
     Loading(PathBuf),
+}
+
+/// Why a collection cannot be served.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    text: Arc<str>,
+    /// It is whole, and there is too little memory for it.
+    pub(crate) memory: bool,
+}
+
+impl Problem {
+    fn of(error: &StoreError) -> Self {
+        Self {
+            text: error.to_string().into(),
+            memory: matches!(error, StoreError::NoMemory { .. }),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// Why a collection is not to be had.
@@ -50,7 +75,7 @@ pub(crate) enum CatalogError {
     #[error("collection {0:?} is being loaded; try again")]
     Loading(String),
     #[error("collection {name:?} cannot be served: {problem}")]
-    Damaged { name: String, problem: Arc<str> },
+    Damaged { name: String, problem: Problem },
     #[error("a collection's name is {0}")]
     BadName(&'static str),
     #[error("the server has {0} collections, as many as limits.collections allows; delete one")]
@@ -124,6 +149,7 @@ impl Catalog {
     /// The folder cannot be read.
     pub(crate) fn scan(&self) -> std::io::Result<()> {
         store::remove_drafts(&self.folder)?;
+        saved::prepare(&self.folder)?;
         let mut entries = self.entries.write();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -163,35 +189,50 @@ impl Catalog {
 
     /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
     fn load_one(&self, name: &Arc<str>, path: &Path) {
-        let (store, content) = match contained(path, || read(path)) {
+        let (store, content) = match contained(path, || read(path, &self.budget)) {
             Ok(read) => read,
             Err(error) => {
                 tracing::error!(collection = &**name, %error, "not loaded");
-                let damaged = Entry::Damaged(error.to_string().into());
+                let damaged = Entry::Damaged(Problem::of(&error));
                 self.entries.write().insert(Arc::clone(name), damaged);
                 return;
             }
         };
         let points = content.view.live;
-        let collection = self.admit(name, store, content);
+        let saved = Saved::beside(path);
+        // The rows are there twice for a while, in the store's order and in the index'.
+        let twice = Need::without_index(&content.view);
+        let content = match (&saved, self.builder.lend(&self.budget, &twice)) {
+            (Some(saved), Some(_loan)) => saved.restore(content),
+            _ => content,
+        };
+        let loaded_index = content.view.base.index.is_some();
+        let collection = self.admit(name, store, saved, content);
+        collection.warm_fields();
         let claimed = collection.wants_build() && self.builder.claim(&collection);
         let serving = Entry::Serving(Arc::clone(&collection));
         self.entries.write().insert(Arc::clone(name), serving);
-        tracing::info!(collection = &**name, points, "loaded");
+        tracing::info!(collection = &**name, points, index = loaded_index, "loaded");
         if claimed {
             self.builder.build_claimed(&collection);
         }
     }
 
-    fn admit(&self, name: &Arc<str>, store: Store, content: Content) -> Arc<Collection> {
+    fn admit(
+        &self,
+        name: &Arc<str>,
+        store: Store,
+        saved: Option<Saved>,
+        content: Content,
+    ) -> Arc<Collection> {
         let table = CollectionTable::new(&content.settings);
         let slot = self.scheduler.add(Arc::clone(name), table);
         Arc::new(Collection::new(
             Arc::clone(name),
             slot,
             store,
+            saved,
             content,
-            Arc::clone(&self.budget),
             Arc::clone(&self.failed_writes),
         ))
     }
@@ -219,7 +260,12 @@ impl Catalog {
         }
         match Store::create(&path, &settings) {
             Ok(store) => {
-                let collection = self.admit(&name, store, Content::empty(settings));
+                let collection = self.admit(
+                    &name,
+                    store,
+                    Saved::beside(&path),
+                    Content::empty(settings, &self.budget),
+                );
                 self.entries
                     .write()
                     .insert(name, Entry::Serving(collection));
@@ -255,6 +301,9 @@ impl Catalog {
             self.scheduler.remove(&collection.slot);
         }
         let removed = store::remove(&path);
+        if let Some(saved) = Saved::beside(&path) {
+            saved.remove();
+        }
         if let Entry::Serving(collection) = previous {
             drop_in_background(collection);
         }
@@ -265,9 +314,11 @@ impl Catalog {
                 Ok(true)
             }
             Err(source) => {
-                let problem: Arc<str> =
-                    format!("{} could not be removed: {source}", path.display()).into();
-                entries.insert(name.into(), Entry::Damaged(Arc::clone(&problem)));
+                let problem = Problem {
+                    text: format!("{} could not be removed: {source}", path.display()).into(),
+                    memory: false,
+                };
+                entries.insert(name.into(), Entry::Damaged(problem.clone()));
                 let name = name.to_owned();
                 Err(CatalogError::Damaged { name, problem })
             }
@@ -282,7 +333,7 @@ impl Catalog {
             Some(Entry::Serving(collection)) => Ok(Arc::clone(collection)),
             Some(Entry::Damaged(problem)) => Err(CatalogError::Damaged {
                 name: name.to_owned(),
-                problem: Arc::clone(problem),
+                problem: problem.clone(),
             }),
             Some(Entry::Changing) => Err(CatalogError::Changing(name.to_owned())),
             Some(Entry::Loading(_)) => Err(CatalogError::Loading(name.to_owned())),
@@ -298,7 +349,7 @@ impl Catalog {
         })
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
@@ -314,7 +365,7 @@ impl Catalog {
             Entry::Serving(collection) => Some(Listed::Serving(Arc::clone(collection))),
             Entry::Damaged(problem) => Some(Listed::Damaged {
                 name: Arc::clone(name),
-                problem: Arc::clone(problem),
+                problem: Arc::clone(&problem.text),
             }),
             Entry::Loading(_) => Some(Listed::Loading {
                 name: Arc::clone(name),
@@ -350,15 +401,19 @@ fn contained<T>(
 }
 
 /// A collection's file, read whole.
-fn read(path: &Path) -> Result<(Store, Content), StoreError> {
+fn read(path: &Path, budget: &Arc<Budget>) -> Result<(Store, Content), StoreError> {
     let mut vectors = Vec::new();
     let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
-    let (store, settings) = Store::open(path, |record| {
+    let held = Kept::new(budget);
+    let fits = |bytes| held.try_load(bytes);
+    let (store, settings) = Store::open(path, fits, |record| {
         vectors.extend_from_slice(&record.point.vector);
         ids.push(record.point.id);
         payloads.push(record.point.payload);
         versions.push(record.version);
     })?;
+    // It has grown by doubling, and stays.
+    vectors.shrink_to_fit();
     let metric = settings.distance.metric();
     let base = Base::cut(vectors.into(), settings.dim, &ids, payloads, &versions);
     let version = versions.iter().copied().max().unwrap_or(0);
@@ -371,6 +426,7 @@ fn read(path: &Path) -> Result<(Store, Content), StoreError> {
         ids: ids.into_iter().zip(0..).collect::<Ids>(),
         version,
         settings,
+        held,
     };
     Ok((store, content))
 }

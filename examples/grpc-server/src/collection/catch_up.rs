@@ -56,8 +56,6 @@ impl<'a> CatchUp<'a> {
             }
             self.follow(&now);
         }
-        // Growing a map of millions takes long.
-        self.ids.reserve(4 * FEW);
     }
 
     /// Rows of `now` to copy or to mark.

@@ -1,6 +1,6 @@
 //! One collection: what searches see, where each id is, and what state it is in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,15 +10,19 @@ use rustc_hash::FxBuildHasher;
 
 use super::builder::Builder;
 use super::catch_up::CatchUp;
+use super::field_index;
+use super::filter::{Condition, Place, Rows};
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
+use super::saved::Saved;
 use super::schema::{IndexKind, Settings};
 use super::store::{Change, Store};
 use super::writer::Queue;
-use crate::memory::Budget;
+use crate::memory::{Budget, Kept};
 use crate::scheduling::Slot;
 
-pub(crate) type Ids = HashMap<PointId, Row, FxBuildHasher>;
+/// Ordered, so that points can be read page by page.
+pub(crate) type Ids = BTreeMap<PointId, Row>;
 
 /// Dead rows that are never worth a rebuild by themselves.
 const FEW_DEAD: usize = 1_000;
@@ -28,6 +32,8 @@ pub(crate) struct Collection {
     /// Where the scheduler keeps it.
     pub(crate) slot: Slot,
     pub(crate) store: Store,
+    /// Where its index is saved.
+    pub(super) saved: Option<Saved>,
     pub(crate) writes: Queue,
     /// Set when it is deleted: writes that wait then fail, a build that runs is thrown away.
     pub(crate) deleted: AtomicBool,
@@ -40,19 +46,8 @@ pub(crate) struct Collection {
     version: AtomicU64,
     /// Writes that were taken and not stored, of all collections: clients that do not wait never hear of them.
     pub(crate) failed_writes: Arc<AtomicU64>,
-    held: Held,
-}
-
-/// What the collection takes of the server's memory, given back when it is dropped.
-struct Held {
-    budget: Arc<Budget>,
-    bytes: AtomicU64,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.budget.give_back(*self.bytes.get_mut());
-    }
+    /// The memory of its points and its index.
+    held: Kept,
 }
 
 /// Where the building of its index stands.
@@ -112,15 +107,18 @@ pub(crate) struct Content {
     pub(crate) view: View,
     pub(crate) ids: Ids,
     pub(crate) version: u64,
+    /// The memory of its points.
+    pub(crate) held: Kept,
 }
 
 impl Content {
-    pub(crate) fn empty(settings: Settings) -> Self {
+    pub(crate) fn empty(settings: Settings, budget: &Arc<Budget>) -> Self {
         Self {
             view: View::new(settings.dim, settings.distance.metric()),
             ids: Ids::default(),
             version: 0,
             settings,
+            held: Kept::new(budget),
         }
     }
 }
@@ -130,20 +128,15 @@ impl Collection {
         name: Arc<str>,
         slot: Slot,
         store: Store,
+        saved: Option<Saved>,
         content: Content,
-        budget: Arc<Budget>,
         failed_writes: Arc<AtomicU64>,
     ) -> Self {
-        let bytes: u64 = content
-            .view
-            .live_rows()
-            .map(|row| stored_bytes(content.view.dim, content.view.stored(row).payload.len()))
-            .sum();
-        budget.take(bytes);
         Self {
             name,
             slot,
             store,
+            saved,
             writes: Queue::default(),
             deleted: AtomicBool::new(false),
             build: BuildState::default(),
@@ -152,10 +145,7 @@ impl Collection {
             view: ArcSwap::from_pointee(content.view),
             version: AtomicU64::new(content.version),
             failed_writes,
-            held: Held {
-                budget,
-                bytes: AtomicU64::new(bytes),
-            },
+            held: content.held,
         }
     }
 
@@ -172,6 +162,56 @@ impl Collection {
         look(&self.settings.read())
     }
 
+    /// The view, and where each id is in it.
+    pub(crate) fn with_rows<T>(&self, look: impl FnOnce(Arc<View>, &Ids) -> T) -> T {
+        let ids = self.ids.read();
+        look(self.view(), &ids)
+    }
+
+    /// The live rows of the view as it is now that satisfy a condition; `None` once `wanted` says no.
+    pub(crate) fn filter(
+        &self,
+        condition: &Condition,
+        wanted: &dyn Fn() -> bool,
+    ) -> (Arc<View>, Option<Rows>) {
+        let named = condition.ids();
+        let (view, rows) = self.with_rows(|view, ids| {
+            let rows: Vec<Option<Row>> = named.iter().map(|id| ids.get(id).copied()).collect();
+            (view, rows)
+        });
+        let rows: HashMap<PointId, Row, FxBuildHasher> = named
+            .into_iter()
+            .zip(rows)
+            .filter_map(|(id, row)| Some((id, row?)))
+            .collect();
+        let declared = self.with_settings(|settings| settings.fields.clone());
+        let place = Place {
+            view: &view,
+            declared: &declared,
+            budget: self.budget(),
+        };
+        let found = condition.rows(&place, &|id| rows.get(&id).copied(), wanted);
+        (view, found)
+    }
+
+    /// Makes the payload indexes of a field that is about to be declared; false, and none, if there is no memory.
+    pub(crate) fn index_field(&self, key: &str, kind: i32) -> bool {
+        let view = self.view();
+        let fits = field_index::warm(&view, key, kind, self.budget());
+        if !fits {
+            field_index::forget(&view, key);
+        }
+        fits
+    }
+
+    /// Makes the payload indexes of all declared fields, as far as there is memory.
+    pub(crate) fn warm_fields(&self) {
+        let view = self.view();
+        for (key, kind) in self.settings().fields {
+            field_index::warm(&view, &key, kind, self.budget());
+        }
+    }
+
     /// The rows of `ids` that exist, in their order, with the view they are in.
     pub(crate) fn find(&self, ids: &[PointId]) -> (Arc<View>, Vec<Row>) {
         let map = self.ids.read();
@@ -179,15 +219,8 @@ impl Collection {
         (self.view(), rows)
     }
 
-    /// Counts memory that a write or a build has brought along; the budget has it already.
-    fn hold(&self, more: u64, less: u64) {
-        self.held.bytes.fetch_add(more, Ordering::Relaxed);
-        self.held.bytes.fetch_sub(less, Ordering::Relaxed);
-        self.held.budget.give_back(less);
-    }
-
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.held.budget
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        self.held.budget()
     }
 
     pub(crate) fn next_version(&self) -> u64 {
@@ -226,19 +259,20 @@ impl Collection {
                 }
                 Change::ForgetField(name) => {
                     self.settings.write().fields.remove(&name);
+                    field_index::forget(&self.view(), &name);
                 }
             }
         }
         self.view.store(Arc::new(edit.finish()));
         drop(ids);
-        self.hold(put_bytes, 0);
+        self.held.exchange(put_bytes, 0);
     }
 
     /// Puts a new base, built over `kept` of the rows of `from`, in the place of what it was built from. What was
     /// written since stays. Returns what was replaced, for the caller to drop at its leisure.
     pub(crate) fn rebase(&self, from: &View, kept: &[Row], base: Base, new_ids: Ids) -> Arc<View> {
         let index_bytes = base.index_bytes;
-        self.held.budget.take(index_bytes);
+        self.budget().take(index_bytes);
         let mut catch_up = CatchUp::new(from, kept, base, new_ids);
         // Threads that answer requests wait for the lock, and this one may be of the lowest priority.
         catch_up.come_close(|| self.view());
@@ -250,7 +284,7 @@ impl Collection {
         let old = self.view.swap(Arc::clone(&new));
         drop(ids);
         drop(old_ids);
-        self.hold(index_bytes, forgotten_bytes(&old, &new));
+        self.held.exchange(index_bytes, forgotten_bytes(&old, &new));
         old
     }
 

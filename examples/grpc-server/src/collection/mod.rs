@@ -6,15 +6,20 @@
 //! | `collection` | one of them: its view, ids, counts, state |
 //! | `point`, `schema` | what is stored |
 //! | `rows` | the points in memory, as an immutable view |
+//! | `payload` | what is in payloads |
+//! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
-//! | `store` | the points on disk |
+//! | `store`, `disk` | the points on disk |
+//! | `saved` | indexes on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
+//! | `alter` | writes that depend on what is there |
 //! | `builder` | indexes, in the background |
 //! | `allowance` | memory that builds take for a while |
 //! | `footprint` | how much that is, and how much an index takes |
 //! | `catch_up` | what was written while an index was built |
 
 pub(crate) mod allowance;
+pub(crate) mod alter;
 pub(crate) mod builder;
 pub(crate) mod catalog;
 pub(crate) mod catch_up;
@@ -23,9 +28,14 @@ pub(crate) mod catch_up;
     reason = "one collection, in the folder of all that makes one"
 )]
 pub(crate) mod collection;
+mod disk;
+pub(crate) mod field_index;
+pub(crate) mod filter;
 pub(crate) mod footprint;
+pub(crate) mod payload;
 pub(crate) mod point;
 pub(crate) mod rows;
+pub(crate) mod saved;
 pub(crate) mod schema;
 pub(crate) mod store;
 pub(crate) mod table;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use chiplet::Table;
 use chiplet::index::Metric;
 
+use super::field_index::Indexes;
 use super::point::{Payload, PointId};
 
 /// Vectors of one block take about this many bytes: a write copies at most one block, and scanning one costs
@@ -30,6 +31,7 @@ pub(crate) struct Block {
     pub(crate) payloads: Vec<Payload>,
     /// The number of the write that stored each point.
     pub(crate) versions: Vec<u64>,
+    pub(crate) indexes: Indexes,
 }
 
 impl Block {
@@ -40,6 +42,7 @@ impl Block {
             ids: Vec::new(),
             payloads: Vec::new(),
             versions: Vec::new(),
+            indexes: Indexes::default(),
         }
     }
 
@@ -151,6 +154,7 @@ impl Base {
                     ids: ids[first..end].to_vec(),
                     payloads: payloads.by_ref().take(end - first).collect(),
                     versions: versions[first..end].to_vec(),
+                    indexes: Indexes::default(),
                 })
             })
             .collect();
@@ -230,6 +234,11 @@ impl View {
                 first..first + self.block(block).len() as Row
             })
             .filter(|&row| !self.dead.contains(row))
+    }
+
+    /// Whether a block takes no more rows.
+    pub(crate) fn is_closed(&self, block: usize) -> bool {
+        block < self.base.blocks.len() || self.block(block).len() == block_rows(self.dim)
     }
 
     pub(crate) fn delta_rows(&self) -> usize {

@@ -4,13 +4,16 @@
 //! is on disk when [`Store::write`] returns (redb's default durability is an fsync). Records carry a checksum of their
 //! own: redb's checksums are of its pages, and only those it reads.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::disk::{Disk, Flushes};
 use super::point::{Payload, Point, PointId};
 use super::schema::Settings;
 
@@ -21,7 +24,7 @@ const SETTINGS: &str = "settings";
 const FORMAT: &str = "format";
 const FORMAT_NOW: u64 = 1;
 
-const EXTENSION: &str = "redb";
+pub(super) const EXTENSION: &str = "redb";
 /// File names have at most this many bytes on the file systems in use.
 const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
@@ -39,8 +42,16 @@ pub(crate) enum StoreError {
     Damaged { path: String, message: String },
     #[error("{path} was written by a later version (format {format}); start that version")]
     Later { path: String, format: u64 },
+    #[error(
+        "{path}: its points do not fit beside others in the memory limit; raise limits.memory_bytes and restart"
+    )]
+    NoMemory { path: String },
     #[error("the write to {path} failed: {message}")]
     Write { path: String, message: String },
+    #[error(
+        "a flush of {path} to the disk failed, and what it held may be lost: no writes are taken until a restart has read the file back"
+    )]
+    Unflushed { path: String },
 }
 
 /// A stored point with the number of the write that stored it.
@@ -63,6 +74,7 @@ pub(crate) struct Store {
     /// Closed after a write that failed: redb takes no further ones until it is opened anew.
     database: Mutex<Option<Database>>,
     path: PathBuf,
+    flushes: Arc<Flushes>,
 }
 
 /// The collection that a file belongs to, if it is one.
@@ -114,14 +126,23 @@ impl Store {
             path: path.display().to_string(),
             message: error.to_string(),
         };
-        let draft = path.with_extension(DRAFT);
+        let draft = draft_of(path);
         let remove_draft = std::fs::remove_file(&draft);
         if let Err(error) = remove_draft
             && error.kind() != io::ErrorKind::NotFound
         {
             return Err(failed(&error));
         }
-        let database = builder().create(&draft).map_err(|error| failed(&error))?;
+        let flushes = Arc::default();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&draft)
+            .map_err(|error| failed(&error))?;
+        let database = Disk::new(file, &flushes)
+            .and_then(|disk| builder().create_with_backend(disk))
+            .map_err(|error| failed(&error))?;
         let transaction = database.begin_write().map_err(|e| failed(&e))?;
         {
             transaction.open_table(POINTS).map_err(|e| failed(&e))?;
@@ -133,17 +154,19 @@ impl Store {
                 .map_err(|e| failed(&e))?;
         }
         transaction.commit().map_err(|e| failed(&e))?;
-        std::fs::rename(&draft, path).map_err(|e| failed(&e))?;
+        move_to_new(&draft, path).map_err(|e| failed(&e))?;
         sync_folder(path).map_err(|e| failed(&e))?;
         Ok(Self {
             database: Mutex::new(Some(database)),
             path: path.to_owned(),
+            flushes,
         })
     }
 
-    /// Opens a collection's file and reads all of it, handing each point to `take`.
+    /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many bytes.
     pub(crate) fn open(
         path: &Path,
+        mut fits: impl FnMut(u64) -> bool,
         mut take: impl FnMut(Record),
     ) -> Result<(Self, Settings), StoreError> {
         let shown = path.display().to_string();
@@ -151,6 +174,7 @@ impl Store {
             path: shown.clone(),
             message,
         };
+        let flushes = Arc::default();
         let open = || -> Result<_, StoreError> {
             let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
@@ -162,9 +186,12 @@ impl Store {
                     path: shown.clone(),
                     format,
                 },
+                Problem::NoMemory => StoreError::NoMemory {
+                    path: shown.clone(),
+                },
             };
-            let database = builder().open(path).map_err(|e| explained(e.into()))?;
-            let settings = read_all(&database, &mut take).map_err(explained)?;
+            let database = open_file(path, &flushes).map_err(explained)?;
+            let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
         // A library that meets bytes it could never have written may panic; that too is damage to one file.
@@ -174,29 +201,36 @@ impl Store {
         let store = Self {
             database: Mutex::new(Some(database)),
             path: path.to_owned(),
+            flushes,
         };
         Ok((store, settings))
     }
 
     /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a failure it may
-    /// be tried again: the file is opened anew.
+    /// be tried again: the file is opened anew. Not so if it was a flush that failed: nothing more is written then.
     pub(crate) fn write<'a>(
         &self,
         changes: impl Iterator<Item = (&'a Change, u64)>,
         settings: Option<&Settings>,
     ) -> Result<(), StoreError> {
-        let failed = |error: redb::Error| StoreError::Write {
-            path: self.path.display().to_string(),
-            message: error.to_string(),
+        let path = || self.path.display().to_string();
+        let failed = |message: String| match self.flushes.have_failed() {
+            true => StoreError::Unflushed { path: path() },
+            false => StoreError::Write {
+                path: path(),
+                message,
+            },
         };
         let mut open = self.database.lock();
+        if self.flushes.have_failed() {
+            return Err(StoreError::Unflushed { path: path() });
+        }
         let database = match open.take() {
             Some(database) => database,
-            None => builder()
-                .open(&self.path)
-                .map_err(|error| failed(error.into()))?,
+            None => open_file(&self.path, &self.flushes)
+                .map_err(|problem| failed(problem.to_string()))?,
         };
-        commit(&database, changes, settings).map_err(failed)?;
+        commit(&database, changes, settings).map_err(|error| failed(error.to_string()))?;
         *open = Some(database);
         Ok(())
     }
@@ -242,25 +276,74 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Removes what creations that never finished left behind.
+/// Removes what creations that never finished left behind, and nothing else.
 pub(crate) fn remove_drafts(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == DRAFT) {
+        if is_draft(&path) {
             std::fs::remove_file(path)?;
         }
     }
     Ok(())
 }
 
-const DRAFT: &str = "new";
+const DRAFT: &str = "chiplet-draft-";
+
+/// Where a collection's file is made: a name that nobody else gives a file.
+fn draft_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    let number = xxh3_64_with_seed(name.as_encoded_bytes(), 0);
+    path.with_file_name(format!("{DRAFT}{number:016x}"))
+}
+
+fn is_draft(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix(DRAFT));
+    number.is_some_and(|number| {
+        number.len() == 16
+            && number
+                .bytes()
+                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// Gives a file a name that no other has.
+fn move_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Some file systems cannot say so.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            moved => return Ok(moved?),
+        }
+    }
+    // A link never takes another's place either.
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
+}
 
 /// Makes a created or removed name durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(folder) => std::fs::File::open(folder)?.sync_all(),
+        Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
     }
+}
+
+fn open_file(path: &Path, flushes: &Arc<Flushes>) -> Result<Database, Problem> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(redb::Error::Io)?;
+    // Of an empty file redb would make a database.
+    if file.metadata().map_err(redb::Error::Io)?.len() == 0 {
+        return Err(Problem::Damaged("it is empty".into()));
+    }
+    let disk = Disk::new(file, flushes)?;
+    Ok(builder().create_with_backend(disk)?)
 }
 
 fn builder() -> redb::Builder {
@@ -279,6 +362,17 @@ enum Problem {
     /// The system did not let it be read, which says nothing of what is in it.
     Unread(String),
     Later(u64),
+    NoMemory,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged(message) | Self::Unread(message) => f.write_str(message),
+            Self::Later(format) => write!(f, "it has the later format {format}"),
+            Self::NoMemory => f.write_str("its points do not fit in memory"),
+        }
+    }
 }
 
 impl<E: Into<redb::Error>> From<E> for Problem {
@@ -301,7 +395,11 @@ fn is_about_contents(error: &io::Error) -> bool {
     )
 }
 
-fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settings, Problem> {
+fn read_all(
+    database: &Database,
+    fits: &mut impl FnMut(u64) -> bool,
+    take: &mut impl FnMut(Record),
+) -> Result<Settings, Problem> {
     let transaction = database.begin_read()?;
     let meta = transaction.open_table(META)?;
     let format = meta
@@ -326,6 +424,9 @@ fn read_all(database: &Database, take: &mut impl FnMut(Record)) -> Result<Settin
         let id = PointId::from_key(key.value()).ok_or_else(|| bad("has no valid id"))?;
         let record = decode(id, value.value(), settings.dim)
             .ok_or_else(|| bad(&format!("({id}) is not what was written")))?;
+        if !fits(record.point.bytes()) {
+            return Err(Problem::NoMemory);
+        }
         take(record);
     }
     Ok(settings)

@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chiplet::index::Nearest;
-use chiplet::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
+use chiplet::{
+    Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+};
 use parking_lot::Mutex;
 use tracing::Span;
 
@@ -118,7 +120,8 @@ impl Ask {
         mut search: impl FnMut(&Query) -> Result<Vec<Neighbor>, SearchError>,
     ) -> Result<Option<Vec<Neighbor>>, SearchError> {
         let k = query.k();
-        if self.view.dead_in_base == 0 {
+        // A filter lets through live rows only.
+        if self.view.dead_in_base == 0 || query.requested_filter().is_some() {
             return search(query).map(Some);
         }
         let rows = self.view.base.rows;
@@ -169,13 +172,24 @@ impl Ask {
         let view = &*self.view;
         let block = view.block(number);
         let mut row = view.first_row(number);
+        let filter = query.requested_filter();
+        if let Some(filter) = filter
+            && is_narrow(filter, view)
+        {
+            return scan_few(view, query, filter, number, nearest, context);
+        }
+        // A filter lets through live rows only.
+        let allowed = |row: u32| match filter {
+            Some(filter) => filter.allows(u64::from(row)),
+            None => !view.dead.contains(row),
+        };
         let mut distances = [0.0; AT_ONCE];
         for rows in block.vectors(view.dim).chunks(AT_ONCE * view.dim) {
             let distances = &mut distances[..rows.len() / view.dim];
             // Of dead rows too: asking first would cost more than it saves.
             view.metric.distances_to(query.vector(), rows, distances);
             for &mut distance in distances {
-                if !view.dead.contains(row) {
+                if allowed(row) {
                     nearest.offer(Neighbor {
                         id: u64::from(row),
                         distance,
@@ -186,6 +200,35 @@ impl Ask {
         }
         context.add_bytes((block.len() * view.dim * size_of::<f32>()) as u64);
     }
+}
+
+/// Whether a filter lets through so few rows that they are looked at one by one.
+fn is_narrow(filter: &Filter, view: &View) -> bool {
+    filter
+        .count()
+        .is_some_and(|count| count < u64::from(view.end()) / 8)
+}
+
+/// Scans the rows of a block that a filter lets through, and reads no other.
+fn scan_few(
+    view: &View,
+    query: &Query,
+    filter: &Filter,
+    number: usize,
+    nearest: &mut Nearest,
+    context: &mut Context,
+) {
+    let (block, first) = (view.block(number), view.first_row(number));
+    let rows = (first..).zip(block.vectors(view.dim).chunks_exact(view.dim));
+    let mut scanned = 0;
+    for (row, vector) in rows.filter(|&(row, _)| filter.allows(u64::from(row))) {
+        scanned += 1;
+        nearest.offer(Neighbor {
+            id: u64::from(row),
+            distance: view.metric.distance(query.vector(), vector),
+        });
+    }
+    context.add_bytes((scanned * view.dim * size_of::<f32>()) as u64);
 }
 
 impl Table for CollectionTable {

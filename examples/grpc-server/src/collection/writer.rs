@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::alter::Alter;
 use super::builder::Builder;
 use super::collection::Collection;
 use super::point::PointId;
@@ -34,6 +35,14 @@ pub(crate) enum WriteError {
         got: usize,
         want: usize,
     },
+    #[error("there is no point {id} in the collection; nothing was changed")]
+    NoPoint { id: PointId },
+    #[error(
+        "the filter selects {points} points, and payloads of at most {most} may be changed at once (limits.upsert_points); narrow it"
+    )]
+    TooMany { points: usize, most: usize },
+    #[error("the payload of point {id} cannot be decoded; nothing was changed")]
+    BadPayload { id: PointId },
     #[error("the collection was deleted")]
     Deleted,
     #[error(
@@ -60,8 +69,39 @@ struct Waiting {
     broken: bool,
 }
 
+/// What a write asks for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Changes(Vec<Change>),
+    /// What depends on what is there.
+    Alter(Alter),
+}
+
+impl From<Vec<Change>> for Work {
+    fn from(changes: Vec<Change>) -> Self {
+        Self::Changes(changes)
+    }
+}
+
+impl Work {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Changes(changes) => changes.iter().map(bytes).sum(),
+            Self::Alter(alter) => alter.bytes(),
+        }
+    }
+
+    /// Memory of the points that it brings along.
+    fn kept(&self) -> u64 {
+        match self {
+            Self::Changes(changes) => put_bytes(changes),
+            Self::Alter(_) => 0,
+        }
+    }
+}
+
 struct Group {
-    changes: Vec<Change>,
+    work: Work,
     bytes: u64,
     /// What it has taken of the memory's budget.
     kept: u64,
@@ -91,13 +131,13 @@ fn bytes(change: &Change) -> u64 {
 }
 
 impl Collection {
-    /// Queues a write, on a thread of `runtime` if none is at it. All of `changes` happen or none.
+    /// Queues a write, on a thread of `runtime` if none is at it. All of it happens or nothing.
     ///
     /// # Errors
     /// Over a bound, or a point of another dimension: nothing is queued then.
     pub(crate) fn write(
         self: &Arc<Self>,
-        changes: Vec<Change>,
+        work: impl Into<Work>,
         queue_bytes: u64,
         builder: &Arc<Builder>,
         runtime: &tokio::runtime::Handle,
@@ -105,9 +145,11 @@ impl Collection {
         if self.deleted.load(Ordering::Relaxed) {
             return Err(WriteError::Deleted);
         }
-        check_dimensions(&changes, self.with_settings(|settings| settings.dim))?;
-        let weight: u64 = changes.iter().map(bytes).sum();
-        let kept = put_bytes(&changes);
+        let work = work.into();
+        if let Work::Changes(changes) = &work {
+            check_dimensions(changes, self.with_settings(|settings| settings.dim))?;
+        }
+        let (weight, kept) = (work.bytes(), work.kept());
         if !self.budget().try_take(kept) {
             // A build forgets what is overwritten or deleted.
             let view = self.view();
@@ -133,7 +175,7 @@ impl Collection {
         }
         waiting.bytes += weight;
         waiting.groups.push(Group {
-            changes,
+            work,
             bytes: weight,
             kept,
             done,
@@ -177,11 +219,16 @@ impl Collection {
         let mut taken = 0;
         let mut count = 0;
         for group in &waiting.groups {
-            if count > 0 && taken + group.bytes > GROUP_BYTES {
+            // What depends on the writes before it is alone in its round.
+            let alone = matches!(group.work, Work::Alter(_));
+            if count > 0 && (alone || taken + group.bytes > GROUP_BYTES) {
                 break;
             }
             taken += group.bytes;
             count += 1;
+            if alone {
+                break;
+            }
         }
         if count == 0 {
             waiting.served = false;
@@ -196,8 +243,22 @@ impl Collection {
         let mut waiters = Vec::new();
         for group in groups {
             let version = self.next_version();
-            changes.extend(group.changes.into_iter().map(|change| (change, version)));
+            let work = match group.work {
+                Work::Changes(changes) => changes,
+                Work::Alter(alter) => match alter.work_out(self) {
+                    Ok(changes) => changes,
+                    Err(error) => {
+                        // Whoever did not want to wait is gone.
+                        let _ = group.done.send(Err(error));
+                        continue;
+                    }
+                },
+            };
+            changes.extend(work.into_iter().map(|change| (change, version)));
             waiters.push((version, group.done));
+        }
+        if waiters.is_empty() {
+            return;
         }
         let stored = self.store_changes(&changes);
         match &stored {
@@ -268,7 +329,7 @@ fn kept_bytes(groups: &[Group]) -> u64 {
     groups.iter().map(|group| group.kept).sum()
 }
 
-fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
+pub(super) fn put_bytes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> u64 {
     changes
         .into_iter()
         .map(|change| match change {

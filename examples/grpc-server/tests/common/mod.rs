@@ -15,6 +15,9 @@ use qdrant_client::qdrant::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+/// Points of one upsert: few enough for servers that are given little memory.
+pub const BATCH: usize = 500;
+
 pub struct Running {
     pub server: Option<Server>,
     pub client: Qdrant,
@@ -90,8 +93,8 @@ impl Running {
                 )
                 .await
                 .unwrap();
-            for first in (0..rows).step_by(10_000) {
-                let points: Vec<PointStruct> = (first..rows.min(first + 10_000))
+            for first in (0..rows).step_by(BATCH) {
+                let points: Vec<PointStruct> = (first..rows.min(first + BATCH as u64))
                     .map(|id| PointStruct::new(id, line(dim, id), [("id", (id as i64).into())]))
                     .collect();
                 self.client

@@ -187,7 +187,7 @@ def test_collections_that_come_and_go_survive_kills(tmp_path):
             assert not churn.is_alive() and churn.problem is None
             open_call = churn.under_way
     with running(tmp_path):
-        assert not list(tmp_path.glob("*.new")), "what a creation that was cut short left behind is removed"
+        assert not list(tmp_path.glob("chiplet-draft-*")), "what a creation that was cut short left behind is removed"
 
 
 DAMAGES = {

@@ -63,12 +63,31 @@ def vectors(**options):
     return make(models.VectorParams(**{"size": 4, "distance": models.Distance.DOT, **options}))
 
 
+
+def field(**test):
+    return models.Filter(must=[models.FieldCondition(key="n", **test)])
+
+
+def geo(key):
+    near = models.GeoRadius(center=models.GeoPoint(lon=0, lat=0), radius=1)
+    return models.Filter(should=[models.FieldCondition(key=key, geo_radius=near)])
+
+
 SCALAR = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8))
 
 # A call, and the word by which the refusal names what is not there.
 UNSUPPORTED = {
     # Queries.
-    "query with a filter": (query(query_filter=FILTER), "filters"),
+    "query with a geo filter": (query(query_filter=geo("n")), "geo"),
+    "query with a nested filter": (query(query_filter=models.Filter(must=[models.NestedCondition(
+        nested=models.Nested(key="n", filter=FILTER))])), "nested"),
+    "query with a full-text filter": (query(query_filter=field(match=models.MatchText(text="x"))), "full-text"),
+    "query with a count of values": (query(query_filter=field(values_count=models.ValuesCount(gt=1))), "values_count"),
+    "query with a range of times": (query(query_filter=field(range=models.DatetimeRange(gt="2024-01-01T00:00:00Z"))), "datetime"),
+    "query with a least number of conditions": (query(query_filter=models.Filter(
+        min_should=models.MinShould(conditions=FILTER.must, min_count=1))), "min_should"),
+    "query of points that have a vector": (query(query_filter=models.Filter(
+        must_not=[models.HasVectorCondition(has_vector="a")])), "has_vector"),
     "query with prefetch": (query(prefetch=models.Prefetch(query=VECTOR, limit=5)), "prefetch"),
     "query of a named vector": (query(using="title"), "named vectors"),
     "query by a sparse vector": (query(query=SPARSE), "sparse vectors"),
@@ -82,7 +101,7 @@ UNSUPPORTED = {
     "query of a sample": (query(query=models.SampleQuery(sample=models.Sample.RANDOM)), "sampling"),
     "query by a formula": (query(query=models.FormulaQuery(formula="$score")), "formulas"),
     "query with MMR": (query(query=models.NearestQuery(nearest=VECTOR, mmr=models.Mmr(diversity=0.5))), "MMR"),
-    "query without a vector": (query(query=None), "scrolling"),
+    "query without a vector": (query(query=None), "scroll"),
     "query by another collection's vectors": (query(query=1, lookup_from=models.LookupLocation(collection="b")), "lookup_from"),
     "query of a shard": (query(shard_key_selector="a"), "shard keys"),
     "query of two replicas": (query(consistency=2), "replicas"),
@@ -91,19 +110,18 @@ UNSUPPORTED = {
     "query of the index only": (query(search_params=models.SearchParams(indexed_only=True)), "indexed_only"),
     "payload by path": (query(with_payload=["a.b"]), "path"),
     "a named vector to return": (query(with_vectors=["title"]), "named vectors"),
-    "batch with a filter": (lambda client, name: client.query_batch_points(
-        name, [models.QueryRequest(query=VECTOR), models.QueryRequest(query=VECTOR, filter=FILTER)]), "filters"),
-    "older search with a filter": (lambda client, name: client.grpc_points.Search(api.SearchPoints(
-        collection_name=name, vector=VECTOR, limit=1, filter=api.Filter()), timeout=30), "filters"),
+    "batch with a geo filter": (lambda client, name: client.query_batch_points(
+        name, [models.QueryRequest(query=VECTOR), models.QueryRequest(query=VECTOR, filter=geo("n"))]), "geo"),
     "older search of a named vector": (lambda client, name: client.grpc_points.Search(api.SearchPoints(
         collection_name=name, vector=VECTOR, limit=1, vector_name="title"), timeout=30), "named vectors"),
     # Other reads.
-    "scroll": (lambda client, name: client.scroll(name), "scrolling"),
+    "scroll by payload": (lambda client, name: client.scroll(name, order_by="n"), "ordering"),
+    "scroll with a geo filter": (lambda client, name: client.scroll(name, geo("n")), "geo"),
     "groups": (lambda client, name: client.query_points_groups(name, "n", VECTOR), "grouping"),
     "facet": (lambda client, name: client.facet(name, "n"), "facets"),
     "matrix of pairs": (lambda client, name: client.search_matrix_pairs(name), "matrices"),
     "matrix of offsets": (lambda client, name: client.search_matrix_offsets(name), "matrices"),
-    "count with a filter": (lambda client, name: client.count(name, count_filter=FILTER), "filters"),
+    "count with a geo filter": (lambda client, name: client.count(name, count_filter=geo("n")), "geo"),
     "older recommendation": (lambda client, name: client.grpc_points.Recommend(api.RecommendPoints(
         collection_name=name, positive=[api.PointId(num=1)], limit=1), timeout=30), "recommendation"),
     "older discovery": (lambda client, name: client.grpc_points.Discover(api.DiscoverPoints(
@@ -115,13 +133,16 @@ UNSUPPORTED = {
     "upsert into a shard": (put(VECTOR, shard_key_selector="a"), "shard keys"),
     "upsert with a filter": (put(VECTOR, update_filter=FILTER), "filters"),
     "insert only": (put(VECTOR, update_mode=models.UpdateMode.INSERT_ONLY), "update modes"),
-    "delete by filter": (lambda client, name: client.delete(name, FILTER), "filters"),
+    "delete by a geo filter": (lambda client, name: client.delete(name, geo("n")), "geo"),
     "update of vectors": (lambda client, name: client.update_vectors(name, [models.PointVectors(id=1, vector=VECTOR)]), "vectors"),
     "deletion of vectors": (lambda client, name: client.delete_vectors(name, ["title"], IDS), "vectors"),
-    "set payload": (lambda client, name: client.set_payload(name, {"n": 5}, IDS), "payloads"),
-    "overwrite payload": (lambda client, name: client.overwrite_payload(name, {"n": 5}, IDS), "payloads"),
-    "delete payload": (lambda client, name: client.delete_payload(name, ["n"], IDS), "payloads"),
-    "clear payload": (lambda client, name: client.clear_payload(name, IDS), "payloads"),
+    "set payload below a key": (lambda client, name: client.set_payload(name, {"n": 5}, IDS, key="a.b"), "below a key"),
+    "delete payload by a path": (lambda client, name: client.delete_payload(name, ["a.b"], IDS), "path"),
+    "clear payload by a geo filter": (lambda client, name: client.clear_payload(name, geo("n")), "geo"),
+    "index of places": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.GEO), "Geo"),
+    "index of words": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.TEXT), "Text"),
+    "index of times": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.DATETIME), "Datetime"),
+    "index of UUIDs": (lambda client, name: client.create_payload_index(name, "m", models.PayloadSchemaType.UUID), "Uuid"),
     "batch of updates": (lambda client, name: client.batch_update_points(
         name, [models.DeleteOperation(delete=IDS)]), "batches"),
     "index with parameters": (lambda client, name: client.create_payload_index(
@@ -204,6 +225,16 @@ INVALID = {
     "upsert of which one point is wrong": (lambda client, name: client.upsert(name, [
         models.PointStruct(id=1, vector=[9.0] * 4), models.PointStruct(id=50, vector=[9.0] * 5)]), "point 50"),
     "deletion of an id that is none": (lambda client, name: client.delete(name, [1, "x"]), "UUID"),
+    "filter by no path": (lambda client, name: client.count(name, models.Filter(must=[models.IsNullCondition(
+        is_null=models.PayloadField(key="a..b"))])), "a..b"),
+    "filter of too many conditions": (lambda client, name: client.count(name, models.Filter(
+        should=FILTER.must * 1_001)), "1000 conditions"),
+    "filter by an id that is none": (query(query_filter=models.Filter(must=[models.HasIdCondition(has_id=["x"])])), "UUID"),
+    "scroll of nothing": (lambda client, name: client.scroll(name, limit=0), "limit is 0"),
+    "scroll of too much": (lambda client, name: client.scroll(name, limit=10_001), "limits.results"),
+    "payload of nobody": (lambda client, name: client.grpc_points.SetPayload(api.SetPayloadPoints(
+        collection_name=name), timeout=30), "no points"),
+    "no payload to delete": (lambda client, name: client.delete_payload(name, [], IDS), "no keys"),
     "deletion of nothing": (lambda client, name: client.grpc_points.Delete(api.DeletePoints(
         collection_name=name), timeout=30), "no points"),
     "field without a name": (lambda client, name: client.create_payload_index(
@@ -247,6 +278,9 @@ CALLS = {
     "batch": lambda client, name: client.query_batch_points(name, [models.QueryRequest(query=VECTOR)]),
     "retrieve": lambda client, name: client.retrieve(name, [1]),
     "count": lambda client, name: client.count(name),
+    "scroll": lambda client, name: client.scroll(name),
+    "set payload": lambda client, name: client.set_payload(name, {"n": 1}, IDS),
+    "delete payload": lambda client, name: client.delete_payload(name, ["n"], IDS),
     "upsert": put(VECTOR),
     "delete": lambda client, name: client.delete(name, [1]),
     "declare": lambda client, name: client.create_payload_index(name, "n", models.PayloadSchemaType.KEYWORD),
@@ -284,7 +318,7 @@ def test_hnsw_ef_is_refused_where_there_is_no_graph(client, name):
 
 
 def test_limits_are_those_of_the_settings_and_nothing_over_them_is_kept(tmp_path):
-    limits = {"collections": 2, "upsert_points": 10, "message_bytes": 100_000, "memory_bytes": 60_000, "dimensions": 1_000}
+    limits = {"collections": 2, "upsert_points": 10, "message_bytes": 100_000, "memory_bytes": 300_000, "dimensions": 1_000}
     with running(tmp_path, **{f"limits__{name}": value for name, value in limits.items()}) as server:
         client = server.client()
         for name in ["one", "two"]:
@@ -300,13 +334,14 @@ def test_limits_are_those_of_the_settings_and_nothing_over_them_is_kept(tmp_path
         assert (code, "limits.upsert_points" in message) == (Code.INVALID_ARGUMENT, True)
         wide = models.PointStruct(id=1, vector=[1.0] * 1_000, payload={"long": "x" * 100_000})
         code, message = refused(lambda: client.upsert("one", [wide]))
-        assert code in (Code.OUT_OF_RANGE, Code.RESOURCE_EXHAUSTED)
+        assert (code, "limits.message_bytes" in message) == (Code.INVALID_ARGUMENT, True)
         assert client.count("one").count == 0
 
-        client.upsert("one", points(0, 10))
+        for first in range(0, 50, 10):
+            client.upsert("one", points(first, 10))
         code, message = refused(lambda: client.upsert("two", points(0, 10)))
         assert (code, "limits.memory_bytes" in message) == (Code.RESOURCE_EXHAUSTED, True)
-        assert (client.count("one").count, client.count("two").count) == (10, 0)
+        assert (client.count("one").count, client.count("two").count) == (50, 0)
         # Memory of what is deleted can be used again.
         client.delete_collection("one")
         client.upsert("two", points(0, 10))

@@ -244,9 +244,7 @@ def test_the_last_of_two_points_with_one_id_in_a_batch_holds(client, name):
 def test_payload_fields_are_declared_and_forgotten(client, name):
     create(client, name)
     kinds = {"color": models.PayloadSchemaType.KEYWORD, "size": models.PayloadSchemaType.INTEGER,
-             "price": models.PayloadSchemaType.FLOAT, "where": models.PayloadSchemaType.GEO,
-             "words": models.PayloadSchemaType.TEXT, "flag": models.PayloadSchemaType.BOOL,
-             "when": models.PayloadSchemaType.DATETIME, "ref": models.PayloadSchemaType.UUID}
+             "price": models.PayloadSchemaType.FLOAT, "owner.flags[]": models.PayloadSchemaType.BOOL}
     for field, kind in kinds.items():
         done = client.create_payload_index(name, field, kind, wait=True)
         assert done.status == models.UpdateStatus.COMPLETED

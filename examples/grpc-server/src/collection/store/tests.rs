@@ -23,7 +23,7 @@ fn point(id: u64) -> Point {
 
 fn read(path: &Path) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
-    Store::open(path, |record| records.push(record)).map(|_| records)
+    Store::open(path, |_| true, |record| records.push(record)).map(|_| records)
 }
 
 fn filled(folder: &Path, points: u64) -> PathBuf {
@@ -39,7 +39,7 @@ fn what_was_written_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 100);
     {
-        let (store, found) = Store::open(&path, |_| ()).unwrap();
+        let (store, found) = Store::open(&path, |_| true, |_| ()).unwrap();
         assert_eq!(found, settings());
         let changes = [Change::Delete(PointId::Number(5)), Change::Put(point(200))];
         store
@@ -58,8 +58,11 @@ fn what_was_written_is_read() {
 fn a_file_is_opened_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 1);
-    let _open = Store::open(&path, |_| ()).unwrap();
-    let second = Store::open(&path, |_| ()).err().unwrap().to_string();
+    let _open = Store::open(&path, |_| true, |_| ()).unwrap();
+    let second = Store::open(&path, |_| true, |_| ())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(second.contains("data_dir"), "{second}");
 }
 
@@ -132,9 +135,65 @@ fn damage_is_reported_wherever_it_is() {
 #[test]
 fn a_creation_that_never_finished_is_cleared_away() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a.new"), b"half").unwrap();
+    let draft = draft_of(&path_of(folder.path(), "a").unwrap());
+    std::fs::write(&draft, b"half").unwrap();
+    let others = ["a.new", "chiplet-draft-", "chiplet-draft-0123", "notes"];
+    for other in others {
+        std::fs::write(folder.path().join(other), b"somebody else's").unwrap();
+    }
     remove_drafts(folder.path()).unwrap();
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert!(!draft.exists());
+    for other in others {
+        assert!(folder.path().join(other).exists(), "{other}");
+    }
+}
+
+#[test]
+fn a_new_collection_takes_no_files_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = path_of(folder.path(), "a").unwrap();
+    std::fs::write(&path, b"somebody else's").unwrap();
+    let error = Store::create(&path, &settings()).err().unwrap();
+    assert!(matches!(error, StoreError::Write { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+}
+
+/// After a flush that failed nothing is acknowledged, and nothing written, until the file is opened anew.
+#[test]
+fn a_failed_flush_is_the_last_write() {
+    use std::sync::atomic::Ordering;
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 10);
+    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
+    write(20).unwrap();
+    store.flushes.fail.store(true, Ordering::Relaxed);
+    let error = write(30).unwrap_err();
+    assert!(matches!(error, StoreError::Unflushed { .. }), "{error}");
+    // The disk is well again, and it makes no difference.
+    store.flushes.fail.store(false, Ordering::Relaxed);
+    let before = std::fs::read(&path).unwrap();
+    let error = write(40).unwrap_err();
+    assert!(error.to_string().contains("restart"), "{error}");
+    drop(store);
+    assert!(
+        std::fs::read(&path).unwrap() == before,
+        "not even in closing"
+    );
+    let ids: Vec<PointId> = read(&path).unwrap().iter().map(|r| r.point.id).collect();
+    assert!(ids.contains(&PointId::Number(20)) && !ids.contains(&PointId::Number(40)));
+    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let put = Change::Put(point(50));
+    store.write([(&put, 10)].into_iter(), None).unwrap();
+}
+
+#[test]
+fn an_empty_file_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = path_of(folder.path(), "a").unwrap();
+    std::fs::write(&path, b"").unwrap();
+    let error = read(&path).err().unwrap();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
 }
 
 /// A folder in the file's place, and a file that nobody may open: neither says anything of what was written.

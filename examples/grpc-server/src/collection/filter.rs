@@ -1,0 +1,397 @@
+//! Filters: which points satisfy conditions on their ids and payloads.
+//!
+//! A view is filtered block by block. First each condition says of a block's rows which satisfy it for sure and which may:
+//! a condition with a payload index knows, any other does not. What is still undecided when the conditions are put together is
+//! decided row by row, by the payload. So a filter takes memory for one block, whatever its conditions, and what indexes
+//! decide is not looked at.
+
+use std::sync::Arc;
+
+use qdrant_client::qdrant::Value;
+use qdrant_client::qdrant::value::Kind;
+use rustc_hash::FxHashSet;
+
+use super::field_index::{Declared, FieldIndex};
+use super::payload::{self, Fields, Path};
+use super::point::PointId;
+use super::rows::{Block, Row, View};
+use crate::memory::Budget;
+
+/// A condition, or several.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    /// Every one of these.
+    All(Vec<Self>),
+    /// At least one of these.
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    /// The point has one of these ids.
+    HasId(Vec<PointId>),
+    Field(Check),
+}
+
+/// A test of what is in one place of a payload.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) key: String,
+    pub(crate) path: Path,
+    pub(crate) test: Test,
+}
+
+/// What is to be so. Of a list one element is enough.
+#[derive(Clone, Debug)]
+pub(crate) enum Test {
+    Keywords(FxHashSet<String>),
+    Integers(FxHashSet<i64>),
+    /// A text that is none of these.
+    OtherKeywords(FxHashSet<String>),
+    OtherIntegers(FxHashSet<i64>),
+    Bool(bool),
+    Range(Range),
+    /// Missing, null or an empty list.
+    IsEmpty,
+    IsNull,
+}
+
+/// Bounds of a number; those that are not given do not bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) lt: Option<f64>,
+    pub(crate) lte: Option<f64>,
+    pub(crate) gt: Option<f64>,
+    pub(crate) gte: Option<f64>,
+}
+
+impl Range {
+    pub(crate) fn holds(&self, x: f64) -> bool {
+        self.lt.is_none_or(|bound| x < bound)
+            && self.lte.is_none_or(|bound| x <= bound)
+            && self.gt.is_none_or(|bound| x > bound)
+            && self.gte.is_none_or(|bound| x >= bound)
+    }
+}
+
+impl Check {
+    fn holds(&self, fields: &Fields) -> bool {
+        let values = self.path.values(fields);
+        match &self.test {
+            Test::IsEmpty => values.into_iter().all(payload::is_nothing),
+            Test::IsNull => values.into_iter().any(payload::is_null),
+            test => values
+                .into_iter()
+                .flat_map(payload::elements)
+                .any(|value| test.holds(value)),
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, value: &Value) -> bool {
+        match (self, &value.kind) {
+            (Self::Keywords(any), Some(Kind::StringValue(text))) => any.contains(text),
+            (Self::OtherKeywords(none), Some(Kind::StringValue(text))) => !none.contains(text),
+            (Self::Integers(any), Some(Kind::IntegerValue(number))) => any.contains(number),
+            (Self::OtherIntegers(none), Some(Kind::IntegerValue(number))) => !none.contains(number),
+            (Self::Bool(wanted), Some(Kind::BoolValue(flag))) => wanted == flag,
+            (Self::Range(range), Some(Kind::IntegerValue(number))) => range.holds(*number as f64),
+            (Self::Range(range), Some(Kind::DoubleValue(number))) => range.holds(*number),
+            _ => false,
+        }
+    }
+}
+
+/// Rows of one block, as bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Set(Vec<u64>);
+
+impl Set {
+    fn none(rows: usize) -> Self {
+        Self(vec![0; rows.div_ceil(64)])
+    }
+
+    fn all(rows: usize) -> Self {
+        let mut set = Self(vec![u64::MAX; rows.div_ceil(64)]);
+        if let Some(last) = set.0.last_mut()
+            && !rows.is_multiple_of(64)
+        {
+            *last = (1 << (rows % 64)) - 1;
+        }
+        set
+    }
+
+    pub(super) fn of(rows: usize, positions: impl IntoIterator<Item = u32>) -> Self {
+        let mut set = Self::none(rows);
+        positions
+            .into_iter()
+            .for_each(|position| set.insert(position));
+        set
+    }
+
+    fn insert(&mut self, position: u32) {
+        self.0[position as usize / 64] |= 1 << (position % 64);
+    }
+
+    fn and(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= b);
+        self
+    }
+
+    fn or(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+        self
+    }
+
+    fn without(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= !b);
+        self
+    }
+
+    fn positions(&self) -> impl Iterator<Item = u32> + '_ {
+        (0_u32..).zip(&self.0).flat_map(|(number, &word)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| number * 64 + bit)
+        })
+    }
+}
+
+/// Rows that satisfy a condition for sure, and those that may; the second has all of the first.
+struct Verdict {
+    sure: Set,
+    maybe: Set,
+}
+
+impl Verdict {
+    fn known(set: Set) -> Self {
+        Self {
+            maybe: set.clone(),
+            sure: set,
+        }
+    }
+}
+
+/// A condition whose ids are rows of a view.
+enum Node<'a> {
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    /// Ascending.
+    Rows(Vec<Row>),
+    /// A check, and the payload index that may know.
+    Field(&'a Check, Option<i32>),
+}
+
+/// What a filter is evaluated with.
+pub(crate) struct Place<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) declared: &'a Declared,
+    pub(crate) budget: &'a Arc<Budget>,
+}
+
+/// Rows that a filter lets through.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows {
+    /// Bit `row % 64` of word `row / 64`.
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl Rows {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Row> + '_ {
+        (0..)
+            .zip(&self.words)
+            .flat_map(|(number, &word): (Row, _)| {
+                (0..64)
+                    .filter(move |bit| word >> bit & 1 == 1)
+                    .map(move |bit| number * 64 + bit)
+            })
+    }
+
+    fn insert(&mut self, row: Row) {
+        self.words[row as usize / 64] |= 1 << (row % 64);
+        self.count += 1;
+    }
+}
+
+/// Rows whose payloads are looked into between two looks at whether the filter is still wanted.
+const AT_ONCE: usize = 256;
+
+impl Condition {
+    /// All ids that it names.
+    pub(crate) fn ids(&self) -> Vec<PointId> {
+        match self {
+            Self::All(all) | Self::Any(all) => all.iter().flat_map(Self::ids).collect(),
+            Self::Not(inner) => inner.ids(),
+            Self::HasId(ids) => ids.clone(),
+            Self::Field(_) => Vec::new(),
+        }
+    }
+
+    /// Memory that it takes, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own = size_of::<Self>();
+        let more: u64 = match self {
+            Self::All(all) | Self::Any(all) => all.iter().map(Self::bytes).sum(),
+            Self::Not(inner) => inner.bytes(),
+            Self::HasId(ids) => size_of_val(ids.as_slice()) as u64,
+            Self::Field(check) => match &check.test {
+                Test::Keywords(texts) | Test::OtherKeywords(texts) => {
+                    texts.iter().map(|text| 64 + text.len() as u64).sum()
+                }
+                Test::Integers(numbers) | Test::OtherIntegers(numbers) => 32 * numbers.len() as u64,
+                _ => 64,
+            },
+        };
+        own as u64 + more
+    }
+
+    /// The live rows of a view that satisfy it. `find` names the row of an id. `None` if `wanted` said that nobody waits
+    /// any more.
+    pub(crate) fn rows(
+        &self,
+        place: &Place<'_>,
+        find: &dyn Fn(PointId) -> Option<Row>,
+        wanted: &dyn Fn() -> bool,
+    ) -> Option<Rows> {
+        let view = place.view;
+        let node = self.resolve(place.declared, find);
+        let mut found = Rows {
+            words: vec![0; (view.end() as usize).div_ceil(64)],
+            count: 0,
+        };
+        for number in 0..view.blocks() {
+            if !wanted() {
+                return None;
+            }
+            let (block, first) = (view.block(number), view.first_row(number));
+            let live = Set::of(
+                block.len(),
+                (0..block.len() as u32).filter(|&position| !view.dead.contains(first + position)),
+            );
+            let look = Look {
+                block,
+                first,
+                budget: view.is_closed(number).then_some(place.budget),
+            };
+            let Verdict { sure, maybe } = node.judge(&look);
+            let undecided = maybe.without(&sure).and(&live);
+            for position in sure.and(&live).positions() {
+                found.insert(first + position);
+            }
+            for (count, position) in undecided.positions().enumerate() {
+                if count % AT_ONCE == AT_ONCE - 1 && !wanted() {
+                    return None;
+                }
+                // A payload that cannot be decoded satisfies nothing; an answer with it says so.
+                let fields = payload::open(&block.payloads[position as usize]).unwrap_or_default();
+                if node.holds(first + position, &fields) {
+                    found.insert(first + position);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        declared: &Declared,
+        find: &dyn Fn(PointId) -> Option<Row>,
+    ) -> Node<'a> {
+        let each = |all: &'a [Self]| -> Vec<Node<'a>> {
+            all.iter().map(|one| one.resolve(declared, find)).collect()
+        };
+        match self {
+            Self::All(all) => Node::All(each(all)),
+            Self::Any(all) => Node::Any(each(all)),
+            Self::Not(inner) => Node::Not(Box::new(inner.resolve(declared, find))),
+            Self::HasId(ids) => {
+                let mut rows: Vec<Row> = ids.iter().filter_map(|&id| find(id)).collect();
+                rows.sort_unstable();
+                Node::Rows(rows)
+            }
+            Self::Field(check) => Node::Field(check, declared.get(&check.key).copied()),
+        }
+    }
+}
+
+/// A block that conditions are asked about.
+struct Look<'a> {
+    block: &'a Block,
+    first: Row,
+    /// The memory of payload indexes, if the block may have some.
+    budget: Option<&'a Arc<Budget>>,
+}
+
+impl Node<'_> {
+    fn judge(&self, look: &Look<'_>) -> Verdict {
+        let rows = look.block.len();
+        match self {
+            Self::All(all) => {
+                let mut verdict = Verdict::known(Set::all(rows));
+                for node in all {
+                    let one = node.judge(look);
+                    verdict.sure = verdict.sure.and(&one.sure);
+                    verdict.maybe = verdict.maybe.and(&one.maybe);
+                }
+                verdict
+            }
+            Self::Any(all) => {
+                let mut verdict = Verdict::known(Set::none(rows));
+                for node in all {
+                    let one = node.judge(look);
+                    verdict.sure = verdict.sure.or(&one.sure);
+                    verdict.maybe = verdict.maybe.or(&one.maybe);
+                }
+                verdict
+            }
+            Self::Not(inner) => {
+                let one = inner.judge(look);
+                Verdict {
+                    sure: Set::all(rows).without(&one.maybe),
+                    maybe: Set::all(rows).without(&one.sure),
+                }
+            }
+            Self::Rows(all) => {
+                let from = all.partition_point(|&row| row < look.first);
+                let here = all[from..]
+                    .iter()
+                    .take_while(|&&row| row - look.first < rows as Row)
+                    .map(|&row| row - look.first);
+                Verdict::known(Set::of(rows, here))
+            }
+            Self::Field(check, kind) => {
+                let known = kind
+                    .zip(look.budget)
+                    .and_then(|(kind, budget)| {
+                        FieldIndex::of(look.block, &check.key, &check.path, kind, budget)
+                    })
+                    .and_then(|index| index.answer(&check.test, rows));
+                match known {
+                    Some(set) => Verdict::known(set),
+                    None => Verdict {
+                        sure: Set::none(rows),
+                        maybe: Set::all(rows),
+                    },
+                }
+            }
+        }
+    }
+
+    fn holds(&self, row: Row, fields: &Fields) -> bool {
+        match self {
+            Self::All(all) => all.iter().all(|node| node.holds(row, fields)),
+            Self::Any(all) => all.iter().any(|node| node.holds(row, fields)),
+            Self::Not(inner) => !inner.holds(row, fields),
+            Self::Rows(rows) => rows.binary_search(&row).is_ok(),
+            Self::Field(check, _) => check.holds(fields),
+        }
+    }
+}
