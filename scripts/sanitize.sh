@@ -37,6 +37,8 @@ export ASAN_OPTIONS="detect_leaks=1 exitcode=66"
 export LSAN_OPTIONS="suppressions=$PWD/tests/sanitizers/leak.supp print_suppressions=0"
 # Suppressions name functions that are inlined; without all of the debug information those have no paths.
 export CARGO_PROFILE_DEV_DEBUG=full
+# Traces are printed under the standard library's locks, which ThreadSanitizer does not see.
+export RUST_BACKTRACE=0
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS=$flags CARGO_TARGET_DIR=$work
 # Shorter, as everything runs five to fifteen times slower; and freed memory is kept back to see who still uses it.
 export CHIPLET_SOAK_SLACK_MIB=4096

@@ -132,7 +132,7 @@ impl<'a> Scenario<'a> {
             machine,
             prepared,
             strategy,
-            load: Load::Saturated { outstanding: 64 },
+            load: Load::Saturated { outstanding: 4 },
             compute: Compute::default(),
             warmup: 20_000,
             measured: 40_000,
