@@ -249,6 +249,7 @@ impl Builder {
         let rules = Rules {
             stealing: self.strategy.stealing,
             offers_anywhere: self.strategy.splitting == Splitting::AllCores,
+            spills: self.strategy.splitting == Splitting::Spill,
             steal: self.steal,
             substitutes: self.substitutes,
             discipline: Discipline {

@@ -27,13 +27,19 @@ impl Offer for u32 {
 }
 
 fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
-    hub_with(stealing, groups, 0)
+    hub_with(stealing, groups, 0, false)
+}
+
+/// Whose groups may spill.
+fn spilling_hub() -> (Arc<TestHub>, Vec<Local<u32>>) {
+    hub_with(StealRule::Ladder, &[0..1, 1..2], 0, true)
 }
 
 fn hub_with(
     stealing: StealRule,
     groups: &[Range<usize>],
     substitutes: usize,
+    spills: bool,
 ) -> (Arc<TestHub>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
@@ -48,6 +54,7 @@ fn hub_with(
         substitutes,
         stealing,
         offers_anywhere: stealing == StealRule::Anywhere,
+        spills,
         steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 1,
@@ -347,7 +354,7 @@ fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
 }
 
 fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, mut locals) = spilling_hub();
     let (runner, mut other) = (locals.remove(0), locals.remove(0));
     let spills = {
         let hub = Arc::clone(&hub);
@@ -364,7 +371,7 @@ fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
 }
 
 fn what_is_left_of_a_spilled_invitation_is_taken_back() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, mut locals) = spilling_hub();
     let (runner, other) = (locals.remove(0), locals.remove(0));
     let taker = {
         let hub = Arc::clone(&hub);
@@ -379,7 +386,7 @@ fn what_is_left_of_a_spilled_invitation_is_taken_back() {
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
-    let (hub, mut locals) = hub_with(StealRule::Never, &[0..1], 1);
+    let (hub, mut locals) = hub_with(StealRule::Never, &[0..1], 1, false);
     let (mut worker, mut substitute) = (locals.remove(0), locals.remove(0));
     assert_eq!(hub.block(&worker), Cover::Start(1));
     hub.unblock(&worker);

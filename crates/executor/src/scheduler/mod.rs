@@ -62,6 +62,8 @@ pub(crate) struct Rules {
     pub(crate) stealing: StealRule,
     /// Whether invitations may leave their domain: so in the strategies that know no domains.
     pub(crate) offers_anywhere: bool,
+    /// Whether some invitations may be listed for workers that other groups can spare.
+    pub(crate) spills: bool,
     pub(crate) steal: StealConfig,
     pub(crate) discipline: Discipline,
     /// How many threads may stand in for each worker while its task blocks.

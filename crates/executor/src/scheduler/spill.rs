@@ -17,9 +17,15 @@ pub(super) struct Spilled<U> {
 }
 
 impl<T, U> Hub<T, U> {
+    /// Whether this group has spilled something.
+    pub(super) fn has_spilled(&self, group: usize) -> bool {
+        self.rules.spills && self.spilling.contains(group)
+    }
+
     /// Whether another group has spilled something, as far as can be seen without a lock.
     pub(super) fn is_spilled_for(&self, group: usize) -> bool {
-        !self.spilling.is_empty()
+        self.rules.spills
+            && !self.spilling.is_empty()
             && self.groups[group]
                 .nearest
                 .iter()

@@ -36,6 +36,7 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
         substitutes: 0,
         stealing,
         offers_anywhere: stealing == StealRule::Anywhere,
+        spills: false,
         steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 16,

@@ -165,7 +165,7 @@ impl<T, U> Hub<T, U> {
             self.call_help(local.group, 1);
             return;
         }
-        let needs = |other| self.is_needy(other) || self.spilling.contains(other);
+        let needs = |other| self.is_needy(other) || self.has_spilled(other);
         let needy = (0..self.groups.len()).find(|&other| other != local.group && needs(other));
         if let Some(needy) = needy {
             self.call_help(needy, 1);
