@@ -385,9 +385,12 @@ fn build_one(
 /// The Faiss description of an IVF table of `rows` rows.
 #[cfg(feature = "faiss")]
 pub(crate) fn factory(arguments: &Arguments, rows: usize) -> String {
+    let own = || format!("IVF{},Flat", lists(rows));
+    arguments.factory.clone().unwrap_or_else(own)
+}
+
+/// Lists of an IVF table of `rows` rows, where nobody says how many.
+pub(crate) fn lists(rows: usize) -> usize {
     let lists = (4.0 * (rows as f64).sqrt()) as usize;
-    arguments
-        .factory
-        .clone()
-        .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows / 39 + 1)))
+    lists.clamp(1, rows / 39 + 1)
 }
