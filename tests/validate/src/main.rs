@@ -127,6 +127,12 @@ fn validate(arguments: &Arguments) -> anyhow::Result<()> {
         run(part, arguments, &mut report, &mut cases, &stop)?;
     }
     print!("{}", case::show(&cases));
+    println!("{}", report.cpu);
+    if let (Some(machine), [before, after]) = (&report.machine, &report.load_average[..]) {
+        println!(
+            "as the executor's simulation had it: {machine}; load average {before} before, {after} after"
+        );
+    }
     for skipped in &report.skipped {
         println!("{skipped}");
     }
