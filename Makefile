@@ -85,7 +85,7 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --size $(SIZE) $(ARGS)
 
-validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: half an hour; QUICK=1 four minutes; ARGS=--help.
+validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user || echo "validate: no qemu-x86_64"
 	@command -v valgrind >/dev/null || scripts/setup.sh valgrind || echo "validate: no valgrind"
 	cargo build --release --locked -p chiplet-cli

@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
 
-    /// Small graphs and short rounds: two minutes instead of half an hour
+    /// Small graphs and short rounds: a few minutes instead of a quarter of an hour
     #[arg(long)]
     quick: bool,
 
@@ -45,7 +45,7 @@ enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
-  make validate                             builds what is needed and compares all; half an hour on two cores
+  make validate                             builds what is needed and compares all; a quarter of an hour on two cores
   make validate QUICK=1                     small graphs, short rounds
   make validate ARGS='--parts cachegrind'   one instrument
   chiplet-validate --parts executor         the real executor alone; wants a machine that is otherwise idle

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use chiplet::Topology;
 use chiplet::topology::pin::pin_current_thread;
 use chiplet::topology::probe;
+use chiplet_caches::spread::Spread;
 
 /// What has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +26,9 @@ pub struct Beyond {
 
 /// Words of a cache line.
 const WORDS: usize = 8;
+
+/// Lines that are timed together: some 100 us, so that few pieces see another process take the core.
+const PIECE: usize = 4_096;
 
 /// Measures for about two seconds.
 ///
@@ -70,7 +74,7 @@ fn on(cpus: &[u32], work: impl Fn(&Barrier) -> f64 + Sync) -> anyhow::Result<f64
     })
 }
 
-/// The fastest of some rounds: lines of a buffer are followed, each of which names the next, in no order.
+/// The median over pieces of a way through a buffer's lines, each of which names the next, in no order.
 fn line_ns(bytes: usize) -> f64 {
     let lines = bytes / 64;
     let mut next: Vec<usize> = (0..lines).collect();
@@ -86,32 +90,32 @@ fn line_ns(bytes: usize) -> f64 {
     for (line, next) in next.into_iter().enumerate() {
         buffer[line * WORDS] = next * WORDS;
     }
-    let mut best = f64::MAX;
-    for _ in 0..12 {
+    let mut at = 0;
+    let pieces = (0..12 * lines / PIECE).map(|_| {
         let begun = Instant::now();
-        let mut at = 0;
-        for _ in 0..lines {
+        for _ in 0..PIECE {
             at = buffer[at];
         }
         black_box(at);
-        best = best.min(begun.elapsed().as_nanos() as f64 / lines as f64);
-    }
-    best
+        begun.elapsed().as_nanos() as f64 / PIECE as f64
+    });
+    Spread::of(pieces).median
 }
 
-/// The fastest of some rounds over 64 MiB.
+/// The median over pieces of 64 MiB.
 fn stream_gbs(begin: &Barrier) -> f64 {
     let buffer = vec![1_u64; (64 << 20) / 8];
-    let mut best = 0.0_f64;
     begin.wait();
-    for _ in 0..12 {
-        let begun = Instant::now();
-        black_box(
-            buffer
-                .iter()
-                .fold(0, |sum: u64, word| sum.wrapping_add(*word)),
-        );
-        best = best.max((8 * buffer.len()) as f64 / begun.elapsed().as_nanos() as f64);
-    }
-    best
+    let pieces = (0..12).flat_map(|_| {
+        buffer.chunks_exact(PIECE * WORDS).map(|piece| {
+            let begun = Instant::now();
+            black_box(
+                piece
+                    .iter()
+                    .fold(0, |sum: u64, word| sum.wrapping_add(*word)),
+            );
+            size_of_val(piece) as f64 / begun.elapsed().as_nanos() as f64
+        })
+    });
+    Spread::of(pieces).median
 }
