@@ -24,7 +24,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches validate loom shuttle doc package portable bench \
   examples topologies clean
 
 help: ## Show this list.
@@ -85,6 +85,13 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --size $(SIZE) $(ARGS)
 
+validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.
+	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user || echo "validate: no qemu-x86_64"
+	@command -v valgrind >/dev/null || scripts/setup.sh valgrind || echo "validate: no valgrind"
+	cargo build --release --locked -p chiplet-cli
+	cargo build --release --locked -p chiplet-caches -p chiplet-validate --bins --examples
+	target/release/chiplet-validate $(if $(QUICK),--quick) $(ARGS)
+
 loom: ## Model-check the wake-up handshake, completion and cancellation as shipped: all interleavings of small machines.
 	RUSTFLAGS="--cfg chiplet_loom -C debug-assertions" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib loom_tests -- $(SHOW)
@@ -116,7 +123,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude grpc-server --exclude chiplet-caches --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

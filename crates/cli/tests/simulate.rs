@@ -73,3 +73,77 @@ fn what_cannot_be_used_is_named() {
         assert!(output.stdout.is_empty());
     }
 }
+
+/// What a small run of `chiplet bench` writes down.
+fn measured(folder: &Path) -> serde_json::Value {
+    let file = folder.join("bench.json");
+    let words = "bench --tables 3 --rows 300 --dims 8 --queries 40 --duration 0.05 --warmup 0 --rounds 1 --ef 20 \
+                 --table-skew 1 --clients 2 --strategy global-steal";
+    let output = Command::new(env!("CARGO_BIN_EXE_chiplet"))
+        .args(words.split(' '))
+        .arg("--truth-cache")
+        .arg(folder.join("truth"))
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .expect("the command was built with this test");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn what_was_measured_here_is_simulated_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = measured(folder.path());
+    let (mine, json) = (
+        folder.path().join("mine.json"),
+        folder.path().join("sim.json"),
+    );
+    let run = |report: &serde_json::Value| {
+        std::fs::write(&mine, report.to_string()).unwrap();
+        let words = "--machine rome-7k62 --domains 2 --queries 500 --strategy global-steal,ccd-aware --mine";
+        let mut arguments: Vec<&str> = words.split(' ').collect();
+        arguments.extend([mine.to_str().unwrap(), "--json", json.to_str().unwrap()]);
+        simulate(&arguments)
+    };
+    let output = run(&report);
+    assert!(output.status.success(), "{output:?}");
+    let simulated: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let workload = &simulated["workload"];
+    assert_eq!(workload["table_skew"], 1.0);
+    assert_eq!(workload["queries"], 40);
+    let tables = workload["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 3);
+    for table in tables {
+        let expected = [("rows", 300), ("dim", 8), ("ef", 20)];
+        for (name, value) in expected {
+            assert_eq!(table[name], value, "{name}");
+        }
+    }
+    assert_eq!(simulated["runs"].as_array().unwrap().len(), 2);
+
+    // A rate is run besides.
+    let mut open = report.clone();
+    open["workload"]["rate_qps"] = 5_000.0.into();
+    assert!(run(&open).status.success());
+    let simulated: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let runs = simulated["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    let qps = runs[3]["qps"].as_f64().unwrap();
+    assert!((4_000.0..6_000.0).contains(&qps), "{qps}");
+
+    for (field, value, named) in [
+        ("ef", serde_json::Value::Null, "workload.ef"),
+        ("kind", "mixed".into(), "--kind hnsw"),
+        ("queries", "many".into(), "workload.queries"),
+    ] {
+        let mut wrong = report.clone();
+        wrong["workload"][field] = value;
+        let output = run(&wrong);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(named) && said.contains("mine.json"), "{said}");
+    }
+}

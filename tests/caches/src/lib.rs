@@ -4,3 +4,5 @@ pub mod marker;
 pub mod model;
 pub mod pace;
 pub mod seen;
+pub mod spread;
+pub mod tables;

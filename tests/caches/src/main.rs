@@ -4,10 +4,10 @@ mod bounces;
 mod known;
 mod program;
 mod run;
-mod tables;
 
 use std::process::ExitCode;
 
+use chiplet_caches::tables;
 use clap::{Parser, Subcommand};
 
 /// The shipped executor on emulated caches: all times and rates are modelled.

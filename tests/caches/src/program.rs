@@ -13,9 +13,8 @@ use chiplet::index::{FlatTable, HnswTable, Metric};
 use chiplet::{Executor, Neighbor, Query, Strategy, Table, TableId, Ticket, Topology};
 use chiplet_caches::marker::{self, Phase};
 use chiplet_caches::seen::Told;
+use chiplet_caches::tables;
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
-
-use crate::tables;
 
 /// Runs queries, as QEMU is told to; prints JSON.
 #[derive(clap::Args, Clone, Debug)]

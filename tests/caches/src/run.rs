@@ -14,12 +14,12 @@ use anyhow::Context as _;
 use chiplet_caches::model::Wiring;
 use chiplet_caches::model::parts::{self, Part};
 use chiplet_caches::seen::Config;
+use chiplet_caches::tables;
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use self::control::control;
 use self::record::{Constants, Record, Run};
 use crate::program::{self, Work};
-use crate::tables;
 
 /// Compares strategies on emulated caches. What it prints is modelled.
 #[derive(clap::Args, Clone, Debug)]
@@ -214,6 +214,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));
     let tables = arguments.tables(&part);
+    let program = arguments.program(&part, "", 0);
     let mut record = Record {
         note: "modelled: emulated caches and modelled time, not measured on such a machine"
             .to_owned(),
@@ -228,6 +229,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             tables: tables.tables,
             rows: tables.rows,
             dim: tables.dim,
+            ef: program.ef,
+            warm: program.warm,
+            queries: program.queries,
+            under_way: program.under_way,
+            folder: tables.folder,
             host_seconds: 0,
         },
         runs: Vec::new(),

@@ -27,10 +27,12 @@ pub struct Arguments {
 /// Queries that are saved with a table.
 const QUERIES: usize = 500;
 
+/// The file of a table's graph.
 pub fn graph(folder: &Path, table: usize) -> PathBuf {
     folder.join(format!("{table}.chiplet"))
 }
 
+/// The file of a table's queries.
 pub fn queries(folder: &Path, table: usize) -> PathBuf {
     folder.join(format!("{table}.queries"))
 }
@@ -44,6 +46,7 @@ pub fn read_queries(folder: &Path, table: usize, dim: usize) -> anyhow::Result<V
     Ok(values.chunks_exact(dim).map(<[f32]>::to_vec).collect())
 }
 
+/// Builds what is not there yet.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments {
         folder,

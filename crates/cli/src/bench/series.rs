@@ -444,6 +444,9 @@ fn workload(
         k: arguments.k as usize,
         ef: arguments.ef() as usize,
         nprobe: arguments.nprobe() as usize,
+        lists: (shelf.graphs < shelf.tables.len() && arguments.factory.is_none())
+            .then(|| super::shelf::lists(shelf.rows)),
+        queries: shelf.queries.len(),
         bytes: shelf.bytes(runners[0].choice.graph),
         table_skew: arguments.table_skew,
         query_skew: arguments.query_skew,
@@ -451,6 +454,11 @@ fn workload(
             Pace::Saturated(outstanding) => format!("saturated, {outstanding} outstanding"),
             Pace::Closed(clients) => format!("closed loop, {clients} clients"),
             Pace::Open(_) => format!("open loop, {process}"),
+        },
+        outstanding: match pace {
+            Pace::Saturated(outstanding) => Some(outstanding),
+            Pace::Closed(clients) => Some(clients),
+            Pace::Open(_) => None,
         },
         rate_qps: match pace {
             Pace::Open(rate) => Some(rate),

@@ -232,7 +232,7 @@ pub(crate) fn source(arguments: &Arguments) -> anyhow::Result<Source> {
                 seed: arguments.seed,
                 ..Clusters::default()
             });
-            let (vectors, queries) = hold_out(&drawn, queries);
+            let (vectors, queries) = drawn.hold_out(queries);
             Ok(Source {
                 vectors,
                 queries,
@@ -302,7 +302,7 @@ fn cut(
         "{name} holds {} vectors: too few to ask for",
         all.len()
     );
-    let (vectors, queries) = hold_out(all, queries);
+    let (vectors, queries) = all.hold_out(queries);
     Ok(Source {
         vectors: first_rows(vectors, arguments, &name)?,
         queries,
@@ -324,14 +324,6 @@ fn first_rows(vectors: VectorSet, arguments: &Arguments, name: &str) -> anyhow::
         vectors.len()
     );
     Ok(vectors.select(&(0..wanted).collect::<Vec<_>>()))
-}
-
-/// Takes `count` vectors out, evenly spread, so that they are like the rest whatever the order.
-fn hold_out(all: &VectorSet, count: usize) -> (VectorSet, VectorSet) {
-    let step = all.len() / count;
-    let (out, rest): (Vec<usize>, Vec<usize>) =
-        (0..all.len()).partition(|row| row % step == 0 && row / step < count);
-    (all.select(&rest), all.select(&out))
 }
 
 fn build_one(
@@ -393,9 +385,12 @@ fn build_one(
 /// The Faiss description of an IVF table of `rows` rows.
 #[cfg(feature = "faiss")]
 pub(crate) fn factory(arguments: &Arguments, rows: usize) -> String {
+    let own = || format!("IVF{},Flat", lists(rows));
+    arguments.factory.clone().unwrap_or_else(own)
+}
+
+/// Lists of an IVF table of `rows` rows, where nobody says how many.
+pub(crate) fn lists(rows: usize) -> usize {
     let lists = (4.0 * (rows as f64).sqrt()) as usize;
-    arguments
-        .factory
-        .clone()
-        .unwrap_or_else(|| format!("IVF{},Flat", lists.clamp(1, rows / 39 + 1)))
+    lists.clamp(1, rows / 39 + 1)
 }

@@ -26,6 +26,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "paper-hnsw")]
     pub(crate) workload: String,
 
+    /// Your tables and your traffic instead: the file that chiplet bench --json has written
+    #[arg(long, value_name = "BENCH.JSON", conflicts_with_all = ["workload", "flip"])]
+    pub(crate) mine: Option<PathBuf>,
+
     /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal,
     /// ccd-aware-bytes, ccd-aware]
     #[arg(long = "strategy", value_name = "A,B,..", value_delimiter = ',', value_parser = strategy)]
@@ -67,10 +71,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub(crate) queries: u64,
 
-    /// Queries outstanding for each worker in saturated runs. With many, a short run counts more short queries than come:
-    /// long ones are still waiting when it ends
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) outstanding: u32,
+    /// Queries outstanding for each worker in saturated runs [default: 4; with --mine as many as there]. With many, a short
+    /// run counts more short queries than come: long ones are still waiting when it ends
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) outstanding: Option<u32>,
 
     /// The hot set moves after so many virtual seconds: shows throughput before and after, at --loads (default 70)
     #[arg(long, value_name = "SECONDS", conflicts_with = "domains")]
@@ -108,6 +112,7 @@ Examples:
   chiplet simulate --loads 50,80 --json sim.json            latency at half and most of saturation
   chiplet simulate --hot 80 --strategy global-steal,ccd-aware
   chiplet simulate --machine turin-9575fx2 --workload mine.toml
+  chiplet simulate --machine genoa-9654 --mine bench.json   what chiplet bench --json bench.json ran here, there
 
 A workload file:
   name = \"mine\"

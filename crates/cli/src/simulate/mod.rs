@@ -3,10 +3,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the command line |
+//! | `mine` | a workload that `chiplet bench` has run |
 //! | `text` | the tables for a person |
 //! | `page` | the HTML page |
 
 mod arguments;
+mod mine;
 mod page;
 mod text;
 
@@ -21,6 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
+use mine::Mine;
 
 /// All figures of a call; every one is modelled.
 #[derive(Serialize)]
@@ -51,7 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         crate::bench::writable(path)?;
     }
     let machine = machine(arguments)?;
-    let recipe = recipe(arguments)?;
+    let mine = arguments.mine.as_deref().map(mine::read).transpose()?;
+    let recipe = recipe(arguments, mine.as_ref())?;
     let sizes = match arguments.domains.as_slice() {
         [] => &[machine.topology.domains().len()],
         sizes => sizes,
@@ -81,6 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
             machine: &machine,
             prepared: &prepared,
             compute,
+            outstanding: arguments
+                .outstanding
+                .or(mine.as_ref().and_then(|mine| mine.outstanding))
+                .unwrap_or(OUTSTANDING),
+            rate: mine.as_ref().and_then(|mine| mine.rate),
             bar: &bar,
         };
         session.run(&mut runs);
@@ -105,12 +114,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(text::render(&report))
 }
 
+/// Queries outstanding for each worker, where nothing is said.
+const OUTSTANDING: u32 = 4;
+
 /// The runs on one machine.
 struct Session<'a> {
     arguments: &'a Arguments,
     machine: &'a Machine,
     prepared: &'a Prepared,
     compute: Compute,
+    outstanding: u32,
+    /// Queries a second, to be run besides.
+    rate: Option<f64>,
     bar: &'a ProgressBar,
 }
 
@@ -132,11 +147,13 @@ impl Session<'_> {
             (Some(_), []) => &[70],
             (_, loads) => loads,
         };
-        for &load in loads {
+        let shares = loads
+            .iter()
+            .map(|&load| saturation * f64::from(load) / 100.0);
+        for rate in shares.chain(self.rate) {
             for &strategy in &strategies {
-                let rate = saturation * f64::from(load) / 100.0;
                 runs.push(Run {
-                    load: Some(load),
+                    load: Some((100.0 * rate / saturation).round() as u32),
                     outcome: self.one(strategy, Some(rate)),
                 });
             }
@@ -154,7 +171,7 @@ impl Session<'_> {
         scenario.load = match rate {
             Some(rate) => Load::Open { rate },
             None => Load::Saturated {
-                outstanding: self.arguments.outstanding,
+                outstanding: self.outstanding,
             },
         };
         if let (Some(at), Some(rate)) = (self.arguments.flip, rate) {
@@ -203,11 +220,12 @@ fn from_xml(path: &Path) -> anyhow::Result<Machine> {
     )
 }
 
-fn recipe(arguments: &Arguments) -> anyhow::Result<Recipe> {
+fn recipe(arguments: &Arguments, mine: Option<&Mine>) -> anyhow::Result<Recipe> {
     let name = &arguments.workload;
-    let mut recipe = match Recipe::built_in(name) {
-        Some(recipe) => recipe,
-        None => {
+    let mut recipe = match (mine, Recipe::built_in(name)) {
+        (Some(mine), _) => mine.recipe.clone(),
+        (None, Some(recipe)) => recipe,
+        (None, None) => {
             let text = std::fs::read_to_string(name).with_context(|| {
                 format!("{name} is neither paper-hnsw nor paper-ivf, and cannot be read as a file")
             })?;

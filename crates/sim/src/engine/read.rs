@@ -39,6 +39,11 @@ fn list_key(table: u32, list: u64, block: u64) -> u64 {
     (u64::from(table) << 45) | (1 << 62) | mix((list << 24) | block) >> 20
 }
 
+/// The key of a block of what a worker reads of its own.
+fn own_key(worker: usize, segment: u32) -> u64 {
+    (1 << 63) | ((worker as u64) << 8) | u64::from(segment)
+}
+
 /// Something that a core has to read.
 #[derive(Default)]
 struct Reading {
@@ -110,9 +115,9 @@ impl Engine<'_> {
         else {
             unreachable!("asked for a graph")
         };
-        let scale = prepared.scale(scale);
         let drawn = mix(u64::from(state.number) ^ (u64::from(table) << 32));
-        let which = drawn as usize % scale.counts.len();
+        let which = prepared.walk(scale, state.number, drawn);
+        let scale = prepared.scale(scale);
         let tile = (drawn >> 32) as u32 % factor;
         let part = |count: u32| {
             let until = |segment: u32| u64::from(count) * u64::from(segment) / u64::from(SEGMENTS);
@@ -162,6 +167,7 @@ impl Engine<'_> {
             l3,
             memory,
         });
+        self.read_own(worker, domain, segment);
         let visited =
             hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 8);
         self.balancer.pulled(table as usize, worker, visited);
@@ -174,6 +180,22 @@ impl Engine<'_> {
                 bytes: memory * LINE,
             },
         ))
+    }
+
+    /// Reads what a segment of a walk needs of the worker's own.
+    fn read_own(&mut self, worker: usize, domain: usize, segment: u32) {
+        let bytes = self.scenario.machine.costs.own_bytes as f64 / f64::from(SEGMENTS);
+        let kept = (bytes * self.scenario.prepared.sampling.sample) as u32;
+        let mut hits = Hits::default();
+        let key = own_key(worker, segment);
+        self.caches.read(worker, domain, key, kept, &mut hits);
+        let [l3, memory] = hits.parts().unwrap_or_default();
+        let lines = bytes / LINE;
+        self.meter.read(Lines {
+            l2: lines * (1.0 - l3 - memory),
+            l3: lines * l3,
+            memory: lines * memory,
+        });
     }
 
     /// The next part of a worker's unit: nanoseconds, or `None` if nothing of it is left.

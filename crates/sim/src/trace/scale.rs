@@ -59,7 +59,8 @@ impl Scale {
             .iter()
             .map(|&read| (f64::from(read) / queries / average).max(1.0) as f32);
         let limit = (sample.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
-        let sampled = (0..SALTS).map(|salt| {
+        let salts = if sample < 1.0 { SALTS } else { 1 };
+        let sampled = (0..salts).map(|salt| {
             let keeps = |node: &&u32| mix(u64::from(**node) ^ ((salt as u64) << 40)) <= limit;
             let of = |nodes: &[u32]| nodes.iter().filter(keeps).copied().collect();
             let walks = walks.walks.iter().map(|walk| Sampled {

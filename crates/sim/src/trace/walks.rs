@@ -1,5 +1,6 @@
 //! Walks of a real graph, recorded.
 
+use chiplet_executor::Table as _;
 use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
@@ -55,15 +56,27 @@ impl Recording {
         let config = HnswConfig::new(Metric::L2).m(self.m).ef_construction(100);
         let table = HnswTable::build(rows, self.dim, &config)
             .expect("finite rows of one length are accepted");
-        let record = |&ef: &usize| Walks {
-            nodes: self.rows,
-            ef,
-            walks: queries
-                .chunks(self.dim)
-                .map(|query| record(&table, query, ef))
-                .collect(),
-        };
+        let record = |&ef: &usize| Walks::of(&table, queries.chunks(self.dim), ef);
         efs.iter().map(record).collect()
+    }
+}
+
+impl Walks {
+    /// Records what searches of a table read, which are for 10 rows each.
+    ///
+    /// # Panics
+    /// If a query is not of the table's dimension, or not finite.
+    pub fn of<'a>(
+        table: &HnswTable,
+        queries: impl IntoIterator<Item = &'a [f32]>,
+        ef: usize,
+    ) -> Self {
+        let queries = queries.into_iter();
+        Self {
+            nodes: table.len(),
+            ef,
+            walks: queries.map(|query| record(table, query, ef)).collect(),
+        }
     }
 }
 

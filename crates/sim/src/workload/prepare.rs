@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Table, Workload};
-use crate::trace::{ListShape, Lists, Recording, Scale};
+use crate::trace::{ListShape, Lists, Recording, Scale, Walks};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
 const EFS: [usize; 7] = [16, 32, 64, 150, 300, 750, 1_500];
@@ -171,6 +171,45 @@ impl Prepared {
             scales,
             lists,
             sampling,
+        }
+    }
+
+    /// Tables whose own searches were recorded, one [`Walks`] for each: nothing is scaled and nothing left out. Where the
+    /// workload has no more queries for a table than were recorded, each query makes the walk of its number.
+    ///
+    /// # Panics
+    /// If there are not as many `walks` as tables, or a table is no graph.
+    pub fn recorded(workload: Workload, walks: &[Walks]) -> Self {
+        assert_eq!(workload.tables.len(), walks.len(), "one recording a table");
+        let plans = workload.tables.iter().enumerate();
+        let plans = plans.map(|(scale, table)| match *table {
+            Table::Graph { dim, m, .. } => Plan::Graph {
+                scale,
+                factor: 1,
+                row_bytes: 4 * dim,
+                link_bytes: 8 * m,
+                dim,
+            },
+            Table::Lists { .. } => panic!("searches of lists are not recorded"),
+        });
+        Self {
+            plans: plans.collect(),
+            scales: walks.iter().map(|walks| Scale::new(walks, 1.0)).collect(),
+            lists: None,
+            sampling: Sampling {
+                sample: 1.0,
+                ..Sampling::default()
+            },
+            workload,
+        }
+    }
+
+    /// Which of the recorded walks `query` of a table makes; `drawn` is a random number of it.
+    pub(crate) fn walk(&self, scale: usize, query: u32, drawn: u64) -> usize {
+        let known = self.scales[scale].counts.len();
+        match self.workload.queries <= known {
+            true => query as usize,
+            false => drawn as usize % known,
         }
     }
 

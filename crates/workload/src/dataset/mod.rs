@@ -221,6 +221,24 @@ impl VectorSet {
         self.select(&(part..self.len()).step_by(parts).collect::<Vec<_>>())
     }
 
+    /// All but `count` vectors, and those, to be asked for: evenly spread, so that they are like the rest whatever the
+    /// order.
+    ///
+    /// # Panics
+    /// If `count` is 0 or more than `len()`.
+    #[must_use]
+    pub fn hold_out(&self, count: usize) -> (Self, Self) {
+        assert!(
+            (1..=self.len()).contains(&count),
+            "{count} of {}",
+            self.len()
+        );
+        let step = self.len() / count;
+        let (out, rest): (Vec<usize>, Vec<usize>) =
+            (0..self.len()).partition(|row| row % step == 0 && row / step < count);
+        (self.select(&rest), self.select(&out))
+    }
+
     /// The same vectors scaled to length 1, so that inner product ranks them as cosine does. A vector of
     /// zeros stays as it is.
     #[must_use]

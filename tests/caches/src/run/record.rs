@@ -1,5 +1,7 @@
 //! What a comparison finds, as JSON.
 
+use std::path::PathBuf;
+
 use chiplet_caches::model::counts::Counts;
 use chiplet_caches::model::parts::Part;
 use chiplet_caches::seen::{Seen, Told};
@@ -28,6 +30,15 @@ pub struct Constants {
     pub tables: usize,
     pub rows: usize,
     pub dim: usize,
+    /// Candidates of each search.
+    pub ef: usize,
+    /// Queries of each run that are not counted, and those after them that are.
+    pub warm: usize,
+    pub queries: usize,
+    /// Queries under way for each worker.
+    pub under_way: usize,
+    /// Where graphs and queries are.
+    pub folder: PathBuf,
     pub host_seconds: u64,
 }
 

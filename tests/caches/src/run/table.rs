@@ -2,38 +2,9 @@
 
 use std::fmt::Write as _;
 
+use chiplet_caches::spread::Spread;
+
 use super::record::{Record, Run};
-
-/// Median, least and most.
-#[derive(Clone, Copy)]
-pub struct Spread {
-    pub median: f64,
-    pub least: f64,
-    pub most: f64,
-}
-
-impl Spread {
-    /// Of at least one value.
-    pub fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        Self {
-            median: values[values.len() / 2],
-            least: values[0],
-            most: values[values.len() - 1],
-        }
-    }
-
-    /// As text, with so many digits after the point.
-    pub fn text(self, digits: usize) -> String {
-        let Self {
-            median,
-            least,
-            most,
-        } = self;
-        format!("{median:.digits$} ({least:.digits$}-{most:.digits$})")
-    }
-}
 
 /// Each strategy's runs, in the order in which strategies came.
 pub fn by_strategy(record: &Record) -> Vec<(&str, Vec<&Run>)> {

@@ -73,12 +73,18 @@ pub struct Workload {
     pub k: usize,
     pub ef: usize,
     pub nprobe: usize,
+    /// Lists of each IVF table; `None` without such tables, or where `--factory` says it.
+    pub lists: Option<usize>,
+    /// Different queries.
+    pub queries: usize,
     /// Bytes of vectors and links over all tables.
     pub bytes: u64,
     pub table_skew: f64,
     pub query_skew: f64,
     /// `saturated`, `open loop, Poisson`, `open loop, bursty`, `closed loop, 16 clients`.
     pub arrivals: String,
+    /// Queries that were kept under way, where so many were.
+    pub outstanding: Option<usize>,
     /// Queries per second that were sent, where a rate was set.
     pub rate_qps: Option<f64>,
     /// The measured saturation of the first strategy, where it was measured.
