@@ -162,7 +162,7 @@ impl<T, U: Offer> Hub<T, U> {
     /// available before they could see it there, and is then to park.
     pub(super) fn rest(&self, local: &mut Local<U>) -> Rest<T, U> {
         let group = &self.groups[local.group];
-        let (spare, closed) = {
+        let (goes, spare, closed) = {
             let mut inbox = group.inbox.lock();
             if !inbox.queue.is_empty() || inbox.duty.is_off(local.worker) {
                 return Rest::LookAgain;
@@ -176,16 +176,16 @@ impl<T, U: Offer> Hub<T, U> {
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
             // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
             let lent = local.returns && can_lend(&self.staff_of(&inbox));
-            let goes = inbox.offered || closed || lent || call == call::OVERDUE;
-            (goes, closed)
+            let spare = inbox.offered || closed;
+            (spare || lent || call == call::OVERDUE, spare, closed)
         };
         if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.threads()) {
             self.leave(local);
             return Rest::LookAgain;
         }
-        if spare
+        if goes
             && self.crosses()
-            && let Some(rest) = self.cross(local, closed)
+            && let Some(rest) = self.cross(local, spare, closed)
         {
             return rest;
         }
@@ -210,8 +210,8 @@ impl<T, U: Offer> Hub<T, U> {
         }
     }
 
-    /// The third rung: another group's work, if it is worth the cold cache.
-    fn cross(&self, local: &mut Local<U>, closed: bool) -> Option<Rest<T, U>> {
+    /// The third rung: another group's work, if it is worth the cold cache; with `spare` also what others have spilled.
+    fn cross(&self, local: &mut Local<U>, spare: bool, closed: bool) -> Option<Rest<T, U>> {
         if self.rules.offers_anywhere && self.offers_within(local, 0..self.seats.len()) {
             if !self.leave(local) && !closed {
                 return Some(Rest::LookAgain);
@@ -224,20 +224,13 @@ impl<T, U: Offer> Hub<T, U> {
                 None => Rest::LookAgain,
             });
         }
-        if self.is_spilled_for(local.group) {
-            if !self.leave(local) && !closed {
-                return Some(Rest::LookAgain);
-            }
-            return Some(match self.spilled_offer(local) {
-                Some((offer, rung)) => {
-                    self.answer_call(local);
-                    self.go_away(local);
-                    Rest::Found(Found::Offer(offer, rung))
-                }
-                None => Rest::LookAgain,
-            });
-        }
-        let victim = self.choose_victim(local)?;
+        let Some(victim) = self.choose_victim(local) else {
+            return if spare {
+                self.join_spilled(local, closed)
+            } else {
+                None
+            };
+        };
         // Called meanwhile for this group's own work: that comes first.
         if !self.leave(local) && !closed {
             return Some(Rest::LookAgain);
@@ -256,6 +249,23 @@ impl<T, U: Offer> Hub<T, U> {
         }
         let own = self.groups[local.group].domain;
         Some(Rest::Found(Found::Task(task, self.rung(own, victim))))
+    }
+
+    /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
+    /// have waited.
+    fn join_spilled(&self, local: &mut Local<U>, closed: bool) -> Option<Rest<T, U>> {
+        if !self.is_spilled_for(local.group) {
+            return None;
+        }
+        if !self.leave(local) && !closed {
+            return Some(Rest::LookAgain);
+        }
+        let Some((offer, rung)) = self.spilled_offer(local) else {
+            return Some(Rest::LookAgain);
+        };
+        self.answer_call(local);
+        self.go_away(local);
+        Some(Rest::Found(Found::Offer(offer, rung)))
     }
 
     /// This worker runs another group's task now.

@@ -122,26 +122,47 @@ impl Engine<'_> {
         let state = &self.groups[group];
         let returns = std::mem::take(&mut self.workers[worker].returns);
         let lent = std::mem::take(&mut self.workers[worker].lent);
-        let goes = state.offered || lent || (returns && can_lend(&state.staff()));
+        let spare = state.offered;
+        let goes = spare || lent || (returns && can_lend(&state.staff()));
         if !goes || !self.crosses() {
             return;
         }
-        if self.units_leave_domains()
-            && let Some(query) = self.open_anywhere()
-        {
-            self.leave_sleepers(worker);
-            if self.join(worker, query) {
-                return;
-            }
-            self.sleep_again(worker);
+        if self.offers_anywhere() && self.join_anywhere(worker) {
+            return;
         }
         let Some(victim) = self.choose_victim(group) else {
+            if spare && self.units_leave_domains() {
+                self.join_anywhere(worker);
+            }
             return;
         };
         self.leave_sleepers(worker);
         if !self.take_from(victim, worker) {
             self.sleep_again(worker);
         }
+    }
+
+    /// Takes part in a query that may be scanned anywhere, if there is one.
+    fn join_anywhere(&mut self, worker: usize) -> bool {
+        let Some(query) = self.open_anywhere() else {
+            return false;
+        };
+        self.leave_sleepers(worker);
+        let joined = self.join(worker, query);
+        if !joined {
+            self.sleep_again(worker);
+        } else if self.splits_by_load() {
+            self.go_away(worker);
+        }
+        joined
+    }
+
+    /// This worker runs another group's task now.
+    fn go_away(&mut self, worker: usize) {
+        let group = self.workers[worker].group;
+        self.workers[worker].stealing = true;
+        self.groups[group].stealing += 1;
+        self.refresh_spare(group);
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
@@ -173,9 +194,7 @@ impl Engine<'_> {
         };
         let _ = self.publish(victim);
         let group = self.workers[worker].group;
-        self.workers[worker].stealing = true;
-        self.groups[group].stealing += 1;
-        self.refresh_spare(group);
+        self.go_away(worker);
         if self.choose_victim(group).is_some() && self.groups[group].offered {
             self.wake_one(group);
         }
