@@ -3,13 +3,14 @@
 mod common;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use chiplet::{Context, Executor, Query, Rung, Strategy, Table};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, hold, home};
+use parking_lot::{Condvar, Mutex};
 
 /// More than twice a domain's cache.
 const STREAM: u64 = (64 << 20) + 1;
@@ -31,13 +32,12 @@ struct Meeting {
 
 impl Meeting {
     fn wait_for(&self, count: usize) {
-        let mut threads = self.threads.lock().unwrap();
+        let mut threads = self.threads.lock();
         threads.insert(thread::current().id());
         self.came.notify_all();
         let missing = |threads: &mut HashSet<_>| threads.len() < count;
-        let waited = self.came.wait_timeout_while(threads, HANG, missing);
-        let (threads, timeout) = waited.unwrap();
-        assert!(!timeout.timed_out(), "only {} came", threads.len());
+        let waited = self.came.wait_while_for(&mut threads, missing, HANG);
+        assert!(!waited.timed_out(), "only {} came", threads.len());
     }
 }
 
@@ -50,7 +50,7 @@ fn scanned_by<H>(
     let domains = Arc::new(Mutex::new(HashSet::new()));
     let seen = Arc::clone(&domains);
     let lists = Lists::default().of_size(size).on_scan(move |_, _| {
-        seen.lock().unwrap().insert(domain());
+        seen.lock().insert(domain());
     });
     let executor = builder(2, 2).strategy(strategy).build().unwrap();
     let _begun = begin(&executor);
@@ -62,7 +62,7 @@ fn scanned_by<H>(
             .unwrap();
     }
     let home = home(&executor, table);
-    let mut domains = domains.lock().unwrap().clone();
+    let mut domains = domains.lock().clone();
     assert!(domains.remove(&home), "its home scans");
     domains
 }
@@ -123,7 +123,7 @@ fn who_helps_another_domain_goes_home_when_a_task_waits_there() {
             if domain() != away {
                 return all_go.wait();
             }
-            *scans.lock().unwrap() += 1;
+            *scans.lock() += 1;
             came.send(()).unwrap();
             helper_goes.wait();
         })
@@ -137,7 +137,7 @@ fn who_helps_another_domain_goes_home_when_a_task_waits_there() {
     let waiting = executor.spawn(neighbour, move || ());
     helper_goes.open();
     waiting.wait().unwrap();
-    assert_eq!(*scans.lock().unwrap(), 1, "it took no other unit before");
+    assert_eq!(*scans.lock(), 1, "it took no other unit before");
     all_go.open();
     query.wait().unwrap();
     held.into_iter().for_each(|ticket| ticket.wait().unwrap());
