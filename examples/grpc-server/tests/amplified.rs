@@ -135,13 +135,9 @@ async fn call(grpc: SocketAddr, path: &str, body: Vec<u8>) -> Status {
         .expect("every answer has a status")
 }
 
-fn varint(mut number: usize) -> Vec<u8> {
+fn varint(number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
+    prost::encode_length_delimiter(number, &mut bytes).expect("vectors grow");
     bytes
 }
 

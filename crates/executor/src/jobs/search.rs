@@ -118,15 +118,7 @@ impl SearchTask {
         let waiting = worker.has_barrier().then(|| worker.index());
         let taken = if by_load { first } else { 0 };
         let config = by_load.then(|| *worker.split_config());
-        let units = Units::new(
-            probes,
-            grain,
-            taken,
-            config,
-            spills,
-            (started, rung),
-            waiting,
-        );
+        let units = Units::new(probes, grain, taken, config, team, (started, rung), waiting);
         if self.units.set(units).is_err() {
             unreachable!("a task is executed once");
         }
@@ -138,7 +130,9 @@ impl SearchTask {
             self.remember_hands(places + 1);
             worker.invite(&shared, places, places);
             if spills {
-                worker.spill(&shared, split.invitations(left, others) - places);
+                // Workers may have come or gone since the team was counted.
+                let away = split.invitations(left, others).saturating_sub(places);
+                worker.spill(&shared, away);
             }
             self.scan_units(0..first, worker, Rung::Own, context);
             if spills {

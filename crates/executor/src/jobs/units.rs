@@ -22,8 +22,8 @@ pub(super) struct Units {
     pub(super) waiting: Option<usize>,
     grain: usize,
     by_load: Option<SplitConfig>,
-    /// Other domains' workers may take part.
-    pub(super) spills: bool,
+    /// Workers that may take part.
+    team: usize,
     progress: Mutex<Progress>,
 }
 
@@ -68,7 +68,7 @@ impl Units {
         grain: usize,
         taken: usize,
         by_load: Option<SplitConfig>,
-        spills: bool,
+        team: usize,
         (started, rung): (Instant, Rung),
         waiting: Option<usize>,
     ) -> Self {
@@ -89,7 +89,7 @@ impl Units {
             waiting,
             grain,
             by_load,
-            spills,
+            team,
             progress: Mutex::new(progress),
         }
     }
@@ -128,8 +128,7 @@ impl Units {
             return None;
         }
         hands.inside = progress.inside + enters;
-        let team = worker.team(self.spills);
-        let unit = worker.next_unit(rest, self.grain, progress.left, &hands, team);
+        let unit = worker.next_unit(rest, self.grain, progress.left, &hands, self.team);
         progress.left = progress.left.saturating_sub(cost(&rest[..unit]));
         let first = progress.next;
         progress.next += unit;

@@ -420,13 +420,9 @@ mod tests {
         assert!(upsert(&schema, &deep, 9).is_err());
     }
 
-    fn varint(mut number: u64) -> Vec<u8> {
+    fn varint(number: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        while number >= 0x80 {
-            bytes.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        bytes.push(number as u8);
+        prost::encode_length_delimiter(number as usize, &mut bytes).expect("vectors grow");
         bytes
     }
 
