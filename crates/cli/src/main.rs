@@ -4,6 +4,7 @@
 //! input that cannot be used, and then nothing is written to standard output.
 
 mod bench;
+mod compare;
 mod simulate;
 mod topology;
 
@@ -23,6 +24,7 @@ struct Arguments {
 enum Command {
     Topology(topology::Arguments),
     Bench(Box<bench::Arguments>),
+    Compare(compare::Arguments),
     Simulate(Box<simulate::Arguments>),
 }
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let result: anyhow::Result<String> = match command {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match result {

@@ -78,6 +78,57 @@ fn another_rate_sends_the_same_queries_in_the_same_order() {
 }
 
 #[test]
+fn parts_add_up_to_the_traffic_and_flip_together() {
+    let flip = Duration::from_secs(20);
+    let traffic = mixed(POISSON).flip(flip, Change::Shuffle);
+    let parts: Vec<Arrival> = (0..4)
+        .flat_map(|part| traffic.part(part, 4).unwrap().take(10_000))
+        .collect();
+    let end = Duration::from_secs(38);
+    let before: Vec<_> = parts.iter().filter(|a| a.at < flip).collect();
+    let after: Vec<_> = parts
+        .iter()
+        .filter(|a| a.at >= flip && a.at < end)
+        .collect();
+    for (arrivals, seconds, at) in [(&before, 20.0, Duration::ZERO), (&after, 18.0, flip)] {
+        // 1,000 a second, within 5 standard errors of a Poisson count.
+        let expected: f64 = 1_000.0 * seconds;
+        let off = arrivals.len() as f64 - expected;
+        assert!(
+            off.abs() < 5.0 * expected.sqrt(),
+            "{off} more than {expected}"
+        );
+        let shares = shares(arrivals.iter().copied());
+        assert_close(&shares, &traffic.table_shares(at).unwrap(), arrivals.len());
+    }
+    let first = |part| traffic.part(part, 4).unwrap().next();
+    assert_ne!(first(0), first(1), "parts draw by themselves");
+}
+
+#[test]
+fn bursts_come_to_all_parts_at_once() {
+    let bursty = Arrivals::Bursty {
+        calm_rate: 0.0,
+        burst_rate: 100_000.0,
+        calm: Duration::from_millis(90),
+        burst: Duration::from_millis(10),
+    };
+    let traffic = Traffic::new(9, bursty).group(Group::new(0..1, 1));
+    let within = |part| {
+        let arrivals = traffic.part(part, 3).unwrap().map(|arrival| arrival.at);
+        let arrivals = arrivals.take_while(|&at| at < Duration::from_secs(2));
+        arrivals
+            .map(|at| at.as_millis())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let (first, other) = (within(0), within(2));
+    // Rates are so high that each millisecond of a burst has arrivals in each part; its edges may differ.
+    let apart = first.symmetric_difference(&other).count();
+    assert!(first.len() > 50, "{} ms of bursts", first.len());
+    assert!(apart * 5 < first.len(), "{apart} of {} ms", first.len());
+}
+
+#[test]
 fn arrivals_are_in_order_and_name_what_exists() {
     let bursty = Arrivals::Bursty {
         calm_rate: 100.0,

@@ -2,29 +2,32 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `arguments` | the command line |
+//! | `arguments` | the command line: strategies, tables, rates |
 //! | `sizes` | how large tables are on this machine, and what they can show there |
-//! | `shelf` | data, indexes, queries, truth |
-//! | `contender` | what is compared: chiplet's strategies, other pools |
-//! | `drive`, `record`, `usage` | one round: sending, and what became of each query |
-//! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
-//! | `summary` | medians, ratios, fairness |
-//! | `direct` | one table's own search, without an executor |
+//! | `dataset`, `tables` | vectors and queries; an index over each part of them, with exact answers |
+//! | `pools` | what is compared: chiplet's strategies, other pools |
+//! | `generator`, `usage` | one round: sending, and how each query ended |
 //! | `counters` | what the hardware counts, where the kernel grants it |
+//! | `summary` | medians, ratios, fairness |
+//! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
+//! | `direct` | one table's own search, without an executor |
+//! | `machine` | what the report says of the machine |
 //! | `report` | text, JSON and the HTML page |
+//!
+//! Each uses those above it, and the values of `report`.
 
 mod arguments;
-mod contender;
 mod counters;
+mod dataset;
 mod direct;
-mod drive;
+mod generator;
 mod machine;
-mod record;
-mod report;
+mod pools;
+pub(crate) mod report;
 mod series;
-mod shelf;
 mod sizes;
 mod summary;
+mod tables;
 mod usage;
 #[cfg(feature = "usearch")]
 mod usearch;
@@ -62,7 +65,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     let topology = topology(arguments)?;
     let mut arguments = arguments.clone();
-    arguments.size(Caches::of(&topology));
+    let sizes = Caches::of(&topology).fill(arguments.tables, arguments.rows, arguments.dims);
+    arguments.tables = Some(sizes.tables);
+    if arguments.data == "synthetic" {
+        arguments.rows = Some(sizes.rows);
+    }
     let report = series::run(&arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;

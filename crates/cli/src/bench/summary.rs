@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::drive::Outcome;
-use super::record::Record;
+use super::generator::{Outcome, Record};
 use super::report::{
     Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
 };
@@ -20,6 +19,7 @@ pub(crate) struct Summed {
     failed: u64,
     cpu_cores: f64,
     sender_cores: f64,
+    busiest_sender: f64,
     lag_p99_us: Option<f64>,
     counters: Option<Counters>,
     /// Answers and, in microseconds, latencies of each table.
@@ -31,7 +31,13 @@ pub(crate) struct Summed {
 
 impl Summed {
     /// `tables` tables; answers later than `deadline` are no goodput.
-    pub(crate) fn of(outcome: Outcome, tables: usize, deadline: Duration, timeline: bool) -> Self {
+    pub(crate) fn of(
+        outcome: Outcome,
+        counters: Option<Counters>,
+        tables: usize,
+        deadline: Duration,
+        timeline: bool,
+    ) -> Self {
         let seconds = outcome.length.as_secs_f64();
         let mut by_table = vec![Vec::new(); tables];
         let mut asked = vec![0; tables];
@@ -70,10 +76,11 @@ impl Summed {
             goodput_qps: good as f64 / seconds,
             recall,
             failed,
-            cpu_cores: outcome.usage.process_cores(),
-            sender_cores: outcome.usage.thread_cores(),
-            counters: outcome.counters,
-            lag_p99_us: outcome.lag.map(|lag| lag.p99),
+            cpu_cores: outcome.usage.cores(),
+            sender_cores: outcome.sender_cores,
+            busiest_sender: outcome.busiest_sender,
+            counters,
+            lag_p99_us: outcome.lag_p99_us,
             by_table,
             asked,
             timeline: points,
@@ -154,6 +161,7 @@ pub(crate) fn strategy(
         fairness_jain: fairness(rounds, table_names.len()),
         cpu_cores: of(&|round| round.cpu_cores),
         sender_cores: of(&|round| round.sender_cores),
+        busiest_sender: of(&|round| round.busiest_sender),
         send_lag_p99_us: (!lags.is_empty()).then(|| median(lags)),
         refused: rounds.iter().map(|round| round.failed).sum(),
         remaps: counts.map(|(_, remaps)| remaps),
@@ -222,9 +230,11 @@ fn counters(rounds: &[Summed]) -> Option<Counters> {
             instructions: of(|counted| counted.instructions),
             llc_misses: of(|counted| counted.llc_misses),
             stalled_share: of(|counted| counted.stalled_share),
-            fills_local: of(|counted| counted.fills_local),
-            fills_far_cache: of(|counted| counted.fills_far_cache),
-            fills_memory: of(|counted| counted.fills_memory),
+            from_own_l3: of(|counted| counted.from_own_l3),
+            from_other_l3: of(|counted| counted.from_other_l3),
+            from_memory: of(|counted| counted.from_memory),
+            from_remote_memory: of(|counted| counted.from_remote_memory),
+            from_cxl: of(|counted| counted.from_cxl),
         })
 }
 
@@ -325,12 +335,13 @@ mod tests {
         let outcome = Outcome {
             records,
             length,
-            lag: None,
             usage: Usage::default(),
+            sender_cores: 0.0,
+            busiest_sender: 0.0,
+            lag_p99_us: None,
             sent: 0,
-            counters: None,
         };
-        Summed::of(outcome, 2, Duration::from_millis(1), true)
+        Summed::of(outcome, None, 2, Duration::from_millis(1), true)
     }
 
     #[test]

@@ -1,41 +1,42 @@
-//! Processor time: of the whole process, and of the thread that asks.
+//! Processor time, of the whole process or of one thread.
 
 use std::ops::Sub;
 use std::time::{Duration, Instant};
+
+use rustix::time::ClockId;
 
 /// Wall and processor time, at an instant or between two.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     wall: Duration,
-    process: Duration,
-    thread: Duration,
+    processor: Duration,
 }
 
 impl Usage {
-    /// Since some fixed point in the past; subtract two of one thread.
-    pub(crate) fn now() -> Self {
+    /// Of the process, since some fixed point in the past.
+    pub(crate) fn of_process() -> Self {
+        Self::by(ClockId::ProcessCPUTime)
+    }
+
+    /// Of the calling thread, since some fixed point in the past.
+    pub(crate) fn of_thread() -> Self {
+        Self::by(ClockId::ThreadCPUTime)
+    }
+
+    fn by(clock: ClockId) -> Self {
         static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let time = rustix::time::clock_gettime(clock);
         Self {
             wall: START.get_or_init(Instant::now).elapsed(),
-            process: clock(rustix::time::ClockId::ProcessCPUTime),
-            thread: clock(rustix::time::ClockId::ThreadCPUTime),
+            processor: Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
         }
     }
 
-    /// Cores that the process kept busy.
-    pub(crate) fn process_cores(&self) -> f64 {
-        self.share(self.process)
-    }
-
-    /// Of those, the asking thread.
-    pub(crate) fn thread_cores(&self) -> f64 {
-        self.share(self.thread)
-    }
-
-    fn share(&self, busy: Duration) -> f64 {
+    /// Cores that were kept busy.
+    pub(crate) fn cores(&self) -> f64 {
         let wall = self.wall.as_secs_f64();
         if wall > 0.0 {
-            busy.as_secs_f64() / wall
+            self.processor.as_secs_f64() / wall
         } else {
             0.0
         }
@@ -48,13 +49,7 @@ impl Sub for Usage {
     fn sub(self, before: Self) -> Self {
         Self {
             wall: self.wall.saturating_sub(before.wall),
-            process: self.process.saturating_sub(before.process),
-            thread: self.thread.saturating_sub(before.thread),
+            processor: self.processor.saturating_sub(before.processor),
         }
     }
-}
-
-fn clock(id: rustix::time::ClockId) -> Duration {
-    let time = rustix::time::clock_gettime(id);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

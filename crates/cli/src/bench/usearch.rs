@@ -32,7 +32,7 @@ impl UsearchTable {
             ..IndexOptions::default()
         })
         .context("usearch")?;
-        // A slot for each thread that may ever search at once, in any of the contenders.
+        // A slot for each thread that may ever search at once, in any of the pools.
         let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from) + 64;
         index
             .reserve_capacity_and_threads(rows.len(), threads)

@@ -176,12 +176,21 @@ fn inverted_lists_are_measured_directly_by_nprobe() {
     );
 }
 
+/// `--index` with each that this build has.
+fn indexes() -> Vec<[&'static str; 2]> {
+    let mut indexes = vec![["--index", "hnsw"]];
+    if cfg!(feature = "faiss") {
+        indexes.push(["--index", "ivf"]);
+    }
+    indexes
+}
+
 #[test]
 fn a_table_is_built_once_and_opened_from_its_file_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("table.chiplet");
     let file = file.to_str().unwrap();
-    for index in [&["--index", "hnsw"], &["--index", "ivf"]] {
+    for index in indexes() {
         let with =
             |more: &[&str]| run_direct(&[index.as_slice(), &["--file", file], more].concat());
         let (built, _) = with(&[]);
@@ -209,8 +218,8 @@ fn a_table_is_built_once_and_opened_from_its_file_afterwards() {
 
 #[test]
 fn queries_are_asked_together_and_with_a_filter() {
-    for index in [&["--index", "hnsw"], &["--index", "ivf"]] {
-        let (alone, _) = run_direct(index);
+    for index in indexes() {
+        let (alone, _) = run_direct(&index);
         let (together, _) = run_direct(&[index.as_slice(), &["--together", "16"]].concat());
         assert_eq!(together[0]["together"], 16);
         assert_eq!(together[0]["recall_at_10"], alone[0]["recall_at_10"]);

@@ -1,5 +1,6 @@
 //! `chiplet bench` as a user runs it, on inputs so small that the figures mean nothing and their form is all.
 
+mod compare;
 mod direct;
 
 use std::collections::BTreeSet;
@@ -134,7 +135,12 @@ fn the_json_has_the_documented_form_for_strategies_and_peers() {
         "spawn-blocking",
     ];
     let Ran { text, json } = run(&["--strategy", &asked.join(",")]);
-    assert!(keys(&json).is_superset(&BTreeSet::from(["machine", "workload", "strategies"])));
+    assert!(keys(&json).is_superset(&BTreeSet::from([
+        "machine",
+        "workload",
+        "generator",
+        "strategies"
+    ])));
     assert!(json["machine"]["cpus"].as_u64().unwrap() >= 1);
     assert!(json["machine"]["domains"].as_u64().unwrap() >= 1);
     let verdict = json["workload"]["verdict"].as_str().unwrap();
@@ -164,6 +170,48 @@ fn the_json_has_the_documented_form_for_strategies_and_peers() {
             assert!(tasks > 0.0, "{name}: {steals}");
         }
     }
+}
+
+#[test]
+fn the_generator_says_who_sends_and_what_it_can_send_alone() {
+    let Ran { text, json } = run(&["--strategy", "rayon", "--senders", "0"]);
+    let generator = &json["generator"];
+    assert_eq!(generator["senders"], 1);
+    assert!(generator["own_cpus"].is_null());
+    assert!(number(&generator["limit_qps"]) > number(&strategies(&json)[0]["throughput_qps"]));
+    assert!(number(&generator["headroom"]) > 1.0, "{generator}");
+    assert!(text.contains("1 sender on the workers' cores"), "{text}");
+    let cores = json["machine"]["cores"].as_u64().unwrap();
+    if cores > 1 {
+        let Ran { json, .. } = run(&["--strategy", "rayon,ccd-aware", "--senders", "1"]);
+        assert_eq!(json["generator"]["workers"], cores - 1);
+        assert!(json["generator"]["own_cpus"].is_string(), "{json}");
+        check_figures(&json);
+    }
+    refused(
+        &["--senders", "4000"],
+        &["--senders 4000", "0 to share cores"],
+    );
+}
+
+#[test]
+fn no_path_of_this_machine_is_in_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let Ran { json, .. } = run(&[
+        "--strategy",
+        "rayon",
+        "--no-sweep",
+        "--report",
+        page.to_str().unwrap(),
+    ]);
+    let page = std::fs::read_to_string(&page).unwrap();
+    let folder = folder.path().to_str().unwrap();
+    assert!(!page.contains(folder) && !json.to_string().contains(folder));
+    assert!(
+        json["command"].as_str().unwrap().ends_with("truth"),
+        "{json}"
+    );
 }
 
 #[test]

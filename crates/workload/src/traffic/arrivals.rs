@@ -53,6 +53,26 @@ impl Arrivals {
         }
     }
 
+    /// The same with rates for one of `parts` senders.
+    fn shared_by(self, parts: u64) -> Self {
+        let share = |rate: f64| rate / parts as f64;
+        match self {
+            Self::Steady { rate } => Self::Steady { rate: share(rate) },
+            Self::Poisson { rate } => Self::Poisson { rate: share(rate) },
+            Self::Bursty {
+                calm_rate,
+                burst_rate,
+                calm,
+                burst,
+            } => Self::Bursty {
+                calm_rate: share(calm_rate),
+                burst_rate: share(burst_rate),
+                calm,
+                burst,
+            },
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), TrafficError> {
         let (rate, may_rest) = match *self {
             Self::Steady { rate } | Self::Poisson { rate } => (rate, rate),
@@ -83,6 +103,8 @@ impl Arrivals {
 pub(super) struct Clock {
     arrivals: Arrivals,
     rng: ChaCha8Rng,
+    /// Draws the lengths of phases: apart, so that they are the same in all parts of a traffic.
+    phases: ChaCha8Rng,
     /// Seconds since the start. An `f64` resolves a nanosecond up to about 100 days.
     now: f64,
     /// The burst state, and when it ends. Only bursty traffic has one.
@@ -91,12 +113,25 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(arrivals: Arrivals, rng: ChaCha8Rng) -> Self {
+    /// The clock of part `part` of `parts`.
+    pub(super) fn new(
+        whole: Arrivals,
+        (part, parts): (u64, u64),
+        rng: ChaCha8Rng,
+        phases: ChaCha8Rng,
+    ) -> Self {
+        let arrivals = whole.shared_by(parts);
+        let now = match arrivals {
+            // So that the parts together are evenly spaced: the first of them sends first.
+            Arrivals::Steady { rate } => ((part + 1) as f64 / parts as f64 - 1.0) / rate,
+            Arrivals::Poisson { .. } | Arrivals::Bursty { .. } => 0.0,
+        };
         // As if a burst had just ended: the first draw starts a calm phase.
         Self {
             arrivals,
             rng,
-            now: 0.0,
+            phases,
+            now,
             bursting: true,
             phase_ends: 0.0,
         }
@@ -106,7 +141,7 @@ impl Clock {
     pub(super) fn next(&mut self) -> Option<Duration> {
         match self.arrivals {
             Arrivals::Steady { rate } => self.now += 1.0 / rate,
-            Arrivals::Poisson { rate } => self.now += self.exponential(1.0 / rate),
+            Arrivals::Poisson { rate } => self.now += exponential(&mut self.rng, 1.0 / rate),
             Arrivals::Bursty {
                 calm_rate,
                 burst_rate,
@@ -115,7 +150,7 @@ impl Clock {
             } => loop {
                 let rate = if self.bursting { burst_rate } else { calm_rate };
                 // Rate 0 gives an infinite gap, which no phase outlasts.
-                let next = self.now + self.exponential(1.0 / rate);
+                let next = self.now + exponential(&mut self.rng, 1.0 / rate);
                 if next < self.phase_ends {
                     self.now = next;
                     break;
@@ -124,16 +159,16 @@ impl Clock {
                 self.now = self.phase_ends;
                 self.bursting = !self.bursting;
                 let mean = if self.bursting { burst } else { calm };
-                self.phase_ends += self.exponential(mean.as_secs_f64());
+                self.phase_ends += exponential(&mut self.phases, mean.as_secs_f64());
             },
         }
         Duration::try_from_secs_f64(self.now).ok()
     }
+}
 
-    fn exponential(&mut self, mean: f64) -> f64 {
-        let unit: f64 = self.rng.sample(Exp1);
-        mean * unit
-    }
+fn exponential(rng: &mut ChaCha8Rng, mean: f64) -> f64 {
+    let unit: f64 = rng.sample(Exp1);
+    mean * unit
 }
 
 #[cfg(test)]
@@ -142,7 +177,8 @@ mod tests {
     use rand::SeedableRng;
 
     fn times(arrivals: Arrivals, count: usize) -> Vec<f64> {
-        let mut clock = Clock::new(arrivals, ChaCha8Rng::seed_from_u64(3));
+        let random = ChaCha8Rng::seed_from_u64;
+        let mut clock = Clock::new(arrivals, (0, 1), random(3), random(4));
         (0..count)
             .map(|_| clock.next().unwrap().as_secs_f64())
             .collect()
@@ -215,6 +251,7 @@ mod tests {
     #[test]
     fn times_beyond_a_duration_end_the_stream() {
         let rare = Arrivals::Steady { rate: 1e-300 };
-        assert_eq!(Clock::new(rare, ChaCha8Rng::seed_from_u64(0)).next(), None);
+        let random = ChaCha8Rng::seed_from_u64;
+        assert_eq!(Clock::new(rare, (0, 1), random(0), random(0)).next(), None);
     }
 }

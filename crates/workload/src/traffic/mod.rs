@@ -201,12 +201,40 @@ impl Traffic {
     /// # Errors
     /// [`TrafficError`] if a rate, share or exponent is out of range, or if there is nothing to ask.
     pub fn stream(&self) -> Result<Stream, TrafficError> {
+        self.part(0, 1)
+    }
+
+    /// Part `part` of `parts` streams that together are this traffic, for as many senders: each has its share of the
+    /// rate and draws by itself, bursts and flips come to all at once. Poisson streams add up to a Poisson stream.
+    ///
+    /// The parts of one number of parts are always the same; another number of parts draws other arrivals.
+    ///
+    /// ```
+    /// use chiplet_workload::traffic::{Arrivals, Group, Traffic};
+    /// let traffic = Traffic::new(1, Arrivals::Steady { rate: 1_000.0 }).group(Group::new(0..4, 10));
+    /// let mut parts = [traffic.part(0, 2)?, traffic.part(1, 2)?];
+    /// let first: Vec<_> = parts.iter_mut().map(|part| part.next().map(|arrival| arrival.at.as_millis())).collect();
+    /// assert_eq!(first, [Some(1), Some(2)]);
+    /// # Ok::<(), chiplet_workload::traffic::TrafficError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Traffic::stream`].
+    ///
+    /// # Panics
+    /// If `part >= parts`.
+    pub fn part(&self, part: u64, parts: u64) -> Result<Stream, TrafficError> {
+        assert!(part < parts, "part {part} of {parts}");
         self.check()?;
         let random = |stream| {
             let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
             rng.set_stream(stream);
             rng
         };
+        /// Streams of random numbers for each part; the last two of the first part are everybody's.
+        const STREAMS: u64 = 5;
+        let own = |which| random(part * STREAMS + which);
+        let (flips, phases) = (random(3), random(4));
         let mut total = 0.0;
         let groups = self.groups.iter().map(|group| {
             total += group.share;
@@ -221,10 +249,10 @@ impl Traffic {
         Ok(Stream {
             groups: groups.collect(),
             flips: self.flips.clone().into_iter().collect(),
-            clock: Clock::new(self.arrivals, random(0)),
-            table_rng: random(1),
-            query_rng: random(2),
-            flip_rng: random(3),
+            clock: Clock::new(self.arrivals, (part, parts), own(0), phases),
+            table_rng: own(1),
+            query_rng: own(2),
+            flip_rng: flips,
         })
     }
 

@@ -12,9 +12,12 @@ use super::{
     CYCLES, EventReading, INSTRUCTIONS, LLC_MISSES, Reading, STALLED, Sample, Unavailable,
 };
 
-/// Counters that run from when they were opened until they are dropped.
+/// Counters that run from when they were opened until they are dropped, one group at a time.
 pub struct Counters {
     events: Vec<Opened>,
+    groups: usize,
+    /// The group that counts.
+    turn: usize,
     missing: Vec<&'static str>,
 }
 
@@ -22,6 +25,7 @@ pub struct Counters {
 struct Opened {
     name: &'static str,
     unit: f64,
+    group: usize,
     counters: Vec<Counter>,
 }
 
@@ -29,6 +33,7 @@ struct Opened {
 struct Wanted {
     name: &'static str,
     unit: f64,
+    group: usize,
     event: Builder<'static>,
 }
 
@@ -50,11 +55,23 @@ impl Counters {
         // To the kernel, 0 is the calling thread.
         let threads = if threads.is_empty() { &[0] } else { threads };
         let (mut events, mut missing, mut first_reason) = (Vec::new(), Vec::new(), None);
-        for Wanted { name, unit, event } in wanted {
-            match open_event(threads, event) {
+        let groups = wanted
+            .iter()
+            .map(|wanted| wanted.group + 1)
+            .max()
+            .unwrap_or(1);
+        for Wanted {
+            name,
+            unit,
+            group,
+            event,
+        } in wanted
+        {
+            match open_event(threads, event, group == 0) {
                 Ok(counters) => events.push(Opened {
                     name,
                     unit,
+                    group,
                     counters,
                 }),
                 Err(why) => {
@@ -66,7 +83,33 @@ impl Counters {
         if events.is_empty() {
             return Err(first_reason.unwrap_or(Unavailable::NoThreads));
         }
-        Ok(Self { events, missing })
+        Ok(Self {
+            events,
+            groups,
+            turn: 0,
+            missing,
+        })
+    }
+
+    /// Has the group count whose turn it is in round `round`. What cannot be switched keeps counting, or rests.
+    pub fn take_turn(&mut self, round: usize) {
+        self.turn = round % self.groups;
+        for event in &mut self.events {
+            let counts = event.group == self.turn;
+            for counter in &mut event.counters {
+                let switched = if counts {
+                    counter.enable()
+                } else {
+                    counter.disable()
+                };
+                if let Err(error) = switched {
+                    eprintln!(
+                        "chiplet: the counter of {} cannot be switched: {error}",
+                        event.name
+                    );
+                }
+            }
+        }
     }
 
     /// All counters as they stand, one after the other.
@@ -79,9 +122,11 @@ impl Counters {
                 running: now.time_running,
             })
         };
+        let turn = self.turn;
         let events = self.events.iter_mut().map(|event| EventReading {
             name: event.name,
             unit: event.unit,
+            rests: event.group != turn,
             samples: event.counters.iter_mut().map(sample).collect(),
         });
         Reading(events.collect())
@@ -91,6 +136,9 @@ impl Counters {
     pub fn summary(&self) -> String {
         let names: Vec<_> = self.events.iter().map(|event| event.name).collect();
         let mut text = format!("{}, in user space", names.join(", "));
+        if self.groups > 1 {
+            text += &format!(", in {} groups that take turns by round", self.groups);
+        }
         if !self.missing.is_empty() {
             text += &format!("; not offered here: {}", self.missing.join(", "));
         }
@@ -103,6 +151,7 @@ fn wanted(processor: Processor) -> Vec<Wanted> {
     let one = |name, event| Wanted {
         name,
         unit: 1.0,
+        group: 0,
         event,
     };
     let mut wanted = vec![
@@ -120,18 +169,25 @@ fn wanted(processor: Processor) -> Vec<Wanted> {
         wanted.push(one(LLC_MISSES, Builder::new(misses)));
         wanted.push(one(STALLED, Builder::new(stalls)));
     }
-    wanted.extend(processor.raw_events().into_iter().map(|raw| Wanted {
+    let raw = |group, raw: super::processor::Raw| Wanted {
         name: raw.name,
         unit: raw.unit,
+        group,
         event: Builder::new(Raw::new(raw.config)),
-    }));
+    };
+    wanted.extend(processor.stalls().map(|event| raw(0, event)));
+    wanted.extend(processor.sources().into_iter().map(|event| raw(1, event)));
     wanted
 }
 
 /// A counter for each thread that still exists.
-fn open_event(threads: &[i32], mut event: Builder) -> Result<Vec<Counter>, Unavailable> {
+fn open_event(
+    threads: &[i32],
+    mut event: Builder,
+    enabled: bool,
+) -> Result<Vec<Counter>, Unavailable> {
     // User space alone is what a builder counts unless told otherwise.
-    event.inherit(true).enabled(true);
+    event.inherit(true).enabled(enabled);
     let mut counters = Vec::new();
     for &thread in threads {
         match event.observe_pid(thread).build() {
@@ -183,15 +239,16 @@ mod tests {
 
     /// Events that the kernel itself counts, and one that exists nowhere.
     fn software() -> Vec<Wanted> {
-        let wanted = |name, event| Wanted {
+        let wanted = |name, group, event| Wanted {
             name,
             unit: 1.0,
+            group,
             event,
         };
         vec![
-            wanted("nothing", Builder::new(Software(u64::MAX))),
-            wanted(FAULTS, Builder::new(Software::PAGE_FAULTS)),
-            wanted(CLOCK, Builder::new(Software::TASK_CLOCK)),
+            wanted("nothing", 0, Builder::new(Software(u64::MAX))),
+            wanted(FAULTS, 0, Builder::new(Software::PAGE_FAULTS)),
+            wanted(CLOCK, 0, Builder::new(Software::TASK_CLOCK)),
         ]
     }
 
@@ -227,6 +284,26 @@ mod tests {
         assert!(values.total(FAULTS).unwrap() >= LEAST_FAULTS, "{values:?}");
         assert!(values.total(CLOCK).unwrap() > 0.0, "{values:?}");
         assert_eq!(values.coverage(), 1.0);
+    }
+
+    #[test]
+    fn groups_count_by_turns() {
+        let mut events = software();
+        events[2].group = 1;
+        let Ok(mut counters) = Counters::open_events(&[], events) else {
+            return;
+        };
+        for (round, counted, rests) in [(0, FAULTS, CLOCK), (1, CLOCK, FAULTS), (2, FAULTS, CLOCK)]
+        {
+            counters.take_turn(round);
+            let before = counters.read();
+            // Threads that were started before are switched, too.
+            thread::spawn(touch_fresh_memory).join().unwrap();
+            let values = counters.read().since(&before);
+            assert!(values.total(counted).unwrap() > 0.0, "{round}: {values:?}");
+            assert_eq!(values.total(rests), None);
+            assert_eq!(values.coverage(), 1.0);
+        }
     }
 
     #[test]
@@ -326,12 +403,23 @@ mod tests {
             Processor::Zen3,
             Processor::Zen5,
             Processor::OtherAmd,
+            Processor::IntelServer,
             Processor::Other,
         ] {
-            let names: Vec<_> = wanted(processor).iter().map(|wanted| wanted.name).collect();
+            let wanted = wanted(processor);
+            let names: Vec<_> = wanted.iter().map(|wanted| wanted.name).collect();
             assert_eq!(names[..2], [INSTRUCTIONS, CYCLES], "{processor:?}");
-            // AMD's cores have six counters, Intel's four beside those for instructions and cycles.
-            assert!(names.len() <= 6, "{processor:?}: {names:?}");
+            // AMD's cores have six counters, Intel's four beside those for instructions and cycles. The watchdog takes
+            // one of AMD's, and of Intel's the one for cycles, which then needs one of the four.
+            for group in 0..2 {
+                let events = wanted.iter().filter(|wanted| wanted.group == group);
+                let most = if processor == Processor::IntelServer {
+                    4
+                } else {
+                    5
+                };
+                assert!(events.count() <= most, "{processor:?}: {names:?}");
+            }
         }
     }
 }

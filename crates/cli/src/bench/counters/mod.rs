@@ -8,8 +8,9 @@
 //! Only time in user space counts. Searching happens there, an ordinary user may count it
 //! (`perf_event_paranoid` 2), and figures do not change with the privileges of the user.
 //!
-//! If there are more events than the processor has counters, the kernel lets them take turns. Each count is
-//! then scaled by the time that its event was to be counted over the time that it was
+//! A core has few counters, and the kernel's watchdog may take one of them. So events are in groups that fit, and
+//! [`Counters::take_turn`] says which one counts, round by round. If the kernel still lets events take turns, each
+//! count is scaled by the time that its event was to be counted over the time that it was
 //! ([`perf_event_open(2)`](https://man7.org/linux/man-pages/man2/perf_event_open.2.html), `time_running`), which
 //! assumes that the rest of the time was alike. [`CounterValues::coverage`] says how much of the time that is.
 
@@ -36,9 +37,11 @@ const CYCLES: &str = "cycles";
 const LLC_MISSES: &str = "last-level cache misses";
 /// Cycles, or on Zen 4 and 5 dispatch slots worth a cycle, in which the back end held up the rest.
 const STALLED: &str = "back-end stalls";
-const FILLS_LOCAL: &str = "fills from the own L3";
-const FILLS_OTHER_CACHE: &str = "fills from another domain's cache";
-const FILLS_MEMORY: &str = "fills from memory";
+const OWN_L3: &str = "lines from the own L3";
+const OTHER_L3: &str = "lines from another L3";
+const MEMORY: &str = "lines from memory";
+const REMOTE_MEMORY: &str = "lines from another node's memory";
+const CXL: &str = "lines from CXL memory";
 
 /// Why there is nothing to count, or why one event cannot be.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +93,10 @@ impl Counters {
         match *self {}
     }
 
+    pub fn take_turn(&mut self, _round: usize) {
+        match *self {}
+    }
+
     pub fn summary(&self) -> String {
         match *self {}
     }
@@ -113,6 +120,8 @@ struct EventReading {
     name: &'static str,
     /// What one count is worth.
     unit: f64,
+    /// Another group counts now.
+    rests: bool,
     /// One a thread; `None` where reading failed.
     samples: Vec<Option<Sample>>,
 }
@@ -129,6 +138,9 @@ impl Reading {
             let Some(difference) = now.difference(before) else {
                 continue;
             };
+            if now.rests {
+                continue;
+            }
             let Some(count) = difference.iter().map(Sample::scaled).sum::<Option<f64>>() else {
                 // Its turn never came.
                 values.coverage = 0.0;
@@ -193,26 +205,34 @@ impl CounterValues {
 
     /// What the report says of `queries` queries that ran meanwhile; all `None` if there were none.
     ///
-    /// Zen has no event for last-level misses that a thread can count. There, a miss is a line that the first-level
-    /// data cache got from beyond the own L3: from another domain or from memory.
+    /// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. Zen has no other
+    /// event for it that a thread can count.
     pub fn per_query(&self, queries: u64) -> report::Counters {
         if queries == 0 {
             return report::Counters::default();
         }
         let each = |name| Some(self.total(name)? / queries as f64);
-        let (far_cache, memory) = (each(FILLS_OTHER_CACHE), each(FILLS_MEMORY));
+        let beyond = [OTHER_L3, MEMORY, REMOTE_MEMORY, CXL].map(each);
+        // CXL memory alone may be missing: older processors have none.
+        let beyond = beyond[..3]
+            .iter()
+            .try_fold(beyond[3].unwrap_or(0.0), |sum, source| {
+                Some(sum + (*source)?)
+            });
         let cycles = self.total(CYCLES).filter(|&cycles| cycles > 0.0);
         report::Counters {
             cycles: each(CYCLES),
             instructions: each(INSTRUCTIONS),
-            llc_misses: each(LLC_MISSES).or_else(|| Some(far_cache? + memory?)),
+            llc_misses: each(LLC_MISSES).or(beyond),
             stalled_share: self
                 .total(STALLED)
                 .zip(cycles)
                 .map(|(stalled, all)| stalled / all),
-            fills_local: each(FILLS_LOCAL),
-            fills_far_cache: far_cache,
-            fills_memory: memory,
+            from_own_l3: each(OWN_L3),
+            from_other_l3: each(OTHER_L3),
+            from_memory: each(MEMORY),
+            from_remote_memory: each(REMOTE_MEMORY),
+            from_cxl: each(CXL),
         }
     }
 }
@@ -232,6 +252,7 @@ mod tests {
         EventReading {
             name,
             unit: 1.0,
+            rests: false,
             samples: samples.iter().map(sample).collect(),
         }
     }
@@ -262,6 +283,15 @@ mod tests {
     }
 
     #[test]
+    fn an_event_of_a_group_that_rests_has_no_value_and_covers_all() {
+        let mut resting = reading(CYCLES, &[(8, 20, 20)]);
+        resting.rests = true;
+        let values = between(reading(CYCLES, &[(8, 20, 20)]), resting);
+        assert_eq!(values.total(CYCLES), None);
+        assert_eq!(values.coverage(), 1.0);
+    }
+
+    #[test]
     fn an_event_whose_turn_never_came_has_no_value() {
         let values = between(
             reading(CYCLES, &[(0, 10, 0), (0, 10, 10)]),
@@ -285,18 +315,21 @@ mod tests {
             (INSTRUCTIONS, 3_000.0),
             (CYCLES, 2_000.0),
             (STALLED, 500.0),
-            (FILLS_LOCAL, 40.0),
-            (FILLS_OTHER_CACHE, 10.0),
-            (FILLS_MEMORY, 20.0),
+            (OWN_L3, 40.0),
+            (OTHER_L3, 10.0),
+            (MEMORY, 15.0),
+            (REMOTE_MEMORY, 5.0),
         ]);
         let expected = report::Counters {
             cycles: Some(200.0),
             instructions: Some(300.0),
             llc_misses: Some(3.0),
             stalled_share: Some(0.25),
-            fills_local: Some(4.0),
-            fills_far_cache: Some(1.0),
-            fills_memory: Some(2.0),
+            from_own_l3: Some(4.0),
+            from_other_l3: Some(1.0),
+            from_memory: Some(1.5),
+            from_remote_memory: Some(0.5),
+            from_cxl: None,
         };
         assert_eq!(all.per_query(10), expected);
         assert_eq!(all.per_query(0), report::Counters::default());

@@ -1,22 +1,43 @@
-//! Which processor this is, as far as it decides what can be counted, and AMD's own events.
+//! Which processor this is, as far as it decides what can be counted, and its own events.
 //!
-//! Event numbers: AMD's Processor Programming References for Family 19h (Zen 3, Zen 4) and 1Ah (Zen 5), as also
-//! in Linux, `tools/perf/pmu-events/arch/x86/amdzen{3,4,5}`. Zen 1 and 2 (Family 17h) know no such event as
-//! [`FILLS`]: there, fills of demand loads alone are told apart, and the own L3 not from another on the same die.
+//! AMD's event numbers: Processor Programming References for Family 19h (Zen 3, Zen 4) and 1Ah (Zen 5), as also in
+//! Linux, `tools/perf/pmu-events/arch/x86/amdzen{3,4,5}`. Zen 1 and 2 (Family 17h) know no such event as [`FILLS`]:
+//! there, fills of demand loads alone are told apart, and the own L3 not from another on the same die.
+//!
+//! Intel's: Software Developer's Manual 3B, chapter 20, and Linux, `tools/perf/pmu-events/arch/x86`, `skylakex`,
+//! `icelakex`, `sapphirerapids`, `graniterapids`, which number these events alike.
 
 /// `ls_any_fills_from_sys`: lines that the first-level data cache got, by where from. The sources are bits and may
-/// be counted together, so that three events tell what matters and all fit the six counters of a core.
+/// be counted together.
 const FILLS: u16 = 0x44;
 /// `local_ccx`: the own L3, or another core's L2 below it.
 const LOCAL_CCX: u8 = 0x02;
 /// `near_cache` and `far_cache`: a cache below another L3, the address being of this NUMA node or of another.
 const OTHER_CACHE: u8 = 0x04 | 0x10;
-/// `dram_io_near` and `dram_io_far`: memory of this NUMA node or of another.
-const MEMORY: u8 = 0x08 | 0x40;
+/// `dram_io_near`: memory of this NUMA node.
+const NEAR_MEMORY: u8 = 0x08;
+/// `dram_io_far`: memory of another.
+const FAR_MEMORY: u8 = 0x40;
+/// `alternate_memories`, Zen 4 and later: memory behind CXL.
+const EXTENSION_MEMORY: u8 = 0x80;
 
 /// `de_no_dispatch_per_slot.backend_stalls`, Zen 4 and 5: slots that stayed empty because the back end was full.
 const NO_DISPATCH: u16 = 0x1a0;
 const BACKEND_STALLS: u8 = 0x1e;
+
+/// `MEM_LOAD_RETIRED.L3_HIT`: loads that found their line in the L3.
+const LOADS: u16 = 0xd1;
+const L3_HIT: u8 = 0x04;
+/// `MEM_LOAD_L3_MISS_RETIRED`: loads that did not, by where the line was.
+const LOADS_BEYOND_L3: u16 = 0xd3;
+const LOCAL_DRAM: u8 = 0x01;
+const REMOTE_DRAM: u8 = 0x02;
+/// `REMOTE_HITM` and `REMOTE_FWD`: a cache of another socket.
+const REMOTE_CACHE: u8 = 0x04 | 0x08;
+/// `CYCLE_ACTIVITY.STALLS_TOTAL`: cycles in which nothing was executed; the counter mask is part of the event.
+const CYCLE_ACTIVITY: u16 = 0xa3;
+const STALLS_TOTAL: u8 = 0x04;
+const STALLS_MASK: u64 = 4 << 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processor {
@@ -26,6 +47,8 @@ pub(super) enum Processor {
     /// AMD, or of AMD's design, and none of those: the kernel's general cache and stall events mean something
     /// else there (`arch/x86/events/amd/core.c`: misses of the L2, and stalls of instruction fetch).
     OtherAmd,
+    /// Intel's server parts from Skylake-SP to Granite Rapids.
+    IntelServer,
     Other,
 }
 
@@ -37,7 +60,8 @@ pub(super) struct Raw {
 }
 
 impl Processor {
-    /// From the text of `/proc/cpuinfo`. Models as Linux tells them apart in `arch/x86/kernel/cpu/amd.c`.
+    /// From the text of `/proc/cpuinfo`. Models as Linux tells them apart in `arch/x86/kernel/cpu/amd.c` and
+    /// `arch/x86/include/asm/intel-family.h`.
     pub(super) fn of(cpuinfo: &str) -> Self {
         let field = |name: &str| {
             let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -53,40 +77,78 @@ impl Processor {
                 _ => Self::OtherAmd,
             },
             Some("HygonGenuine") => Self::OtherAmd,
+            Some("GenuineIntel") => match (number("cpu family"), number("model")) {
+                (Some(6), Some(0x55 | 0x6a | 0x6c | 0x8f | 0xcf | 0xad | 0xae)) => {
+                    Self::IntelServer
+                }
+                _ => Self::Other,
+            },
             _ => Self::Other,
         }
     }
 
-    /// Events of this processor alone.
-    pub(super) fn raw_events(self) -> Vec<Raw> {
-        let fills = [
-            (super::FILLS_LOCAL, LOCAL_CCX),
-            (super::FILLS_OTHER_CACHE, OTHER_CACHE),
-            (super::FILLS_MEMORY, MEMORY),
-        ];
-        let fills = fills.map(|(name, sources)| Raw {
-            name,
-            config: raw(FILLS, sources),
-            unit: 1.0,
-        });
-        // Slots in a cycle, from `total_dispatch_slots` in Linux's `pipeline.json` for each.
-        let slots = match self {
-            Self::Zen3 => None,
-            Self::Zen4 => Some(6.0),
-            Self::Zen5 => Some(8.0),
+    /// Back-end stalls, in cycles: beside instructions and cycles in one group.
+    pub(super) fn stalls(self) -> Option<Raw> {
+        let (config, unit) = match self {
+            // Slots in a cycle, from `total_dispatch_slots` in Linux's `pipeline.json` for each.
+            Self::Zen4 => (raw(NO_DISPATCH, BACKEND_STALLS), 1.0 / 6.0),
+            Self::Zen5 => (raw(NO_DISPATCH, BACKEND_STALLS), 1.0 / 8.0),
+            Self::IntelServer => (raw(CYCLE_ACTIVITY, STALLS_TOTAL) | STALLS_MASK, 1.0),
+            Self::Zen3 | Self::OtherAmd | Self::Other => return None,
+        };
+        Some(Raw {
+            name: super::STALLED,
+            config,
+            unit,
+        })
+    }
+
+    /// Where lines come from: five events at most.
+    pub(super) fn sources(self) -> Vec<Raw> {
+        let (event, sources) = match self {
+            Self::Zen3 | Self::Zen4 | Self::Zen5 => {
+                let mut sources = vec![
+                    (super::OWN_L3, LOCAL_CCX),
+                    (super::OTHER_L3, OTHER_CACHE),
+                    (super::MEMORY, NEAR_MEMORY),
+                    (super::REMOTE_MEMORY, FAR_MEMORY),
+                ];
+                if self != Self::Zen3 {
+                    sources.push((super::CXL, EXTENSION_MEMORY));
+                }
+                (FILLS, sources)
+            }
+            Self::IntelServer => (
+                LOADS_BEYOND_L3,
+                vec![
+                    (super::OTHER_L3, REMOTE_CACHE),
+                    (super::MEMORY, LOCAL_DRAM),
+                    (super::REMOTE_MEMORY, REMOTE_DRAM),
+                ],
+            ),
             Self::OtherAmd | Self::Other => return Vec::new(),
         };
-        let stalls = slots.map(|slots: f64| Raw {
-            name: super::STALLED,
-            config: raw(NO_DISPATCH, BACKEND_STALLS),
-            unit: slots.recip(),
-        });
-        fills.into_iter().chain(stalls).collect()
+        let mut events: Vec<_> = sources
+            .into_iter()
+            .map(|(name, mask)| Raw {
+                name,
+                config: raw(event, mask),
+                unit: 1.0,
+            })
+            .collect();
+        if self == Self::IntelServer {
+            events.push(Raw {
+                name: super::OWN_L3,
+                config: raw(LOADS, L3_HIT),
+                unit: 1.0,
+            });
+        }
+        events
     }
 }
 
-/// `PERF_CTL` as AMD's manuals lay it out: the event's low byte, the unit mask, and the event's high bits from 32
-/// on.
+/// An event select register as AMD's and Intel's manuals lay it out: the event's low byte, the unit mask, and, AMD
+/// only, the event's high bits from 32 on.
 fn raw(event: u16, unit_mask: u8) -> u64 {
     u64::from(event & 0xff) | u64::from(unit_mask) << 8 | u64::from(event >> 8) << 32
 }
@@ -112,7 +174,10 @@ mod tests {
         assert_eq!(amd(0x1a, 0x02), Processor::Zen5, "Turin");
         assert_eq!(amd(0x1b, 0x00), Processor::OtherAmd);
         assert_eq!(processor("HygonGenuine", 0x18, 0), Processor::OtherAmd);
-        assert_eq!(processor("GenuineIntel", 6, 0x8f), Processor::Other);
+        let intel = |model| processor("GenuineIntel", 6, model);
+        assert_eq!(intel(0x8f), Processor::IntelServer, "Sapphire Rapids");
+        assert_eq!(intel(0x55), Processor::IntelServer, "Skylake-SP");
+        assert_eq!(intel(0x97), Processor::Other, "Alder Lake");
         assert_eq!(Processor::of("CPU implementer\t: 0x41\n"), Processor::Other);
     }
 
@@ -120,16 +185,20 @@ mod tests {
     fn raw_events_are_numbered_as_perf_numbers_them() {
         // `perf stat -e r0244`; `event=0x1a0,umask=0x1e` is the format config:0-7,32-35.
         assert_eq!(raw(FILLS, LOCAL_CCX), 0x0244);
-        assert_eq!(raw(NO_DISPATCH, BACKEND_STALLS), 0x1_0000_1ea0);
         let configs = |of: Processor| {
-            let events = of.raw_events();
+            let events = of.sources();
             events.iter().map(|raw| raw.config).collect::<Vec<_>>()
         };
-        assert_eq!(configs(Processor::Zen3), [0x0244, 0x1444, 0x4844]);
+        let stalls = |of: Processor| of.stalls().map(|raw| raw.config);
+        assert_eq!(configs(Processor::Zen3), [0x0244, 0x1444, 0x0844, 0x4044]);
+        assert_eq!(stalls(Processor::Zen3), None);
+        assert_eq!(configs(Processor::Zen5)[4], 0x8044);
+        assert_eq!(stalls(Processor::Zen5), Some(0x1_0000_1ea0));
         assert_eq!(
-            configs(Processor::Zen5),
-            [0x0244, 0x1444, 0x4844, 0x1_0000_1ea0]
+            configs(Processor::IntelServer),
+            [0x0cd3, 0x01d3, 0x02d3, 0x04d1]
         );
+        assert_eq!(stalls(Processor::IntelServer), Some(0x0400_04a3));
         assert!(configs(Processor::OtherAmd).is_empty());
     }
 }

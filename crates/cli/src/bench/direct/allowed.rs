@@ -6,7 +6,7 @@ use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::Truth;
 
 use super::super::arguments::Arguments;
-use super::super::shelf::Source;
+use super::super::dataset::Dataset;
 
 /// The exact neighbours of the queries, among all rows or among those allowed.
 pub(super) struct Allowed {
@@ -16,7 +16,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    pub(super) fn find(arguments: &Arguments, source: &Source) -> anyhow::Result<Self> {
+    pub(super) fn find(arguments: &Arguments, source: &Dataset) -> anyhow::Result<Self> {
         let rows = &source.vectors;
         let Some(percent) = arguments.direct.filter else {
             let truth = source.truth(arguments, rows, true)?;

@@ -9,10 +9,12 @@ use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_index::{FileError, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
 use indicatif::{MultiProgress, ProgressBar};
 
-use super::super::arguments::Arguments;
+use super::super::arguments::{Arguments, Index};
+use super::super::dataset::Dataset;
+#[cfg(feature = "faiss")]
+use super::super::tables;
 use super::super::usage::Usage;
-use super::super::{machine, shelf, style};
-use super::options::Index;
+use super::super::{machine, style};
 
 /// A table that is ready to be searched, and what getting it took.
 pub(super) struct Built {
@@ -59,7 +61,7 @@ impl fmt::Display for From {
 /// The table that `--index` names, from `--file` if that is there.
 pub(super) fn build(
     arguments: &Arguments,
-    source: &shelf::Source,
+    source: &Dataset,
     bars: &MultiProgress,
 ) -> anyhow::Result<Built> {
     let options = &arguments.direct;
@@ -86,10 +88,10 @@ pub(super) fn build(
 
 fn timed(from: From, get: impl FnOnce() -> anyhow::Result<Any>) -> anyhow::Result<Built> {
     let before = machine::resident();
-    let (began, usage) = (Instant::now(), Usage::now());
+    let (began, usage) = (Instant::now(), Usage::of_process());
     let table = get()?;
     let seconds = began.elapsed().as_secs_f64();
-    let cpu_seconds = (Usage::now() - usage).process_cores() * seconds;
+    let cpu_seconds = (Usage::of_process() - usage).cores() * seconds;
     let grown = before
         .zip(machine::resident())
         .map(|(before, after)| after.saturating_sub(before));
@@ -112,7 +114,7 @@ pub(super) enum Any {
 impl Any {
     fn build(
         arguments: &Arguments,
-        source: &shelf::Source,
+        source: &Dataset,
         bars: &MultiProgress,
     ) -> anyhow::Result<Self> {
         let metric = source.index_metric()?;
@@ -166,12 +168,7 @@ impl Any {
     }
 
     /// Whether the table of `file` can be of these rows, and is as the command line has it.
-    fn check(
-        &self,
-        file: &Path,
-        arguments: &Arguments,
-        source: &shelf::Source,
-    ) -> anyhow::Result<()> {
+    fn check(&self, file: &Path, arguments: &Arguments, source: &Dataset) -> anyhow::Result<()> {
         let wanted = source.index_metric()?;
         let table = self.table();
         let metric = match self {
@@ -249,7 +246,7 @@ fn graph_config(arguments: &Arguments, metric: Metric) -> HnswConfig {
 #[cfg(feature = "faiss")]
 fn lists(
     arguments: &Arguments,
-    source: &shelf::Source,
+    source: &Dataset,
     metric: Metric,
     show: impl FnMut(Progress),
 ) -> anyhow::Result<Any> {
@@ -259,18 +256,13 @@ fn lists(
         );
     }
     let rows = &source.vectors;
-    let factory = shelf::factory(arguments, rows.len());
+    let factory = tables::factory(arguments, rows.len());
     let config = chiplet_index::IvfConfig::new(metric).pages(arguments.direct.pages.into());
     let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, show)?;
     Ok(Any::Lists(table, factory))
 }
 
 #[cfg(not(feature = "faiss"))]
-fn lists(
-    _: &Arguments,
-    _: &shelf::Source,
-    _: Metric,
-    _: impl FnMut(Progress),
-) -> anyhow::Result<Any> {
+fn lists(_: &Arguments, _: &Dataset, _: Metric, _: impl FnMut(Progress)) -> anyhow::Result<Any> {
     bail!("--index ivf: this chiplet was built without Faiss; build it with --features faiss")
 }

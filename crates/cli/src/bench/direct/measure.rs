@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use chiplet_executor::{Context, Query, SearchError};
 
 use super::super::arguments::Arguments;
-use super::super::shelf::Source;
+use super::super::dataset::Dataset;
 use super::super::usage::Usage;
 use super::allowed::Allowed;
 use super::build::{Any, Built};
@@ -38,7 +38,7 @@ pub(super) struct Result {
 pub(super) struct Bench<'a> {
     arguments: &'a Arguments,
     table: &'a Any,
-    source: &'a Source,
+    source: &'a Dataset,
     allowed: &'a Allowed,
     stop: &'a AtomicBool,
     /// For each parameter.
@@ -51,7 +51,7 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         arguments: &'a Arguments,
         built: &'a Built,
-        source: &'a Source,
+        source: &'a Dataset,
         allowed: &'a Allowed,
         stop: &'a AtomicBool,
     ) -> Self {
@@ -66,7 +66,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    pub(super) fn source(&self) -> &'a Source {
+    pub(super) fn source(&self) -> &'a Dataset {
         self.source
     }
 
@@ -88,7 +88,7 @@ impl<'a> Bench<'a> {
         let length = self.arguments.duration;
         let together = self.arguments.direct.together as usize;
         let ready = Barrier::new(threads);
-        let before = Usage::now();
+        let before = Usage::of_process();
         let rates = thread::scope(|scope| {
             let searchers: Vec<_> = shares
                 .iter()
@@ -102,7 +102,7 @@ impl<'a> Bench<'a> {
             });
             rates.collect::<std::result::Result<Vec<f64>, SearchError>>()
         })?;
-        let cores = (Usage::now() - before).process_cores();
+        let cores = (Usage::of_process() - before).cores();
         if !self.stopped() {
             let share = cores / f64::from(point.threads);
             let found = (rates.iter().sum(), share);

@@ -16,7 +16,6 @@
 mod allowed;
 mod build;
 mod measure;
-mod options;
 mod show;
 
 use std::io::{BufRead as _, Write as _};
@@ -26,11 +25,10 @@ use anyhow::{Context as _, ensure};
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
-use super::shelf;
+use super::dataset;
 use allowed::Allowed;
 use build::Built;
 use measure::{Bench, Point};
-pub(crate) use options::{Index, Options};
 
 /// Builds the table, measures, and returns what goes to standard output.
 pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<String> {
@@ -38,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let mut arguments = arguments.clone();
     arguments.tables = Some(1);
     let options = &arguments.direct;
-    let source = shelf::source(&arguments)?;
+    let source = dataset::read(&arguments)?;
     let most = source.queries.len();
     ensure!(
         options
@@ -55,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
         answer_cues(&mut bench, &arguments, &built)?;
         return Ok(String::new());
     }
-    let points = all_points(&arguments, options.params(&arguments));
+    let points = all_points(&arguments, arguments.direct_params());
     let rounds = arguments.rounds as usize;
     let bar = bars.add(ProgressBar::new((rounds * points.len()) as u64));
     bar.set_style(super::style("{msg} {bar:30} {pos}/{len}, {eta} left"));
@@ -89,7 +87,7 @@ fn answer_cues(bench: &mut Bench<'_>, arguments: &Arguments, built: &Built) -> a
     for line in std::io::stdin().lock().lines() {
         let line = line.context("standard input cannot be read")?;
         let params = match line.trim() {
-            "" => arguments.direct.params(arguments).to_vec(),
+            "" => arguments.direct_params().to_vec(),
             list => params(list)?,
         };
         let points = all_points(arguments, &params);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::super::arguments::Arguments;
-use super::super::shelf::Source;
+use super::super::dataset::Dataset;
 use super::super::summary::median;
 use super::build::Built;
 use super::measure::Result;
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 pub(super) fn entries(
     arguments: &Arguments,
     built: &Built,
-    source: &Source,
+    source: &Dataset,
     results: &[Result],
 ) -> Vec<Entry> {
     let rows = source.vectors.len();
@@ -145,7 +145,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-fn metric(source: &Source) -> &'static str {
+fn metric(source: &Dataset) -> &'static str {
     use chiplet_workload::truth::Metric;
     match source.metric {
         Metric::L2 => "l2",

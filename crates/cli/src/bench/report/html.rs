@@ -1,7 +1,7 @@
 //! The HTML report: one self-contained page that someone who did not run the benchmark can read.
 //!
-//! Everything is in the file: style, charts as inline SVG, tables. No script and no reference to anything outside
-//! it. All text from the report goes through maud, which escapes it. The body is well-formed XML, which the tests
+//! Everything is in the file: style, charts as inline SVG, tables, and the report as JSON, which `chiplet compare` reads.
+//! Nothing in it runs, and it refers to nothing outside. All text from the report goes through maud, which escapes it. The body is well-formed XML, which the tests
 //! hold it to.
 
 use super::chart::{self, Chart};
@@ -20,6 +20,7 @@ pub fn page(report: &Report) -> String {
             (charts(report))
             (figures(report))
             (reading(report))
+            (data(report))
         },
     )
 }
@@ -44,6 +45,28 @@ pub fn frame(title: &str, main: &Markup) -> String {
         |char: char| char.is_control() && char != '\n' && char != '\t',
         "\u{fffd}",
     )
+}
+
+/// How the block of JSON in a page begins and ends.
+const DATA: &str = "<script id=\"chiplet-bench\" type=\"application/json\">";
+const DATA_ENDS: &str = "</script>";
+
+/// The report itself, in a block of data that browsers leave alone.
+fn data(report: &Report) -> Markup {
+    // A report holds numbers, texts and lists alone, and maps with text keys.
+    let json = serde_json::to_string(report).expect("a report is JSON");
+    // Within a text, JSON allows these escapes; outside of one they do not occur.
+    let json = json
+        .replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e");
+    PreEscaped(format!("{DATA}{json}{DATA_ENDS}"))
+}
+
+/// The JSON in a page of [`page`].
+pub fn data_in(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once(DATA)?;
+    Some(rest.split_once(DATA_ENDS)?.0)
 }
 
 fn opening(report: &Report, summary: &summary::Summary) -> Markup {

@@ -14,10 +14,10 @@ mod tables;
 mod tests;
 pub mod text;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// When the run began, UTC, as `2026-11-21T07:30:00Z`.
     pub date: String,
@@ -25,6 +25,7 @@ pub struct Report {
     pub command: String,
     pub machine: Machine,
     pub workload: Workload,
+    pub generator: Generator,
     /// In the order in which they were asked for; ratios are to the first.
     pub strategies: Vec<Strategy>,
     /// Latency at several rates, for the chart; empty if no sweep was asked for.
@@ -36,16 +37,32 @@ pub struct Report {
 }
 
 /// Where it ran.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
     pub kernel: String,
     /// Logical processors this process may use.
     pub cpus: usize,
     pub cores: usize,
+    /// Cpus of a core: 2 with SMT on.
+    pub smt: usize,
+    pub packages: usize,
+    pub nodes: usize,
     /// Cache level that makes a domain, as `L3`.
     pub level: String,
     pub domains: usize,
+    /// Each domain, in the order of their numbers.
+    pub layout: Vec<Domain>,
+    /// What the container or the caller took away, a sentence each.
+    pub taken_away: Vec<String>,
+    /// Under whom it runs as a virtual machine; `None` on bare metal, as far as the processor tells.
+    pub hypervisor: Option<String>,
+    /// How the kernel sets clock rates, as `performance`; `None` where it does not say, as in most virtual machines.
+    pub governor: Option<String>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// Reserved huge pages of 2 MiB.
+    pub reserved_huge_pages: Option<u64>,
     /// Bytes of the smallest and the largest domain's cache.
     pub domain_cache_bytes: [u64; 2],
     pub memory_bytes: Option<u64>,
@@ -56,8 +73,34 @@ pub struct Machine {
     pub version: String,
 }
 
+/// Cores that share a cache, as the run had them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    /// As `0-7,96-103`.
+    pub cpus: String,
+    pub cores: usize,
+    pub cache_bytes: u64,
+    pub package: u32,
+    pub node: u32,
+}
+
+/// Who sent the queries, and whether they could keep up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Generator {
+    /// Threads that answered, of each strategy.
+    pub workers: usize,
+    /// Threads that sent; of a closed loop the clients.
+    pub senders: usize,
+    /// Cpus that the senders had to themselves; `None` if they shared the workers'.
+    pub own_cpus: Option<String>,
+    /// Queries per second that the senders make and note with a pool that answers at once, measured before the rounds.
+    pub limit_qps: f64,
+    /// That limit over the highest throughput of a strategy. Near 1 the senders, not the strategies, were compared.
+    pub headroom: f64,
+}
+
 /// What was asked.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Workload {
     /// `synthetic clusters`, `GloVe sample`, or a file's name.
     pub data: String,
@@ -99,7 +142,7 @@ pub struct Workload {
 }
 
 /// Latency from the intended send time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub p50: f64,
     pub p99: f64,
@@ -107,7 +150,7 @@ pub struct Latency {
 }
 
 /// Tasks and scan units by the rung of the steal ladder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steals {
     pub own: u64,
     pub domain: u64,
@@ -115,7 +158,7 @@ pub struct Steals {
 }
 
 /// One strategy's figures: medians over its rounds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Strategy {
     /// As asked for on the command line, with `+usearch` where the graph index was that.
     pub name: String,
@@ -135,8 +178,10 @@ pub struct Strategy {
     pub fairness_jain: f64,
     /// Processor time over wall time: 2.0 is two cores busy. The whole process, load generator included.
     pub cpu_cores: f64,
-    /// The same for the thread that sends.
+    /// The same for the threads that send, together.
     pub sender_cores: f64,
+    /// The busiest of them: at 1 it could send no more.
+    pub busiest_sender: f64,
     /// How late queries were sent, p99: part of every latency.
     pub send_lag_p99_us: Option<f64>,
     /// Queries refused or failed.
@@ -149,7 +194,7 @@ pub struct Strategy {
 }
 
 /// Latency around a move of the hot set, over all rounds together.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adaptation {
     /// p99 before the move.
     pub steady_p99_us: f64,
@@ -162,7 +207,7 @@ pub struct Adaptation {
 }
 
 /// To the first strategy: the median over rounds of each round's own ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
     pub throughput: f64,
     pub p50: f64,
@@ -171,7 +216,7 @@ pub struct Ratios {
 }
 
 /// `[lowest, highest]` of the rounds' ratios.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioSpread {
     pub throughput: [f64; 2],
     pub p50: [f64; 2],
@@ -179,29 +224,36 @@ pub struct RatioSpread {
     pub p999: [f64; 2],
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorstTable {
     pub name: String,
     pub latency_us: Latency,
 }
 
 /// Per query, from the hardware; each `None` where the kernel does not grant that one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     pub cycles: Option<f64>,
     pub instructions: Option<f64>,
-    /// Last-level cache misses.
+    /// Lines from beyond the own L3.
     pub llc_misses: Option<f64>,
     /// Share of cycles in which the back end waited.
     pub stalled_share: Option<f64>,
-    /// Zen 3 and later: L1 data-cache fills from the own L3, from another domain's cache, from memory.
-    pub fills_local: Option<f64>,
-    pub fills_far_cache: Option<f64>,
-    pub fills_memory: Option<f64>,
+    /// Where lines came from. AMD (Zen 3 and later) counts what the first-level data cache took in, by loads and
+    /// prefetches. Intel (server parts) counts loads that retired: a line that a prefetch brought in time counts as a
+    /// hit of the cache where it was.
+    pub from_own_l3: Option<f64>,
+    /// Of another domain, on Intel of another socket.
+    pub from_other_l3: Option<f64>,
+    /// Memory of the own NUMA node.
+    pub from_memory: Option<f64>,
+    pub from_remote_memory: Option<f64>,
+    /// Zen 4 and later.
+    pub from_cxl: Option<f64>,
 }
 
 /// One round of one strategy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
     pub throughput_qps: f64,
     pub latency_us: Latency,
@@ -210,7 +262,7 @@ pub struct Round {
 }
 
 /// One rate of the sweep, one strategy, medians over its rounds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CurvePoint {
     pub strategy: String,
     /// Share of the first strategy's saturation.
@@ -221,7 +273,7 @@ pub struct CurvePoint {
 }
 
 /// The homes of the hottest tables of one strategy, over the time it was under load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlacementHistory {
     pub strategy: String,
     pub domains: usize,
@@ -231,7 +283,7 @@ pub struct PlacementHistory {
     pub tables: Vec<PlacedTable>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlacedTable {
     pub name: String,
     /// Share of all queries that went to it.
@@ -240,7 +292,7 @@ pub struct PlacedTable {
     pub homes: Vec<Placed>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
     pub at_s: f64,
     pub domain: u32,

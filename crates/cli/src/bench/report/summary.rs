@@ -12,6 +12,8 @@ const FEW_ROUNDS: usize = 7;
 const RECALL_APART: f64 = 0.01;
 /// A sender this busy may itself be the limit.
 const SENDER_BUSY: f64 = 0.9;
+/// Below this many times the highest throughput the senders' own limit is near.
+const HEADROOM: f64 = 2.0;
 /// A send lag of this share of p99 is no longer small.
 const LAG_SHARE: f64 = 0.2;
 
@@ -240,6 +242,15 @@ pub fn arrivals(report: &Report) -> String {
 pub fn doubts(report: &Report) -> Vec<String> {
     let strategies = &report.strategies;
     let mut doubts = Vec::new();
+    let generator = &report.generator;
+    if generator.headroom < HEADROOM && generator.headroom.is_finite() {
+        doubts.push(format!(
+            "The senders can make {} queries/s, only {} times what the fastest strategy answered: they may be the \
+             limit. Give more --senders.",
+            quantity(generator.limit_qps),
+            fixed(generator.headroom, 1)
+        ));
+    }
     let rounds = strategies
         .iter()
         .map(|strategy| strategy.rounds.len())
@@ -277,10 +288,11 @@ pub fn doubts(report: &Report) -> Vec<String> {
                 count(strategy.refused)
             ));
         }
-        if strategy.sender_cores >= SENDER_BUSY && strategy.sender_cores.is_finite() {
+        if strategy.busiest_sender >= SENDER_BUSY && strategy.busiest_sender.is_finite() {
             doubts.push(format!(
-                "The sending thread was busy {} of the time under {name}: the load generator may be the limit.",
-                percent(strategy.sender_cores)
+                "A sending thread was busy {} of the time under {name}: the load generator may be the limit. Give more \
+                 --senders.",
+                percent(strategy.busiest_sender)
             ));
         }
         let p99 = strategy.latency_us.p99;

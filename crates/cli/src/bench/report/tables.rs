@@ -2,7 +2,9 @@
 
 use super::number::{ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread};
 use super::summary::arrivals;
-use super::{Counters, CurvePoint, Latency, Machine, Report, Strategy, Workload};
+use super::{
+    Counters, CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload,
+};
 use maud::{Markup, html};
 
 /// What a strategy does not tell, or has no such thing.
@@ -104,7 +106,7 @@ pub fn strategies(report: &Report) -> Markup {
         (table(
             "What it took: processor time, the sender, steals and moves",
             &[
-                "strategy", "cores busy", "of it the sender", "send lag p99,\u{a0}µs", "tasks from own queue", "from same domain",
+                "strategy", "cores busy", "of it the senders", "send lag p99,\u{a0}µs", "tasks from own queue", "from same domain",
                 "from other domain", "remaps",
             ],
             &rows(&|strategy| {
@@ -163,6 +165,11 @@ fn counters(report: &Report) -> Markup {
         .collect();
     html! {
         (table("Hardware counters, per query", &columns, &rows))
+        p.caption {
+            "Of the workers and of the measured time. AMD counts lines that the first-level data cache took in, by loads \
+             and prefetches. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
+             it then was, so its misses are fewer than the lines that moved."
+        }
         @if !missing.is_empty() {
             p.caption {
                 "Not available here: "
@@ -180,7 +187,7 @@ struct Counter {
     text: fn(f64) -> String,
 }
 
-const COUNTERS: [Counter; 7] = [
+const COUNTERS: [Counter; 9] = [
     Counter {
         title: "cycles",
         of: |all| all.cycles,
@@ -202,18 +209,28 @@ const COUNTERS: [Counter; 7] = [
         text: percent,
     },
     Counter {
-        title: "fills from own L3",
-        of: |all| all.fills_local,
+        title: "lines from own L3",
+        of: |all| all.from_own_l3,
         text: quantity,
     },
     Counter {
-        title: "fills from another domain",
-        of: |all| all.fills_far_cache,
+        title: "lines from another L3",
+        of: |all| all.from_other_l3,
         text: quantity,
     },
     Counter {
-        title: "fills from memory",
-        of: |all| all.fills_memory,
+        title: "lines from memory",
+        of: |all| all.from_memory,
+        text: quantity,
+    },
+    Counter {
+        title: "lines from remote memory",
+        of: |all| all.from_remote_memory,
+        text: quantity,
+    },
+    Counter {
+        title: "lines from CXL",
+        of: |all| all.from_cxl,
         text: quantity,
     },
 ];
@@ -289,10 +306,15 @@ pub fn machine(machine: &Machine) -> Markup {
             (
                 "cores",
                 format!(
-                    "{} cores, {} logical processors",
+                    "{} cores, {} logical processors ({} a core)",
                     count_of(machine.cores),
-                    count_of(machine.cpus)
+                    count_of(machine.cpus),
+                    machine.smt
                 ),
+            ),
+            (
+                "sockets and nodes",
+                format!("{} and {}", machine.packages, machine.nodes),
             ),
             (
                 "domains",
@@ -303,6 +325,27 @@ pub fn machine(machine: &Machine) -> Markup {
                 ),
             ),
             ("memory", machine.memory_bytes.map_or(ABSENT.into(), bytes)),
+            ("each domain", layout(&machine.layout)),
+            (
+                "taken away",
+                match machine.taken_away.is_empty() {
+                    true => "nothing".into(),
+                    false => machine.taken_away.join("; "),
+                },
+            ),
+            (
+                "hypervisor",
+                said(&machine.hypervisor, "none that it tells of"),
+            ),
+            ("clock rates by", said(&machine.governor, UNSAID)),
+            (
+                "huge pages",
+                format!(
+                    "transparent: {}; reserved: {}",
+                    said(&machine.huge_pages, UNSAID),
+                    machine.reserved_huge_pages.map_or(UNSAID.into(), count)
+                ),
+            ),
             ("kernel", machine.kernel.clone()),
             ("hardware counters", machine.counters.clone()),
             (
@@ -313,6 +356,39 @@ pub fn machine(machine: &Machine) -> Markup {
             ),
             ("chiplet", machine.version.clone()),
         ],
+    )
+}
+
+fn said(value: &Option<String>, otherwise: &str) -> String {
+    value.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// Cpus of each domain, those of one node together.
+fn layout(domains: &[Domain]) -> String {
+    let parts = domains.chunk_by(|one, next| one.node == next.node);
+    let parts = parts.map(|part| {
+        let cpus: Vec<&str> = part.iter().map(|domain| &*domain.cpus).collect();
+        format!("node {}: {}", part[0].node, cpus.join(" | "))
+    });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// Who sent, and how much more they could have sent.
+fn senders(generator: &Generator) -> String {
+    let noun = if generator.senders == 1 {
+        "thread"
+    } else {
+        "threads"
+    };
+    let cores = match &generator.own_cpus {
+        Some(cpus) => format!("on cpus of their own, {cpus}"),
+        None => "on the workers' cores".into(),
+    };
+    format!(
+        "{} {noun} {cores}; alone they make {} queries/s, {} times the highest throughput",
+        count_of(generator.senders),
+        quantity(generator.limit_qps),
+        fixed(generator.headroom, 1)
     )
 }
 
@@ -360,6 +436,8 @@ pub fn workload(report: &Report) -> Markup {
                 format!("Zipf {}", fixed(workload.query_skew, 2)),
             ),
             ("arrivals", arrivals(report)),
+            ("workers", count_of(report.generator.workers)),
+            ("senders", senders(&report.generator)),
             (
                 "saturation",
                 workload.saturation_qps.map_or(ABSENT.into(), |rate| {

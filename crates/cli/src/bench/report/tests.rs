@@ -30,7 +30,13 @@ fn check(report: &Report) -> String {
         );
     }
     assert!(!page.contains("http"), "a reference to something outside");
-    assert!(!page.contains("<script"));
+    assert_eq!(
+        page.matches("<script").count(),
+        1,
+        "data, and nothing that runs"
+    );
+    let data = super::html::data_in(&page).expect("the report's data");
+    serde_json::from_str::<serde_json::Value>(data).expect("the data is JSON");
     assert!(
         !page.contains("@import") && !page.contains("url("),
         "a style from outside"
@@ -121,7 +127,7 @@ fn a_full_report_has_every_chart_each_name_and_each_figure() {
         ] {
             assert!(texts.contains(&text.as_str()), "{text} is missing");
         }
-        assert!(page.contains("Not available here: fills from own L3"));
+        assert!(page.contains("Not available here: lines from own L3"));
         let peers_have_none = page.contains("<td class=\"words\">not available here</td>");
         assert_eq!(peers_have_none, strategies > 2);
     }
@@ -321,6 +327,7 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
             strategy.fairness_jain = value;
             strategy.cpu_cores = value;
             strategy.sender_cores = value;
+            strategy.busiest_sender = value;
             strategy.send_lag_p99_us = Some(value);
             strategy.worst_table.latency_us = latency;
             strategy.counters = Some(Counters {
@@ -356,6 +363,8 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
             ..report.workload
         };
         report.workload.saturation_qps = Some(value);
+        report.generator.limit_qps = value;
+        report.generator.headroom = value;
         check(&report);
         report
             .strategies
@@ -366,6 +375,21 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
         report.strategies.remove(0);
         check(&report);
     }
+}
+
+#[test]
+fn the_page_carries_the_report_as_it_is() {
+    let mut report = fixture::report(3);
+    report.strategies[1].name = "</script><b>&amp; \u{1}".into();
+    let page = check(&report);
+    let data = super::html::data_in(&page).unwrap();
+    let read: Report = serde_json::from_str(data).unwrap();
+    assert_eq!(read.strategies[1].name, report.strategies[1].name);
+    let value: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert!(
+        serde_json::to_value(&read).unwrap() == value,
+        "a field was lost"
+    );
 }
 
 #[test]
@@ -385,7 +409,8 @@ fn figures_that_give_reason_to_doubt_say_so_at_the_top() {
     let mut report = fixture::report(2);
     report.strategies[1].recall_at_10 = 0.91;
     report.strategies[1].refused = 1_234;
-    report.strategies[1].sender_cores = 0.97;
+    report.strategies[1].busiest_sender = 0.97;
+    report.generator.headroom = 1.3;
     report.strategies[1].send_lag_p99_us = Some(900.0);
     report
         .strategies
@@ -397,6 +422,7 @@ fn figures_that_give_reason_to_doubt_say_so_at_the_top() {
         "Recall at 10 lies between 0.910 and 0.968",
         "1,234 queries to ccd-aware were refused",
         "busy 97.0 % of the time under ccd-aware",
+        "only 1.3 times what the fastest strategy answered",
         "left up to 900 µs late",
     ] {
         assert!(page.contains(doubt), "{doubt}");

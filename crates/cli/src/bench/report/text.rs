@@ -59,6 +59,22 @@ pub(crate) fn render(report: &Report) -> String {
             strategy.cpu_cores
         );
     }
+    let generator = &report.generator;
+    let _ = writeln!(
+        out,
+        "{} workers; {} {}; the senders alone make {:.0} queries/s, {:.1} times the highest throughput",
+        generator.workers,
+        match generator.senders {
+            1 => "1 sender".to_owned(),
+            senders => format!("{senders} senders"),
+        },
+        match &generator.own_cpus {
+            Some(cpus) => format!("on cpus of their own ({cpus})"),
+            None => "on the workers' cores".to_owned(),
+        },
+        generator.limit_qps,
+        generator.headroom
+    );
     ratios(&mut out, &report.strategies, width);
     let _ = writeln!(
         out,

@@ -12,18 +12,11 @@ use chiplet_executor::{
 use chiplet_policy::Routing;
 use chiplet_topology::Topology;
 
-use super::{Contender, Job};
-use crate::bench::arguments::Arguments;
-use crate::bench::record::Completion;
+use super::{Job, Pool, Workers};
+use crate::bench::arguments::{Arguments, Choice};
+use crate::bench::generator::Completion;
 use crate::bench::report::Steals;
-use crate::bench::shelf::{Graph, Shelf};
-
-/// What a strategy's name may add to it.
-pub(super) struct Settings {
-    pub(super) graph: Graph,
-    /// Length of the fast traffic window.
-    pub(super) window: Option<Duration>,
-}
+use crate::bench::tables::Tables;
 
 pub(super) struct Executed {
     strategy: Strategy,
@@ -35,16 +28,17 @@ pub(super) struct Executed {
 impl Executed {
     pub(super) fn start(
         strategy: Strategy,
-        settings: Settings,
+        choice: &Choice,
         arguments: &Arguments,
         topology: &Topology,
-        shelf: &Shelf,
+        workers: &Workers,
+        tables: &Tables,
     ) -> anyhow::Result<Self> {
-        let workers = super::workers(arguments, topology)?;
+        let workers = workers.count;
         let remaps = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&remaps);
         let mut planner = PlannerConfig::default();
-        if let Some(window) = settings.window {
+        if let Some(window) = choice.window.or(arguments.window) {
             planner.windows.fast = window;
             planner.windows.slow = window * 6;
         }
@@ -65,11 +59,11 @@ impl Executed {
             })
             .build()
             .with_context(|| format!("the executor did not start under {strategy}"))?;
-        let tables = shelf
-            .tables
+        let tables = tables
+            .all
             .iter()
             .map(|table| {
-                executor.add_shared_table(table.name.as_str(), table.index(settings.graph).clone())
+                executor.add_shared_table(table.name.as_str(), table.index(choice.graph).clone())
             })
             .collect();
         Ok(Self {
@@ -81,7 +75,7 @@ impl Executed {
     }
 }
 
-impl Contender for Executed {
+impl Pool for Executed {
     fn send(&self, job: Job) {
         match self.executor.submit(self.tables[job.table], job.query) {
             Ok(ticket) => Pending::follow(ticket, job.done),

@@ -1,24 +1,25 @@
 //! The whole run: tables built once, saturation measured, strategies in turn, round after round.
 
+mod placement;
+mod workload;
+
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
-use super::arguments::{Arguments, Kind, Rate};
-use super::contender::{self, Choice, Contender};
-use super::counters::{Counters, Reading};
-use super::drive::{self, Outcome, Pace, Plan};
+use super::arguments::{Arguments, Choice, Rate};
+use super::counters::Counters;
+use super::generator::{self, Moment, Outcome, Pace, Plan, Recorder, Senders};
 use super::machine;
-use super::report::{
-    CurvePoint, Latency, Placed, PlacedTable, PlacementHistory, Report, Steals, Workload,
-};
-use super::shelf::{Graph, Shelf};
+use super::pools::{self, Pool, Workers};
+use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
 use super::summary::{self, Summed, median};
+use super::tables::Tables;
+use placement::Followed;
 
 /// Rounds from which saturation is taken, after one that is not counted.
 const SATURATION_ROUNDS: u32 = 3;
@@ -26,13 +27,13 @@ const SATURATION_ROUNDS: u32 = 3;
 /// Rounds of the sweep at each load; their median is drawn.
 const SWEEP_ROUNDS: u32 = 3;
 
-/// Tables whose homes are drawn: more rows than this nobody reads.
-const DRAWN_TABLES: usize = 24;
+/// How long the senders are measured by themselves.
+const ALONE: Duration = Duration::from_millis(200);
 
-/// One contender and what it has done so far.
+/// One strategy and what it has done so far.
 struct Runner {
     choice: Choice,
-    contender: Box<dyn Contender>,
+    pool: Box<dyn Pool>,
     rounds: Vec<Summed>,
     steals: Steals,
     remaps: u64,
@@ -40,10 +41,18 @@ struct Runner {
     placement: Option<Followed>,
 }
 
-/// Homes over the time a contender was under load, pauses cut out.
-struct Followed {
-    active: f64,
-    homes: Vec<Vec<Placed>>,
+impl Runner {
+    fn new(choice: Choice, pool: Box<dyn Pool>) -> Self {
+        Self {
+            choice,
+            counts: pool.counts().is_some(),
+            placement: Followed::start(&*pool),
+            pool,
+            rounds: Vec::new(),
+            steals: Steals::default(),
+            remaps: 0,
+        }
+    }
 }
 
 pub(crate) fn run(
@@ -52,7 +61,14 @@ pub(crate) fn run(
     stop: &AtomicBool,
 ) -> anyhow::Result<Report> {
     let date = machine::now();
-    // Before any thread is started: those started later are counted too.
+    // Clients of a closed loop are many, and wait most of the time.
+    let (machine, apart) = match arguments.clients {
+        Some(_) => (topology.clone(), Vec::new()),
+        None => generator::apart(topology, arguments.senders)?,
+    };
+    let workers = Workers::of(arguments, &machine, apart.len())?;
+    let senders = Senders::start(apart, arguments.clients.unwrap_or(1) as usize)?;
+    // After the senders and before any other thread is started: those started later are counted too.
     let counters = Counters::open(&[]);
     let summary = match &counters {
         Ok(counters) => counters.summary(),
@@ -60,37 +76,25 @@ pub(crate) fn run(
     };
     let described = machine::describe(topology, summary);
     let bars = MultiProgress::new();
-    let shelf = Arc::new(Shelf::build(arguments, &bars, stop)?);
+    let tables = Tables::build(arguments, &bars, stop)?.keep();
     let mut runners = Vec::new();
     for choice in &arguments.strategies {
-        let contender = choice.start(arguments, topology, &shelf)?;
-        let placement = contender.homes().map(|homes| Followed {
-            active: 0.0,
-            homes: homes
-                .into_iter()
-                .map(|domain| vec![Placed { at_s: 0.0, domain }])
-                .collect(),
-        });
-        runners.push(Runner {
-            choice: *choice,
-            counts: contender.counts().is_some(),
-            contender,
-            rounds: Vec::new(),
-            steals: Steals::default(),
-            remaps: 0,
-            placement,
-        });
+        let pool = pools::start(choice, arguments, &machine, &workers, tables)?;
+        runners.push(Runner::new(*choice, pool));
     }
     let series = Series {
         arguments,
-        shelf: &shelf,
+        tables,
         stop,
-        workers: contender::workers(arguments, topology)?,
+        workers: workers.count,
+        senders: &senders,
+        recorder: Recorder::start(tables),
         bar: bars.add(ProgressBar::new(0)),
         counters: RefCell::new(counters.ok()),
         coverage: Cell::new(1.0),
     };
     series.plan_time(runners.len());
+    let limit = generator::limit(&senders, series.recorder, (arguments, tables), ALONE, stop)?;
     let saturation = series.saturation(&mut runners)?;
     let pace = series.pace(saturation);
     series.rounds(&mut runners, pace)?;
@@ -100,12 +104,8 @@ pub(crate) fn run(
     };
     series.bar.finish_and_clear();
 
-    let names: Vec<&str> = shelf
-        .tables
-        .iter()
-        .map(|table| table.name.as_str())
-        .collect();
-    let strategies = runners
+    let names: Vec<&str> = tables.all.iter().map(|table| table.name.as_str()).collect();
+    let strategies: Vec<report::Strategy> = runners
         .iter()
         .map(|runner| {
             summary::strategy(
@@ -118,28 +118,42 @@ pub(crate) fn run(
             )
         })
         .collect();
-    let shares = drive::shares(arguments, &shelf)?;
+    let shares = generator::shares(arguments, tables)?;
+    let domains = machine.domains().len();
     let placements = runners
         .iter()
-        .filter_map(|runner| history(runner, &names, &shares, topology))
+        .filter_map(|runner| {
+            let followed = runner.placement.as_ref()?;
+            Some(followed.history(runner.choice.to_string(), &names, &shares, domains))
+        })
         .collect();
+    let fastest = strategies.iter().map(|strategy| strategy.throughput_qps);
     Ok(Report {
         date,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: machine::command(),
         machine: described,
-        workload: workload(arguments, topology, &shelf, (pace, saturation), &runners),
+        workload: workload::workload(arguments, &machine, tables, (pace, saturation), &runners),
+        generator: Generator {
+            workers: workers.count,
+            senders: senders.count(),
+            own_cpus: senders.have_own_cores().then(|| senders.cpus()),
+            limit_qps: limit,
+            headroom: limit / fastest.fold(f64::MIN_POSITIVE, f64::max),
+        },
         strategies,
         load_curve: curve,
         placements,
-        notes: notes(arguments, &runners, pace, series.coverage.get()),
+        notes: workload::notes(arguments, &runners, pace, series.coverage.get()),
     })
 }
 
 struct Series<'a> {
     arguments: &'a Arguments,
-    shelf: &'a Arc<Shelf>,
+    tables: &'static Tables,
     stop: &'a AtomicBool,
     workers: usize,
+    senders: &'a Senders,
+    recorder: &'static Recorder,
     bar: ProgressBar,
     counters: RefCell<Option<Counters>>,
     /// Share of the time for which the least counted hardware event was counted, in the worst round.
@@ -177,36 +191,35 @@ impl Series<'_> {
         Pace::Saturated(self.arguments.outstanding as usize * self.workers)
     }
 
-    fn one(&self, runner: &mut Runner, plan: &Plan, what: &str) -> anyhow::Result<Option<Outcome>> {
+    fn one(&self, runner: &mut Runner, plan: &Plan, what: &str) -> anyhow::Result<Option<Summed>> {
         if self.stopped() {
             return Ok(None);
         }
         self.bar.set_message(format!("{}: {what}", runner.choice));
-        let before = runner.contender.counts();
+        let before = runner.pool.counts();
         let start = self.bar.position();
-        drop(runner.contender.moves());
-        let counted_before = self.counted();
+        drop(runner.pool.moves());
         let began = Instant::now();
-        let mut outcome = drive::round(
-            &*runner.contender,
-            self.arguments,
-            self.shelf,
+        let (mut first, mut last) = (None, None);
+        let outcome = generator::round(
+            &*runner.pool,
+            self.senders,
+            self.recorder,
+            (self.arguments, self.tables),
             plan,
             self.stop,
-            |gone| self.bar.set_position(start + gone.as_millis() as u64),
+            |moment| match moment {
+                Moment::Begins => first = self.counted(),
+                Moment::Gone(gone) => self.bar.set_position(start + gone.as_millis() as u64),
+                Moment::Ends => last = self.counted(),
+            },
         )
         .with_context(|| format!("{}, {what}", runner.choice))?;
-        if let (Some(after), Some(before)) = (self.counted(), counted_before) {
-            let counted = after.since(&before);
-            self.coverage
-                .set(self.coverage.get().min(counted.coverage()));
-            outcome.counters = Some(counted.per_query(outcome.sent));
-        }
         let length = plan.warmup + plan.length;
         self.bar.set_position(start + length.as_millis() as u64);
         let lasted = began.elapsed().as_secs_f64();
         if let (Some((before, remaps_before)), Some((after, remaps))) =
-            (before, runner.contender.counts())
+            (before, runner.pool.counts())
         {
             runner.steals.own += after.own - before.own;
             runner.steals.domain += after.domain - before.domain;
@@ -214,19 +227,29 @@ impl Series<'_> {
             runner.remaps += remaps - remaps_before;
         }
         if let Some(followed) = &mut runner.placement {
-            followed.follow(runner.contender.moves(), began, lasted);
+            followed.follow(runner.pool.moves(), began, lasted);
         }
-        Ok((!self.stopped()).then_some(outcome))
+        if self.stopped() {
+            return Ok(None);
+        }
+        let counted = last.zip(first).map(|(last, first)| last.since(&first));
+        if let Some(counted) = &counted {
+            self.coverage
+                .set(self.coverage.get().min(counted.coverage()));
+        }
+        let counters = counted.map(|counted| counted.per_query(outcome.sent));
+        Ok(Some(self.sum(outcome, counters)))
     }
 
-    fn counted(&self) -> Option<Reading> {
+    fn counted(&self) -> Option<super::counters::Reading> {
         self.counters.borrow_mut().as_mut().map(Counters::read)
     }
 
-    fn sum(&self, outcome: Outcome) -> Summed {
+    fn sum(&self, outcome: Outcome, counters: Option<report::Counters>) -> Summed {
         Summed::of(
             outcome,
-            self.shelf.tables.len(),
+            counters,
+            self.tables.all.len(),
             self.arguments.deadline,
             self.arguments.flip.is_some(),
         )
@@ -246,12 +269,12 @@ impl Series<'_> {
                 seed: self.arguments.seed ^ 0x5a7 ^ u64::from(round) << 32,
                 flip: false,
             };
-            let Some(outcome) = self.one(&mut runners[0], &plan, "measuring saturation")? else {
+            let Some(summed) = self.one(&mut runners[0], &plan, "measuring saturation")? else {
                 break;
             };
             // The first one warms up processor, allocator and placement.
             if round > 0 {
-                rates.push(self.sum(outcome).round.throughput_qps);
+                rates.push(summed.round.throughput_qps);
             }
         }
         ensure!(!rates.is_empty(), "stopped before saturation was measured");
@@ -261,8 +284,8 @@ impl Series<'_> {
     }
 
     fn pace(&self, saturation: Option<f64>) -> Pace {
-        if let Some(clients) = self.arguments.clients {
-            return Pace::Closed(clients as usize);
+        if self.arguments.clients.is_some() {
+            return Pace::Closed;
         }
         match (self.arguments.rate, saturation) {
             (Rate::Fixed(rate), _) => Pace::Open(rate),
@@ -282,13 +305,17 @@ impl Series<'_> {
                 seed: self.arguments.seed.wrapping_add(round as u64),
                 flip: true,
             };
+            // All strategies of a round count the same events.
+            if let Some(counters) = &mut *self.counters.borrow_mut() {
+                counters.take_turn(round);
+            }
             let mut outcomes = Vec::new();
             // Who begins changes from round to round, so that no strategy always follows the same other one.
             for turn in 0..count {
                 let index = (turn + round) % count;
                 let what = format!("round {}/{}", round + 1, self.arguments.rounds);
                 match self.one(&mut runners[index], &plan, &what)? {
-                    Some(outcome) => outcomes.push((index, self.sum(outcome))),
+                    Some(summed) => outcomes.push((index, summed)),
                     None => break,
                 }
             }
@@ -332,8 +359,8 @@ impl Series<'_> {
                 };
                 for (index, runner) in runners.iter_mut().enumerate() {
                     let what = format!("load {:.0} %", load * 100.0);
-                    if let Some(outcome) = self.one(runner, &plan, &what)? {
-                        measured[index].push(self.sum(outcome));
+                    if let Some(summed) = self.one(runner, &plan, &what)? {
+                        measured[index].push(summed);
                     }
                 }
             }
@@ -363,145 +390,4 @@ impl Series<'_> {
         }
         Ok(points)
     }
-}
-
-impl Followed {
-    /// Adds the moves of a round that began at `began` and took `lasted` seconds.
-    fn follow(&mut self, moves: Vec<(usize, Instant, u32)>, began: Instant, lasted: f64) {
-        for (table, at, domain) in moves {
-            let at = at
-                .saturating_duration_since(began)
-                .as_secs_f64()
-                .min(lasted);
-            self.homes[table].push(Placed {
-                at_s: self.active + at,
-                domain,
-            });
-        }
-        self.active += lasted;
-    }
-}
-
-fn history(
-    runner: &Runner,
-    names: &[&str],
-    shares: &[f64],
-    topology: &Topology,
-) -> Option<PlacementHistory> {
-    let followed = runner.placement.as_ref()?;
-    let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]).then(a.cmp(&b)));
-    let tables = order
-        .into_iter()
-        .take(DRAWN_TABLES)
-        .map(|table| PlacedTable {
-            name: names[table].to_owned(),
-            share: shares[table],
-            homes: followed.homes[table].clone(),
-        })
-        .collect();
-    Some(PlacementHistory {
-        strategy: runner.choice.to_string(),
-        domains: topology.domains().len(),
-        length_s: followed.active,
-        tables,
-    })
-}
-
-fn workload(
-    arguments: &Arguments,
-    topology: &Topology,
-    shelf: &Shelf,
-    (pace, saturation): (Pace, Option<f64>),
-    runners: &[Runner],
-) -> Workload {
-    let uses = |graph| runners.iter().any(|runner| runner.choice.graph == graph);
-    let mut indexes = Vec::new();
-    if shelf.graphs > 0 {
-        if uses(Graph::Own) {
-            indexes.push("chiplet HNSW".to_owned());
-        }
-        if uses(Graph::Usearch) {
-            indexes.push("usearch".to_owned());
-        }
-    }
-    if shelf.graphs < shelf.tables.len() {
-        indexes.push("Faiss".to_owned());
-    }
-    let process = if arguments.bursty {
-        "bursty"
-    } else {
-        "Poisson"
-    };
-    Workload {
-        data: shelf.source.clone(),
-        kind: arguments.kind.to_string(),
-        indexes,
-        tables: shelf.tables.len(),
-        verdict: shelf.verdict(topology, runners[0].choice.graph),
-        rows: shelf.rows,
-        dims: shelf.queries.dim(),
-        k: arguments.k as usize,
-        ef: arguments.ef() as usize,
-        nprobe: arguments.nprobe() as usize,
-        lists: (shelf.graphs < shelf.tables.len() && arguments.factory.is_none())
-            .then(|| super::shelf::lists(shelf.rows)),
-        queries: shelf.queries.len(),
-        bytes: shelf.bytes(runners[0].choice.graph),
-        table_skew: arguments.table_skew,
-        query_skew: arguments.query_skew,
-        arrivals: match pace {
-            Pace::Saturated(outstanding) => format!("saturated, {outstanding} outstanding"),
-            Pace::Closed(clients) => format!("closed loop, {clients} clients"),
-            Pace::Open(_) => format!("open loop, {process}"),
-        },
-        outstanding: match pace {
-            Pace::Saturated(outstanding) => Some(outstanding),
-            Pace::Closed(clients) => Some(clients),
-            Pace::Open(_) => None,
-        },
-        rate_qps: match pace {
-            Pace::Open(rate) => Some(rate),
-            Pace::Saturated(_) | Pace::Closed(_) => None,
-        },
-        saturation_qps: saturation,
-        flip_s: arguments.flip.map(|flip| flip.as_secs_f64()),
-        deadline_us: Some(arguments.deadline.as_secs_f64() * 1e6),
-        rounds: runners[0].rounds.len(),
-        round_s: arguments.duration.as_secs_f64(),
-        warmup_s: arguments.warmup.as_secs_f64(),
-        seed: arguments.seed,
-    }
-}
-
-/// What a reader should know before believing the figures.
-fn notes(arguments: &Arguments, runners: &[Runner], pace: Pace, coverage: f64) -> Vec<String> {
-    let mut notes = Vec::new();
-    let done = runners[0].rounds.len();
-    if done < arguments.rounds as usize {
-        notes.push(format!(
-            "Stopped early: {done} of {} rounds were run.",
-            arguments.rounds
-        ));
-    }
-    if !matches!(pace, Pace::Open(_)) {
-        notes.push(
-            "A number of queries was kept outstanding, so latency follows from throughput: for latency give a \
-             rate below saturation (--rate 70%)."
-                .to_owned(),
-        );
-    }
-    if coverage < 0.99 {
-        notes.push(format!(
-            "Hardware counters took turns: one was counted {:.0} % of the time, and scaled.",
-            coverage * 100.0
-        ));
-    }
-    if arguments.kind == Kind::Mixed {
-        notes.push(format!(
-            "{} % of the queries went to graphs.",
-            arguments.hnsw_share
-        ));
-    }
-    notes
 }

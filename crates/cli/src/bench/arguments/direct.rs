@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use chiplet_executor::Query;
 use chiplet_index::{Pages, RowFormat};
 
-use super::super::arguments::Arguments;
-
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "One table's own search")]
 pub(crate) struct Options {
     /// Measure the search of one table by itself, without an executor: recall and queries/s at each --ef or --nprobe
     #[arg(long, conflicts_with_all = [
-        "strategies", "level", "workers", "tables", "kind", "hnsw_share", "table_skew", "query_skew", "rate",
+        "strategies", "level", "workers", "tables", "kind", "hnsw_share", "senders", "table_skew", "query_skew", "rate",
         "clients", "bursty", "outstanding", "flip", "window", "deadline", "warmup", "sweep", "no_sweep", "report",
     ])]
     pub(crate) direct: bool,
@@ -109,14 +107,6 @@ impl Options {
         ];
         let stray = asked.into_iter().find(|(_, asked)| *asked && !self.direct);
         stray.map(|(name, _)| name)
-    }
-
-    /// The values of `--ef` or `--nprobe`, whichever the index has.
-    pub(crate) fn params<'a>(&self, arguments: &'a Arguments) -> &'a [u32] {
-        match self.index {
-            Index::Hnsw => arguments.efs(),
-            Index::Ivf => arguments.nprobes(),
-        }
     }
 }
 

@@ -1,4 +1,8 @@
-//! The command line of `chiplet bench`, parsed into values that cannot be nonsense.
+//! The command line of `chiplet bench`, parsed into values that cannot be nonsense. Everything else here is built on it.
+
+mod direct;
+mod strategy;
+mod values;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,9 +13,10 @@ use anyhow::{bail, ensure};
 use chiplet_topology::{DomainList, LevelChoice};
 use chiplet_workload::truth::Metric;
 
-use super::contender::Choice;
-use super::direct::Index;
-use super::sizes::{Caches, Sizes};
+pub(crate) use direct::{Index, Options as DirectOptions};
+pub(crate) use strategy::{Choice, Graph, PoolKind};
+pub(crate) use values::{Kind, Rate};
+use values::{metric, milliseconds, seconds, window};
 
 /// Compare ways to run vector searches on this machine, on the same queries, in one run.
 ///
@@ -40,7 +45,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", conflicts_with = "level", value_parser = clap::builder::ValueParser::new(DomainList::from_str))]
     pub(crate) domains: Option<DomainList>,
 
-    /// Worker threads; all usable cores without it
+    /// Threads that send, each on a core of its own that no worker gets; 0: one that shares the workers' cores [default:
+    /// one for 12 cores, so 0 on small machines]
+    #[arg(long, conflicts_with = "clients")]
+    pub(crate) senders: Option<u32>,
+
+    /// Worker threads; all usable cores but the senders' without it
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: Option<u32>,
 
@@ -172,7 +182,7 @@ pub(crate) struct Arguments {
     pub(crate) report: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) direct: super::direct::Options,
+    pub(crate) direct: DirectOptions,
 }
 
 /// Candidates of a graph search that is not told otherwise.
@@ -194,104 +204,6 @@ Examples:
 Latency counts from the time at which a query should have been sent, except with --rate max and --clients, where
 it counts from the sending. Ratios compare rounds of the same number, which see the same queries.
 Exit status: 0; 2 for input that cannot be used; 1 if the run failed; 130 after a second Ctrl-C.";
-
-/// Which index libraries the tables use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
-    Hnsw,
-    Ivf,
-    Mixed,
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Hnsw => "hnsw",
-            Self::Ivf => "ivf",
-            Self::Mixed => "mixed",
-        })
-    }
-}
-
-/// How much to send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Rate {
-    Max,
-    /// Of the first strategy's saturation, 1.0 being all of it.
-    Share(f64),
-    /// Queries per second.
-    Fixed(f64),
-}
-
-impl FromStr for Rate {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text == "max" {
-            return Ok(Self::Max);
-        }
-        let (number, share) = match text.strip_suffix('%') {
-            Some(number) => (number, true),
-            None => (text, false),
-        };
-        let Ok(value) = number.trim().parse::<f64>() else {
-            bail!("{text:?} is no rate: give max, a percentage such as 70%, or queries per second");
-        };
-        ensure!(
-            value.is_finite() && value > 0.0,
-            "a rate of {text}: give more than 0"
-        );
-        if share {
-            ensure!(value <= 200.0, "{text} of saturation: give at most 200%");
-            return Ok(Self::Share(value / 100.0));
-        }
-        ensure!(
-            value <= 1e8,
-            "{text} queries per second: give at most 100000000"
-        );
-        Ok(Self::Fixed(value))
-    }
-}
-
-/// The longest round: each answer of a round is kept until the round is summed up.
-const LONGEST: f64 = 3_600.0;
-
-fn seconds(text: &str) -> anyhow::Result<Duration> {
-    let value: f64 = text.parse()?;
-    ensure!(
-        (0.0..=LONGEST).contains(&value),
-        "{text} seconds: give 0 to {LONGEST}"
-    );
-    Ok(Duration::from_secs_f64(value))
-}
-
-/// The length of a traffic window.
-pub(crate) fn window(text: &str) -> anyhow::Result<Duration> {
-    let window = seconds(text)?;
-    ensure!(
-        window >= Duration::from_millis(10),
-        "a window of {text} seconds: give at least 0.01"
-    );
-    Ok(window)
-}
-
-fn milliseconds(text: &str) -> anyhow::Result<Duration> {
-    let value: f64 = text.parse()?;
-    ensure!(
-        value > 0.0 && value <= LONGEST * 1e3,
-        "{text} ms: give more than 0"
-    );
-    Ok(Duration::from_secs_f64(value / 1e3))
-}
-
-fn metric(text: &str) -> anyhow::Result<Metric> {
-    Ok(match text {
-        "l2" => Metric::L2,
-        "cosine" => Metric::Cosine,
-        "ip" => Metric::InnerProduct,
-        _ => bail!("{text:?} is no metric: give l2, cosine or ip"),
-    })
-}
 
 impl Arguments {
     /// What clap cannot check: values against one another.
@@ -375,18 +287,9 @@ impl Arguments {
         Ok(())
     }
 
-    /// Number of tables; once sizes were chosen ([`Arguments::size`]), that one.
+    /// Number of tables; once sizes were chosen, that one.
     pub(crate) fn tables(&self) -> u32 {
         self.tables.unwrap_or(1)
-    }
-
-    /// Chooses what the user has not given, so that placement can show on a machine with these caches.
-    pub(crate) fn size(&mut self, caches: Caches) {
-        let Sizes { tables, rows } = caches.fill(self.tables, self.rows, self.dims);
-        self.tables = Some(tables);
-        if self.data == "synthetic" {
-            self.rows = Some(rows);
-        }
     }
 
     /// Candidates of a graph search; the first value of a list.
@@ -409,6 +312,14 @@ impl Arguments {
         self.nprobe.as_deref().unwrap_or(&[NPROBE])
     }
 
+    /// The values of `--ef` or `--nprobe` that `--direct` measures, whichever its index has.
+    pub(crate) fn direct_params(&self) -> &[u32] {
+        match self.direct.index {
+            Index::Hnsw => self.efs(),
+            Index::Ivf => self.nprobes(),
+        }
+    }
+
     /// Loads of the sweep, as shares of saturation.
     pub(crate) fn sweep(&self) -> Vec<f64> {
         /// Where latency is flat, where it bends, and where it leaves.
@@ -422,28 +333,5 @@ impl Arguments {
             .into_iter()
             .map(|percent| f64::from(percent) / 100.0)
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_max_a_share_or_a_number() {
-        assert_eq!("max".parse::<Rate>().unwrap(), Rate::Max);
-        assert_eq!("70%".parse::<Rate>().unwrap(), Rate::Share(0.7));
-        assert_eq!("20000".parse::<Rate>().unwrap(), Rate::Fixed(20_000.0));
-    }
-
-    #[test]
-    fn what_is_no_rate_is_refused_by_name() {
-        for text in ["", "0", "-3", "nan", "inf", "0%", "300%", "fast", "1e30"] {
-            let error = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(
-                error.contains(text) && error.contains("give"),
-                "{text}: {error}"
-            );
-        }
     }
 }

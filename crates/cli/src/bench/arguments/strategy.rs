@@ -1,72 +1,24 @@
-//! What is compared: chiplet's executor under each of its strategies, and the pools people use today.
-//!
-//! All are driven alike. [`Contender::send`] hands over one query and returns; whoever has the answer, on whatever
-//! thread, calls [`Completion::finish`], which notes the time. Nobody waits on anybody's behalf.
-
-mod chiplet;
-#[cfg(feature = "faiss")]
-mod openmp;
-mod pools;
+//! The strategies that `--strategy` names: which pool, on which graphs, with which traffic window.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_executor::{Query, Strategy};
+use chiplet_executor::Strategy;
 
-use super::arguments::{self, Arguments, Kind};
-use super::record::Completion;
-use super::report::Steals;
-use super::shelf::{Graph, Shelf};
-use chiplet_topology::Topology;
+use super::values::{self, Kind};
 
-/// Workers that every contender gets: what the executor would start.
-pub(crate) fn workers(arguments: &Arguments, topology: &Topology) -> anyhow::Result<usize> {
-    let usable = topology.worker_limit();
-    match arguments.workers {
-        Some(asked) => {
-            ensure!(
-                asked as usize <= usable,
-                "--workers {asked}: this process may use {usable}"
-            );
-            Ok(asked as usize)
-        }
-        None => Ok(usable),
-    }
-}
-
-/// One query on its way.
-pub(crate) struct Job {
-    pub(crate) table: usize,
-    pub(crate) query: Query,
-    pub(crate) done: Completion,
-}
-
-/// Something that answers queries.
-pub(crate) trait Contender: Send + Sync {
-    /// Hands a query over without waiting for it.
-    fn send(&self, job: Job);
-
-    /// Steals and remaps since the start, if it counts them.
-    fn counts(&self) -> Option<(Steals, u64)> {
-        None
-    }
-
-    /// The main home of each table now, if it places them.
-    fn homes(&self) -> Option<Vec<u32>> {
-        None
-    }
-
-    /// Tables that moved since the last call: which, when, where to.
-    fn moves(&self) -> Vec<(usize, Instant, u32)> {
-        Vec::new()
-    }
-}
-
+/// Which library searches the graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pool {
+pub(crate) enum Graph {
+    Own,
+    Usearch,
+}
+
+/// Who runs the queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolKind {
     Chiplet(Strategy),
     Rayon,
     SpawnBlocking,
@@ -76,10 +28,10 @@ enum Pool {
 /// A strategy as named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pool: Pool,
+    pub(crate) pool: PoolKind,
     pub(crate) graph: Graph,
     /// Length of the fast traffic window, where the strategy's name gives one.
-    window: Option<Duration>,
+    pub(crate) window: Option<Duration>,
 }
 
 impl Choice {
@@ -105,13 +57,13 @@ Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-
     /// Whether Faiss searches, which needs tables of its own.
     #[cfg(feature = "faiss")]
     pub(crate) fn is_openmp(&self) -> bool {
-        self.pool == Pool::OpenMp
+        self.pool == PoolKind::OpenMp
     }
 
     /// Whether this can run such tables, in this build.
     pub(crate) fn check(&self, kind: Kind) -> anyhow::Result<()> {
         ensure!(
-            self.pool != Pool::OpenMp || kind == Kind::Ivf,
+            self.pool != PoolKind::OpenMp || kind == Kind::Ivf,
             "openmp is Faiss's own batch search: it needs --kind ivf"
         );
         ensure!(
@@ -124,45 +76,15 @@ Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-
         );
         Ok(())
     }
-
-    /// Starts it, with all tables.
-    pub(crate) fn start(
-        &self,
-        arguments: &Arguments,
-        topology: &Topology,
-        shelf: &Arc<Shelf>,
-    ) -> anyhow::Result<Box<dyn Contender>> {
-        let workers = workers(arguments, topology)?;
-        Ok(match self.pool {
-            Pool::Chiplet(strategy) => Box::new(chiplet::Executed::start(
-                strategy,
-                chiplet::Settings {
-                    graph: self.graph,
-                    window: self.window.or(arguments.window),
-                },
-                arguments,
-                topology,
-                shelf,
-            )?),
-            Pool::Rayon => Box::new(pools::Rayon::start(workers, shelf, self.graph)?),
-            Pool::SpawnBlocking => {
-                Box::new(pools::SpawnBlocking::start(workers, shelf, self.graph)?)
-            }
-            #[cfg(feature = "faiss")]
-            Pool::OpenMp => Box::new(openmp::OpenMp::start(shelf)?),
-            #[cfg(not(feature = "faiss"))]
-            Pool::OpenMp => bail!("openmp: this chiplet was built without Faiss"),
-        })
-    }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.pool {
-            Pool::Chiplet(strategy) => strategy.name,
-            Pool::Rayon => "rayon",
-            Pool::SpawnBlocking => "spawn-blocking",
-            Pool::OpenMp => "openmp",
+            PoolKind::Chiplet(strategy) => strategy.name,
+            PoolKind::Rayon => "rayon",
+            PoolKind::SpawnBlocking => "spawn-blocking",
+            PoolKind::OpenMp => "openmp",
         })?;
         if self.graph == Graph::Usearch {
             f.write_str("+usearch")?;
@@ -180,7 +102,7 @@ impl FromStr for Choice {
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let (text, window) = match text.split_once('@') {
             None => (text, None),
-            Some((text, seconds)) => (text, Some(arguments::window(seconds)?)),
+            Some((text, seconds)) => (text, Some(values::window(seconds)?)),
         };
         let (name, graph) = match text.split_once('+') {
             None => (text, Graph::Own),
@@ -190,11 +112,11 @@ impl FromStr for Choice {
             }
         };
         let pool = match name {
-            "rayon" => Pool::Rayon,
-            "spawn-blocking" => Pool::SpawnBlocking,
-            "openmp" => Pool::OpenMp,
+            "rayon" => PoolKind::Rayon,
+            "spawn-blocking" => PoolKind::SpawnBlocking,
+            "openmp" => PoolKind::OpenMp,
             name => match name.parse() {
-                Ok(strategy) => Pool::Chiplet(strategy),
+                Ok(strategy) => PoolKind::Chiplet(strategy),
                 Err(_) => bail!(
                     "unknown strategy {name:?}: use one of {}, rayon, spawn-blocking, openmp",
                     Strategy::ALL.map(|strategy| strategy.name).join(", ")
@@ -202,7 +124,7 @@ impl FromStr for Choice {
             },
         };
         ensure!(
-            window.is_none() || matches!(pool, Pool::Chiplet(_)),
+            window.is_none() || matches!(pool, PoolKind::Chiplet(_)),
             "{name} has no traffic window: @SECONDS is for chiplet's own strategies"
         );
         Ok(Self {

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Contender, Job};
-use crate::bench::record::Completion;
-use crate::bench::shelf::Shelf;
+use super::{Job, Pool, Workers};
+use crate::bench::generator::Completion;
+use crate::bench::tables::Tables;
 
 /// Queries of one call at most: what waits for one table seldom exceeds it, and a longer call would only make the
 /// other tables wait.
@@ -24,7 +24,7 @@ struct Queue {
 struct Inner {
     queue: Mutex<Queue>,
     filled: Condvar,
-    shelf: Arc<Shelf>,
+    tables: &'static Tables,
 }
 
 pub(super) struct OpenMp {
@@ -33,19 +33,23 @@ pub(super) struct OpenMp {
 }
 
 impl OpenMp {
-    pub(super) fn start(shelf: &Arc<Shelf>) -> anyhow::Result<Self> {
+    pub(super) fn start(workers: &Workers, tables: &'static Tables) -> anyhow::Result<Self> {
         let inner = Arc::new(Inner {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 closed: false,
             }),
             filled: Condvar::new(),
-            shelf: Arc::clone(shelf),
+            tables,
         });
-        let dispatched = Arc::clone(&inner);
+        let (dispatched, confined) = (Arc::clone(&inner), workers.clone());
         let dispatcher = std::thread::Builder::new()
             .name("openmp".to_owned())
-            .spawn(move || dispatched.run())
+            .spawn(move || {
+                // Its team inherits the cpus.
+                confined.confine();
+                dispatched.run();
+            })
             .context("the OpenMP dispatcher did not start")?;
         Ok(Self {
             inner,
@@ -54,7 +58,7 @@ impl OpenMp {
     }
 }
 
-impl Contender for OpenMp {
+impl Pool for OpenMp {
     fn send(&self, job: Job) {
         self.inner.queue.lock().waiting.push_back(job);
         self.inner.filled.notify_one();
@@ -66,7 +70,7 @@ impl Inner {
         while let Some((table, jobs)) = self.next() {
             let (queries, done): (Vec<_>, Vec<Completion>) =
                 jobs.into_iter().map(|job| (job.query, job.done)).unzip();
-            let table = self.shelf.tables[table].faiss.as_ref();
+            let table = self.tables.all[table].faiss.as_ref();
             let answers = table.and_then(|table| table.search_batch(&queries).ok());
             for (index, done) in done.into_iter().enumerate() {
                 let answer = answers.as_ref().and_then(|answers| answers.get(index));

@@ -1,0 +1,119 @@
+//! What is compared: chiplet's executor under each of its strategies, and the pools that people use today.
+//!
+//! All are driven alike, with as many workers on the same cores. [`Pool::send`] hands over one query and returns;
+//! the thread that has the answer calls [`Completion::finish`], which notes the time.
+
+mod closures;
+mod executor;
+#[cfg(feature = "faiss")]
+mod openmp;
+
+use std::time::Instant;
+
+#[cfg(not(feature = "faiss"))]
+use anyhow::bail;
+use anyhow::ensure;
+use chiplet_executor::Query;
+use chiplet_topology::{Topology, pin};
+
+use super::arguments::{Arguments, Choice, PoolKind};
+use super::generator::Completion;
+use super::report::Steals;
+use super::tables::Tables;
+
+/// The threads that every pool gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Workers {
+    pub(crate) count: usize,
+    /// The cpus that they may use, where senders have others; pools that know no domains let the system place their
+    /// threads among these.
+    cpus: Option<Vec<u32>>,
+}
+
+impl Workers {
+    /// As many as the executor would start on `machine`, of which `senders` cores have been taken.
+    pub(crate) fn of(
+        arguments: &Arguments,
+        machine: &Topology,
+        senders: usize,
+    ) -> anyhow::Result<Self> {
+        let usable = machine.worker_limit();
+        let count = match arguments.workers {
+            Some(asked) => {
+                ensure!(
+                    asked as usize <= usable,
+                    "--workers {asked}: this process may use {usable}, the senders' cores not counted"
+                );
+                asked as usize
+            }
+            None => usable,
+        };
+        let cpus = machine.domains().iter().flat_map(|domain| domain.cpus());
+        let cpus = (senders > 0 && machine.is_this_machine()).then(|| cpus.collect());
+        Ok(Self { count, cpus })
+    }
+
+    /// Keeps the calling thread off the senders' cores.
+    fn confine(&self) {
+        if let Some(cpus) = &self.cpus
+            && let Err(error) = pin::pin_current_thread(cpus)
+        {
+            eprintln!("chiplet: a pool's thread may use the senders' cores: {error}");
+        }
+    }
+}
+
+/// One query on its way.
+pub(crate) struct Job {
+    pub(crate) table: usize,
+    pub(crate) query: Query,
+    pub(crate) done: Completion,
+}
+
+/// Something that answers queries.
+pub(crate) trait Pool: Send + Sync {
+    /// Hands a query over without waiting for it.
+    fn send(&self, job: Job);
+
+    /// Steals and remaps since the start, if it counts them.
+    fn counts(&self) -> Option<(Steals, u64)> {
+        None
+    }
+
+    /// The main home of each table now, if it places them.
+    fn homes(&self) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// Tables that moved since the last call: which, when, where to.
+    fn moves(&self) -> Vec<(usize, Instant, u32)> {
+        Vec::new()
+    }
+}
+
+/// Starts the pool that `choice` names, with all tables.
+pub(crate) fn start(
+    choice: &Choice,
+    arguments: &Arguments,
+    topology: &Topology,
+    workers: &Workers,
+    tables: &'static Tables,
+) -> anyhow::Result<Box<dyn Pool>> {
+    Ok(match choice.pool {
+        PoolKind::Chiplet(strategy) => Box::new(executor::Executed::start(
+            strategy, choice, arguments, topology, workers, tables,
+        )?),
+        PoolKind::Rayon => Box::new(closures::Rayon::start(workers, tables, choice.graph)?),
+        PoolKind::SpawnBlocking => Box::new(closures::SpawnBlocking::start(
+            workers,
+            tables,
+            choice.graph,
+        )?),
+        #[cfg(feature = "faiss")]
+        PoolKind::OpenMp => Box::new(openmp::OpenMp::start(workers, tables)?),
+        #[cfg(not(feature = "faiss"))]
+        PoolKind::OpenMp => {
+            bail!("openmp: this chiplet was built without Faiss; build it with --features faiss")
+        }
+    })
+}

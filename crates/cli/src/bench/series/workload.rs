@@ -1,0 +1,112 @@
+//! What was asked, for the report, and what a reader should know of it.
+
+use chiplet_topology::Topology;
+
+use super::super::arguments::{Arguments, Graph, Kind};
+use super::super::generator::Pace;
+use super::super::report::Workload;
+use super::super::tables::{self, Tables};
+use super::Runner;
+
+pub(super) fn workload(
+    arguments: &Arguments,
+    topology: &Topology,
+    tables: &Tables,
+    (pace, saturation): (Pace, Option<f64>),
+    runners: &[Runner],
+) -> Workload {
+    let uses = |graph| runners.iter().any(|runner| runner.choice.graph == graph);
+    let mut indexes = Vec::new();
+    if tables.graphs > 0 {
+        if uses(Graph::Own) {
+            indexes.push("chiplet HNSW".to_owned());
+        }
+        if uses(Graph::Usearch) {
+            indexes.push("usearch".to_owned());
+        }
+    }
+    if tables.graphs < tables.all.len() {
+        indexes.push("Faiss".to_owned());
+    }
+    let process = if arguments.bursty {
+        "bursty"
+    } else {
+        "Poisson"
+    };
+    Workload {
+        data: tables.source.clone(),
+        kind: arguments.kind.to_string(),
+        indexes,
+        tables: tables.all.len(),
+        verdict: tables.verdict(topology, runners[0].choice.graph),
+        rows: tables.rows,
+        dims: tables.queries.dim(),
+        k: arguments.k as usize,
+        ef: arguments.ef() as usize,
+        nprobe: arguments.nprobe() as usize,
+        lists: (tables.graphs < tables.all.len() && arguments.factory.is_none())
+            .then(|| tables::lists(tables.rows)),
+        queries: tables.queries.len(),
+        bytes: tables.bytes(runners[0].choice.graph),
+        table_skew: arguments.table_skew,
+        query_skew: arguments.query_skew,
+        arrivals: match pace {
+            Pace::Saturated(outstanding) => format!("saturated, {outstanding} outstanding"),
+            Pace::Closed => format!("closed loop, {} clients", arguments.clients.unwrap_or(1)),
+            Pace::Open(_) => format!("open loop, {process}"),
+        },
+        outstanding: match pace {
+            Pace::Saturated(outstanding) => Some(outstanding),
+            Pace::Closed => arguments.clients.map(|clients| clients as usize),
+            Pace::Open(_) => None,
+        },
+        rate_qps: match pace {
+            Pace::Open(rate) => Some(rate),
+            Pace::Saturated(_) | Pace::Closed => None,
+        },
+        saturation_qps: saturation,
+        flip_s: arguments.flip.map(|flip| flip.as_secs_f64()),
+        deadline_us: Some(arguments.deadline.as_secs_f64() * 1e6),
+        rounds: runners[0].rounds.len(),
+        round_s: arguments.duration.as_secs_f64(),
+        warmup_s: arguments.warmup.as_secs_f64(),
+        seed: arguments.seed,
+    }
+}
+
+/// What a reader should know before believing the figures.
+pub(super) fn notes(
+    arguments: &Arguments,
+    runners: &[Runner],
+    pace: Pace,
+    coverage: f64,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let done = runners[0].rounds.len();
+    if done < arguments.rounds as usize {
+        notes.push(format!(
+            "Stopped early: {done} of {} rounds were run.",
+            arguments.rounds
+        ));
+    }
+    if !matches!(pace, Pace::Open(_)) {
+        notes.push(
+            "A number of queries was kept outstanding, so latency follows from throughput: for latency give a \
+             rate below saturation (--rate 70%)."
+                .to_owned(),
+        );
+    }
+    if coverage < 0.99 {
+        notes.push(format!(
+            "Hardware counters took turns: one was counted {:.0} % of the time, and scaled.",
+            coverage * 100.0
+        ));
+    }
+    if arguments.kind == Kind::Mixed {
+        notes.push(format!(
+            "{} % of the queries went to graphs.",
+            arguments.hnsw_share
+        ));
+    }
+    notes
+}

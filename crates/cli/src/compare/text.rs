@@ -1,0 +1,240 @@
+//! The comparison as text.
+
+use std::fmt::Write as _;
+
+use super::differences::{Difference, between};
+use crate::bench::report::{RatioSpread, Ratios, Report, Round, Strategy};
+
+/// What is not a setting but follows from the run, or is told elsewhere.
+const RESULTS: [&str; 2] = ["saturation_qps", "verdict"];
+const MEASURED: [&str; 2] = ["limit_qps", "headroom"];
+
+/// Longest text of a value in a line; longer ones go below one another.
+const WIDE: usize = 44;
+
+pub(super) fn render(first: (&str, &Report), second: (&str, &Report)) -> String {
+    let mut out = String::new();
+    let ((first_name, a), (second_name, b)) = (first, second);
+    let _ = writeln!(out, "A: {first_name}, {}, {}", a.date, a.machine.cpu);
+    let _ = writeln!(out, "B: {second_name}, {}, {}", b.date, b.machine.cpu);
+    let differs = [
+        ("machine", between(&a.machine, &b.machine, &[])),
+        ("workload", between(&a.workload, &b.workload, &RESULTS)),
+        ("generator", between(&a.generator, &b.generator, &MEASURED)),
+    ];
+    for (what, differences) in differs {
+        section(&mut out, what, &differences.unwrap_or_default());
+    }
+    let base = |report: &Report| report.strategies.first().map(|first| first.name.clone());
+    match (base(a), base(b)) {
+        (Some(one), Some(other)) if one == other => ratios_to_base(&mut out, &one, a, b),
+        (one, other) => {
+            let name = |name: Option<String>| name.unwrap_or_else(|| "nothing".to_owned());
+            let _ = writeln!(
+                out,
+                "\nRatios are to {} in A and to {} in B, so they are not compared.",
+                name(one),
+                name(other)
+            );
+        }
+    }
+    figures(&mut out, a, b);
+    only_in_one(&mut out, a, b);
+    for (name, report) in [("A", a), ("B", b)] {
+        for note in &report.notes {
+            let _ = writeln!(out, "\nnote of {name}: {note}");
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, what: &str, differences: &[Difference]) {
+    if differences.is_empty() {
+        let _ = writeln!(out, "\n{what}: no difference");
+        return;
+    }
+    let _ = writeln!(out, "\n{what}: what differs");
+    for Difference {
+        field,
+        first,
+        second,
+    } in differences
+    {
+        if first.len().max(second.len()) > WIDE {
+            let _ = writeln!(out, "  {field}\n    A: {first}\n    B: {second}");
+        } else {
+            let _ = writeln!(out, "  {field:24} A: {first:WIDE$} B: {second}");
+        }
+    }
+}
+
+/// Strategies of both runs.
+fn both<'a>(a: &'a Report, b: &'a Report) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
+    a.strategies.iter().filter_map(|one| {
+        let other = b.strategies.iter().find(|other| other.name == one.name)?;
+        Some((one, other))
+    })
+}
+
+fn only_in_one(out: &mut String, a: &Report, b: &Report) {
+    for (name, report, other) in [("A", a, b), ("B", b, a)] {
+        let has = |name: &str| {
+            other
+                .strategies
+                .iter()
+                .any(|strategy| strategy.name == name)
+        };
+        let alone = report
+            .strategies
+            .iter()
+            .map(|strategy| strategy.name.as_str());
+        let alone: Vec<_> = alone.filter(|strategy| !has(strategy)).collect();
+        if !alone.is_empty() {
+            let _ = writeln!(out, "\nonly in {name}: {}", alone.join(", "));
+        }
+    }
+}
+
+/// A value and the lowest and highest round.
+#[derive(Clone, Copy)]
+struct Measured {
+    median: f64,
+    range: [f64; 2],
+}
+
+impl Measured {
+    fn text(self, digits: usize) -> String {
+        let [low, high] = self.range;
+        format!("{:.digits$} ({low:.digits$}-{high:.digits$})", self.median)
+    }
+}
+
+/// On which side of `a` the rounds of `b` lie.
+fn verdict(a: Measured, b: Measured) -> &'static str {
+    let ([a_low, a_high], [b_low, b_high]) = (a.range, b.range);
+    match () {
+        () if b_low > a_high => "higher in B",
+        () if b_high < a_low => "lower in B",
+        () => "no clear difference",
+    }
+}
+
+fn ratios_to_base(out: &mut String, base: &str, a: &Report, b: &Report) {
+    let _ = writeln!(
+        out,
+        "\nratio to {base} in the same run: median of rounds (lowest-highest)\n{:24} {:10} {:20} {:20}",
+        "", "", "A", "B"
+    );
+    type Pick = (
+        &'static str,
+        fn(&Ratios) -> f64,
+        fn(&RatioSpread) -> [f64; 2],
+    );
+    const RATIOS: [Pick; 4] = [
+        (
+            "throughput",
+            |ratio| ratio.throughput,
+            |spread| spread.throughput,
+        ),
+        ("p50", |ratio| ratio.p50, |spread| spread.p50),
+        ("p99", |ratio| ratio.p99, |spread| spread.p99),
+        ("p999", |ratio| ratio.p999, |spread| spread.p999),
+    ];
+    for (one, other) in both(a, b).filter(|(one, _)| one.name != base) {
+        for (what, value, range) in RATIOS {
+            let of = |strategy: &Strategy| Measured {
+                median: value(&strategy.ratio_to_first),
+                range: range(&strategy.ratio_spread),
+            };
+            let (one_is, other_is) = (of(one), of(other));
+            let _ = writeln!(
+                out,
+                "{:24} {what:10} {:20} {:20} {}",
+                one.name,
+                one_is.text(2),
+                other_is.text(2),
+                verdict(one_is, other_is)
+            );
+        }
+    }
+}
+
+fn figures(out: &mut String, a: &Report, b: &Report) {
+    let _ = writeln!(
+        out,
+        "\nas measured: median of rounds (lowest-highest); B / A\n{:24} {:10} {:28} {:28} {:>6}",
+        "", "", "A", "B", "B / A"
+    );
+    type Pick = (&'static str, fn(&Strategy) -> f64, fn(&Round) -> f64);
+    const FIGURES: [Pick; 4] = [
+        (
+            "queries/s",
+            |all| all.throughput_qps,
+            |round| round.throughput_qps,
+        ),
+        (
+            "p50 us",
+            |all| all.latency_us.p50,
+            |round| round.latency_us.p50,
+        ),
+        (
+            "p99 us",
+            |all| all.latency_us.p99,
+            |round| round.latency_us.p99,
+        ),
+        (
+            "p999 us",
+            |all| all.latency_us.p999,
+            |round| round.latency_us.p999,
+        ),
+    ];
+    for (one, other) in both(a, b) {
+        for (what, value, of_round) in FIGURES {
+            let of = |strategy: &Strategy| {
+                let rounds = strategy.rounds.iter().map(of_round);
+                let range = rounds.fold([f64::INFINITY, 0.0], |[low, high], value| {
+                    [value.min(low), value.max(high)]
+                });
+                Measured {
+                    median: value(strategy),
+                    range,
+                }
+            };
+            let (one_is, other_is) = (of(one), of(other));
+            let _ = writeln!(
+                out,
+                "{:24} {what:10} {:28} {:28} {:>6.2} {}",
+                one.name,
+                one_is.text(0),
+                other_is.text(0),
+                other_is.median / one_is.median,
+                verdict(one_is, other_is)
+            );
+        }
+        let recall = (one.recall_at_10 - other.recall_at_10).abs();
+        if recall > 0.0005 {
+            let _ = writeln!(
+                out,
+                "{:24} recall at 10: {:.4} in A, {:.4} in B: the answers are not equally good",
+                one.name, one.recall_at_10, other.recall_at_10
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_clear_only_where_the_rounds_do_not_overlap() {
+        let measured = |low: f64, high: f64| Measured {
+            median: low.midpoint(high),
+            range: [low, high],
+        };
+        let a = measured(1.0, 1.2);
+        assert_eq!(verdict(a, measured(1.3, 1.4)), "higher in B");
+        assert_eq!(verdict(a, measured(0.8, 0.9)), "lower in B");
+        assert_eq!(verdict(a, measured(1.1, 1.4)), "no clear difference");
+    }
+}
