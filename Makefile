@@ -24,7 +24,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches validate loom shuttle doc package portable bench \
+.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
   examples topologies clean
 
 help: ## Show this list.
@@ -34,7 +34,6 @@ setup: ## Install the system packages that are missing (Debian, Ubuntu); says wh
 	@scripts/setup.sh
 
 demo: setup ## Build, then run the whole thing on real vectors: about a minute after the build.
-	cargo build --release --locked -p chiplet-cli
 	cargo run --release --locked --features faiss --example demo
 
 serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
@@ -131,7 +130,7 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	@echo "bench: building (the first time, Faiss too)"
 	@gungraun-runner --version 2>/dev/null | grep -qF $(GUNGRAUN) || \
 	  cargo install --quiet --locked --root target/tools gungraun-runner --version $(GUNGRAUN)
-	cargo build --release --locked -p chiplet-cli
+	cargo build --release --locked -p chiplet-cli --features faiss
 	cargo bench --locked --no-run
 	@echo "bench: instructions of a submit, from 1 to 10,000 tables and from 1 to 64 domains"
 	cargo bench --locked --bench growth
@@ -146,17 +145,24 @@ bench: setup ## Run the short set of benchmarks and write target/bench/report.ht
 	@echo "bench: split against unsplit, and no regret where there is nothing to gain"
 	cargo bench --locked --bench split -- $(CRITERION_SHORT)
 	@echo "bench: 16 concurrent clients on one IVF table"
-	cargo run --release --locked --quiet -p chiplet-cli -- bench --kind ivf --level l3 --tables 1 --rows 200000 \
+	cargo run --release --locked --quiet -p chiplet-cli --features faiss -- bench --kind ivf --level l3 --tables 1 --rows 200000 \
 	  --factory IVF512,Flat --nprobe 32 --clients 16 --strategy round-robin,openmp,ccd-aware \
 	  --json target/bench/ivf.json
 	@echo "bench: 32 graphs, saturated, and latency against load"
-	cargo run --release --locked --quiet -p chiplet-cli -- bench --tables 32 --duration 1 --warmup 0.3 \
-	  --strategy global-steal,ccd-aware,rayon,spawn-blocking \
+	cargo run --release --locked --quiet -p chiplet-cli --features faiss -- bench --tables 32 --duration 1 --warmup 0.3 \
+	  --strategy rayon,global-steal,spawn-blocking,ccd-aware \
 	  --json target/bench/saturated.json --report target/bench/report.html
 	@echo "bench: done; look at target/bench/report.html"
 
+dist: ## The chiplet command as one static file, target/dist/chiplet: copy it to a server and run it there (Linux, x86-64).
+	RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_STRIP=symbols \
+	  cargo build --release --locked -p chiplet-cli --target x86_64-unknown-linux-gnu
+	@mkdir -p target/dist
+	@cp target/x86_64-unknown-linux-gnu/release/chiplet target/dist/chiplet
+	@ls -lh target/dist/chiplet
+
 peers: setup ## Our tables against hnswlib, Faiss, usearch, glass: an hour or two the first time; QUICK=1 a few minutes; ARGS=--help.
-	cargo build --release --locked -p chiplet-cli
+	cargo build --release --locked -p chiplet-cli --features faiss
 	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
 
 fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.
@@ -168,7 +174,7 @@ examples: setup ## Build the examples alone.
 
 topologies: setup ## Compare our reading of saved machines with lstopo: TREES=DIR, see tests/topologies.
 	@command -v lstopo >/dev/null || scripts/setup.sh hwloc-nox
-	cargo build --locked -p chiplet-cli
+	cargo build --locked -p chiplet-cli --features hwloc
 	tests/topologies/compare.py --chiplet target/debug/chiplet $(TREES)
 
 clean: ## Remove everything that was built.

@@ -107,7 +107,7 @@ fn idle_share() -> f64 {
     let before = chiplet_nanoseconds();
     std::thread::sleep(IDLE_TIME);
     let used = chiplet_nanoseconds().saturating_sub(before);
-    used as f64 / IDLE_TIME.as_nanos() as f64 / pools::WORKERS as f64
+    used as f64 / IDLE_TIME.as_nanos() as f64 / pools::workers() as f64
 }
 
 /// Time on a processor of all threads named `chiplet-..`, from `/proc/self/task/*/schedstat`.

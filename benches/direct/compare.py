@@ -110,7 +110,7 @@ def arguments():
         parser.error("--rounds, --seconds and --threads must be above 0")
     table.CPU_TIME = options.cpu_time
     if not options.no_ours and not options.tables_only and not options.chiplet.exists():
-        parser.error(f"{options.chiplet} is not there: cargo build --release -p chiplet-cli, or give --no-ours")
+        parser.error(f"{options.chiplet} is not there: cargo build --release -p chiplet-cli --features faiss, or give --no-ours")
     return options
 
 

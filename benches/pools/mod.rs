@@ -5,10 +5,14 @@
 
 use std::future::Future;
 
-use chiplet::{Executor, Strategy, TableId, Topology};
+use std::thread::available_parallelism;
 
-/// Threads of every pool.
-pub const WORKERS: usize = 2;
+use chiplet::{Executor, LevelChoice, Strategy, TableId, Topology};
+
+/// Threads of every pool: as many as this process may use processors.
+pub fn workers() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
 
 /// Tasks that one submitter has on their way at once.
 pub const BATCH: usize = 128;
@@ -27,7 +31,7 @@ pub trait Pool: Send + Sync {
 /// All pools, chiplet first.
 pub fn all() -> Vec<Box<dyn Pool>> {
     vec![
-        Box::new(Chiplet::new(1)),
+        Box::new(Chiplet::new()),
         Box::new(Rayon::new()),
         Box::new(SpawnBlocking::new()),
         Box::new(AffinityPool::new()),
@@ -36,24 +40,26 @@ pub fn all() -> Vec<Box<dyn Pool>> {
     ]
 }
 
-/// chiplet with one domain of [`WORKERS`] cores, where it is a plain pool.
+/// chiplet on this machine's domains; where it has one, a plain pool like the others, not pinned.
 pub struct Chiplet {
     executor: Executor,
     table: TableId,
 }
 
 impl Chiplet {
-    pub fn new(domains: u32) -> Self {
+    pub fn new() -> Self {
+        let machine = Topology::detect(LevelChoice::Auto).expect("the machine can be read");
+        let topology = match machine.domains().len() {
+            1 => Topology::uniform(1, workers() as u32, 32 << 20),
+            _ => machine,
+        };
         let executor = Executor::builder()
-            .topology(Topology::uniform(
-                domains,
-                WORKERS as u32 / domains,
-                32 << 20,
-            ))
+            .topology(topology)
             .strategy(Strategy::CCD_AWARE)
+            .max_workers(workers())
             .queue_limit(16 * BATCH)
             .build()
-            .expect("two workers start");
+            .expect("the workers start");
         let table = executor.add_closure_table("table", 1 << 20);
         Self { executor, table }
     }
@@ -85,8 +91,8 @@ pub struct Rayon(rayon::ThreadPool);
 
 impl Rayon {
     pub fn new() -> Self {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(WORKERS).build();
-        Self(pool.expect("two workers start"))
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(workers()).build();
+        Self(pool.expect("the workers start"))
     }
 }
 
@@ -96,11 +102,11 @@ impl Pool for Rayon {
     }
 
     fn run_one(&self, code: fn(u64) -> u64, argument: u64) -> u64 {
-        one_by_channel(|task| self.0.spawn(task), code, argument)
+        one_by_channel(self, code, argument)
     }
 
     fn run_batch(&self, code: fn(u64) -> u64, argument: u64) -> u64 {
-        batch_by_channel(|task| self.0.spawn(task), code, argument)
+        batch_by_channel(self, code, argument)
     }
 }
 
@@ -109,7 +115,7 @@ pub struct ThreadPool(std::sync::Mutex<threadpool::ThreadPool>);
 
 impl ThreadPool {
     pub fn new() -> Self {
-        Self(std::sync::Mutex::new(threadpool::ThreadPool::new(WORKERS)))
+        Self(std::sync::Mutex::new(threadpool::ThreadPool::new(workers())))
     }
 
     /// A handle of this thread's own; the pool's sender may not be shared.
@@ -127,13 +133,11 @@ impl Pool for ThreadPool {
     }
 
     fn run_one(&self, code: fn(u64) -> u64, argument: u64) -> u64 {
-        let pool = self.handle();
-        one_by_channel(|task| pool.execute(task), code, argument)
+        one_by_channel(&self.handle(), code, argument)
     }
 
     fn run_batch(&self, code: fn(u64) -> u64, argument: u64) -> u64 {
-        let pool = self.handle();
-        batch_by_channel(|task| pool.execute(task), code, argument)
+        batch_by_channel(&self.handle(), code, argument)
     }
 }
 
@@ -144,7 +148,7 @@ impl SpawnBlocking {
     pub fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(WORKERS)
+            .max_blocking_threads(workers())
             .build();
         Self(runtime.expect("the runtime starts"))
     }
@@ -173,7 +177,7 @@ pub struct AffinityPool(affinitypool::Threadpool);
 
 impl AffinityPool {
     pub fn new() -> Self {
-        Self(affinitypool::Threadpool::new(WORKERS))
+        Self(affinitypool::Threadpool::new(workers()))
     }
 }
 
@@ -236,23 +240,38 @@ fn await_all<F: Future>(handles: Vec<F>, value: impl Fn(F::Output) -> u64) -> u6
         .sum()
 }
 
-type Task = Box<dyn FnOnce() + Send>;
-
-fn one_by_channel(spawn: impl Fn(Task), code: fn(u64) -> u64, argument: u64) -> u64 {
-    send(&spawn, code, argument).recv().expect("the task runs")
+/// A pool that takes closures and gives nothing back.
+trait Spawn {
+    fn spawn(&self, task: impl FnOnce() + Send + 'static);
 }
 
-fn batch_by_channel(spawn: impl Fn(Task), code: fn(u64) -> u64, argument: u64) -> u64 {
-    let results: Vec<_> = (0..BATCH).map(|_| send(&spawn, code, argument)).collect();
+impl Spawn for Rayon {
+    fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        self.0.spawn(task);
+    }
+}
+
+impl Spawn for threadpool::ThreadPool {
+    fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        self.execute(task);
+    }
+}
+
+fn one_by_channel(pool: &impl Spawn, code: fn(u64) -> u64, argument: u64) -> u64 {
+    send(pool, code, argument).recv().expect("the task runs")
+}
+
+fn batch_by_channel(pool: &impl Spawn, code: fn(u64) -> u64, argument: u64) -> u64 {
+    let results: Vec<_> = (0..BATCH).map(|_| send(pool, code, argument)).collect();
     let values = results.into_iter().map(|result| result.recv());
     values.map(|value| value.expect("the task runs")).sum()
 }
 
-fn send(spawn: &impl Fn(Task), code: fn(u64) -> u64, argument: u64) -> oneshot::Receiver<u64> {
+fn send(pool: &impl Spawn, code: fn(u64) -> u64, argument: u64) -> oneshot::Receiver<u64> {
     let (answer, result) = oneshot::channel();
-    spawn(Box::new(move || {
+    pool.spawn(move || {
         // The receiver waits until this is sent.
         let _ = answer.send(code(argument));
-    }));
+    });
     result
 }

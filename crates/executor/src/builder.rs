@@ -17,8 +17,8 @@ use crate::executor::Executor;
 use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::cores::{self, DomainCores};
-use crate::placement::crew::{self, Crew, Member, Place, Staffing};
 use crate::placement::event::RemapEvent;
+use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
 use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, thread};
 
@@ -277,7 +277,7 @@ impl Builder {
         } else {
             Pin::None
         };
-        let staffing = Staffing {
+        let options = WorkerOptions {
             pin,
             reserve: self.reserve,
             max_workers: self.max_workers,
@@ -285,8 +285,8 @@ impl Builder {
         let mut planner = self.planner;
         planner.mapper.placing = self.strategy.placing;
         let balancer = Arc::new(Balancer::new(
-            Planner::new(planner, crew::specs(&plan, &topology)),
-            Crew::new(Arc::clone(&topology), staffing),
+            Planner::new(planner, workers::specs(&plan, &topology)),
+            Workers::new(Arc::clone(&topology), options),
             tick,
             self.on_remap,
         ));
@@ -326,9 +326,9 @@ impl Builder {
             }
         }
         drop(report);
-        let mut members: Vec<Member> = std::iter::from_fn(|| reports.recv().ok()).collect();
-        members.sort_by_key(|member| member.info.index);
-        balancer.hire(members);
+        let mut workers: Vec<PinnedWorker> = std::iter::from_fn(|| reports.recv().ok()).collect();
+        workers.sort_by_key(|worker| worker.info.index);
+        balancer.add_workers(workers);
 
         let timer = Arc::clone(&engine.timer);
         let watching = Arc::clone(&engine);

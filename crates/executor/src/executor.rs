@@ -20,7 +20,7 @@ use crate::jobs::search::SearchTask;
 use crate::limits::QueryLimits;
 use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
-use crate::placement::crew::WorkerInfo;
+use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Mutex, now};

@@ -48,7 +48,10 @@ use sizes::Caches;
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     arguments.check()?;
     // Found out now, not after minutes of measuring.
-    for path in [&arguments.json, &arguments.report].into_iter().flatten() {
+    for path in [&arguments.json, &arguments.report, &arguments.picture]
+        .into_iter()
+        .flatten()
+    {
         writable(path)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -77,6 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     if let Some(path) = &arguments.report {
         write(path, &report::html::page(&report))?;
+    }
+    if let Some(path) = &arguments.picture {
+        // A run that was stopped may have no curve: the figures are still worth more than an error.
+        match chart::lines::load_curve_picture(&report) {
+            Ok(picture) => write(path, &picture)?,
+            Err(why) => eprintln!("chiplet: {} was not written: {why}", path.display()),
+        }
     }
     Ok(report::text::render(&report))
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId};
 
-use super::crew::{Crew, Member, WorkerInfo};
 use super::demand::{self, Costs, Missed};
 use super::event::{RemapEvent, TableMove};
+use super::workers::{PinnedWorker, WorkerInfo, Workers};
 use crate::engine::Engine;
 use crate::engine::completion::contain;
 use crate::engine::registry::Listing;
@@ -34,7 +34,7 @@ pub(crate) struct Balancer {
 
 struct Control {
     planner: Planner,
-    crew: Crew,
+    workers: Workers,
     next_look: Instant,
     /// Changes that have been made and not been reported yet.
     events: Vec<RemapEvent>,
@@ -87,14 +87,14 @@ pub(crate) struct Asked {
 impl Balancer {
     pub(crate) fn new(
         planner: Planner,
-        crew: Crew,
+        workers: Workers,
         tick: Duration,
         on_remap: Option<OnRemap>,
     ) -> Self {
         Self {
             control: Mutex::new(Control {
                 planner,
-                crew,
+                workers,
                 next_look: now() + LOOK_INTERVAL,
                 events: Vec::new(),
                 stop: false,
@@ -118,18 +118,18 @@ impl Balancer {
     }
 
     /// Takes the workers on, once they have been started.
-    pub(crate) fn hire(&self, members: Vec<Member>) {
-        self.control.lock().crew.join(members);
+    pub(crate) fn add_workers(&self, workers: Vec<PinnedWorker>) {
+        self.control.lock().workers.add(workers);
     }
 
     pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
-        self.control.lock().crew.workers()
+        self.control.lock().workers.infos()
     }
 
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
     pub(crate) fn restrict(&self, engine: &Engine, cpus: &[u32]) {
         let mut control = self.control.lock();
-        if control.crew.restrict(cpus) {
+        if control.workers.restrict(cpus) {
             control.staff(engine, self.elapsed());
             self.wake.notify_all();
         }
@@ -226,7 +226,7 @@ impl Control {
     fn tick(&mut self, engine: &Engine, elapsed: Duration) {
         if now() >= self.next_look {
             self.next_look = now() + LOOK_INTERVAL;
-            if self.crew.look() {
+            if self.workers.look() {
                 self.staff(engine, elapsed);
             }
         }
@@ -236,9 +236,9 @@ impl Control {
     /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
     fn staff(&mut self, engine: &Engine, now: Duration) {
-        let orders = self.crew.orders();
+        let orders = self.workers.orders();
         let with_the_old: Vec<bool> = self
-            .crew
+            .workers
             .at_work()
             .zip(&orders.at_work)
             .map(|(at_work, &wanted)| at_work || wanted)
@@ -255,7 +255,7 @@ impl Control {
             let header = task.header();
             engine.route(&header.entry, header.accepted, header.class)
         });
-        self.crew.carry_out(orders, &engine.substitutes);
+        self.workers.carry_out(orders, &engine.substitutes);
         tracing::info!(
             workers = engine.hub.at_work(),
             "workers have been ordered anew"

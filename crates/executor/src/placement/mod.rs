@@ -4,6 +4,6 @@
 
 pub(crate) mod balancer;
 pub(crate) mod cores;
-pub(crate) mod crew;
 mod demand;
 pub(crate) mod event;
+pub(crate) mod workers;

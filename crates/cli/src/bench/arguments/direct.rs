@@ -12,7 +12,7 @@ pub(crate) struct Options {
     /// Measure the search of one table by itself, without an executor: recall and queries/s at each --ef or --nprobe
     #[arg(long, conflicts_with_all = [
         "strategies", "level", "workers", "tables", "kind", "hnsw_share", "senders", "table_skew", "query_skew", "rate",
-        "clients", "bursty", "outstanding", "flip", "window", "deadline", "warmup", "sweep", "no_sweep", "report",
+        "clients", "bursty", "outstanding", "flip", "window", "deadline", "warmup", "sweep", "no_sweep", "report", "picture",
     ])]
     pub(crate) direct: bool,
 

@@ -157,7 +157,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) rounds: u32,
 
-    /// Also measure latency at these loads, in percent of the first strategy's saturation; on with --report
+    /// Also measure latency at these loads, in percent of the first strategy's saturation; on with
+    /// --report and --picture
     #[arg(long, value_name = "P,Q,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) sweep: Option<Vec<u32>>,
 
@@ -180,6 +181,10 @@ pub(crate) struct Arguments {
     /// Write a page with charts
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+
+    /// Write latency against load as a picture by itself; asks for a sweep, as --report does
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "no_sweep")]
+    pub(crate) picture: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) direct: DirectOptions,
@@ -324,9 +329,10 @@ impl Arguments {
     pub(crate) fn sweep(&self) -> Vec<f64> {
         /// Where latency is flat, where it bends, and where it leaves.
         const DEFAULT: [u32; 6] = [10, 30, 50, 70, 80, 90];
-        let asked = match (&self.sweep, self.no_sweep, &self.report) {
-            (Some(loads), ..) => loads.clone(),
-            (None, false, Some(_)) => DEFAULT.to_vec(),
+        let drawn = self.report.is_some() || self.picture.is_some();
+        let asked = match (&self.sweep, self.no_sweep) {
+            (Some(loads), _) => loads.clone(),
+            (None, false) if drawn => DEFAULT.to_vec(),
             _ => Vec::new(),
         };
         asked

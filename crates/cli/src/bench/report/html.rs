@@ -9,6 +9,7 @@ use super::{Report, summary, tables};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
+const CHART_STYLE: &str = include_str!("chart.css");
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -35,7 +36,7 @@ pub fn frame(title: &str, main: &Markup) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(CHART_STYLE)) (PreEscaped(STYLE)) }
             }
             body { main { (main) } }
         }

@@ -378,6 +378,32 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
 }
 
 #[test]
+fn the_picture_is_a_drawing_of_its_own_with_every_name_and_where_it_ran() {
+    let report = fixture::report(3);
+    let picture = super::chart::lines::load_curve_picture(&report).unwrap();
+    let document = roxmltree::Document::parse(&picture).unwrap();
+    assert!(
+        document
+            .root_element()
+            .has_tag_name(("http://www.w3.org/2000/svg", "svg"))
+    );
+    let texts = texts(&document).join("\n");
+    for strategy in &report.strategies {
+        assert!(texts.contains(&strategy.name), "{texts}");
+    }
+    assert!(
+        texts.contains("AMD EPYC 9654") && texts.contains("2026-11-21"),
+        "{texts}"
+    );
+    assert!(!picture.contains("url(") && !picture.contains("<script"));
+    let none = Report {
+        load_curve: Vec::new(),
+        ..report
+    };
+    assert!(super::chart::lines::load_curve_picture(&none).is_err());
+}
+
+#[test]
 fn the_page_carries_the_report_as_it_is() {
     let mut report = fixture::report(3);
     report.strategies[1].name = "</script><b>&amp; \u{1}".into();

@@ -1,8 +1,8 @@
-//! Which workers are at work and what each is tied to, as far as the process may use the machine's cpus now.
+//! Which workers are at work and what each is pinned to, as far as the process may use the machine's cpus now.
 //!
 //! A worker is started for each core at the beginning and never ends before the executor. When cpus go offline, the
 //! cgroup's cpuset narrows, or the caller restricts the executor, the workers of cores that are gone stand by and the
-//! others are tied anew; when cpus come back, so do their workers. What the balancer does with that is in `balancer.rs`.
+//! others are pinned anew; when cpus come back, so do their workers. What the balancer does with that is in `balancer.rs`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::cores::{self, DomainCores};
 use crate::engine::substitutes::Substitutes;
 use crate::error::BuildError;
 
-/// A worker, and how it is tied to the machine.
+/// A worker, and how it is pinned to the machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerInfo {
@@ -32,9 +32,9 @@ pub struct WorkerInfo {
     pub refused: Option<String>,
 }
 
-/// How workers are to be chosen and tied.
+/// How workers are to be chosen and pinned.
 #[derive(Clone, Debug)]
-pub(crate) struct Staffing {
+pub(crate) struct WorkerOptions {
     /// `Pin::None` on a machine that is not the running one.
     pub(crate) pin: Pin,
     pub(crate) reserve: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Place {
 }
 
 /// One worker's thread, as others see it.
-pub(crate) struct Member {
+pub(crate) struct PinnedWorker {
     pub(crate) info: WorkerInfo,
     core: Core,
     thread: Option<Thread>,
@@ -62,15 +62,15 @@ pub(crate) struct Orders {
     pub(crate) at_work: Vec<bool>,
     /// Workers at work in each domain that has any workers, in order.
     pub(crate) strength: Vec<u32>,
-    /// What each worker is to be tied to; empty for nothing.
+    /// What each worker is to be pinned to; empty for nothing.
     cpus: Vec<Vec<u32>>,
 }
 
-pub(crate) struct Crew {
+pub(crate) struct Workers {
     topology: Arc<Topology>,
-    staffing: Staffing,
+    options: WorkerOptions,
     /// By index.
-    members: Vec<Member>,
+    workers: Vec<PinnedWorker>,
     /// Cpus that the caller lets it use, if not all.
     allowed: Option<Vec<u32>>,
     /// Cpus of the topology that the process may use, when last looked, ascending.
@@ -91,9 +91,9 @@ impl Place {
         plan.iter().flat_map(places).collect()
     }
 
-    /// Ties the calling thread, worker `index`, to its cpus, and returns what the system granted.
-    pub(crate) fn settle(self, index: usize) -> Member {
-        let mut member = Member {
+    /// Pins the calling thread, worker `index`, to its cpus, and returns what the system granted.
+    pub(crate) fn settle(self, index: usize) -> PinnedWorker {
+        let mut worker = PinnedWorker {
             info: WorkerInfo {
                 index,
                 domain: self.domain,
@@ -105,8 +105,8 @@ impl Place {
             core: self.core,
             thread: Thread::current(),
         };
-        member.record(self.cpus, pin::pin_current_thread);
-        member
+        worker.record(self.cpus, pin::pin_current_thread);
+        worker
     }
 }
 
@@ -118,7 +118,7 @@ fn cpus_for(pin: Pin, domain: &DomainCores, core: &Core) -> Vec<u32> {
     }
 }
 
-impl Member {
+impl PinnedWorker {
     /// Asks for `cpus` and keeps what was granted.
     fn record(
         &mut self,
@@ -140,7 +140,7 @@ impl Member {
     }
 
     /// Ties the worker's thread, which is another than the calling one.
-    fn tie(&mut self, cpus: Vec<u32>) {
+    fn pin(&mut self, cpus: Vec<u32>) {
         let Some(thread) = self.thread else { return };
         self.record(cpus, |cpus| thread.pin(cpus));
         if let Some(granted) = thread.affinity() {
@@ -148,8 +148,8 @@ impl Member {
         }
     }
 
-    /// Whether somebody has widened what it was tied to: a kernel that moves threads off a cpu resets their masks.
-    fn is_loose(&self) -> bool {
+    /// Whether somebody has widened what it was pinned to: a kernel that moves threads off a cpu resets their masks.
+    fn is_unpinned(&self) -> bool {
         let tied = !self.info.asked.is_empty() && self.info.refused.is_none();
         let now = |thread: Thread| thread.affinity();
         tied && self
@@ -159,33 +159,33 @@ impl Member {
     }
 }
 
-impl Crew {
-    pub(crate) fn new(topology: Arc<Topology>, staffing: Staffing) -> Self {
+impl Workers {
+    pub(crate) fn new(topology: Arc<Topology>, options: WorkerOptions) -> Self {
         let usable = all_cpus(&topology);
         Self {
             topology,
-            staffing,
-            members: Vec::new(),
+            options,
+            workers: Vec::new(),
             allowed: None,
             usable,
         }
     }
 
     /// Takes the workers on, in order of their indices.
-    pub(crate) fn join(&mut self, members: Vec<Member>) {
-        self.members = members;
+    pub(crate) fn add(&mut self, workers: Vec<PinnedWorker>) {
+        self.workers = workers;
     }
 
-    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
-        self.members
+    pub(crate) fn infos(&self) -> Vec<WorkerInfo> {
+        self.workers
             .iter()
-            .map(|member| member.info.clone())
+            .map(|worker| worker.info.clone())
             .collect()
     }
 
     /// For each worker whether it is at work.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = bool> + '_ {
-        self.members.iter().map(|member| member.info.at_work)
+        self.workers.iter().map(|worker| worker.info.at_work)
     }
 
     /// Looks at what the process may use. True if workers are to be ordered anew.
@@ -207,7 +207,7 @@ impl Crew {
             );
             self.usable = ours;
         }
-        changed || self.members.iter().any(Member::is_loose)
+        changed || self.workers.iter().any(PinnedWorker::is_unpinned)
     }
 
     /// Lets the executor use no other cpus than these. True if workers are to be ordered anew.
@@ -228,9 +228,9 @@ impl Crew {
         };
         let plan = self.plan(may_use);
         let mut orders = Orders {
-            at_work: vec![false; self.members.len()],
+            at_work: vec![false; self.workers.len()],
             strength: Vec::new(),
-            cpus: vec![Vec::new(); self.members.len()],
+            cpus: vec![Vec::new(); self.workers.len()],
         };
         for domain in self.domains() {
             let mut at_work = 0;
@@ -239,7 +239,7 @@ impl Crew {
             {
                 for (index, core) in self.assign(planned) {
                     orders.at_work[index] = true;
-                    orders.cpus[index] = cpus_for(self.staffing.pin, planned, core);
+                    orders.cpus[index] = cpus_for(self.options.pin, planned, core);
                     at_work += 1;
                 }
             }
@@ -252,9 +252,9 @@ impl Crew {
             orders.at_work.fill(true);
             for (position, domain) in self.domains().enumerate() {
                 let started = self
-                    .members
+                    .workers
                     .iter()
-                    .filter(|member| member.info.domain == domain);
+                    .filter(|worker| worker.info.domain == domain);
                 orders.strength[position] = started.count() as u32;
             }
         }
@@ -264,7 +264,7 @@ impl Crew {
             .into_iter()
             .filter(|&cpu| may_use(cpu))
             .collect();
-        let floats = self.staffing.pin == Pin::None;
+        let floats = self.options.pin == Pin::None;
         if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
             for cpus in orders.cpus.iter_mut().filter(|cpus| cpus.is_empty()) {
                 cpus.clone_from(&refuge);
@@ -276,16 +276,16 @@ impl Crew {
     /// Ties every worker as ordered, and its substitutes with it.
     pub(crate) fn carry_out(&mut self, orders: Orders, substitutes: &Substitutes) {
         let cpus = orders.at_work.into_iter().zip(orders.cpus);
-        for (member, (at_work, cpus)) in self.members.iter_mut().zip(cpus) {
-            member.info.at_work = at_work;
-            for thread in substitutes.of(member.info.index) {
+        for (worker, (at_work, cpus)) in self.workers.iter_mut().zip(cpus) {
+            worker.info.at_work = at_work;
+            for thread in substitutes.of(worker.info.index) {
                 if !cpus.is_empty()
                     && let Err(error) = thread.pin(&cpus)
                 {
-                    tracing::warn!(worker = member.info.index, %error, "a worker's substitute could not be pinned");
+                    tracing::warn!(worker = worker.info.index, %error, "a worker's substitute could not be pinned");
                 }
             }
-            member.tie(cpus);
+            worker.pin(cpus);
         }
     }
 
@@ -298,21 +298,21 @@ impl Crew {
             .flat_map(|domain| &domain.cores);
         let left = cores.filter(is_left).count();
         // Something has to work: the reserve shrinks with what is left.
-        let reserve = self.staffing.reserve.min(left.saturating_sub(1));
+        let reserve = self.options.reserve.min(left.saturating_sub(1));
         let has_workers = |domain| self.domains().any(|ours| ours == domain);
         cores::choose(
             &self.topology,
             may_use,
             has_workers,
             reserve,
-            self.staffing.max_workers,
+            self.options.max_workers,
         )
     }
 
     /// The domains that have workers, in order.
     fn domains(&self) -> impl Iterator<Item = DomainId> + '_ {
-        let domains = self.members.chunk_by(|a, b| a.info.domain == b.info.domain);
-        domains.map(|members| members[0].info.domain)
+        let domains = self.workers.chunk_by(|a, b| a.info.domain == b.info.domain);
+        domains.map(|workers| workers[0].info.domain)
     }
 
     /// Who of a domain's workers takes which of its cores: its own if it is left, else one that is free.
@@ -320,16 +320,16 @@ impl Crew {
         let mut free: Vec<&Core> = planned.cores.iter().collect();
         let mut without = Vec::new();
         let mut assigned = Vec::new();
-        for member in self
-            .members
+        for worker in self
+            .workers
             .iter()
-            .filter(|member| member.info.domain == planned.id)
+            .filter(|worker| worker.info.domain == planned.id)
         {
             let is_its_own =
-                |core: &&Core| core.cpus.iter().any(|cpu| member.core.cpus.contains(cpu));
+                |core: &&Core| core.cpus.iter().any(|cpu| worker.core.cpus.contains(cpu));
             match free.iter().position(is_its_own) {
-                Some(at) => assigned.push((member.info.index, free.remove(at))),
-                None => without.push(member.info.index),
+                Some(at) => assigned.push((worker.info.index, free.remove(at))),
+                None => without.push(worker.info.index),
             }
         }
         assigned.extend(without.into_iter().zip(free));
