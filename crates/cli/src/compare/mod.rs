@@ -8,9 +8,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
-
-use crate::bench::report::{Report, html};
+use crate::bench::report::file::read;
 
 /// Put two runs of chiplet bench side by side: what differs in the machine, then the figures with their spread.
 ///
@@ -48,24 +46,4 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
-}
-
-fn read(path: &Path) -> anyhow::Result<Report> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{} cannot be read", path.display()))?;
-    let json = match html::data_in(&text) {
-        Some(json) => json,
-        None if text.trim_start().starts_with('{') => &text,
-        None => bail!(
-            "{} is no report: give a file that chiplet bench --json or --report has written",
-            path.display()
-        ),
-    };
-    serde_json::from_str(json).with_context(|| {
-        format!(
-            "{} is no report of this version ({}): run chiplet bench again",
-            path.display(),
-            env!("CARGO_PKG_VERSION")
-        )
-    })
 }

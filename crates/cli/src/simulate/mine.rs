@@ -1,10 +1,11 @@
-//! A workload as `chiplet bench --json` has written it down: "what would my tables and my traffic do there?"
+//! A workload as `chiplet bench` has written it down: "what would my tables and my traffic do there?"
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use chiplet_sim::Recipe;
-use serde_json::Value;
+
+use crate::bench::report::file;
 
 /// What was measured, as far as it can be simulated.
 pub(super) struct Mine {
@@ -15,63 +16,42 @@ pub(super) struct Mine {
     pub(super) rate: Option<f64>,
 }
 
-/// The fields of a report, with errors that name them.
-struct Fields<'a> {
-    path: &'a Path,
-    report: Value,
-}
-
-impl Fields<'_> {
-    fn get<T: serde::de::DeserializeOwned>(&self, section: &str, name: &str) -> anyhow::Result<T> {
-        let found = self.report.get(section).and_then(|all| all.get(name));
-        let value = found.cloned().unwrap_or(Value::Null);
-        serde_json::from_value(value).with_context(|| {
-            format!(
-                "{}: there is no usable {section}.{name}; give the file that this version's chiplet bench --json writes",
-                self.path.display()
-            )
-        })
-    }
-}
-
-/// Reads a report of `chiplet bench`.
+/// Reads a report of `chiplet bench`, JSON or page.
 pub(super) fn read(path: &Path) -> anyhow::Result<Mine> {
     let name = || path.display().to_string();
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", name()))?;
-    let report = serde_json::from_slice(&text).with_context(|| format!("{}: no JSON", name()))?;
-    let fields = Fields { path, report };
-    let number = |name| fields.get::<u64>("workload", name);
-    let kind: String = fields.get("workload", "kind")?;
-    let search = match kind.as_str() {
-        "hnsw" => format!("ef = {}", number("ef")?.max(number("k")?)),
-        "ivf" => format!(
-            "lists = {}\nprobes = {}",
-            number("lists")?,
-            number("nprobe")?
+    let report = file::read(path)?;
+    let workload = &report.workload;
+    let search = match (&*workload.kind, workload.lists) {
+        ("hnsw", _) => format!("ef = {}", workload.ef.max(workload.k)),
+        ("ivf", Some(lists)) => format!("lists = {lists}\nprobes = {}", workload.nprobe),
+        ("ivf", None) => bail!(
+            "{}: the number of lists is not known; run chiplet bench without --factory",
+            name()
         ),
-        other => bail!(
+        (other, _) => bail!(
             "{}: tables of the kind {other:?} cannot be simulated; run chiplet bench with --kind hnsw or --kind ivf",
             name()
         ),
     };
-    let (rows, dims) = (number("rows")?, number("dims")?);
-    let skew = |name| fields.get::<f64>("workload", name);
     let text = format!(
-        "name = 'mine'\ntable_skew = {:?}\nquery_skew = {:?}\nqueries = {}\n[[tables]]\nkind = '{kind}'\ncount = {}\n\
-         rows = [{rows}, {rows}]\ndims = [{dims}]\nk = [{}]\n{search}\n",
-        skew("table_skew")?,
-        skew("query_skew")?,
-        number("queries")?,
-        number("tables")?,
-        number("k")?,
+        "name = 'mine'\ntable_skew = {:?}\nquery_skew = {:?}\nqueries = {}\n[[tables]]\nkind = '{}'\ncount = {}\n\
+         rows = [{rows}, {rows}]\ndims = [{}]\nk = [{}]\n{search}\n",
+        workload.table_skew,
+        workload.query_skew,
+        workload.queries,
+        workload.kind,
+        workload.tables,
+        workload.dims,
+        workload.k,
+        rows = workload.rows,
     );
-    let workers = fields.get::<u64>("machine", "cores")?.max(1);
+    let workers = report.generator.workers.max(1);
     // As busy there as here.
-    let outstanding = fields.get::<Option<u64>>("workload", "outstanding")?;
+    let outstanding = workload.outstanding;
     let outstanding = outstanding.map(|all| all.div_ceil(workers).clamp(1, 256) as u32);
     Ok(Mine {
         recipe: text.parse().with_context(name)?,
         outstanding,
-        rate: fields.get("workload", "rate_qps")?,
+        rate: workload.rate_qps,
     })
 }

@@ -4,6 +4,7 @@
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
 pub mod chart;
+pub mod file;
 #[cfg(test)]
 mod fixture;
 pub mod html;
