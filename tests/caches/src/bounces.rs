@@ -5,42 +5,11 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use anyhow::{Context as _, anyhow};
+use chiplet_caches::record::{Bounces, Line, Place};
 use chiplet_caches::seen::Seen;
-use serde::Serialize;
 
 /// How many places and lines are worth a look.
 const MOST: usize = 20;
-
-/// What bounced in a run.
-#[derive(Default, Serialize)]
-pub struct Bounces {
-    /// By place, most first.
-    pub places: Vec<Place>,
-    /// By line, most first.
-    pub lines: Vec<Line>,
-}
-
-impl Bounces {
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-}
-
-/// A place of the program, how often a line crossed there, and how many lines these were.
-#[derive(Serialize)]
-pub struct Place {
-    pub place: String,
-    pub times: u64,
-    pub lines: usize,
-}
-
-/// A line, how often it crossed, and where it was touched then.
-#[derive(Serialize)]
-pub struct Line {
-    pub address: String,
-    pub times: u64,
-    pub places: Vec<String>,
-}
 
 /// Finds the places of what was seen, in this program and in the libraries that it was linked with.
 pub fn resolve(seen: &Seen) -> anyhow::Result<Bounces> {

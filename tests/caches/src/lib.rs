@@ -3,6 +3,7 @@
 pub mod marker;
 pub mod model;
 pub mod pace;
+pub mod record;
 pub mod seen;
 pub mod spread;
 pub mod tables;

@@ -18,8 +18,8 @@ use chiplet_caches::tables;
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use self::control::control;
-use self::record::{Constants, Record, Run};
 use crate::program::{self, Work};
+use chiplet_caches::record::{Constants, Record};
 
 /// Compares strategies on emulated caches. What it prints is modelled.
 #[derive(clap::Args, Clone, Debug)]
@@ -253,7 +253,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let program = arguments.program(part, strategy, repeat);
             let (seen, told) = child::run(&config, &scratch.0, &program.to_words(), &stop)
                 .with_context(|| format!("{strategy}, repeat {}", repeat + 1))?;
-            let run = Run::new(strategy, repeat, part.cores, seen, told)?;
+            let run = record::run(strategy, repeat, part.cores, seen, told)?;
             record.runs.push(run);
             bar.inc(1);
         }

@@ -1,70 +1,19 @@
 //! The simulator against emulated caches: the same machine, the same graphs, the same queries in the same order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use chiplet::Topology;
 use chiplet::policy::Strategy;
 use chiplet_caches::model::parts::Part;
+use chiplet_caches::record::{Constants, Record, Run};
 use chiplet_caches::spread::Spread;
 use chiplet_sim::{Compute, Costs, Load, Machine, Scenario};
-use serde::Deserialize;
 
 use crate::case::Case;
 use crate::child;
 use crate::graphs::{self, Searched};
-
-/// What `chiplet-caches run` writes, as far as it matters here.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Record {
-    /// The processor.
-    pub machine: Part,
-    /// What holds for all runs.
-    pub constants: Constants,
-    /// One for each strategy and repeat.
-    pub runs: Vec<Run>,
-}
-
-/// What holds for all runs.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Constants {
-    /// Popularity of the n-th table is n to the minus this.
-    pub skew: f64,
-    /// Tables.
-    pub tables: usize,
-    /// Rows of each.
-    pub rows: usize,
-    /// Components of a row.
-    pub dim: usize,
-    /// Candidates of each search.
-    pub ef: usize,
-    /// Queries before those that count.
-    pub warm: usize,
-    /// Queries that count.
-    pub queries: usize,
-    /// Queries under way for each worker.
-    pub under_way: usize,
-    /// Where graphs and queries are.
-    pub folder: PathBuf,
-}
-
-/// One run.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Run {
-    /// Its strategy.
-    pub strategy: String,
-    /// Its number.
-    pub repeat: u64,
-    /// Queries that were counted.
-    pub queries: u64,
-    /// Instructions of all workers.
-    pub instructions: u64,
-    /// Lines that came from memory or from another domain.
-    pub l3_misses: u64,
-    /// Of these, those that another domain had written.
-    pub lines_across: u64,
-}
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq)]

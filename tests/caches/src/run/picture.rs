@@ -3,8 +3,8 @@
 use chiplet_caches::spread::Spread;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::record::{Record, Run};
 use super::table::by_strategy;
+use chiplet_caches::record::{Record, Run};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;\
 color:#1c2733;background:#fff}svg{width:100%;height:auto}text{font:12px system-ui,sans-serif;fill:#1c2733}\

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use chiplet_caches::spread::Spread;
 
-use super::record::{Record, Run};
+use chiplet_caches::record::{Record, Run};
 
 /// Each strategy's runs, in the order in which strategies came.
 pub fn by_strategy(record: &Record) -> Vec<(&str, Vec<&Run>)> {
