@@ -21,7 +21,7 @@ pub struct Record {
 }
 
 /// What holds for all runs, besides the machine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Constants {
     /// The emulator's version.
     pub qemu: String,
@@ -56,7 +56,7 @@ pub struct Constants {
 }
 
 /// One process. Counts are of the measured queries, and of workers' cores alone; `clients` are the others.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Its strategy.
     pub strategy: String,
@@ -112,7 +112,7 @@ pub struct Run {
 }
 
 /// Where workers took tasks from.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Steals {
     /// The queue of their own table's home.
     pub own: u64,

@@ -7,8 +7,9 @@ use chiplet::index::{HnswConfig, HnswTable, Metric, Part as Section};
 use chiplet_caches::model::core::Access;
 use chiplet_caches::model::parts::Part;
 use chiplet_caches::model::{Machine, Wiring};
+use chiplet_caches::record::{Constants, Record, Run};
 use chiplet_validate::case::{self, Case};
-use chiplet_validate::emulated::{self, Constants, Record, Run};
+use chiplet_validate::emulated;
 use chiplet_validate::graphs::{self, Searched};
 use chiplet_workload::dataset::{Clusters, VectorSet};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
@@ -77,6 +78,7 @@ fn record(graph: &HnswTable, asked: &[Vec<f32>]) -> Record {
     }
     let counts = machine.counts()[0];
     Record {
+        note: String::new(),
         machine: part(),
         constants: Constants {
             skew: 0.0,
@@ -87,15 +89,15 @@ fn record(graph: &HnswTable, asked: &[Vec<f32>]) -> Record {
             warm: COUNTED,
             queries: COUNTED,
             under_way: 1,
-            folder: "nowhere".into(),
+            ..Constants::default()
         },
         runs: vec![Run {
             strategy: "ccd-aware".to_owned(),
-            repeat: 0,
             queries: COUNTED as u64,
             instructions: 1,
             l3_misses: counts.l3_misses,
             lines_across: counts.lines_across,
+            ..Run::default()
         }],
     }
 }
