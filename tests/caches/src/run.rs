@@ -24,7 +24,9 @@ use chiplet_caches::record::{Constants, Record};
 /// Compares strategies on emulated caches. What it prints is modelled.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// `full`: 12 tables of 16,000 x 128, 96 workers. `small`: 8 of 1,500 x 64, 8 workers, caches to match.
+    /// `full`: a table of 16,000 x 128 for each L3 domain. `bench`: what `chiplet bench` takes on such a machine: four
+    /// tables of 64 components a domain, three quarters of all L3s together, moderate skew. Both with all workers.
+    /// `small`: 8 tables of 1,500 x 64, 8 workers, caches to match.
     #[arg(long, value_enum, default_value_t = Size::Full)]
     size: Size,
     /// Strategies of chiplet's, and `rayon`.
@@ -46,9 +48,9 @@ pub struct Arguments {
     /// What is asked. `scan`: every query reads a table that no cache holds; strategies must tie.
     #[arg(long, value_enum, default_value_t = Work::Graphs)]
     work: Work,
-    /// Popularity of the n-th table is n to the minus this; 0 is uniform.
-    #[arg(long, default_value_t = 0.0)]
-    skew: f64,
+    /// Popularity of the n-th table is n to the minus this [default: 0, which is uniform; 0.5 with `bench`].
+    #[arg(long)]
+    skew: Option<f64>,
     /// Page size: 4096 or 2097152.
     #[arg(long, default_value_t = 4096, value_parser = page_bytes)]
     page_bytes: u64,
@@ -75,6 +77,7 @@ pub struct Arguments {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Size {
     Full,
+    Bench,
     Small,
 }
 
@@ -90,6 +93,15 @@ fn page_bytes(text: &str) -> Result<u64, String> {
         Ok(bytes @ (4096 | 2_097_152)) => Ok(bytes),
         _ => Err("pages have 4096 or 2097152 bytes".to_owned()),
     }
+}
+
+/// Components of the vectors that `chiplet bench` draws.
+const BENCH_DIM: usize = 64;
+
+/// Rows of each of four tables a domain, so that all fill three quarters of the L3s: with 4 bytes a component and 136 of
+/// links, as `chiplet bench` counts them.
+fn bench_rows(part: &Part) -> usize {
+    (part.l3_bytes as f64 * 0.75 / 4.0) as usize / (4 * BENCH_DIM + 136)
 }
 
 /// Modelled time that threads may be apart.
@@ -120,13 +132,19 @@ impl Arguments {
         part
     }
 
+    fn skew(&self) -> f64 {
+        let moderate = if let Size::Bench = self.size { 0.5 } else { 0.0 };
+        self.skew.unwrap_or(moderate)
+    }
+
     fn tables(&self, part: &Part) -> tables::Arguments {
-        let (name, tables, rows, dim) = match self.size {
-            Size::Full => ("16000x128", part.domains as usize, 16_000, 128),
-            Size::Small => ("1500x64", 8, 1_500, 64),
+        let (tables, rows, dim) = match self.size {
+            Size::Full => (part.domains as usize, 16_000, 128),
+            Size::Bench => (4 * part.domains as usize, bench_rows(part), BENCH_DIM),
+            Size::Small => (8, 1_500, 64),
         };
         tables::Arguments {
-            folder: self.folder.join(name),
+            folder: self.folder.join(format!("{tables}x{rows}x{dim}")),
             tables,
             rows,
             dim,
@@ -138,6 +156,9 @@ impl Arguments {
         let workers = (part.domains * part.cores) as usize;
         let (warm, queries, clients) = match (self.size, self.work) {
             (Size::Full, _) => (22 * workers, 22 * workers, workers / 4),
+            // Four times the tables, of which a search of half the candidates reads less: it takes longer until caches
+            // hold them.
+            (Size::Bench, _) => (66 * workers, 22 * workers, workers / 4),
             (Size::Small, Work::Graphs) => (400, 600, 4),
             (Size::Small, Work::Scan) => (40, 200, 4),
         };
@@ -153,9 +174,12 @@ impl Arguments {
             warm,
             under_way: 2,
             clients,
-            skew: self.skew,
+            skew: self.skew(),
             seed: repeat + 1,
-            ef: 64,
+            ef: match self.size {
+                Size::Bench => 32,
+                Size::Full | Size::Small => 64,
+            },
         }
     }
 
@@ -223,7 +247,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             qemu,
             wiring: format!("{:?}", arguments.wiring).to_lowercase(),
             work: format!("{:?}", arguments.work).to_lowercase(),
-            skew: arguments.skew,
+            skew: arguments.skew(),
             page_bytes: arguments.page_bytes,
             quantum_ns: QUANTUM_NS,
             tables: tables.tables,
