@@ -34,7 +34,7 @@ setup: ## Install the system packages that are missing (Debian, Ubuntu); says wh
 	@scripts/setup.sh
 
 demo: setup ## Build, then run the whole thing on real vectors: about a minute after the build.
-	cargo run --release --locked --features faiss --example demo
+	cargo run --release --locked -p chiplet-demo
 
 serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p grpc-server -- --sample
@@ -122,7 +122,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

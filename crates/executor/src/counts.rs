@@ -1,4 +1,4 @@
-//! Plain counters of what became of tasks.
+//! Plain counters of how tasks ended.
 
 use chiplet_policy::queue::Intake;
 

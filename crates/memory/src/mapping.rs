@@ -217,7 +217,7 @@ impl Mapping {
         done
     }
 
-    /// A wish: a kernel without huge pages refuses it, and `granted` says what came of it.
+    /// A wish: a kernel without huge pages refuses it, and `granted` says what it gave.
     fn advise(&self, advice: Advice) {
         // SAFETY: all of this mapping, from a page on; neither advice changes content or access.
         let _ = unsafe { madvise(self.pages.as_ptr().cast(), self.mapped, advice) };

@@ -1,4 +1,4 @@
-//! The simulator against three instruments: `make validate`. `docs/simulation.md` has what came of it.
+//! The simulator against three instruments: `make validate`. `docs/simulation.md` has the results.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The open-loop driver: sends each query at its intended time, whatever became of the ones before.
+//! The open-loop driver: sends each query at its intended time, however the ones before ended.
 //!
 //! A closed loop (send, wait, send the next) slows down together with the system it measures, and so leaves
 //! out the very queries that would have waited longest: coordinated omission. Here intended times are fixed

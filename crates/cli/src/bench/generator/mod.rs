@@ -1,7 +1,7 @@
 //! The load generator: one round sends a seeded stream of queries to a pool and notes how each ended.
 //!
 //! All pools see the same stream in a round. Open loop, each query has an intended time and is sent at that time
-//! whatever became of the others; latency counts from it. Saturated and closed loop, a number of queries is kept
+//! however the others ended; latency counts from it. Saturated and closed loop, a number of queries is kept
 //! outstanding, and latency counts from the sending.
 //!
 //! The stream is shared out among the senders, each taking every n-th query. The thread that calls only watches: it

@@ -11,7 +11,7 @@ use chiplet_workload::load::{self, Load, LoadReport};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 use indicatif::{MultiProgress, ProgressBar};
 
-use crate::tables::{HNSW_TABLES, K, Kind, Shelved, Words, style};
+use crate::tables::{BuiltTable, HNSW_TABLES, K, Kind, Words, style};
 
 /// Direct searches compared with the executor's, for each table.
 const COMPARED: usize = 100;
@@ -25,13 +25,13 @@ pub struct Equal {
 pub fn compare_with_direct(
     executor: &Executor,
     tables: &[TableId],
-    shelf: &[Shelved],
+    built: &[BuiltTable],
 ) -> anyhow::Result<Equal> {
     let mut outcome = Equal {
         equal: 0,
         compared: 0,
     };
-    for (&id, table) in tables.iter().zip(shelf) {
+    for (&id, table) in tables.iter().zip(built) {
         let queries: Vec<_> = table.queries.rows().take(COMPARED).collect();
         let tickets: Vec<_> = queries
             .iter()
@@ -49,13 +49,13 @@ pub fn compare_with_direct(
 }
 
 /// The demo's traffic: nine tenths to the HNSW tables, Zipf over tables and over words.
-fn traffic(seed: u64, rate: f64, shelf: &[Shelved]) -> Traffic {
-    let queries = shelf[0].queries.len();
+fn traffic(seed: u64, rate: f64, built: &[BuiltTable]) -> Traffic {
+    let queries = built[0].queries.len();
     let hnsw = Group::new(0..HNSW_TABLES, queries)
         .share(9.0)
         .table_skew(1.1)
         .query_skew(0.8);
-    let ivf = Group::new(HNSW_TABLES..shelf.len(), queries)
+    let ivf = Group::new(HNSW_TABLES..built.len(), queries)
         .share(1.0)
         .table_skew(1.0)
         .query_skew(0.8);
@@ -68,18 +68,18 @@ fn traffic(seed: u64, rate: f64, shelf: &[Shelved]) -> Traffic {
 pub fn saturate(
     executor: &Executor,
     tables: &[TableId],
-    shelf: &[Shelved],
+    built: &[BuiltTable],
     time: Duration,
 ) -> anyhow::Result<f64> {
     let outstanding = 16 * executor.workers().len();
     let mut flying: VecDeque<Ticket<Vec<Neighbor>>> = VecDeque::with_capacity(outstanding);
     let mut answered = 0_u64;
     let began = Instant::now();
-    for arrival in traffic(3, 1.0, shelf).stream()? {
+    for arrival in traffic(3, 1.0, built).stream()? {
         if began.elapsed() >= time {
             break;
         }
-        let table = &shelf[arrival.table];
+        let table = &built[arrival.table];
         let query = table.query(table.queries.row(arrival.query));
         flying.push_back(executor.search(tables[arrival.table], query));
         if flying.len() >= outstanding
@@ -103,7 +103,7 @@ pub fn saturate(
 pub struct Plan<'a> {
     pub executor: &'a Arc<Executor>,
     pub tables: &'a [TableId],
-    pub shelf: &'a [Shelved],
+    pub built: &'a [BuiltTable],
     pub runtime: &'a tokio::runtime::Runtime,
     pub stop: &'a AtomicBool,
     pub bars: &'a MultiProgress,
@@ -136,21 +136,21 @@ impl Plan<'_> {
         let latencies = LatencyRecorder::new();
         let handle = Arc::new(latencies.handle());
         let tally = Arc::new(Tally::default());
-        let shelf = self.shelf;
-        let truths: Arc<Vec<_>> = Arc::new(shelf.iter().map(|table| table.truth.clone()).collect());
+        let built = self.built;
+        let truths: Arc<Vec<_>> = Arc::new(built.iter().map(|table| table.truth.clone()).collect());
         let bar = self
             .bars
             .add(ProgressBar::new(self.length.as_secs()).with_message(name));
         bar.set_style(style("{msg} {bar:40} {pos}/{len} s"));
         let began = Instant::now();
-        let stream = traffic(seed, self.rate, shelf).stream()?;
+        let stream = traffic(seed, self.rate, built).stream()?;
         let load = load::run(
             stream,
             &Load::lasting(self.length).stop_on(self.stop),
             |due| {
                 let index = order[due.arrival.table];
                 let query = due.arrival.query;
-                let table = &shelf[index];
+                let table = &built[index];
                 let vector = table.queries.row(query);
                 let ticket = self
                     .executor
@@ -201,7 +201,11 @@ impl Plan<'_> {
 }
 
 /// An order of popularity in which the hottest tables of each kind are those that now share a domain.
-pub fn hot_on_one_domain(executor: &Executor, tables: &[TableId], shelf: &[Shelved]) -> Vec<usize> {
+pub fn hot_on_one_domain(
+    executor: &Executor,
+    tables: &[TableId],
+    built: &[BuiltTable],
+) -> Vec<usize> {
     let placement = executor.placement();
     let home = |index: &usize| {
         placement
@@ -209,17 +213,17 @@ pub fn hot_on_one_domain(executor: &Executor, tables: &[TableId], shelf: &[Shelv
             .map(|homes| homes.main().domain)
     };
     let tenants = |domain| {
-        (0..shelf.len())
+        (0..built.len())
             .filter(|table| home(table) == domain)
             .count()
     };
-    let crowded = (0..shelf.len())
+    let crowded = (0..built.len())
         .map(|table| home(&table))
         .max_by_key(|&domain| tenants(domain));
-    let mut order: Vec<usize> = (0..shelf.len()).collect();
+    let mut order: Vec<usize> = (0..built.len()).collect();
     order.sort_by_key(|table| {
         (
-            shelf[*table].kind == Kind::Ivf,
+            built[*table].kind == Kind::Ivf,
             home(table) != crowded.flatten(),
         )
     });
@@ -230,7 +234,7 @@ pub fn hot_on_one_domain(executor: &Executor, tables: &[TableId], shelf: &[Shelv
 pub fn answer_words(
     executor: &Executor,
     tables: &[TableId],
-    shelf: &[Shelved],
+    built: &[BuiltTable],
     words: &Words,
     asked: &[&str],
 ) -> anyhow::Result<()> {
@@ -240,7 +244,7 @@ pub fn answer_words(
             continue;
         };
         let vector = words.vectors.row(row);
-        let halves: Vec<_> = shelf
+        let halves: Vec<_> = built
             .iter()
             .zip(tables)
             .filter(|(table, _)| table.kind == Kind::Ivf)

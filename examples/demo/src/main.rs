@@ -2,7 +2,7 @@
 //!
 //! Builds twelve HNSW tables and two IVF tables from GloVe word vectors, serves mixed, skewed traffic at an
 //! open-loop rate that this machine can hold, moves the hot set half-way so that tables must move, and prints
-//! what came of it: recall against exact search, throughput, latency, steals, placements. The same goes to
+//! what it measured: recall against exact search, throughput, latency, steals, placements. The same goes to
 //! `target/demo.json`.
 
 mod report;
@@ -53,7 +53,7 @@ fn main() -> anyhow::Result<()> {
     println!("{topology}");
 
     let words = tables::Words::read(&arguments.data)?;
-    let shelf = tables::build(&words, &bars)?;
+    let built = tables::build(&words, &bars)?;
 
     let remap_bars = bars.clone();
     let executor = Arc::new(
@@ -64,13 +64,13 @@ fn main() -> anyhow::Result<()> {
             .context("the executor did not start")?,
     );
     report::workers(&executor);
-    let tables: Vec<_> = shelf
+    let tables: Vec<_> = built
         .iter()
         .map(|table| executor.add_shared_table(table.name.as_str(), Arc::clone(&table.index)))
         .collect();
 
-    let equal = serve::compare_with_direct(&executor, &tables, &shelf)?;
-    let saturation = serve::saturate(&executor, &tables, &shelf, Duration::from_secs(3))?;
+    let equal = serve::compare_with_direct(&executor, &tables, &built)?;
+    let saturation = serve::saturate(&executor, &tables, &built, Duration::from_secs(3))?;
     let rate = saturation * arguments.load as f64 / 100.0;
     println!(
         "saturated: {saturation:.0} queries/s; sending {} % of that, {rate:.0}/s",
@@ -80,7 +80,7 @@ fn main() -> anyhow::Result<()> {
     let plan = serve::Plan {
         executor: &executor,
         tables: &tables,
-        shelf: &shelf,
+        built: &built,
         runtime: &runtime,
         stop: &stop,
         bars: &bars,
@@ -89,23 +89,23 @@ fn main() -> anyhow::Result<()> {
     };
     let natural: Vec<usize> = (0..tables.len()).collect();
     let before = plan.run("phase 1", 1, &natural)?;
-    report::placement(&executor, &tables, &shelf, "after phase 1");
+    report::placement(&executor, &tables, &built, "after phase 1");
 
     let mut phases = vec![before];
     if !stop.load(Ordering::Relaxed) {
         // The worst flip for a placement: the hottest tables are now those that share one domain.
-        let flipped = serve::hot_on_one_domain(&executor, &tables, &shelf);
+        let flipped = serve::hot_on_one_domain(&executor, &tables, &built);
         println!("the hot set moves: the most asked tables are now those that share a domain");
         phases.push(plan.run("phase 2", 2, &flipped)?);
-        report::placement(&executor, &tables, &shelf, "after phase 2");
+        report::placement(&executor, &tables, &built, "after phase 2");
     }
 
-    let outcome = report::Outcome::new(&executor, &shelf, phases, equal, saturation, rate);
+    let outcome = report::Outcome::new(&executor, &built, phases, equal, saturation, rate);
     outcome.print();
     serve::answer_words(
         &executor,
         &tables,
-        &shelf,
+        &built,
         &words,
         &["coffee", "paris", "guitar", "physics"],
     )?;

@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 /// One table of the demo.
-pub struct Shelved {
+pub struct BuiltTable {
     pub name: String,
     pub kind: Kind,
     pub index: Arc<dyn Table>,
@@ -60,7 +60,7 @@ pub struct Shelved {
     pub truth: Truth,
 }
 
-impl Shelved {
+impl BuiltTable {
     pub fn query(&self, vector: &[f32]) -> Query {
         let query = Query::new(vector).top(K);
         match self.kind {
@@ -76,14 +76,14 @@ impl Shelved {
 }
 
 /// Builds all tables, one a core at a time, with progress bars.
-pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<Shelved>> {
+pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<BuiltTable>> {
     let plans: Vec<(Kind, usize, usize)> = (0..HNSW_TABLES)
         .map(|part| (Kind::Hnsw, part, HNSW_TABLES))
         .chain((0..IVF_TABLES).map(|part| (Kind::Ivf, part, IVF_TABLES)))
         .collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut built: Vec<(usize, anyhow::Result<Shelved>)> = std::thread::scope(|scope| {
+    let mut built: Vec<(usize, anyhow::Result<BuiltTable>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores.min(plans.len()))
             .map(|_| {
                 scope.spawn(|| {
@@ -104,18 +104,18 @@ pub fn build(words: &Words, bars: &MultiProgress) -> anyhow::Result<Vec<Shelved>
             .collect()
     });
     built.sort_by_key(|(index, _)| *index);
-    let shelf: Vec<Shelved> = built
+    let built: Vec<BuiltTable> = built
         .into_iter()
         .map(|(_, table)| table)
         .collect::<Result<_, _>>()?;
-    let bytes: u64 = shelf.iter().map(|table| table.index.size_bytes()).sum();
+    let bytes: u64 = built.iter().map(|table| table.index.size_bytes()).sum();
     println!(
         "tables: {HNSW_TABLES} HNSW of {} words, {IVF_TABLES} IVF of {} words, {} MiB in all",
-        shelf[0].index.len(),
-        shelf[HNSW_TABLES].index.len(),
+        built[0].index.len(),
+        built[HNSW_TABLES].index.len(),
         bytes >> 20
     );
-    Ok(shelf)
+    Ok(built)
 }
 
 fn build_one(
@@ -124,7 +124,7 @@ fn build_one(
     part: usize,
     parts: usize,
     bars: &MultiProgress,
-) -> anyhow::Result<Shelved> {
+) -> anyhow::Result<BuiltTable> {
     let rows = words.vectors.interleaved(part, parts);
     let name = match kind {
         Kind::Hnsw => format!("hnsw-{part}"),
@@ -163,7 +163,7 @@ fn build_one(
     let queries = words.vectors.select(&asked);
     let truth = Truth::exact(&rows, &queries, K, truth::Metric::Cosine)?;
     bar.finish_and_clear();
-    Ok(Shelved {
+    Ok(BuiltTable {
         name,
         kind,
         index,

@@ -9,7 +9,7 @@ use indicatif::MultiProgress;
 use serde_json::{Value, json};
 
 use crate::serve::{Equal, Phase};
-use crate::tables::{Kind, Shelved};
+use crate::tables::{BuiltTable, Kind};
 
 /// Prints a placement change as it happens, above the bars.
 pub fn remap(bars: &MultiProgress, event: &RemapEvent) {
@@ -37,7 +37,7 @@ pub fn workers(executor: &Executor) {
 }
 
 /// Where the tables are, and what each pulls.
-pub fn placement(executor: &Executor, tables: &[TableId], shelf: &[Shelved], when: &str) {
+pub fn placement(executor: &Executor, tables: &[TableId], built: &[BuiltTable], when: &str) {
     let snapshot = executor.snapshot();
     println!("\nplacement {} {when}:", snapshot.placement.version());
     println!(
@@ -46,7 +46,7 @@ pub fn placement(executor: &Executor, tables: &[TableId], shelf: &[Shelved], whe
     );
     let mut rows: Vec<_> = tables
         .iter()
-        .zip(shelf)
+        .zip(built)
         .filter_map(|(id, table)| {
             let counted = snapshot.tables.iter().find(|counted| counted.id == *id)?;
             Some((counted, table))
@@ -94,7 +94,7 @@ pub struct Outcome {
 impl Outcome {
     pub fn new(
         executor: &Executor,
-        shelf: &[Shelved],
+        built: &[BuiltTable],
         phases: Vec<Phase>,
         equal: Equal,
         saturation: f64,
@@ -117,7 +117,7 @@ impl Outcome {
                 "domains": topology.domains().len(),
                 "workers": executor.workers().len(),
             }),
-            tables: shelf.len(),
+            tables: built.len(),
             phases,
         }
     }
