@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     if let Some(path) = &arguments.picture {
         // A run that was stopped may have no curve: the figures are still worth more than an error.
-        match chart::lines::load_curve_picture(&report) {
+        match chart::load_curve::picture(&report) {
             Ok(picture) => write(path, &picture)?,
             Err(why) => eprintln!("chiplet: {} was not written: {why}", path.display()),
         }

@@ -7,10 +7,12 @@
 //! In SVG every element is closed (`rect {}`, never `rect;`), because maud writes `;` elements without an end.
 
 pub mod bars;
-pub mod lines;
+mod lines;
+pub mod load_curve;
 pub mod placement;
 pub mod ratios;
 mod scale;
+pub mod within_round;
 
 use maud::{Markup, Render, html};
 use scale::Scale;

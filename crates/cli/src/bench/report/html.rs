@@ -128,12 +128,12 @@ fn charts(report: &Report) -> Markup {
         (section(
             "Latency against load",
             "How long queries take as more of them are sent. Lower is better, and so is a curve that rises further right.",
-            chart::lines::load_curve(&report.load_curve, strategies, workload),
+            chart::load_curve::load_curve(&report.load_curve, strategies, workload),
         ))
         (section(
             "Latency within the round",
             "p99 of each tenth of the round, the median over rounds. A peak that does not fall again is a queue that grew.",
-            chart::lines::within_round(strategies, workload),
+            chart::within_round::within_round(strategies, workload),
         ))
         (section(
             "Placement over time",

@@ -380,7 +380,7 @@ fn zero_absent_and_infinite_figures_never_reach_the_page_as_such() {
 #[test]
 fn the_picture_is_a_drawing_of_its_own_with_every_name_and_where_it_ran() {
     let report = fixture::report(3);
-    let picture = super::chart::lines::load_curve_picture(&report).unwrap();
+    let picture = super::chart::load_curve::picture(&report).unwrap();
     let document = roxmltree::Document::parse(&picture).unwrap();
     assert!(
         document
@@ -400,7 +400,7 @@ fn the_picture_is_a_drawing_of_its_own_with_every_name_and_where_it_ran() {
         load_curve: Vec::new(),
         ..report
     };
-    assert!(super::chart::lines::load_curve_picture(&none).is_err());
+    assert!(super::chart::load_curve::picture(&none).is_err());
 }
 
 #[test]
