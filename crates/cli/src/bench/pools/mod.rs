@@ -20,6 +20,7 @@ use super::arguments::{Arguments, Choice, PoolKind};
 use super::generator::Completion;
 use super::report::Steals;
 use super::tables::Tables;
+use closures::Closures;
 
 /// The threads that every pool gets.
 #[derive(Clone, Debug)]
@@ -103,12 +104,16 @@ pub(crate) fn start(
         PoolKind::Chiplet(strategy) => Box::new(executor::Executed::start(
             strategy, choice, arguments, topology, workers, tables,
         )?),
-        PoolKind::Rayon => Box::new(closures::Rayon::start(workers, tables, choice.graph)?),
-        PoolKind::SpawnBlocking => Box::new(closures::SpawnBlocking::start(
-            workers,
+        PoolKind::Rayon => Box::new(Closures {
+            pool: closures::rayon(workers)?,
             tables,
-            choice.graph,
-        )?),
+            graph: choice.graph,
+        }),
+        PoolKind::SpawnBlocking => Box::new(Closures {
+            pool: closures::spawn_blocking(workers)?,
+            tables,
+            graph: choice.graph,
+        }),
         #[cfg(feature = "faiss")]
         PoolKind::OpenMp => Box::new(openmp::OpenMp::start(workers, tables)?),
         #[cfg(not(feature = "faiss"))]
