@@ -63,7 +63,8 @@ pub(crate) fn apart(
     topology: &Topology,
     asked: Option<u32>,
 ) -> anyhow::Result<(Topology, Vec<Vec<u32>>)> {
-    let cores = topology.core_count();
+    // A CPU quota leaves time for fewer threads than there are cores.
+    let cores = topology.worker_limit();
     let senders = asked.map_or(cores / CORES_A_SENDER, |asked| asked as usize);
     if senders == 0 {
         return Ok((topology.clone(), Vec::new()));
@@ -120,6 +121,21 @@ mod tests {
             error.contains("--senders 8") && error.contains("0 to share"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_quota_counts_as_the_cores_that_it_pays_for() {
+        let machine = Topology::builder()
+            .domain(32 << 20, 8)
+            .domain(32 << 20, 8)
+            .domain(32 << 20, 8)
+            .quota(4_000)
+            .build()
+            .unwrap();
+        let (left, taken) = apart(&machine, None).unwrap();
+        assert_eq!((left.core_count(), taken.len()), (24, 0));
+        assert_eq!(apart(&machine, Some(1)).unwrap().1.len(), 1);
+        assert!(apart(&machine, Some(4)).is_err());
     }
 
     #[test]

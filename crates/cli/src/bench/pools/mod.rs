@@ -32,13 +32,15 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// As many as the executor would start on `machine`, of which `senders` cores have been taken.
+    /// As many as the executor would start on `machine`, of which the cores of `senders` have been taken, and the time of a
+    /// CPU quota, too.
     pub(crate) fn of(
         arguments: &Arguments,
+        whole: &Topology,
         machine: &Topology,
         senders: usize,
     ) -> anyhow::Result<Self> {
-        let usable = machine.worker_limit();
+        let usable = machine.worker_limit().min(whole.worker_limit() - senders);
         let count = match arguments.workers {
             Some(asked) => {
                 ensure!(

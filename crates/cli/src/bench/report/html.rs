@@ -1,8 +1,8 @@
 //! The HTML report: one self-contained page that someone who did not run the benchmark can read.
 //!
-//! Everything is in the file: style, charts as inline SVG, tables, and the report as JSON, which `chiplet compare` reads.
-//! Nothing in it runs, and it refers to nothing outside. All text from the report goes through maud, which escapes it. The body is well-formed XML, which the tests
-//! hold it to.
+//! Everything is in the file: style, charts as inline SVG, tables, and the report as JSON, which `chiplet compare`
+//! reads. Nothing in it runs, and it refers to nothing outside. All text from the report goes through maud, which
+//! escapes it. The body is well-formed XML, which the tests hold it to.
 
 use super::chart::{self, Chart};
 use super::{Report, summary, tables};

@@ -66,7 +66,7 @@ pub(crate) fn run(
         Some(_) => (topology.clone(), Vec::new()),
         None => generator::apart(topology, arguments.senders)?,
     };
-    let workers = Workers::of(arguments, &machine, apart.len())?;
+    let workers = Workers::of(arguments, topology, &machine, apart.len())?;
     let senders = Senders::start(apart, arguments.clients.unwrap_or(1) as usize)?;
     // After the senders and before any other thread is started: those started later are counted too.
     let counters = Counters::open(&[]);
