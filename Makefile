@@ -78,7 +78,7 @@ vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet --test vm -- $(VM)
 
-caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU): half an hour; SIZE=small a minute; ARGS=--help.
+caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU): half an hour; SIZE=small a minute; SIZE=bench; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
 	cargo build --release --locked -p chiplet-caches --bins --examples
 	target/release/chiplet-caches control
