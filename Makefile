@@ -74,9 +74,11 @@ server-bench: setup ## Load on the example gRPC server against a tokio + rayon b
 	cargo bench --locked -p grpc-server --bench load
 	cargo bench --locked -p grpc-server --bench load -- noisy --reserve 1
 
-vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
+vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet-vm --test vm -- $(VM)
+	cargo build --locked -p chiplet-caches --bins --examples
+	cargo run --locked --quiet -p chiplet-caches -- vm $(VM)
 
 caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU): half an hour; SIZE=small a minute; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
