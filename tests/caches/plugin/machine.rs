@@ -1,8 +1,8 @@
 //! A whole machine: each of its processors is a modelled core, of the domain that its number says.
 //!
 //! Only what programs touch is modelled, not what the kernel does. Programs run one after the other, and the caches are
-//! cold when one begins (`marker`). Only misses are counted: modelled time, which lets the threads of a process wait for
-//! each other, is not told to anybody here.
+//! cold when one begins (`marker`). Only misses are counted: nobody here is told of modelled time, nor waits for others
+//! in it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

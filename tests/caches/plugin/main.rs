@@ -1,5 +1,5 @@
-//! The plugin that QEMU loads, into a process that it emulates (`process`) or into a whole machine (`machine`). What the
-//! emulated program touches goes to the model.
+//! The plugin that QEMU loads, into a process that it emulates (`process`) or into a whole machine (`machine`). What
+//! the emulated program touches goes to the model.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

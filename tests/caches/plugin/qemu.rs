@@ -1,9 +1,9 @@
 //! QEMU's plugin interface, version 1, as far as it is used here, and the guest's memory.
 //!
 //! QEMU loads this library and calls [`qemu_plugin_install`]; the functions declared here are its own and are found at
-//! that moment. In a process an address of the guest is one of QEMU's own if the guest's base is 0, as it is where guest
-//! and host are both x86-64 (`main.rs` checks it). On a machine it is one of whatever program runs, and nothing is read
-//! there.
+//! that moment. In a process an address of the guest is one of QEMU's own if the guest's base is 0, as it is where
+//! guest and host are both x86-64 (`main.rs` checks it). On a machine it is one of whatever program runs, and nothing
+//! is read there.
 #![allow(
     unsafe_code,
     reason = "a C interface, and the memory of the program that is emulated"

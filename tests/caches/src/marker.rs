@@ -1,5 +1,5 @@
-//! How the program tells the plugin what it is about to do: it writes to a page whose address both know. The plugin sees
-//! that in an emulated process and on an emulated machine, where it sees no system calls.
+//! How the program tells the plugin what it is about to do: it writes to a page whose address both know. The plugin
+//! sees that in an emulated process and on an emulated machine, where it sees no system calls.
 
 use std::io;
 

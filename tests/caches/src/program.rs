@@ -43,8 +43,8 @@ pub struct Arguments {
     /// L3 of a domain, in bytes.
     #[arg(long, default_value_t = 32 << 20)]
     pub l3_bytes: u64,
-    /// Take the machine as the system shows it, with workers tied to their domains. It must have as many domains and cores as
-    /// are asked for; its L3s are what they are.
+    /// Take the machine as the system shows it, and tie workers to their domains. It must have the domains and cores
+    /// that are asked for; its L3s are what they are.
     #[arg(long)]
     pub detect: bool,
     /// Queries that are counted.
@@ -238,7 +238,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// An executor on this machine. Each worker must be tied to exactly the cpus of its domain.
 fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Executor> {
-    // An emulated machine has no caches to be cold, so crossing costs nothing there: the executor would find out and cross.
+    // An emulated machine has no caches to be cold: the executor would find that crossing costs nothing there, and
+    // cross.
     let at_home = StealConfig {
         cold_factor: f64::INFINITY,
         cold_limit: Duration::from_secs(3_600),

@@ -3,8 +3,8 @@
 //! The test program is both sides. Run as a test, it boots a machine with itself. Run there as the first process, it
 //! checks detection, pinning, placement and what happens when cpus are taken away (`guest.rs`).
 //!
-//! `cargo test -p chiplet-vm` boots 2 x 8 cores, `cargo test -p chiplet-vm --test vm -- large` 12 x 8. Without QEMU or a
-//! kernel (`scripts/vm-kernel.sh`) it says so and does nothing.
+//! `cargo test -p chiplet-vm` boots 2 x 8 cores, `cargo test -p chiplet-vm --test vm -- large` 12 x 8. Without QEMU or
+//! a kernel (`scripts/vm-kernel.sh`) it says so and does nothing.
 
 #[cfg(target_os = "linux")]
 mod guest;

@@ -99,8 +99,8 @@ impl Drop for Machine {
 impl Boot<'_> {
     /// Boots the machine and shows its console, until it has turned itself off.
     ///
-    /// Emulation of many processors at once sometimes stops in the kernel's own boot, before anything of ours runs; then
-    /// it is tried again. Once our first check has begun, nothing is.
+    /// Emulation of many processors at once sometimes stops in the kernel's own boot, before anything of ours runs.
+    /// Then it is tried again; once our first check has begun, nothing is.
     ///
     /// # Errors
     /// If it does not come up, does not end in time, or ends without passing its checks.
