@@ -238,8 +238,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// An executor on this machine. Each worker must be tied to exactly the cpus of its domain.
 fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Executor> {
-    // An emulated machine has no caches to be cold: the executor would find that crossing costs nothing there, and
-    // cross.
+    // Under emulation tasks wait hundreds of times longer and no cache is ever cold: the executor would find that
+    // crossing pays.
     let at_home = StealConfig {
         cold_factor: f64::INFINITY,
         cold_limit: Duration::from_secs(3_600),
