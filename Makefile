@@ -74,9 +74,11 @@ server-bench: setup ## Load on the example gRPC server against a tokio + rayon b
 	cargo bench --locked -p grpc-server --bench load
 	cargo bench --locked -p grpc-server --bench load -- noisy --reserve 1
 
-vm-test: setup ## Boot the tests on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
+vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
-	cargo test --locked -p chiplet --test vm -- $(VM)
+	cargo test --locked -p chiplet-vm --test vm -- $(VM)
+	cargo build --locked -p chiplet-caches --bins --examples
+	cargo run --locked --quiet -p chiplet-caches -- vm $(VM)
 
 caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU): half an hour; SIZE=small a minute; SIZE=bench; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
@@ -122,7 +124,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -1,8 +1,9 @@
 //! QEMU's plugin interface, version 1, as far as it is used here, and the guest's memory.
 //!
 //! QEMU loads this library and calls [`qemu_plugin_install`]; the functions declared here are its own and are found at
-//! that moment. In user mode an address of the guest is one of this process if the guest's base is 0, as it is where
-//! guest and host are both x86-64 (`main.rs` checks it).
+//! that moment. In a process an address of the guest is one of QEMU's own if the guest's base is 0, as it is where
+//! guest and host are both x86-64 (`main.rs` checks it). On a machine it is one of whatever program runs, and nothing
+//! is read there.
 #![allow(
     unsafe_code,
     reason = "a C interface, and the memory of the program that is emulated"
@@ -10,12 +11,25 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+use chiplet_caches::marker::Phase;
 use chiplet_caches::model::core::Access;
+
+use crate::{Emulated, machine, process};
 
 /// What QEMU looks for first.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "QEMU's name")]
 pub static qemu_plugin_version: c_int = 1;
+
+/// What QEMU says of itself.
+#[repr(C)]
+pub struct Info {
+    target: *const c_char,
+    versions: [c_int; 2],
+    whole_machine: bool,
+    processors: c_int,
+    most_processors: c_int,
+}
 
 #[repr(C)]
 struct Block {
@@ -56,6 +70,7 @@ unsafe extern "C" {
         access: c_int,
         data: *mut c_void,
     );
+    fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
@@ -68,11 +83,11 @@ unsafe extern "C" {
 /// Called by QEMU when it has loaded the plugin, with `name=value` arguments.
 ///
 /// # Safety
-/// `arguments` are `count` C strings.
+/// `info` is QEMU's, and `arguments` are `count` C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
-    _info: *const c_void,
+    info: *const Info,
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
@@ -84,15 +99,29 @@ pub unsafe extern "C" fn qemu_plugin_install(
                 .into_owned()
         })
         .collect();
-    if let Err(error) = super::install(&arguments) {
+    // SAFETY: QEMU hands over a description of itself that outlives this call.
+    let info = unsafe { &*info };
+    let emulated = if info.whole_machine {
+        Emulated::Machine(info.processors as u32)
+    } else {
+        Emulated::Process
+    };
+    if let Err(error) = super::install(&arguments, emulated) {
         eprintln!("caches: {error:#}");
         return 1;
     }
     // SAFETY: `id` is this plugin's, and the functions have the types that QEMU calls.
     unsafe {
-        qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
-        qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
-        qemu_plugin_register_vcpu_syscall_ret_cb(id, on_return);
+        match emulated {
+            Emulated::Machine(_) => {
+                qemu_plugin_register_vcpu_tb_trans_cb(id, on_machine_translation);
+            }
+            Emulated::Process => {
+                qemu_plugin_register_vcpu_tb_trans_cb(id, on_process_translation);
+                qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+                qemu_plugin_register_vcpu_syscall_ret_cb(id, on_return);
+            }
+        }
     }
     0
 }
@@ -104,6 +133,8 @@ const LOCK: u8 = 0xf0;
 const EXCHANGES: [u8; 2] = [0x86, 0x87];
 /// Set in the address of a locked instruction.
 const LOCKED: usize = 1 << 63;
+/// The kernel's addresses are above, programs' are below.
+const KERNEL: u64 = 1 << 47;
 
 fn is_locked(bytes: &[u8]) -> bool {
     let code = match bytes {
@@ -114,8 +145,30 @@ fn is_locked(bytes: &[u8]) -> bool {
     bytes.first() == Some(&LOCK) || code.is_some_and(|code| EXCHANGES.contains(code))
 }
 
-extern "C" fn on_translation(_id: u64, block: *mut Block) {
-    // SAFETY: QEMU's handle, valid during this call, as are the instructions that it gives.
+extern "C" fn on_process_translation(_id: u64, block: *mut Block) {
+    // SAFETY: QEMU's handle, valid during this call.
+    unsafe {
+        let (instructions, pauses) = instrument(block, on_process_memory);
+        let work = (instructions | pauses << 32) as *mut c_void;
+        qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, NO_REGISTERS, work);
+    }
+}
+
+extern "C" fn on_machine_translation(_id: u64, block: *mut Block) {
+    // SAFETY: QEMU's handle, valid during this call.
+    unsafe {
+        if qemu_plugin_tb_vaddr(block) < KERNEL {
+            instrument(block, on_machine_memory);
+        }
+    }
+}
+
+/// Lets `call` see each access of a block. Returns how many instructions it has, and how many of them pause.
+///
+/// # Safety
+/// `block` is a handle that QEMU has given, and the call that it was given in has not returned.
+unsafe fn instrument(block: *mut Block, call: OnMemory) -> (usize, usize) {
+    // SAFETY: the handle is valid, as are the instructions that it gives.
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
         let mut pauses = 0;
@@ -126,29 +179,32 @@ extern "C" fn on_translation(_id: u64, block: *mut Block) {
             pauses += usize::from(bytes == PAUSE);
             let locked = if is_locked(bytes) { LOCKED } else { 0 };
             let pc = (qemu_plugin_insn_vaddr(instruction) as usize | locked) as *mut c_void;
-            qemu_plugin_register_vcpu_mem_cb(
-                instruction,
-                on_memory,
-                NO_REGISTERS,
-                READ_AND_WRITE,
-                pc,
-            );
+            qemu_plugin_register_vcpu_mem_cb(instruction, call, NO_REGISTERS, READ_AND_WRITE, pc);
         }
-        let work = (count | pauses << 32) as *mut c_void;
-        qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, NO_REGISTERS, work);
+        (count, pauses)
     }
 }
 
 extern "C" fn on_block(_cpu: c_uint, work: *mut c_void) {
     let work = work as u64;
-    super::on_block(work & 0xffff_ffff, work >> 32);
+    process::on_block(work & 0xffff_ffff, work >> 32);
 }
 
-extern "C" fn on_memory(_cpu: c_uint, info: u32, address: u64, pc: *mut c_void) {
-    if !super::is_going() {
-        return;
+extern "C" fn on_process_memory(_cpu: c_uint, info: u32, address: u64, pc: *mut c_void) {
+    if process::is_going() || Phase::at(address).is_some() {
+        process::on_memory(access(info, address, pc));
     }
-    // SAFETY: both read the word that QEMU has just handed over.
+}
+
+extern "C" fn on_machine_memory(cpu: c_uint, info: u32, address: u64, pc: *mut c_void) {
+    if machine::is_going() || Phase::at(address).is_some() {
+        machine::on_memory(cpu, access(info, address, pc));
+    }
+}
+
+/// An access as QEMU describes it.
+fn access(info: u32, address: u64, pc: *mut c_void) -> Access {
+    // SAFETY: both read the word that QEMU has handed over.
     let (shift, write) = unsafe {
         (
             qemu_plugin_mem_size_shift(info),
@@ -156,13 +212,13 @@ extern "C" fn on_memory(_cpu: c_uint, info: u32, address: u64, pc: *mut c_void) 
         )
     };
     let (pc, atomic) = (pc as usize & !LOCKED, pc as usize & LOCKED != 0);
-    super::on_memory(Access {
+    Access {
         address,
         bytes: 1 << shift,
         write,
         atomic,
         pc: pc as u64,
-    });
+    }
 }
 
 extern "C" fn on_syscall(
@@ -178,11 +234,11 @@ extern "C" fn on_syscall(
     _g: u64,
     _h: u64,
 ) {
-    super::on_syscall(number, [a, b, c, d]);
+    process::on_syscall(number, [a, b, c, d]);
 }
 
 extern "C" fn on_return(_id: u64, _cpu: c_uint, number: i64, result: i64) {
-    super::on_return(number, result);
+    process::on_return(number, result);
 }
 
 /// A thread's name, at most 15 bytes, as the guest hands it to the system.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::thread;
 
 use anyhow::Context as _;
-use chiplet_caches::marker::{self, Phase};
+use chiplet_caches::marker::{Marker, Phase};
 use chiplet_caches::seen::Told;
 
 /// Reads a buffer again and again, on a core of domain 0.
@@ -31,19 +31,20 @@ impl Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (words, times) = (arguments.bytes as usize / 8, arguments.times);
+    let marker = Marker::new()?;
     let reader = thread::Builder::new()
         .name("known-0-0".to_owned())
         .spawn(move || {
             let buffer = vec![1_u64; words];
             // One word of each line.
             let read = || black_box(buffer.iter().step_by(8).sum::<u64>());
-            marker::tell(Phase::Warm);
+            marker.tell(Phase::Warm);
             read();
-            marker::tell(Phase::Measured);
+            marker.tell(Phase::Measured);
             for _ in 0..times {
                 read();
             }
-            marker::tell(Phase::Over);
+            marker.tell(Phase::Over);
         })?;
     reader.join().ok().context("the reader panicked")?;
     let told = Told {

@@ -1,6 +1,8 @@
 //! `chiplet-caches`: builds tables, runs the program on emulated caches, compares strategies.
 
 mod bounces;
+#[cfg(target_os = "linux")]
+mod inside;
 mod known;
 mod program;
 mod run;
@@ -26,6 +28,12 @@ enum Command {
     Known(known::Arguments),
     /// Compares the model's counts with counts that are known: one thread reads buffers of three sizes.
     Control,
+    #[cfg(target_os = "linux")]
+    Vm(run::vm::Arguments),
+    /// What `vm` has an emulated machine do.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Inside,
 }
 
 fn main() -> ExitCode {
@@ -35,6 +43,10 @@ fn main() -> ExitCode {
         Command::Known(arguments) => known::run(&arguments),
         Command::Tables(arguments) => tables::run(&arguments),
         Command::Program(arguments) => program::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Vm(arguments) => run::vm::vm(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Inside => inside::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,13 @@
-//! How the program tells the plugin what it is about to do: a `prctl` that no kernel knows.
+//! How the program tells the plugin what it is about to do: it writes to a page whose address both know. The plugin
+//! sees that in an emulated process and on an emulated machine, where it sees no system calls.
 
-/// The option that marks a phase; the kernel answers EINVAL.
-pub const OPTION: u64 = 0x6368_6970;
+use std::io;
 
-/// What begins, as the second argument.
+/// Where the page lies: far from where systems put programs, their libraries and stacks.
+const PAGE: u64 = 0x63_6869_7000;
+const PAGE_BYTES: u64 = 4096;
+
+/// What begins; its number is the byte of the page that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Phase {
@@ -16,23 +20,86 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase that an argument means.
+    /// The phase that a write to `address` marks.
     #[must_use]
-    pub fn of(argument: u64) -> Option<Self> {
+    #[inline]
+    pub fn at(address: u64) -> Option<Self> {
+        if !(PAGE..PAGE + PAGE_BYTES).contains(&address) {
+            return None;
+        }
         [Self::Warm, Self::Measured, Self::Over]
             .into_iter()
-            .find(|&phase| phase as u64 == argument)
+            .find(|&phase| PAGE + phase as u64 == address)
     }
 }
 
-/// Tells it; without the plugin nothing happens.
-#[allow(unsafe_code, reason = "a system call that the plugin sees")]
-pub fn tell(phase: Phase) {
-    #[cfg(not(target_os = "linux"))]
-    let _ = phase;
-    #[cfg(target_os = "linux")]
-    // SAFETY: the kernel knows no such option, and reads and writes nothing.
-    unsafe {
-        libc::prctl(OPTION as libc::c_int, phase as libc::c_ulong, 0, 0, 0)
-    };
+/// The page. There is one at a time in a process.
+pub struct Marker(());
+
+impl Marker {
+    /// Maps the page.
+    ///
+    /// # Errors
+    /// If the system refuses, or something else lies there already.
+    #[allow(unsafe_code, reason = "memory at a fixed address")]
+    pub fn new() -> io::Result<Self> {
+        let wanted: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(PAGE as usize);
+        let (bytes, access) = (PAGE_BYTES as usize, libc::PROT_READ | libc::PROT_WRITE);
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: without MAP_FIXED the address is a wish: the system replaces nothing that is mapped.
+        let mapped = unsafe { libc::mmap(wanted, bytes, access, kind, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if mapped.expose_provenance() != PAGE as usize {
+            // SAFETY: the pages that this call has just been given, which nobody knows.
+            unsafe { libc::munmap(mapped, bytes) };
+            return Err(io::Error::other(format!(
+                "the page at {PAGE:#x}, by which the plugin is told of phases, is taken"
+            )));
+        }
+        Ok(Self(()))
+    }
+
+    /// Tells the plugin; without it nothing happens.
+    #[allow(unsafe_code, reason = "a write that the plugin sees")]
+    pub fn tell(&self, phase: Phase) {
+        let byte: *mut u8 = std::ptr::with_exposed_provenance_mut((PAGE + phase as u64) as usize);
+        // SAFETY: a byte of the page, which stays mapped while this value is there, and which nobody reads.
+        unsafe { byte.write_volatile(1) };
+    }
+}
+
+impl Drop for Marker {
+    #[allow(unsafe_code, reason = "memory at a fixed address")]
+    fn drop(&mut self) {
+        let page: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(PAGE as usize);
+        // SAFETY: the page that `new` was given; only `tell` uses it, and that borrows this value.
+        unsafe { libc::munmap(page, PAGE_BYTES as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_to_the_page_marks_its_phase_and_no_other_write_marks_any() {
+        for phase in [Phase::Warm, Phase::Measured, Phase::Over] {
+            assert_eq!(Phase::at(PAGE + phase as u64), Some(phase));
+        }
+        for address in [PAGE - 1, PAGE, PAGE + 4, PAGE + PAGE_BYTES + 1, 1] {
+            assert_eq!(Phase::at(address), None);
+        }
+    }
+
+    #[test]
+    fn there_is_one_page_at_a_time() {
+        let marker = Marker::new().unwrap();
+        marker.tell(Phase::Warm);
+        assert!(Marker::new().is_err(), "it is taken");
+        marker.tell(Phase::Over);
+        drop(marker);
+        assert!(Marker::new().is_ok());
+    }
 }

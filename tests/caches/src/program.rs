@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chiplet::index::{FlatTable, HnswTable, Metric};
-use chiplet::{Executor, Neighbor, Query, Strategy, Table, TableId, Ticket, Topology};
-use chiplet_caches::marker::{self, Phase};
+use chiplet::{
+    Builder, Executor, Neighbor, Pin, Query, StealConfig, Strategy, Table, TableId, Ticket,
+    Topology,
+};
+use chiplet_caches::marker::{Marker, Phase};
 use chiplet_caches::seen::Told;
 use chiplet_caches::tables;
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
@@ -40,6 +43,10 @@ pub struct Arguments {
     /// L3 of a domain, in bytes.
     #[arg(long, default_value_t = 32 << 20)]
     pub l3_bytes: u64,
+    /// Take the machine as the system shows it, and tie workers to their domains. It must have the domains and cores
+    /// that are asked for; its L3s are what they are.
+    #[arg(long)]
+    pub detect: bool,
     /// Queries that are counted.
     #[arg(long, default_value_t = 2500)]
     pub queries: usize,
@@ -98,6 +105,9 @@ impl Arguments {
         ] {
             words.push(format!("--{name}").into());
             words.push(value.into());
+        }
+        if self.detect {
+            words.push("--detect".into());
         }
         words
     }
@@ -172,11 +182,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .build()?;
         Pool::Rayon(pool, shelf)
     } else {
-        let strategy: Strategy = arguments.strategy.parse()?;
-        let executor = Executor::builder()
-            .topology(Topology::uniform(domains, cores, arguments.l3_bytes))
-            .strategy(strategy)
-            .build()?;
+        let builder = Executor::builder().strategy(arguments.strategy.parse::<Strategy>()?);
+        let executor = if arguments.detect {
+            detected(builder, domains, cores)?
+        } else {
+            let machine = Topology::uniform(domains, cores, arguments.l3_bytes);
+            builder.topology(machine).build()?
+        };
         let add = |(n, table)| executor.add_shared_table(format!("{n}"), table);
         let ids = shelf.into_iter().enumerate().map(add).collect();
         Pool::Chiplet(executor, ids)
@@ -195,12 +207,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let phases = [draw(arguments.warm), draw(arguments.queries)];
 
-    marker::tell(Phase::Warm);
+    let marker = Marker::new()?;
+    marker.tell(Phase::Warm);
     serve(arguments, &pool, &asked, &phases[0])?;
     let before = snapshot(&pool);
-    marker::tell(Phase::Measured);
+    marker.tell(Phase::Measured);
     let mut served = serve(arguments, &pool, &asked, &phases[1])?;
-    marker::tell(Phase::Over);
+    marker.tell(Phase::Over);
     let steals = snapshot(&pool).map_or([0; 3], |after| {
         let before = before.unwrap_or_default();
         [0, 1, 2].map(|rung| after[rung] - before[rung])
@@ -221,6 +234,43 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string(&told)?);
     // The pool's threads end with the process: nothing here is of interest to anybody.
     std::process::exit(0);
+}
+
+/// An executor on this machine. Each worker must be tied to exactly the cpus of its domain.
+fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Executor> {
+    // Under emulation tasks wait hundreds of times longer and no cache is ever cold: the executor would find that
+    // crossing pays.
+    let at_home = StealConfig {
+        cold_factor: f64::INFINITY,
+        cold_limit: Duration::from_secs(3_600),
+        ..StealConfig::default()
+    };
+    let executor = builder.pin(Pin::Domain).steal(at_home).build()?;
+    let machine = executor.topology();
+    let found: Vec<usize> = machine
+        .domains()
+        .iter()
+        .map(|domain| domain.cpus().len())
+        .collect();
+    anyhow::ensure!(
+        found == vec![cores as usize; domains as usize],
+        "detected domains of {found:?} cpus, not {domains} of {cores}"
+    );
+    for worker in executor.workers() {
+        let home = machine
+            .domains()
+            .iter()
+            .find(|domain| domain.id == worker.domain);
+        let home = home.context("a worker has no domain")?.cpus();
+        anyhow::ensure!(
+            worker.granted == home,
+            "worker {} of domain {} is tied to {:?}, not {home:?}",
+            worker.index,
+            worker.domain,
+            worker.granted
+        );
+    }
+    Ok(executor)
 }
 
 /// Any rows will do: all of them are read whatever they are.

@@ -5,6 +5,8 @@ mod control;
 mod picture;
 mod record;
 mod table;
+#[cfg(target_os = "linux")]
+pub mod vm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,6 +90,35 @@ enum Wires {
     Permuted,
 }
 
+impl Wires {
+    fn of(self, part: &Part) -> Wiring {
+        match self {
+            Self::Straight => Wiring::Straight,
+            Self::One => Wiring::One,
+            // Five has no factor in common with any part's number of domains.
+            Self::Permuted => {
+                let domains = part.domains as u16;
+                let to = (0..domains).map(|domain| (domain * 5 + 2) % domains);
+                Wiring::Permuted(to.collect())
+            }
+        }
+    }
+}
+
+/// The part with so many domains and cores of each, and with caches for tables of 1,500 x 64.
+fn small_caches(part: Part, (domains, cores): (u32, u32)) -> Part {
+    Part {
+        domains,
+        cores,
+        l1_bytes: 16 << 10,
+        l1_ways: 8,
+        l2_bytes: 64 << 10,
+        l3_bytes: 1 << 20,
+        name: format!("{}, caches a sixteenth to a thirty-second", part.name),
+        ..part
+    }
+}
+
 fn page_bytes(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(bytes @ (4096 | 2_097_152)) => Ok(bytes),
@@ -111,21 +142,11 @@ impl Arguments {
     fn part(&self) -> Part {
         let mut part = Part::named(&self.part).expect("clap knows the names");
         if let Size::Small = self.size {
-            part = Part {
-                domains: 4,
-                cores: 2,
-                l1_bytes: 16 << 10,
-                l1_ways: 8,
-                l2_bytes: 64 << 10,
+            part = small_caches(part, (4, 2));
+            if self.work == Work::Scan {
                 // A scanned table of 512 KiB must not fit.
-                l3_bytes: if self.work == Work::Scan {
-                    128 << 10
-                } else {
-                    1 << 20
-                },
-                name: format!("{}, caches a sixteenth to a thirty-second", part.name),
-                ..part
-            };
+                part.l3_bytes = 128 << 10;
+            }
         }
         part.link_gbs = self.link_gbs.unwrap_or(part.link_gbs);
         part.overlap = self.overlap.unwrap_or(part.overlap);
@@ -133,7 +154,11 @@ impl Arguments {
     }
 
     fn skew(&self) -> f64 {
-        let moderate = if let Size::Bench = self.size { 0.5 } else { 0.0 };
+        let moderate = if let Size::Bench = self.size {
+            0.5
+        } else {
+            0.0
+        };
         self.skew.unwrap_or(moderate)
     }
 
@@ -170,6 +195,7 @@ impl Arguments {
             domains: part.domains,
             cores: part.cores,
             l3_bytes: part.l3_bytes,
+            detect: false,
             queries,
             warm,
             under_way: 2,
@@ -184,22 +210,9 @@ impl Arguments {
     }
 
     fn config(&self, part: Part, report: PathBuf) -> Config {
-        let wiring = match self.wiring {
-            Wires::Straight => Wiring::Straight,
-            Wires::One => Wiring::One,
-            // Five has no factor in common with any part's number of domains.
-            Wires::Permuted => {
-                let domains = part.domains as u16;
-                Wiring::Permuted(
-                    (0..domains)
-                        .map(|domain| (domain * 5 + 2) % domains)
-                        .collect(),
-                )
-            }
-        };
         Config {
+            wiring: self.wiring.of(&part),
             part,
-            wiring,
             page_bytes: self.page_bytes,
             quantum_ns: QUANTUM_NS,
             bounces: self.bounces,

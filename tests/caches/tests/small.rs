@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use chiplet_caches::emulator;
 use serde_json::Value;
 
 /// Orders differ between strategies, so those that tie do so about.
@@ -42,22 +43,8 @@ fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
 
 /// Whether this cannot run here; says why where the test's output is not captured.
 fn skips(test: &str) -> bool {
-    let reason = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        match Command::new("qemu-x86_64").arg("--version").output() {
-            Ok(said)
-                if [&b"version 7."[..], b"version 8."].iter().any(|version| {
-                    said.stdout
-                        .windows(version.len())
-                        .any(|window| window == *version)
-                }) =>
-            {
-                return false;
-            }
-            Ok(_) => "qemu-x86_64 has no plugins of version 1, as 7.2 has",
-            Err(_) => "qemu-x86_64 is not installed (Debian: qemu-user)",
-        }
-    } else {
-        "it emulates this very program, which has to be one for Linux on x86-64"
+    let Some(reason) = emulator::lacks("qemu-x86_64", "qemu-user") else {
+        return false;
     };
     let line = format!("caches: {test} skipped: {reason}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());

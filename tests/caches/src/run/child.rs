@@ -49,7 +49,7 @@ impl Drop for Guard {
 }
 
 /// The plugin lies with the examples, beside this program or above it.
-fn plugin(program: &Path) -> anyhow::Result<PathBuf> {
+pub fn plugin(program: &Path) -> anyhow::Result<PathBuf> {
     program
         .ancestors()
         .skip(1)

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use chiplet::index::{FlatTable, Metric};
 use chiplet::topology::Source;
 use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
-use rustix::mount::{MountFlags, mount};
+use chiplet_vm::init::{self, mount_at};
 
-use crate::host::PASSED;
 use crate::serving::{Service, wait_until};
 
 type Cpus = BTreeSet<u32>;
@@ -96,13 +95,7 @@ pub fn main() {
     mount_at("sysfs", "/sys");
     mount_at("cgroup2", "/sys/fs/cgroup");
     failed += run(&WITH_SYS, &shape);
-    if failed == 0 {
-        println!("{PASSED}");
-    } else {
-        println!("vm: {failed} checks failed");
-    }
-    rustix::fs::sync();
-    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+    init::end(failed);
 }
 
 /// Runs checks, and says how many have failed.
@@ -116,11 +109,6 @@ fn run(checks: &[Check], shape: &Shape) -> usize {
         failed
     });
     failed.count()
-}
-
-fn mount_at(kind: &str, target: &str) {
-    mount(kind, target, kind, MountFlags::empty(), None)
-        .unwrap_or_else(|error| panic!("mount {target}: {error}"));
 }
 
 /// Reads what the kernel writes of sets of cpus, such as `0-7,12`. Not the library's reader, which is under test.
