@@ -14,8 +14,8 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use super::Api;
+use super::admission::Call;
 use super::filter;
-use super::gate::Call;
 use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
