@@ -146,11 +146,13 @@ async fn load_postgres(postgres: &Postgres, words: &GloveSample) -> anyhow::Resu
         .batch_execute(&format!(
             "COMMIT; \
              CREATE INDEX ON words USING hnsw (embedding vector_cosine_ops) \
-             WITH (m = {M}, ef_construction = {EF_CONSTRUCTION}); \
-             VACUUM ANALYZE words; CHECKPOINT"
+             WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
         ))
         .await
-        .context("the index of pgvector")
+        .context("the index of pgvector")?;
+    // Neither may be in a transaction, which several statements at once are.
+    client.batch_execute("VACUUM ANALYZE words").await?;
+    Ok(client.batch_execute("CHECKPOINT").await?)
 }
 
 async fn session(postgres: &Postgres) -> anyhow::Result<Client> {
