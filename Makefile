@@ -24,7 +24,8 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench peers verify fmt lint cold-build unit properties soak fuzz tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
+.PHONY: help setup demo serve test clients server-bench pgvector peers verify fmt lint cold-build unit properties soak fuzz \
+  tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
   examples topologies clean
 
 help: ## Show this list.
@@ -73,6 +74,9 @@ clients: setup ## The example gRPC server, driven by the stock Python client and
 server-bench: setup ## Load on the example gRPC server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
 	cargo bench --locked -p grpc-server --bench load
 	cargo bench --locked -p grpc-server --bench load -- noisy --reserve 1
+
+pgvector: setup ## The example gRPC server beside PostgreSQL with pgvector (from PyPI), at equal recall: two minutes; ARGS=--help.
+	@scripts/pgvector.sh --stock $(ARGS)
 
 vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh

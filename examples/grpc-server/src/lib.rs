@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `config` | settings from a TOML file and the environment |
 //! | `server` | starting, being ready, stopping |
-//! | `net`, `standing` | connections, and who has shown the key |
+//! | `net`, `authentication` | connections, and who has shown the key |
 //! | `api` | the gRPC services |
 //! | `collection` | points in memory and on disk, and their indexes |
 //! | `scheduling` | who runs the searches: chiplet's executor, or a plain pool to compare it with |
@@ -29,6 +29,7 @@
 
 mod admin;
 mod api;
+mod authentication;
 mod collection;
 pub mod config;
 mod files;
@@ -37,5 +38,4 @@ mod net;
 mod sample;
 mod scheduling;
 pub mod server;
-mod standing;
 pub mod telemetry;

@@ -1,7 +1,7 @@
 //! How much memory the server may take: beyond it requests are refused, not the process killed.
 //!
-//! What is *kept*, points and indexes, and what is *passing*, requests and answers under way, count together. A part of the
-//! limit is left to what is passing, so that a server that is full of points can still be asked.
+//! What is *kept*, points and indexes, and what is *in flight*, requests and answers under way, count together. A part of the
+//! limit is left to what is in flight, so that a server that is full of points can still be asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Budget {
 #[derive(Default)]
 struct Used {
     kept: u64,
-    passing: u64,
+    in_flight: u64,
 }
 
 impl Budget {
@@ -33,8 +33,8 @@ impl Budget {
     /// Takes memory to be kept, which there is a choice about; false if that would be too much.
     pub(crate) fn try_take(&self, bytes: u64) -> bool {
         let mut used = self.used.lock();
-        let passing = used.passing.max(self.limit / LEFT_TO_REQUESTS);
-        let fits = fits(&[used.kept, passing, bytes], self.limit);
+        let in_flight = used.in_flight.max(self.limit / LEFT_TO_REQUESTS);
+        let fits = fits(&[used.kept, in_flight, bytes], self.limit);
         if fits {
             used.kept += bytes;
         }
@@ -45,7 +45,7 @@ impl Budget {
     /// what is left to requests too.
     pub(crate) fn try_load(&self, bytes: u64) -> bool {
         let mut used = self.used.lock();
-        let fits = fits(&[used.kept, used.passing, bytes], self.limit);
+        let fits = fits(&[used.kept, used.in_flight, bytes], self.limit);
         if fits {
             used.kept += bytes;
         }
@@ -69,7 +69,7 @@ impl Budget {
     /// Memory that is taken, by whatever.
     pub(crate) fn used(&self) -> u64 {
         let used = self.used.lock();
-        used.kept + used.passing
+        used.kept + used.in_flight
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -135,12 +135,12 @@ impl Drop for Kept {
 }
 
 /// What a request or its answer takes while it is under way; given back when it is dropped.
-pub(crate) struct Passing {
+pub(crate) struct InFlight {
     budget: Arc<Budget>,
     bytes: AtomicU64,
 }
 
-impl Passing {
+impl InFlight {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         Self {
             budget: Arc::clone(budget),
@@ -151,9 +151,9 @@ impl Passing {
     /// Takes more; false if there is not as much.
     pub(crate) fn try_take(&self, bytes: u64) -> bool {
         let mut used = self.budget.used.lock();
-        let fits = fits(&[used.kept, used.passing, bytes], self.budget.limit);
+        let fits = fits(&[used.kept, used.in_flight, bytes], self.budget.limit);
         if fits {
-            used.passing += bytes;
+            used.in_flight += bytes;
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         fits
@@ -164,22 +164,22 @@ impl Passing {
     }
 }
 
-impl Default for Passing {
+impl Default for InFlight {
     /// Of nobody's memory.
     fn default() -> Self {
         Self::new(&Arc::new(Budget::new(u64::MAX)))
     }
 }
 
-impl std::fmt::Debug for Passing {
+impl std::fmt::Debug for InFlight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Passing({:?} bytes)", self.bytes)
+        write!(f, "InFlight({:?} bytes)", self.bytes)
     }
 }
 
-impl Drop for Passing {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.budget.used.lock().passing -= *self.bytes.get_mut();
+        self.budget.used.lock().in_flight -= *self.bytes.get_mut();
     }
 }
 
@@ -215,10 +215,10 @@ mod tests {
     #[test]
     fn requests_have_what_points_leave_and_an_eighth_always() {
         let budget = Arc::new(Budget::new(80));
-        let one = Passing::new(&budget);
+        let one = InFlight::new(&budget);
         assert!(one.try_take(30) && !one.try_take(51));
         assert!(budget.try_take(50) && !budget.try_take(1));
-        let other = Passing::new(&budget);
+        let other = InFlight::new(&budget);
         assert!(!other.try_take(1));
         drop(one);
         assert_eq!(budget.used(), 50);

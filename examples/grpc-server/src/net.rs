@@ -1,6 +1,6 @@
 //! The ports' connections: bounded in number and in age, and each has to become one soon.
 //!
-//! Once a connection stands, HTTP/2's keep-alive finds clients that have gone away and asks old ones to connect anew.
+//! Once a connection is open, HTTP/2's keep-alive finds clients that have gone away and asks old ones to connect anew.
 //! What never gets that far, a silent connection or half a handshake, is ended here.
 
 use std::io;
@@ -18,15 +18,15 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::transport::server::Connected;
 
 use crate::admin::metrics::Meters;
-use crate::standing::{Peer, Standing, Strangers};
+use crate::authentication::{Authentication, ConnectionInfo, Unauthenticated};
 
-/// How long a new connection may take until it stands.
+/// How long a new connection may take until it counts as open.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Connections that the kernel queues while the server is busy accepting others.
 const BACKLOG: u32 = 4_096;
 
-/// How long a new connection waits for the place of a stranger who is let go.
+/// How long a new connection waits for the place of one that is being closed.
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no file descriptors left.
@@ -43,23 +43,23 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What a peer has to do for its connection to stand.
+/// What a peer has to do for its connection to count as open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Greeting {
-    /// Say something, as with HTTP/1, and again each time before `silence` is over.
-    Word { silence: Duration },
-    /// Say something, be answered, and go on: so begin TLS and HTTP/2, whose settings each side acknowledges.
+pub(crate) enum Opening {
+    /// Send bytes, as with HTTP/1, and more each time before `silence` is over.
+    Bytes { silence: Duration },
+    /// Send bytes, be answered, and send more: so begin TLS and HTTP/2, whose settings each side acknowledges.
     Handshake,
 }
 
-/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`. Where there are
-/// `strangers`, the oldest of too many is let go.
+/// Accepts connections until the receiver is dropped, at most `most` open at a time, each for at most `age`. Of too many
+/// that are `unauthenticated` the oldest is closed.
 pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
     age: Duration,
-    greeting: Greeting,
-    strangers: Option<Arc<Strangers>>,
+    opening: Opening,
+    unauthenticated: Option<Arc<Unauthenticated>>,
     meters: Arc<Meters>,
 ) -> mpsc::Receiver<io::Result<Connection>> {
     let (sender, receiver) = mpsc::channel(16);
@@ -81,10 +81,10 @@ pub(crate) fn accept(
             };
             let mut permit = Arc::clone(&free).try_acquire_owned().ok();
             if permit.is_none()
-                && let Some(strangers) = &strangers
-                && strangers.make_room()
+                && let Some(unauthenticated) = &unauthenticated
+                && unauthenticated.close_oldest()
             {
-                // Whoever is let go has to notice; more of the new ones wait in the kernel's queue.
+                // The one that is closed has to notice; more of the new ones wait in the kernel's queue.
                 let place = Arc::clone(&free).acquire_owned();
                 permit = timeout(NOTICE, place).await.ok().and_then(Result::ok);
             }
@@ -96,12 +96,12 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection keeps Nagle's algorithm");
             }
-            let standing = match &strangers {
-                Some(strangers) => strangers.arrive(),
+            let authentication = match &unauthenticated {
+                Some(unauthenticated) => unauthenticated.add(),
                 None => Arc::default(),
             };
             let meters = Arc::clone(&meters);
-            let connection = Connection::new(stream, age, greeting, standing, permit, meters);
+            let connection = Connection::new(stream, age, opening, authentication, permit, meters);
             if sender.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -113,12 +113,12 @@ pub(crate) fn accept(
 /// An accepted connection, counted until it is dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Its end: soon until it stands, then of silence or of old age.
+    /// Its end: soon until it is open, then of silence or of old age.
     end: Pin<Box<Sleep>>,
     /// When it is too old.
     old: Instant,
     stage: Stage,
-    standing: Arc<Standing>,
+    authentication: Arc<Authentication>,
     meters: Arc<Meters>,
     _permit: OwnedSemaphorePermit,
 }
@@ -126,13 +126,13 @@ pub(crate) struct Connection {
 /// How far a connection has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Silent(Greeting),
-    /// The peer has said something.
-    Spoke,
+    New(Opening),
+    /// The peer has sent bytes.
+    Received,
     /// It has been answered.
-    Answered,
+    Replied,
     /// Until it is too old, or silent for too long if it must not be.
-    Stands {
+    Open {
         silence: Option<Duration>,
     },
 }
@@ -141,8 +141,8 @@ impl Connection {
     fn new(
         stream: TcpStream,
         age: Duration,
-        greeting: Greeting,
-        standing: Arc<Standing>,
+        opening: Opening,
+        authentication: Arc<Authentication>,
         permit: OwnedSemaphorePermit,
         meters: Arc<Meters>,
     ) -> Self {
@@ -151,43 +151,43 @@ impl Connection {
             stream,
             end: Box::pin(sleep(HANDSHAKE)),
             old: Instant::now() + age,
-            stage: Stage::Silent(greeting),
-            standing,
+            stage: Stage::New(opening),
+            authentication,
             meters,
             _permit: permit,
         }
     }
 
-    fn heard(&mut self) {
+    fn on_read(&mut self) {
         match self.stage {
-            Stage::Silent(Greeting::Handshake) => self.stage = Stage::Spoke,
-            Stage::Answered => {
-                self.stage = Stage::Stands { silence: None };
+            Stage::New(Opening::Handshake) => self.stage = Stage::Received,
+            Stage::Replied => {
+                self.stage = Stage::Open { silence: None };
                 self.end.as_mut().reset(self.old);
             }
-            Stage::Silent(Greeting::Word { silence })
-            | Stage::Stands {
+            Stage::New(Opening::Bytes { silence })
+            | Stage::Open {
                 silence: Some(silence),
             } => {
-                self.stage = Stage::Stands {
+                self.stage = Stage::Open {
                     silence: Some(silence),
                 };
                 let end = self.old.min(Instant::now() + silence);
                 self.end.as_mut().reset(end);
             }
-            Stage::Spoke | Stage::Stands { silence: None } => {}
+            Stage::Received | Stage::Open { silence: None } => {}
         }
     }
 
-    fn said(&mut self) {
-        if self.stage == Stage::Spoke {
-            self.stage = Stage::Answered;
+    fn on_write(&mut self) {
+        if self.stage == Stage::Received {
+            self.stage = Stage::Replied;
         }
     }
 
     /// Fails when its end has come. Writes ask too: a peer that does not read its answer may not be read from either.
     fn check_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if self.standing.has_ended(context) {
+        if self.authentication.is_closed(context) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         match self.end.as_mut().poll(context) {
@@ -213,7 +213,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
         if buffer.filled().len() > before {
-            self.heard();
+            self.on_read();
         }
         Poll::Ready(result)
     }
@@ -226,7 +226,7 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check_end(context)?;
-        self.said();
+        self.on_write();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -244,7 +244,7 @@ impl AsyncWrite for Connection {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.check_end(context)?;
-        self.said();
+        self.on_write();
         Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
     }
 
@@ -254,20 +254,20 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Peer;
+    type ConnectInfo = ConnectionInfo;
 
-    fn connect_info(&self) -> Peer {
-        Peer(Arc::clone(&self.standing))
+    fn connect_info(&self) -> ConnectionInfo {
+        ConnectionInfo(Arc::clone(&self.authentication))
     }
 }
 
 /// The admin port's connections, as axum takes them.
-pub(crate) struct Visitors {
+pub(crate) struct AdminConnections {
     connections: mpsc::Receiver<io::Result<Connection>>,
     address: SocketAddr,
 }
 
-impl Visitors {
+impl AdminConnections {
     pub(crate) fn new(
         connections: mpsc::Receiver<io::Result<Connection>>,
         address: SocketAddr,
@@ -279,7 +279,7 @@ impl Visitors {
     }
 }
 
-impl axum::serve::Listener for Visitors {
+impl axum::serve::Listener for AdminConnections {
     type Io = Connection;
     type Addr = SocketAddr;
 
@@ -311,8 +311,8 @@ mod tests {
     async fn pair(silence: Duration, age: Duration) -> (Connection, TcpStream) {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
-        let greeting = Greeting::Word { silence };
-        let mut accepted = accept(listener, 1, age, greeting, None, Arc::new(Meters::new()));
+        let opening = Opening::Bytes { silence };
+        let mut accepted = accept(listener, 1, age, opening, None, Arc::new(Meters::new()));
         let peer = TcpStream::connect(address).await.unwrap();
         (accepted.recv().await.unwrap().unwrap(), peer)
     }

@@ -21,10 +21,11 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
+use crate::api::admission::{self, Admission, ApiKey};
 use crate::api::blocking::Blocking;
-use crate::api::gate::{self, Gate, Keyhole};
 use crate::api::schema::Schema;
 use crate::api::{Api, Service};
+use crate::authentication::Unauthenticated;
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
@@ -34,7 +35,6 @@ use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
-use crate::standing::Strangers;
 
 /// The API's description, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
@@ -196,15 +196,16 @@ impl Server {
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, budget, serving)?;
-            // Without a key nobody is a stranger.
+            // Without a key there is nothing to show.
             let half = settings.limits.connections.div_ceil(2);
-            let strangers = settings.auth.api_key.as_ref().map(|_| Strangers::new(half));
+            let key = settings.auth.api_key.as_ref();
+            let unauthenticated = key.map(|_| Unauthenticated::new(half));
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
                 connection_end(&settings.limits),
-                net::Greeting::Handshake,
-                strangers,
+                net::Opening::Handshake,
+                unauthenticated,
                 Arc::clone(&api.meters),
             );
             let mut until = stopped.clone();
@@ -224,11 +225,11 @@ impl Server {
                 Arc::clone(&readiness),
                 grpc_addr,
             ));
-            let visitors = net::accept(
+            let admin_connections = net::accept(
                 admin,
                 ADMIN_CONNECTIONS,
                 ADMIN_CONNECTION_AGE,
-                net::Greeting::Word {
+                net::Opening::Bytes {
                     silence: ADMIN_SILENCE,
                 },
                 None,
@@ -236,7 +237,7 @@ impl Server {
             );
             let admin = tokio::spawn(async move {
                 axum::serve(
-                    net::Visitors::new(visitors, admin_addr),
+                    net::AdminConnections::new(admin_connections, admin_addr),
                     admin::routes(page),
                 )
                 .await
@@ -340,7 +341,7 @@ fn gives_key_away(settings: &Settings) -> bool {
 /// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
 fn connection_end(limits: &Limits) -> Duration {
     let asked_to_go = Duration::from_secs(limits.connection_seconds);
-    let longest_request = Duration::from_secs(limits.query_seconds) + gate::MARGIN;
+    let longest_request = Duration::from_secs(limits.query_seconds) + admission::MARGIN;
     asked_to_go + longest_request + CONNECTION_GRACE
 }
 
@@ -419,8 +420,9 @@ async fn report(health: &HealthReporter, status: ServingStatus) {
     }
 }
 
-type Router =
-    tonic::transport::server::Router<tower::layer::util::Stack<Gate, tower::layer::util::Identity>>;
+type Router = tonic::transport::server::Router<
+    tower::layer::util::Stack<Admission, tower::layer::util::Identity>,
+>;
 
 fn router(
     settings: &Settings,
@@ -430,18 +432,18 @@ fn router(
         impl tonic_health::pb::health_server::Health,
     >,
 ) -> anyhow::Result<Router> {
-    let keyhole = match &settings.auth.api_key {
+    let api_key = match &settings.auth.api_key {
         Some(key) => {
-            let keyhole = Keyhole::new(key);
-            Some(Arc::new(keyhole.map_err(|_| {
+            let api_key = ApiKey::new(key);
+            Some(Arc::new(api_key.map_err(|_| {
                 anyhow::anyhow!("the system gave no random bytes for checking keys")
             })?))
         }
         None => None,
     };
     let limits = &settings.limits;
-    let gate = Gate {
-        keyhole,
+    let admission = Admission {
+        api_key,
         meters: Arc::clone(&api.meters),
         places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
         pace: Arc::clone(&api.pace),
@@ -481,7 +483,7 @@ fn router(
         builder
     };
     Ok(server
-        .layer(gate)
+        .layer(admission)
         .add_service(QdrantServer::new(service.clone()))
         .add_service(CollectionsServer::new(service.clone()).max_decoding_message_size(largest))
         .add_service(PointsServer::new(service).max_decoding_message_size(largest))

@@ -4,23 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::latency::{LatencyHandle, LatencyRecorder, LatencySummary};
 use chiplet_workload::load::{self, Load};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
-use qdrant_client::qdrant::collections_client::CollectionsClient;
 use qdrant_client::qdrant::points_client::PointsClient;
-use qdrant_client::qdrant::vectors_config::Config;
-use qdrant_client::qdrant::{
-    CreateCollection, Distance, GetCollectionInfoRequest, PointId, PointStruct, Query, QueryPoints,
-    SearchParams, UpsertPoints, VectorParams, VectorsConfig,
-};
+use qdrant_client::qdrant::{Query, QueryPoints, SearchParams};
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 
-use super::process::Process;
+use super::common::process::Process;
+use super::common::words;
 
 /// Connections to the server, taken in turn.
 const CHANNELS: usize = 8;
@@ -34,7 +30,7 @@ const BATCH: usize = 2_000;
 pub(crate) struct Client {
     runtime: Runtime,
     points: Vec<PointsClient<Channel>>,
-    collections: CollectionsClient<Channel>,
+    channel: Channel,
 }
 
 /// What became of a run's queries.
@@ -106,12 +102,12 @@ impl Client {
             }
             anyhow::Ok(channels)
         })?;
-        let collections = CollectionsClient::new(channels[0].clone());
+        let channel = channels[0].clone();
         let points = channels.into_iter().map(PointsClient::new).collect();
         Ok(Self {
             runtime,
             points,
-            collections,
+            channel,
         })
     }
 
@@ -121,53 +117,14 @@ impl Client {
 
     /// Makes a collection of some of the words; returns when it is stored.
     pub(crate) fn fill(&self, name: &str, words: &VectorSet, rows: usize) -> anyhow::Result<()> {
-        let create = CreateCollection {
-            collection_name: name.to_owned(),
-            vectors_config: Some(VectorsConfig {
-                config: Some(Config::Params(VectorParams {
-                    size: words.dim() as u64,
-                    distance: Distance::Cosine.into(),
-                    ..VectorParams::default()
-                })),
-            }),
-            ..CreateCollection::default()
-        };
-        self.runtime.block_on(async {
-            self.collections.clone().create(create).await?;
-            for first in (0..rows).step_by(BATCH) {
-                let points = (first..rows.min(first + BATCH)).map(|row| PointStruct {
-                    id: Some(PointId::from(row as u64)),
-                    vectors: Some(words.row(row % words.len()).to_vec().into()),
-                    ..PointStruct::default()
-                });
-                let upsert = UpsertPoints {
-                    collection_name: name.to_owned(),
-                    wait: Some(true),
-                    points: points.collect(),
-                    ..UpsertPoints::default()
-                };
-                self.points[0].clone().upsert(upsert).await?;
-            }
-            anyhow::Ok(())
-        })
+        let fill = words::fill(&self.channel, name, words, rows, BATCH);
+        self.runtime.block_on(fill)
     }
 
-    /// Waits until a collection's index is built.
+    /// Waits until a collection has an index.
     pub(crate) fn wait_for_index(&self, name: &str) -> anyhow::Result<()> {
-        let give_up = Instant::now() + Duration::from_secs(300);
-        while Instant::now() < give_up {
-            let ask = GetCollectionInfoRequest {
-                collection_name: name.to_owned(),
-            };
-            let info = self.runtime.block_on(self.collections.clone().get(ask))?;
-            let info = info.into_inner().result.context("there is no answer")?;
-            // 1 is green.
-            if info.status == 1 && info.indexed_vectors_count > Some(0) {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        bail!("{name} had no index within five minutes")
+        self.runtime
+            .block_on(words::wait_for_index(&self.channel, name, 1))
     }
 
     fn query(

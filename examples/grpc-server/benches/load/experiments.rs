@@ -6,7 +6,8 @@ use anyhow::Context;
 
 use super::Plan;
 use super::client::{Client, Outcome, PATIENCE, Stream};
-use super::process::Process;
+use super::common::process::{self, Process};
+use super::common::{shown, spread};
 
 /// Words in a collection.
 const ROWS: usize = 30_000;
@@ -32,7 +33,7 @@ fn start(plan: &Plan, kind: &str) -> anyhow::Result<(Process, Client)> {
     ];
     let further = plan.settings.iter();
     settings.extend(further.map(|(name, value)| (name.as_str(), value.as_str())));
-    let process = Process::start(&settings)?;
+    let process = Process::start(process::built(), &settings)?;
     let client = Client::connect(&process).context("the server does not answer")?;
     Ok((process, client))
 }
@@ -41,18 +42,6 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{prefix}-{number}"))
         .collect()
-}
-
-/// Median, least and most.
-fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
-    values.sort_by(f64::total_cmp);
-    let last = values.len() - 1;
-    (values[values.len() / 2], values[0], values[last])
-}
-
-fn shown(values: Vec<f64>, digits: usize) -> String {
-    let (median, least, most) = spread(values);
-    format!("{median:.digits$} ({least:.digits$}-{most:.digits$})")
 }
 
 fn each(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> Vec<f64> {

@@ -3,8 +3,9 @@
 //! turn by turn, and prints a table. Everything is bounded and stops by itself.
 
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod experiments;
-mod process;
 
 use std::path::PathBuf;
 use std::time::Duration;

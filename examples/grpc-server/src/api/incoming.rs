@@ -20,7 +20,7 @@ use super::schema::{Schema, ShapeId};
 use super::walk::Walk;
 use crate::admin::metrics::Meters;
 use crate::config::Limits;
-use crate::memory::Passing;
+use crate::memory::InFlight;
 
 /// A message may decode to so many times the bytes that its call may have. Vectors and texts decode to twice theirs at most, small
 /// payload values to some ten times.
@@ -96,13 +96,13 @@ impl Rule {
     }
 }
 
-/// Has a request's message walked through before it is decoded. What it takes is held by `passing`.
+/// Has a request's message walked through before it is decoded. What it takes is held by `memory`.
 pub(crate) fn bounded(
     request: Request<Body>,
     limits: &Limits,
     schema: &Arc<Schema>,
     meters: &Arc<Meters>,
-    passing: &Arc<Passing>,
+    memory: &Arc<InFlight>,
 ) -> Request<Body> {
     let path = request.uri().path();
     // Other services have bounds of their own, and no description here.
@@ -121,7 +121,7 @@ pub(crate) fn bounded(
             known: 0,
             left: 0,
             walk: None,
-            passing: Arc::clone(passing),
+            memory: Arc::clone(memory),
             taken: 0,
             meters: Arc::clone(meters),
             refused: None,
@@ -142,8 +142,8 @@ struct Incoming {
     /// Bytes of the message that have not.
     left: u64,
     walk: Option<Walk>,
-    passing: Arc<Passing>,
-    /// What `passing` holds.
+    memory: Arc<InFlight>,
+    /// What `memory` holds.
     taken: u64,
     meters: Arc<Meters>,
     /// Why the message is not decoded; what is left of it is thrown away first.
@@ -257,9 +257,9 @@ impl Incoming {
         }
         // The bytes are there until the whole message is, and what they decode to is besides.
         let more = bytes + decoded - std::mem::replace(&mut self.taken, decoded);
-        if !self.passing.try_take(more) {
+        if !self.memory.try_take(more) {
             self.meters.shed("memory_limit");
-            return Err(refusal::no_memory(self.passing.limit()));
+            return Err(refusal::no_memory(self.memory.limit()));
         }
         Ok(())
     }

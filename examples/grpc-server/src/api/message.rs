@@ -13,14 +13,14 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use super::Api;
-use super::gate::Call;
+use super::admission::Call;
 use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
 use super::schema::Schema;
 use super::walk::Walk;
 use crate::collection::payload;
 use crate::collection::point::{Payload, PointId};
 use crate::collection::rows::Stored;
-use crate::memory::Passing;
+use crate::memory::InFlight;
 
 pub(crate) fn point_id(id: Option<qdrant::PointId>) -> Result<PointId, Status> {
     match id.and_then(|id| id.point_id_options) {
@@ -96,7 +96,7 @@ const POINT_BYTES: usize = 64;
 pub(crate) struct Room<'a> {
     left: usize,
     all: usize,
-    memory: &'a Passing,
+    memory: &'a InFlight,
     schema: &'a Schema,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `gate` | before every request: key, deadline, trace context; after it: its metrics |
+//! | `admission` | before every request: key, deadline, trace context; after it: its metrics |
 //! | `incoming` | requests are bounded by what they decode to, before they are decoded |
 //! | `schema`, `walk` | what that is, by the API's description |
 //! | `outgoing` | answers that the client has not taken yet |
@@ -12,11 +12,11 @@
 //! | `message`, `filter` | ids, vectors, payloads and filters from and into messages |
 //! | `refusal` | every way to say no, as a status |
 
+pub(crate) mod admission;
 pub(crate) mod blocking;
 mod collections;
 mod create;
 mod filter;
-pub(crate) mod gate;
 mod health;
 mod incoming;
 mod message;
@@ -40,8 +40,8 @@ use crate::collection::{Catalog, Collection};
 use crate::config::{IndexSettings, Limits};
 use crate::scheduling::{Pace, Scheduler};
 
+use admission::Call;
 use blocking::Blocking;
-use gate::Call;
 use schema::Schema;
 
 /// What the services share.
@@ -78,7 +78,7 @@ impl Service {
     }
 }
 
-/// A request's message and what the gate found out about it.
+/// A request's message and what was found out before about it.
 fn open<T>(request: Request<T>) -> (Call, T) {
     let (_, mut extensions, message) = request.into_parts();
     let call = extensions.remove::<Call>().unwrap_or_default();

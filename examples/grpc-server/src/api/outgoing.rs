@@ -14,13 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::memory::Passing;
+use crate::memory::InFlight;
 
 /// As much as is handed over at once: HTTP/2's initial window.
 const SLICE: usize = 65_535;
 
 /// A place among the requests under way, and the memory of the answer.
-type Held = (OwnedSemaphorePermit, Option<Arc<Passing>>);
+type Held = (OwnedSemaphorePermit, Option<Arc<InFlight>>);
 
 pub(crate) struct Outgoing {
     body: Body,

@@ -19,7 +19,7 @@ use qdrant_client::qdrant::{
 };
 use tonic::{Request, Response, Status};
 
-use super::gate::Call;
+use super::admission::Call;
 use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::{Wanted, consistency};

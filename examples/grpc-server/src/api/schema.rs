@@ -10,6 +10,7 @@ use anyhow::Context;
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+use rustc_hash::FxHashMap;
 
 /// The number of a message type.
 pub(super) type ShapeId = usize;
@@ -50,7 +51,7 @@ pub(super) enum Field {
 pub(super) struct Shape {
     /// Of the decoded message, without what it points to.
     pub(super) size: u64,
-    fields: HashMap<u32, Field>,
+    fields: FxHashMap<u32, Field>,
 }
 
 impl Shape {
@@ -63,7 +64,7 @@ impl Shape {
 pub(crate) struct Schema {
     shapes: Vec<Shape>,
     names: HashMap<String, ShapeId>,
-    inputs: HashMap<String, ShapeId>,
+    inputs: FxHashMap<String, ShapeId>,
 }
 
 impl Schema {
@@ -101,7 +102,7 @@ impl Schema {
                 })
             })
             .collect::<anyhow::Result<_>>()?;
-        let mut inputs = HashMap::new();
+        let mut inputs = FxHashMap::default();
         for file in &set.file {
             for service in &file.service {
                 for method in &service.method {

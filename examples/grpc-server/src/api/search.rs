@@ -14,8 +14,8 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use super::Api;
+use super::admission::Call;
 use super::filter;
-use super::gate::Call;
 use super::message::{Parts, Room, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
@@ -52,7 +52,6 @@ enum Near {
 /// A query that has been handed to the scheduler.
 struct Running<F> {
     answer: F,
-    deadline: Instant,
     view: Arc<View>,
     distance: Distance,
     wanted: Wanted,
@@ -264,10 +263,9 @@ impl Api {
             exact: wanted.exact,
             spans: Spans::under(call.span.clone()),
         };
-        let query = query.deadline(deadline).attach(Arc::new(ask));
+        let query = query.attach(Arc::new(ask));
         Ok(Running {
-            answer: self.scheduler.search(&collection.slot, query),
-            deadline,
+            answer: self.scheduler.search(&collection.slot, query, deadline),
             view,
             distance,
             wanted,
@@ -378,10 +376,9 @@ pub(crate) fn prepared(
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
     async fn finish(self, api: &Api, room: &mut Room<'_>) -> Result<Vec<ScoredPoint>, Status> {
-        let answer = tokio::time::timeout_at(self.deadline.into(), self.answer);
-        let hits = match answer.await {
-            Ok(Ok(hits)) => hits,
-            Ok(Err(error)) => {
+        let hits = match self.answer.await {
+            Ok(hits) => hits,
+            Err(error) => {
                 if let Error::Refused(reason) = &error
                     && let Some(reason) = refusal::shed_reason(reason)
                 {
@@ -389,7 +386,6 @@ impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
                 }
                 return Err(refusal::search(error, &api.pace));
             }
-            Err(_) => return Err(refusal::deadline()),
         };
         api.pace.answered(self.submitted.elapsed());
         let own = match self.wanted.near {

@@ -9,7 +9,7 @@ use qdrant_client::qdrant::{CountPoints, ScrollPoints, ScrollResponse};
 use tonic::Status;
 
 use super::Api;
-use super::gate::Call;
+use super::admission::Call;
 use super::message::{Parts, Room, id_message, point_id};
 use super::refusal::{self, invalid, unless_absent};
 use super::search::consistency;

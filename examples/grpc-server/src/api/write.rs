@@ -12,8 +12,8 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use super::Api;
+use super::admission::Call;
 use super::filter;
-use super::gate::Call;
 use super::message::{keys, point_id, point_vector};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::prepared;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chiplet::Table;
 use chiplet::index::{BuildError, HnswConfig, HnswTable};
@@ -18,6 +18,7 @@ use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
 use super::field_index;
 use super::footprint::has_index;
+use super::quiet::Quiet;
 use super::rows::{Base, Row, View};
 use super::saved::Save;
 use super::schema::{IndexKind, Settings};
@@ -41,6 +42,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     collections: VecDeque<Weak<Collection>>,
+    quiet: Quiet,
     closed: bool,
 }
 
@@ -62,9 +64,9 @@ impl Builder {
                 std::thread::Builder::new()
                     .name(format!("build-{number}"))
                     .spawn(move || {
-                        while let Some(collection) = shared.next() {
+                        while let Some((collection, why)) = shared.next() {
                             background.settle();
-                            build(&collection, &shared);
+                            build(&collection, &shared, why);
                         }
                     })
             })
@@ -80,6 +82,11 @@ impl Builder {
         self.shared.request(collection);
     }
 
+    /// Has points outside a collection's index indexed once nobody writes to it.
+    pub(crate) fn watch(&self, collection: &Arc<Collection>) {
+        self.shared.watch(collection);
+    }
+
     /// Takes a build that nobody else is at, for [`Builder::build_claimed`].
     pub(crate) fn claim(&self, collection: &Collection) -> bool {
         let _queue = self.shared.queue.lock();
@@ -93,7 +100,7 @@ impl Builder {
 
     /// Builds on the calling thread, with all its speed: at the start, when nobody is being served yet.
     pub(crate) fn build_claimed(&self, collection: &Arc<Collection>) {
-        build(collection, &self.shared);
+        build(collection, &self.shared, Why::Due);
     }
 
     /// Memory for what is done as a build is, and is none.
@@ -119,6 +126,15 @@ impl Builder {
     }
 }
 
+/// Why an index is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Enough has changed.
+    Due,
+    /// A little has changed, and nobody writes at present.
+    Leftovers,
+}
+
 impl Shared {
     /// A build's state changes under the queue's lock: so a collection is built by one thread at a time, and a write that comes
     /// while one runs is seen either here or by that thread when it is done.
@@ -134,7 +150,15 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    fn next(&self) -> Option<Arc<Collection>> {
+    fn watch(&self, collection: &Arc<Collection>) {
+        if collection.build.watched.load(Ordering::Relaxed) {
+            return;
+        }
+        self.queue.lock().quiet.watch(collection, Instant::now());
+        self.wake.notify_one();
+    }
+
+    fn next(&self) -> Option<(Arc<Collection>, Why)> {
         let mut queue = self.queue.lock();
         loop {
             if queue.closed {
@@ -145,21 +169,34 @@ impl Shared {
                     Some(collection) => {
                         collection.build.running.store(true, Ordering::Relaxed);
                         collection.build.queued.store(false, Ordering::Relaxed);
-                        return Some(collection);
+                        return Some((collection, Why::Due));
                     }
                     None => {
                         self.pending.fetch_sub(1, Ordering::Relaxed);
                     }
                 },
-                None => self.wake.wait(&mut queue),
+                None => {
+                    if let Some(collection) = queue.quiet.due(Instant::now()) {
+                        collection.build.running.store(true, Ordering::Relaxed);
+                        self.pending.fetch_add(1, Ordering::Relaxed);
+                        return Some((collection, Why::Leftovers));
+                    }
+                    match queue.quiet.next_look() {
+                        Some(at) => {
+                            self.wake.wait_until(&mut queue, at);
+                        }
+                        None => self.wake.wait(&mut queue),
+                    }
+                }
             }
         }
     }
 }
 
-fn build(collection: &Arc<Collection>, shared: &Shared) {
+fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
     let state = &collection.build;
-    match build_within(collection, &shared.allowance) {
+    let began = Instant::now();
+    match build_within(collection, &shared.allowance, why) {
         Ok(()) => state.succeeded(),
         Err(problem) => {
             tracing::error!(
@@ -171,23 +208,28 @@ fn build(collection: &Arc<Collection>, shared: &Shared) {
             state.failed(problem, view.live, view.dead.len());
         }
     }
+    state.took(began.elapsed());
     {
         let _queue = shared.queue.lock();
         state.running.store(false, Ordering::Relaxed);
     }
     if collection.wants_build() {
         shared.request(collection);
+    } else if collection.has_leftovers() {
+        shared.watch(collection);
     }
     shared.pending.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Builds an index over what there is, if there is memory for it. If not, dead rows are forgotten all the same.
-fn build_within(collection: &Collection, allowance: &Allowance) -> Result<(), String> {
+fn build_within(collection: &Collection, allowance: &Allowance, why: Why) -> Result<(), String> {
     let settings = collection.settings();
     let need = || Need::of(&collection.view(), &settings);
     let first = need();
     let refused = match allowance.take(collection.budget(), &first) {
         Ok(loan) => return replace(collection, &settings, true, loan),
+        // The index that there is is worth more than what it lacks.
+        Err(_) if why == Why::Leftovers => return Ok(()),
         Err(refused) => refused,
     };
     let problem = |need: Need| Err(need.refusal(collection.budget().limit()));
@@ -227,7 +269,7 @@ fn replace(
         return Ok(());
     }
     let view = collection.view();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let (kept, base, ids, save) =
         catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, indexed)))
             .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
@@ -254,7 +296,7 @@ fn replace(
         "built anew"
     );
     drop(view);
-    bury(old);
+    drop_when_unused(old);
     if let (Some(save), Some(saved)) = (save, &collection.saved)
         && !collection.deleted.load(Ordering::Relaxed)
         && let Err(error) = saved.save(settings, &fresh.base, &save)
@@ -349,7 +391,7 @@ fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Bui
 
 /// Drops a view when no search holds it any more, so that it is this thread that spends the time: giving the memory of
 /// a large index and its rows back to the system takes as long as many searches.
-pub(crate) fn bury(view: Arc<View>) {
+pub(crate) fn drop_when_unused(view: Arc<View>) {
     // Searches end within their deadlines. If one does not, it will drop the view itself.
     for _ in 0..1_000 {
         if Arc::strong_count(&view) == 1 {

@@ -380,9 +380,9 @@ impl Catalog {
 fn drop_in_background(collection: Arc<Collection>) {
     let view = collection.view();
     drop(collection);
-    let thread = std::thread::Builder::new().name("bury".to_owned());
+    let thread = std::thread::Builder::new().name("drop-view".to_owned());
     // Without a thread, this one spends the time.
-    if let Err(error) = thread.spawn(move || builder::bury(view)) {
+    if let Err(error) = thread.spawn(move || builder::drop_when_unused(view)) {
         tracing::debug!(%error, "a deleted collection is dropped at once");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +27,9 @@ pub(crate) type Ids = BTreeMap<PointId, Row>;
 
 /// Dead rows that are never worth a rebuild by themselves.
 const FEW_DEAD: usize = 1_000;
+
+/// Bytes of rows outside the index that are not worth a build: they are scanned in a few microseconds.
+const FEW_LEFTOVERS: u64 = 64 << 10;
 
 pub(crate) struct Collection {
     pub(crate) name: Arc<str>,
@@ -56,6 +60,10 @@ pub(crate) struct BuildState {
     /// It waits in the builder's queue.
     pub(crate) queued: AtomicBool,
     pub(crate) running: AtomicBool,
+    /// `quiet` looks at it again.
+    pub(super) watched: AtomicBool,
+    /// Milliseconds that the last build took.
+    took: AtomicU64,
     /// Why the last build failed.
     failure: Mutex<Option<Failure>>,
 }
@@ -71,6 +79,15 @@ impl BuildState {
     /// Whether it waits in the builder's queue or runs. Changes under the lock of that queue.
     pub(crate) fn is_taken(&self) -> bool {
         self.queued.load(Ordering::Relaxed) || self.running.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn took(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.took.store(millis, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_took(&self) -> Duration {
+        Duration::from_millis(self.took.load(Ordering::Relaxed))
     }
 
     pub(crate) fn failed(&self, problem: String, live: usize, dead: usize) {
@@ -223,6 +240,11 @@ impl Collection {
         self.held.budget()
     }
 
+    /// The number of the last write.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -309,10 +331,21 @@ impl Collection {
         (unindexed || many_dead) && self.build.may_try(view.live, view.dead.len())
     }
 
-    /// Asks for a build if one is due.
+    /// Whether so much is outside the index that scanning it takes a good part of a search.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        let view = self.view();
+        let bytes = (view.delta_rows() * view.dim * size_of::<f32>()) as u64;
+        view.base.index.is_some()
+            && bytes >= FEW_LEFTOVERS
+            && self.build.may_try(view.live, view.dead.len())
+    }
+
+    /// Asks for a build if one is due, now or once nobody writes.
     pub(crate) fn consider_build(self: &Arc<Self>, builder: &Builder) {
         if self.wants_build() {
             builder.request(self);
+        } else if self.has_leftovers() {
+            builder.watch(self);
         }
     }
 }

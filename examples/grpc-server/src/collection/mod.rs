@@ -17,6 +17,7 @@
 //! | `allowance` | memory that builds take for a while |
 //! | `footprint` | how much that is, and how much an index takes |
 //! | `catch_up` | what was written while an index was built |
+//! | `quiet` | when what is outside an index gets one |
 
 pub(crate) mod allowance;
 pub(crate) mod alter;
@@ -34,6 +35,7 @@ pub(crate) mod filter;
 pub(crate) mod footprint;
 pub(crate) mod payload;
 pub(crate) mod point;
+mod quiet;
 pub(crate) mod rows;
 pub(crate) mod saved;
 pub(crate) mod schema;

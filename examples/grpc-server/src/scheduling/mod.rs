@@ -5,12 +5,13 @@ pub(crate) mod cores;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chiplet::{
     BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, Table, TableId,
 };
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 
 use crate::collection::table::CollectionTable;
 use crate::config::{SchedulerKind, SchedulerSettings};
@@ -143,15 +144,17 @@ impl Scheduler {
         }
     }
 
-    /// Begins a search and returns at once; the future ends with its answer. Dropping it cancels what has not started.
+    /// Begins a search and returns at once; the future ends with its answer, at `deadline` at the latest. Dropping it
+    /// cancels what has not started.
     pub(crate) fn search(
         &self,
         slot: &Slot,
         query: Query,
+        deadline: Instant,
     ) -> impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<> {
         let begun = match (self, slot) {
             (Self::Chiplet { executor, .. }, Slot::Table(table)) => {
-                Begun::Ticket(executor.search(*table, query))
+                Begun::Ticket(executor.search(*table, query.deadline(deadline)))
             }
             (Self::Rayon(pool), Slot::Pool(table)) => {
                 let table = Arc::clone(table);
@@ -173,8 +176,12 @@ impl Scheduler {
         };
         async move {
             match begun {
+                // A ticket keeps its deadline by itself.
                 Begun::Ticket(ticket) => ticket.await,
-                Begun::Pool(answered) => answered.await.unwrap_or(Err(Error::ShutDown)),
+                Begun::Pool(answered) => match timeout_at(deadline.into(), answered).await {
+                    Ok(answer) => answer.unwrap_or(Err(Error::ShutDown)),
+                    Err(_) => Err(Error::Expired),
+                },
             }
         }
     }

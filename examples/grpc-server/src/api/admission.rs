@@ -21,10 +21,10 @@ use super::outgoing::Outgoing;
 use super::schema::Schema;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
+use crate::authentication::ConnectionInfo;
 use crate::config::{Limits, Secret};
-use crate::memory::{Budget, Passing};
+use crate::memory::{Budget, InFlight};
 use crate::scheduling::Pace;
-use crate::standing::Peer;
 use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
@@ -39,7 +39,7 @@ pub(crate) struct Call {
     pub(crate) nprobe: Option<usize>,
     pub(crate) span: Span,
     /// What the answer takes, until the client has taken it.
-    pub(crate) answer: Arc<Passing>,
+    pub(crate) answer: Arc<InFlight>,
 }
 
 impl Default for Call {
@@ -56,33 +56,33 @@ impl Default for Call {
 
 /// The key that clients must bring. Only a keyed hash of it is kept and compared, in constant time: neither the key's
 /// bytes nor its length show in how long a comparison takes.
-pub(crate) struct Keyhole {
+pub(crate) struct ApiKey {
     key: hmac::Key,
     expected: hmac::Tag,
 }
 
-impl Keyhole {
+impl ApiKey {
     pub(crate) fn new(secret: &Secret) -> Result<Self, ring::error::Unspecified> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())?;
         let expected = hmac::sign(&key, secret.reveal().as_bytes());
         Ok(Self { key, expected })
     }
 
-    fn fits(&self, headers: &HeaderMap) -> bool {
+    fn is_shown_in(&self, headers: &HeaderMap) -> bool {
         let bearer = headers
             .get(http::header::AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let brought = headers.get("api-key").map(|value| value.as_bytes());
-        let fits =
+        let is_key =
             |brought: &[u8]| hmac::verify(&self.key, brought, self.expected.as_ref()).is_ok();
-        brought.or(bearer).is_some_and(fits)
+        brought.or(bearer).is_some_and(is_key)
     }
 }
 
-/// The gate of one server.
+/// Checks every request of one server before it is decoded, and counts it afterwards.
 #[derive(Clone)]
-pub(crate) struct Gate {
-    pub(crate) keyhole: Option<Arc<Keyhole>>,
+pub(crate) struct Admission {
+    pub(crate) api_key: Option<Arc<ApiKey>>,
     pub(crate) meters: Arc<Meters>,
     /// A place for each request that may be under way.
     pub(crate) places: Arc<Semaphore>,
@@ -97,24 +97,24 @@ pub(crate) struct Gate {
     pub(crate) reflection_streams: Arc<Semaphore>,
 }
 
-impl<S> tower::Layer<S> for Gate {
-    type Service = Gated<S>;
+impl<S> tower::Layer<S> for Admission {
+    type Service = Admitted<S>;
 
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated {
-            gate: self.clone(),
+    fn layer(&self, inner: S) -> Admitted<S> {
+        Admitted {
+            admission: self.clone(),
             inner,
         }
     }
 }
 
 #[derive(Clone)]
-pub(crate) struct Gated<S> {
-    gate: Gate,
+pub(crate) struct Admitted<S> {
+    admission: Admission,
     inner: S,
 }
 
-impl<S> Service<Request<Body>> for Gated<S>
+impl<S> Service<Request<Body>> for Admitted<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
@@ -130,8 +130,8 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let received = Instant::now();
         let method = telemetry::method(request.uri().path());
-        let meters = Arc::clone(&self.gate.meters);
-        let place = match self.gate.admit(&mut request, method, received) {
+        let meters = Arc::clone(&self.admission.meters);
+        let place = match self.admission.admit(&mut request, method, received) {
             Ok(place) => place,
             Err(status) => {
                 meters.answered(method, status.code(), received.elapsed());
@@ -139,7 +139,7 @@ where
             }
         };
         // Until the answer begins: streams of health and reflection begin at once, and stay open as long as they like.
-        let limit = received + self.gate.longest + MARGIN;
+        let limit = received + self.admission.longest + MARGIN;
         let deadline = request
             .extensions()
             .get()
@@ -150,11 +150,11 @@ where
             .extensions()
             .get()
             .map(|call: &Call| Arc::clone(&call.answer));
-        let message = Arc::new(Passing::new(&self.gate.budget));
+        let message = Arc::new(InFlight::new(&self.admission.budget));
         let request = incoming::bounded(
             request,
-            &self.gate.limits,
-            &self.gate.schema,
+            &self.admission.limits,
+            &self.admission.schema,
             &meters,
             &message,
         );
@@ -195,7 +195,7 @@ impl Drop for Unanswered {
     }
 }
 
-impl Gate {
+impl Admission {
     fn admit(
         &self,
         request: &mut Request<Body>,
@@ -203,9 +203,9 @@ impl Gate {
         received: Instant,
     ) -> Result<Option<OwnedSemaphorePermit>, Status> {
         let health = request.uri().path().starts_with(HEALTH);
-        if let Some(keyhole) = &self.keyhole {
-            if keyhole.fits(request.headers()) {
-                know(request.extensions());
+        if let Some(api_key) = &self.api_key {
+            if api_key.is_shown_in(request.headers()) {
+                authenticate(request.extensions());
             } else if !health {
                 // Probes have no keys, and health is no secret.
                 return Err(Status::unauthenticated(
@@ -220,7 +220,7 @@ impl Gate {
             deadline: timeout(headers)?.and_then(|timeout| received.checked_add(timeout)),
             nprobe: nprobe(headers)?,
             span: telemetry::request_span(method, headers),
-            answer: Arc::new(Passing::new(&self.budget)),
+            answer: Arc::new(InFlight::new(&self.budget)),
         };
         request.extensions_mut().insert(call);
         Ok(place)
@@ -259,14 +259,14 @@ impl Gate {
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// The request's peer has shown the key.
-fn know(extensions: &http::Extensions) {
-    let plain = extensions.get::<Peer>();
+fn authenticate(extensions: &http::Extensions) {
+    let plain = extensions.get::<ConnectionInfo>();
     let tls = || {
-        let info = extensions.get::<TlsConnectInfo<Peer>>();
+        let info = extensions.get::<TlsConnectInfo<ConnectionInfo>>();
         info.map(TlsConnectInfo::get_ref)
     };
-    if let Some(peer) = plain.or_else(tls) {
-        peer.0.know();
+    if let Some(info) = plain.or_else(tls) {
+        info.0.confirm();
     }
 }
 
@@ -318,15 +318,18 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_key_fits() {
-        let keyhole = Keyhole::new(&Secret::new("open sesame")).unwrap();
-        assert!(keyhole.fits(&headers("api-key", "open sesame")));
-        assert!(keyhole.fits(&headers("authorization", "Bearer open sesame")));
+    fn only_the_whole_key_is_taken() {
+        let api_key = ApiKey::new(&Secret::new("open sesame")).unwrap();
+        assert!(api_key.is_shown_in(&headers("api-key", "open sesame")));
+        assert!(api_key.is_shown_in(&headers("authorization", "Bearer open sesame")));
         for wrong in ["", "open", "open sesamf", "open sesame "] {
-            assert!(!keyhole.fits(&headers("api-key", wrong)), "{wrong:?}");
+            assert!(
+                !api_key.is_shown_in(&headers("api-key", wrong)),
+                "{wrong:?}"
+            );
         }
-        assert!(!keyhole.fits(&headers("authorization", "open sesame")));
-        assert!(!keyhole.fits(&HeaderMap::new()));
+        assert!(!api_key.is_shown_in(&headers("authorization", "open sesame")));
+        assert!(!api_key.is_shown_in(&HeaderMap::new()));
     }
 
     #[test]

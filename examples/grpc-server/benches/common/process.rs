@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,9 +23,9 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a server with these settings, given as environment variables without their prefix.
-    pub(crate) fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+    pub(crate) fn start(binary: &Path, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_chiplet-grpc-server"));
+        let mut command = Command::new(binary);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHIPLET_")) {
             command.env_remove(name);
         }
@@ -73,19 +74,62 @@ impl Process {
         bail!("the server was still busy {LONGEST_BACKLOG:?} after its load had ended")
     }
 
-    /// Processor time used so far (Linux).
+    /// Processor time used so far.
     pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields: Vec<&str> = stat
-            .rsplit_once(')')
-            .map(|(_, rest)| rest.split_whitespace().collect())
-            .unwrap_or_default();
-        let ticks: u64 = [11, 12]
-            .iter()
-            .filter_map(|&field| fields.get(field)?.parse::<u64>().ok())
-            .sum();
-        let per_second = rustix::param::clock_ticks_per_second();
-        Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+        cpu_time(self.child.id())
+    }
+}
+
+/// The server that was built with the benchmark.
+pub(crate) fn built() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_chiplet-grpc-server"))
+}
+
+/// Processor time of a process and of its children, also of those that have ended (Linux).
+pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
+    let top = Usage::of(process)?;
+    let mut sum = top.own + top.ended_children;
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        // Processes may end while they are looked at.
+        if let Some(usage) = number.and_then(|number| Usage::of(number).ok())
+            && usage.parent == process
+        {
+            sum += usage.own;
+        }
+    }
+    Ok(sum)
+}
+
+/// What the system knows of a process (Linux).
+struct Usage {
+    parent: u32,
+    /// Its processor time.
+    own: Duration,
+    /// That of its children that have ended.
+    ended_children: Duration,
+}
+
+impl Usage {
+    fn of(process: u32) -> anyhow::Result<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+        // The name before it may hold anything.
+        let (_, fields) = stat.rsplit_once(')').context("there is no name")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let number = |field: usize| -> anyhow::Result<u64> {
+            Ok(fields.get(field).context("a field is missing")?.parse()?)
+        };
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let time = |first: usize| -> anyhow::Result<Duration> {
+            let ticks = number(first)? + number(first + 1)?;
+            Ok(Duration::from_secs_f64(ticks as f64 / per_second))
+        };
+        Ok(Self {
+            parent: u32::try_from(number(1)?)?,
+            own: time(11)?,
+            ended_children: time(13)?,
+        })
     }
 }
 
