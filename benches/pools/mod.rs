@@ -91,7 +91,9 @@ pub struct Rayon(rayon::ThreadPool);
 
 impl Rayon {
     pub fn new() -> Self {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(workers()).build();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(workers())
+            .build();
         Self(pool.expect("the workers start"))
     }
 }
@@ -115,7 +117,9 @@ pub struct ThreadPool(std::sync::Mutex<threadpool::ThreadPool>);
 
 impl ThreadPool {
     pub fn new() -> Self {
-        Self(std::sync::Mutex::new(threadpool::ThreadPool::new(workers())))
+        Self(std::sync::Mutex::new(
+            threadpool::ThreadPool::new(workers()),
+        ))
     }
 
     /// A handle of this thread's own; the pool's sender may not be shared.

@@ -133,7 +133,11 @@ impl Arguments {
     }
 
     fn skew(&self) -> f64 {
-        let moderate = if let Size::Bench = self.size { 0.5 } else { 0.0 };
+        let moderate = if let Size::Bench = self.size {
+            0.5
+        } else {
+            0.0
+        };
         self.skew.unwrap_or(moderate)
     }
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `group` | `scheduler`: queues, sleepers, who calls for help |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
+//! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
 //! | `read` | what searching takes: caches, links, memory |
 //! | `scan` | `jobs/units.rs`: probes that several workers scan |
@@ -20,6 +21,7 @@ mod group;
 mod memory;
 mod meter;
 mod read;
+mod relief;
 mod route;
 mod scan;
 #[cfg(test)]
@@ -224,6 +226,8 @@ struct Worker {
     returns: bool,
     /// Woken for a task elsewhere that is overdue.
     lent: bool,
+    /// How often it has come for a task.
+    looks: u32,
     /// Where it is in its unit.
     cursor: Cursor,
     /// Which parts of rows and of links it last found in the L3 and in memory.
@@ -295,6 +299,7 @@ impl<'a> Engine<'a> {
                         stealing: false,
                         returns: false,
                         lent: false,
+                        looks: 0,
                         cursor: Cursor::default(),
                         found: [[0.0, 1.0]; 2],
                     });

@@ -10,7 +10,7 @@ use super::{Engine, Event, Load, table_id};
 use crate::trace::mix;
 
 /// Shorter waits are not compared with other groups'.
-const LONG_WAIT: Duration = Duration::from_micros(200);
+pub(super) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// How long a client of a closed loop waits after a refusal.
 const PAUSE: u64 = 200_000;

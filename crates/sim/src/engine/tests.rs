@@ -206,6 +206,28 @@ fn every_query_ends_once_or_is_still_there() {
 }
 
 #[test]
+fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
+    let machine = machine(2, 1);
+    let tasks = Prepared::tasks(8, 10_000.0, false);
+    let scenario = Scenario::new(&machine, &tasks, Strategy::CCD_AWARE);
+    let mut engine = Engine::new(&scenario, None);
+    (0..40).for_each(|_| engine.arrive());
+    let now = engine.instant();
+    let mut run = chiplet_policy::queue::Run::default();
+    while engine.groups[1]
+        .queue
+        .take(Some(1), &mut run, now)
+        .is_some()
+    {}
+    engine.now = 10_000_000;
+    assert!((0..16).all(|_| !engine.relieve(1)), "it has nothing to do");
+    (0..40).for_each(|_| engine.arrive());
+    let looks: Vec<bool> = (0..8).map(|_| engine.relieve(1)).collect();
+    assert_eq!(looks.iter().filter(|&&relieves| relieves).count(), 1);
+    assert!((0..16).all(|_| !engine.relieve(0)), "the other is younger");
+}
+
+#[test]
 fn where_all_cores_share_one_cache_placement_gives_nothing() {
     let machine = machine(1, 8);
     let prepared = prepared(GRAPHS);

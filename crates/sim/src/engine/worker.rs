@@ -79,7 +79,7 @@ impl Engine<'_> {
         {
             return;
         }
-        if self.take_own(worker) {
+        if self.relieve(worker) || self.take_own(worker) {
             return;
         }
         if by_domain
@@ -158,11 +158,12 @@ impl Engine<'_> {
     }
 
     /// This worker runs another group's task now.
-    fn go_away(&mut self, worker: usize) {
+    pub(super) fn go_away(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        self.workers[worker].stealing = true;
-        self.groups[group].stealing += 1;
-        self.refresh_spare(group);
+        if !std::mem::replace(&mut self.workers[worker].stealing, true) {
+            self.groups[group].stealing += 1;
+            self.refresh_spare(group);
+        }
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
@@ -183,16 +184,9 @@ impl Engine<'_> {
         if self.scenario.strategy.stealing == StealRule::Ladder && !self.groups[victim].needy {
             return false;
         }
-        let now = self.instant();
-        let state = &mut self.workers[worker];
-        let run = match &mut state.away {
-            Some((group, run)) if *group == victim => run,
-            away => &mut away.insert((victim, Run::default())).1,
-        };
-        let Some(query) = self.groups[victim].queue.take(None, run, now) else {
+        let Some(query) = self.take_task(victim, worker) else {
             return false;
         };
-        let _ = self.publish(victim);
         let group = self.workers[worker].group;
         self.go_away(worker);
         if self.choose_victim(group).is_some() && self.groups[group].offered {
@@ -204,8 +198,20 @@ impl Engine<'_> {
         true
     }
 
+    /// The next task of another group's queue.
+    pub(super) fn take_task(&mut self, victim: usize, worker: usize) -> Option<usize> {
+        let now = self.instant();
+        let run = match &mut self.workers[worker].away {
+            Some((group, run)) if *group == victim => run,
+            away => &mut away.insert((victim, Run::default())).1,
+        };
+        let query = self.groups[victim].queue.take(None, run, now);
+        let _ = self.publish(victim);
+        query
+    }
+
     /// Starts a query that was taken from `group`.
-    fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
+    pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
         self.meter.take(rung);
         let state = &mut self.queries[query];
         state.started = self.now;
