@@ -39,7 +39,7 @@ impl Engine<'_> {
     pub(super) fn busy(&mut self, worker: usize, query: usize, took: u64) {
         let query = &mut self.queries[query];
         query.busy += took;
-        self.balancer.used(query.table as usize, worker, took);
+        self.balancer.used(query.item as usize, worker, took);
         self.meter.busy(worker, took);
     }
 
@@ -47,13 +47,16 @@ impl Engine<'_> {
     pub(super) fn end_query(&mut self, worker: usize, query: usize) {
         let units = self.queries[query].units.take();
         if let Some(units) = units {
-            self.last_units[self.queries[query].table as usize] = units.taken;
+            self.last_units[self.queries[query].item as usize] = units.taken;
             // The run that it belongs to is its runner's, who has gone on unless that is this worker.
             if units.runner == worker {
                 self.tell(worker, units.helped);
             }
         } else {
             self.tell(worker, 0);
+        }
+        for mate in std::mem::take(&mut self.queries[query].mates) {
+            self.answered(mate);
         }
         self.answered(query);
     }
@@ -213,10 +216,15 @@ impl Engine<'_> {
     /// Starts a query that was taken from `group`.
     pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
         self.meter.take(rung);
+        self.close_to_others(group, query);
         let state = &mut self.queries[query];
         state.started = self.now;
         self.meter.wait(self.now - state.arrived);
-        let hand_over = self.hand_over(worker, self.groups[group].domain);
+        for at in 0..self.queries[query].mates.len() {
+            let mate = self.queries[query].mates[at];
+            self.meter.wait(self.now - self.queries[mate].arrived);
+        }
+        let hand_over = self.hand_over(worker, self.groups[group].domain) + self.route_ns(query);
         self.workers[worker].doing = Doing::Query(query);
         self.meter.busy(worker, hand_over);
         self.at(self.now + hand_over, Event::Work(worker));
