@@ -121,7 +121,6 @@ fn budgets(counted: &Counted) -> Result<(), Box<dyn std::error::Error>> {
         Case::paper("ivf x 0.02", "paper-ivf", 0.02),
         Case::new("graphs beside lists", MIXED.parse::<Recipe>()?),
         Case::paper("hnsw x 0.002", "paper-hnsw", 0.002),
-        Case::paper("hnsw x 0.01", "paper-hnsw", 0.01),
     ];
     let kept = [
         "time",
