@@ -32,6 +32,7 @@
 mod cache;
 mod compute;
 mod engine;
+mod ideas;
 mod machine;
 mod outcome;
 pub mod trace;
@@ -39,6 +40,7 @@ mod workload;
 
 pub use compute::Compute;
 pub use engine::{Load, Scenario, Settings};
+pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS};
 pub use outcome::{Moved, Outcome, Percentiles};
 pub use workload::{Flip, Prepared, Recipe, RecipeError, Sampling, Table, Workload};

@@ -5,7 +5,9 @@ use std::time::Duration;
 use chiplet_policy::{DomainSpec, Homes, Planner, Routing, Usage};
 use chiplet_workload::traffic::Traffic;
 
+use super::items::Items;
 use super::{Engine, Event, Load, Scenario, table_id};
+use crate::ideas::Budgets;
 use crate::outcome::Moved;
 use crate::workload::Plan;
 
@@ -23,16 +25,16 @@ const ENOUGH: u64 = 20;
 
 /// What queries took in a pilot run.
 pub(super) struct Means {
-    /// Nanoseconds and number of each table's queries.
+    /// Nanoseconds and number of each item's queries.
     taken: Vec<(u64, u64)>,
     /// How many times what computing takes.
     factor: f64,
 }
 
 impl Means {
-    /// Seconds of a table's mean query, whose computing takes so many.
-    fn seconds(&self, table: usize, computing: f64) -> f64 {
-        match self.taken[table] {
+    /// Seconds of an item's mean query, whose computing takes so many.
+    fn seconds(&self, item: usize, computing: f64) -> f64 {
+        match self.taken[item] {
             (nanos, ran) if ran >= ENOUGH => nanos as f64 / ran as f64 / 1e9,
             _ => computing * self.factor,
         }
@@ -51,8 +53,8 @@ pub(super) struct Balancer {
     planner: Planner,
     /// When the run began, in the planner's time.
     offset: Duration,
-    tables: Vec<Used>,
-    /// Mean nanoseconds of each table's queries.
+    items: Vec<Used>,
+    /// Mean nanoseconds of each item's queries.
     costs: Vec<f64>,
     domain_of: Vec<usize>,
     workers: Vec<usize>,
@@ -60,16 +62,17 @@ pub(super) struct Balancer {
     fresh: Vec<(f64, f64)>,
     speed: Vec<(f64, f64)>,
     pub(super) remaps: Vec<Moved>,
-    /// What all queries of each table took, for [`Balancer::means`].
+    /// What all queries of each item took, for [`Balancer::means`].
     taken: Vec<(u64, u64)>,
-    /// Each table's size.
+    /// Each item's size.
     pub(super) bytes: Vec<u64>,
     /// Each domain's cache.
     pub(super) caches: Vec<u64>,
+    budgets: Budgets,
 }
 
 impl Balancer {
-    pub(super) fn new(scenario: &Scenario<'_>) -> Self {
+    pub(super) fn new(scenario: &Scenario<'_>, items: &Items) -> Self {
         let domains = scenario.machine.topology.domains();
         let specs = domains.iter().map(|domain| DomainSpec {
             cache_bytes: domain.cache_bytes,
@@ -82,26 +85,26 @@ impl Balancer {
         let workers: Vec<usize> = domains.iter().map(|domain| domain.cores.len()).collect();
         let domain_of = workers.iter().enumerate();
         let domain_of = domain_of.flat_map(|(domain, &cores)| std::iter::repeat_n(domain, cores));
-        let tables = scenario.prepared.plans.len();
+        let count = items.tables.len();
+        let tables = &scenario.prepared.workload.tables;
+        let bytes =
+            items.tables.iter().enumerate().map(|(item, &table)| {
+                tables[table as usize].bytes() / u64::from(items.siblings(item))
+            });
         Self {
             planner: Planner::new(config, specs.collect()),
             offset: Duration::ZERO,
-            tables: vec![Used::default(); tables],
-            costs: vec![0.0; tables],
+            items: vec![Used::default(); count],
+            costs: vec![0.0; count],
             domain_of: domain_of.collect(),
             fresh: vec![(0.0, 0.0); workers.len()],
             speed: vec![(0.0, 0.0); workers.len()],
             workers,
             remaps: Vec::new(),
-            taken: vec![(0, 0); tables],
-            bytes: scenario
-                .prepared
-                .workload
-                .tables
-                .iter()
-                .map(|table| table.bytes())
-                .collect(),
+            taken: vec![(0, 0); count],
+            bytes: bytes.collect(),
             caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
+            budgets: scenario.settings.ideas.budgets,
         }
     }
 
@@ -109,60 +112,57 @@ impl Balancer {
     pub(super) fn place(
         &mut self,
         scenario: &Scenario<'_>,
+        items: &Items,
         traffic: &Traffic,
         means: Option<&Means>,
     ) -> Vec<Homes> {
-        let prepared = scenario.prepared;
         let (machine, domains) = (scenario.machine, scenario.machine.topology.domains());
-        for (slot, table) in prepared.workload.tables.iter().enumerate() {
-            let holder = machine.holder(slot);
+        for (slot, &table) in items.tables.iter().enumerate() {
+            let holder = machine.holder(table as usize);
             let node = domains
                 .iter()
                 .find(|domain| domain.package as usize == holder);
-            let (id, bytes) = (table_id(slot as u32), table.bytes());
+            let bytes = match self.budgets.cache {
+                true => self.bytes[slot],
+                false => 0,
+            };
+            let id = table_id(slot as u32);
             let node = node.map(|domain| domain.node);
             self.planner.add_table_on(id, bytes, node);
         }
         if let Some(means) = means {
-            self.settle(scenario, traffic, means);
+            self.settle(scenario, items, traffic, means);
         }
         let placement = self.planner.placement();
         let homes = |slot| placement.homes(table_id(slot)).cloned();
-        (0..prepared.plans.len() as u32)
-            .map(|slot| homes(slot).expect("every table has been added"))
+        (0..items.tables.len() as u32)
+            .map(|slot| homes(slot).expect("every item has been added"))
             .collect()
     }
 
     /// Feeds the planner the loads that are to come.
-    fn settle(&mut self, scenario: &Scenario<'_>, traffic: &Traffic, means: &Means) {
+    fn settle(&mut self, scenario: &Scenario<'_>, items: &Items, traffic: &Traffic, means: &Means) {
         let prepared = scenario.prepared;
         let shares = traffic.table_shares(Duration::ZERO);
         let shares = shares.expect("a recipe's values are checked");
-        let plans = prepared.plans.iter().enumerate();
-        let costs: Vec<(f64, f64)> = plans
-            .map(|(table, plan)| {
-                let (computing, bytes) = computing(scenario, plan);
-                (means.seconds(table, computing), bytes)
-            })
-            .collect();
-        let mean: f64 = shares
-            .iter()
-            .zip(&costs)
-            .map(|(share, cost)| share * cost.0)
-            .sum();
+        // What a query costs, times how many of all are the item's.
+        let costs = items.tables.iter().enumerate().map(|(item, &table)| {
+            let (computing, bytes) = computing(scenario, &prepared.plans[table as usize]);
+            let share = shares[table as usize] / f64::from(items.siblings(item));
+            (share * means.seconds(item, computing), share * bytes)
+        });
+        let costs: Vec<(f64, f64)> = costs.collect();
+        let mean: f64 = costs.iter().map(|cost| cost.0).sum();
         let cores = self.domain_of.len() as f64;
         let rate = match scenario.load {
             Load::Open { rate } => rate.min(cores / mean),
             Load::Saturated { .. } => cores / mean,
         };
+        let costs = costs.iter().map(|cost| (rate * cost.0, rate * cost.1));
+        let told = self.told(costs.collect());
         for second in 1..=SETTLING {
             let now = Duration::from_secs(second);
-            for (slot, (share, &(busy, bytes))) in shares.iter().zip(&costs).enumerate() {
-                let queries = rate * share;
-                let usage = Usage {
-                    busy: Duration::from_nanos((queries * busy * 1e9) as u64),
-                    bytes: (queries * bytes) as u64,
-                };
+            for (slot, &usage) in told.iter().enumerate() {
                 self.planner.record(table_id(slot as u32), now, usage);
             }
             let _ = self.planner.tick(now, &[]);
@@ -170,17 +170,44 @@ impl Balancer {
         self.offset = Duration::from_secs(SETTLING);
     }
 
-    pub(super) fn used(&mut self, table: usize, worker: usize, nanos: u64) {
-        self.tables[table].busy += nanos;
-        self.taken[table].0 += nanos;
+    /// What the planner is told of items that were busy for so many seconds and read so many bytes.
+    fn told(&self, used: Vec<(f64, f64)>) -> Vec<Usage> {
+        let cache = self.caches.iter().copied().max().unwrap_or(0);
+        let balanced: Vec<f64> = match self.budgets {
+            Budgets { time: true, .. } => used.iter().map(|used| used.0).collect(),
+            Budgets { cache: true, .. } => {
+                let asked = |(item, used): (usize, &(f64, f64))| match used.0 > 0.0 {
+                    true => self.bytes[item].min(cache) as f64,
+                    false => 0.0,
+                };
+                used.iter().enumerate().map(asked).collect()
+            }
+            Budgets { .. } => used.iter().map(|used| used.1).collect(),
+        };
+        // Whatever is balanced counts as so much time in all, so that the planner's thresholds mean what they mean.
+        let all: f64 = balanced.iter().sum();
+        let scale = match self.budgets.time || all == 0.0 {
+            true => 1.0,
+            false => used.iter().map(|used| used.0).sum::<f64>() / all,
+        };
+        let usage = |(used, part): (&(f64, f64), &f64)| Usage {
+            busy: Duration::from_nanos((part * scale * 1e9) as u64),
+            bytes: if self.budgets.link { used.1 as u64 } else { 0 },
+        };
+        used.iter().zip(&balanced).map(usage).collect()
+    }
+
+    pub(super) fn used(&mut self, item: usize, worker: usize, nanos: u64) {
+        self.items[item].busy += nanos;
+        self.taken[item].0 += nanos;
         self.fresh[self.domain_of[worker]].1 += nanos as f64;
     }
 
-    /// What each table's queries took on average.
-    pub(super) fn means(&self, scenario: &Scenario<'_>) -> Means {
-        let plans = scenario.prepared.plans.iter().zip(&self.taken);
+    /// What each item's queries took on average.
+    pub(super) fn means(&self, scenario: &Scenario<'_>, items: &Items) -> Means {
         let (mut all, mut computed) = (0.0, 0.0);
-        for (plan, &(nanos, ran)) in plans {
+        for (&table, &(nanos, ran)) in items.tables.iter().zip(&self.taken) {
+            let plan = &scenario.prepared.plans[table as usize];
             all += nanos as f64 / 1e9;
             computed += ran as f64 * computing(scenario, plan).0;
         }
@@ -190,18 +217,18 @@ impl Balancer {
         }
     }
 
-    pub(super) fn pulled(&mut self, table: usize, worker: usize, bytes: u64) {
-        self.tables[table].bytes += bytes;
+    pub(super) fn pulled(&mut self, item: usize, worker: usize, bytes: u64) {
+        self.items[item].bytes += bytes;
         self.fresh[self.domain_of[worker]].0 += bytes as f64;
     }
 
-    pub(super) fn ran(&mut self, table: usize) {
-        self.tables[table].ran += 1;
-        self.taken[table].1 += 1;
+    pub(super) fn ran(&mut self, item: usize) {
+        self.items[item].ran += 1;
+        self.taken[item].1 += 1;
     }
 
-    pub(super) fn missed(&mut self, table: usize) {
-        self.tables[table].missed += 1;
+    pub(super) fn missed(&mut self, item: usize) {
+        self.items[item].missed += 1;
     }
 
     /// What each domain could pull, in bytes a second.
@@ -256,23 +283,23 @@ impl Engine<'_> {
         self.at(self.now + tick.as_nanos() as u64, Event::Tick);
         let now = self.balancer.offset + Duration::from_nanos(self.now);
         let balancer = &mut self.balancer;
-        for (slot, used) in balancer.tables.iter_mut().enumerate() {
+        let used = balancer.items.iter_mut().zip(&mut balancer.costs);
+        let used = used.map(|(used, cost)| {
             let used = std::mem::take(used);
-            let cost = &mut balancer.costs[slot];
             if used.ran > 0 {
                 let fresh = used.busy as f64 / used.ran as f64;
                 let known = if *cost > 0.0 { *cost } else { fresh };
                 *cost = known + (fresh - known) * FOLLOW;
             }
-            if used.busy + used.bytes + used.missed == 0 {
-                continue;
+            let missed = used.missed as f64 * *cost;
+            ((used.busy as f64 + missed) / 1e9, used.bytes as f64)
+        });
+        let used = used.collect();
+        for (slot, usage) in balancer.told(used).into_iter().enumerate() {
+            if usage != Usage::default() {
+                let id = table_id(slot as u32);
+                balancer.planner.record(id, now, usage);
             }
-            let missed = (used.missed as f64 * *cost) as u64;
-            let usage = Usage {
-                busy: Duration::from_nanos(used.busy + missed),
-                bytes: used.bytes,
-            };
-            balancer.planner.record(table_id(slot as u32), now, usage);
         }
         let capacities = balancer.capacities();
         if self.scenario.strategy.routing == Routing::Rotate {

@@ -9,21 +9,27 @@
 //! |---|---|
 //! | `group` | `scheduler`: queues, sleepers, who calls for help |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
+//! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
 //! | `read` | what searching takes: caches, links, memory |
 //! | `scan` | `jobs/units.rs`: probes that several workers scan |
+//! | `items` | regions of tables, which the executor does not have |
+//! | `together` | queries that read a list once, which it does not have for single ones |
 //! | `balance` | `placement/balancer.rs`: the tick |
 //! | `meter` | counts |
 
 mod balance;
 mod group;
+mod items;
 mod memory;
 mod meter;
 mod read;
+mod relief;
 mod route;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod together;
 mod worker;
 
 use std::cmp::Reverse;
@@ -37,14 +43,17 @@ use chiplet_workload::traffic::Stream;
 
 use crate::cache::Caches;
 use crate::compute::Compute;
+use crate::ideas::Ideas;
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::workload::{Flip, Prepared};
 use balance::{Balancer, Means};
 use group::Group;
+use items::Items;
 use memory::Memory;
 use meter::Meter;
 use scan::{Cursor, Shared, Units};
+use together::Gathering;
 
 /// Short runs before a run, each with tables where the one before has them put: what queries take depends on where tables
 /// lie, and the other way round. An executor finds its way remap by remap.
@@ -110,6 +119,8 @@ pub struct Settings {
     pub queue_per_worker: usize,
     /// Between two looks of the planner.
     pub tick: Duration,
+    /// What the executor does not do.
+    pub ideas: Ideas,
 }
 
 impl Default for Settings {
@@ -121,6 +132,7 @@ impl Default for Settings {
             reorder: 0.3,
             queue_per_worker: chiplet_executor::QUEUE_PER_WORKER,
             tick: Duration::from_secs(1),
+            ideas: Ideas::default(),
         }
     }
 }
@@ -164,7 +176,7 @@ impl<'a> Scenario<'a> {
         };
         let mut engine = Engine::new(&pilot, means);
         engine.run(&mut |_| {});
-        engine.balancer.means(&pilot)
+        engine.balancer.means(&pilot, &engine.items)
     }
 }
 
@@ -186,6 +198,8 @@ struct Query {
     /// Counts queries: a place in the list is used again.
     serial: u64,
     table: u32,
+    /// The table, or the region of it, by which it is placed.
+    item: u32,
     /// Which of the table's queries.
     number: u32,
     arrived: u64,
@@ -195,6 +209,8 @@ struct Query {
     /// Time of all workers.
     busy: u64,
     units: Option<Units>,
+    /// Queries that are answered with it.
+    mates: Vec<usize>,
 }
 
 /// What a worker does.
@@ -224,6 +240,8 @@ struct Worker {
     returns: bool,
     /// Woken for a task elsewhere that is overdue.
     lent: bool,
+    /// How often it has come for a task.
+    looks: u32,
     /// Where it is in its unit.
     cursor: Cursor,
     /// Which parts of rows and of links it last found in the L3 and in memory.
@@ -246,11 +264,13 @@ struct Engine<'a> {
     stream: Stream,
     /// The query that comes next, in an open loop.
     coming: Option<chiplet_workload::traffic::Arrival>,
+    items: Items,
+    gathering: Gathering,
     caches: Caches,
     memory: Memory,
     homes: Vec<Homes>,
     over_share: Vec<bool>,
-    /// Units of each table's last query.
+    /// Units of each item's last query.
     last_units: Vec<u32>,
     /// Queries with units to take, under strategies that know no domains.
     open: Vec<Shared>,
@@ -295,6 +315,7 @@ impl<'a> Engine<'a> {
                         stealing: false,
                         returns: false,
                         lent: false,
+                        looks: 0,
                         cursor: Cursor::default(),
                         found: [[0.0, 1.0]; 2],
                     });
@@ -315,9 +336,10 @@ impl<'a> Engine<'a> {
         let sample = prepared.sampling.sample;
         let sizes = topology.domains().iter();
         let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
-        let mut balancer = Balancer::new(scenario);
-        let homes = balancer.place(scenario, &traffic, means);
-        let tables = prepared.plans.len();
+        let items = Items::new(scenario, &traffic);
+        let mut balancer = Balancer::new(scenario, &items);
+        let homes = balancer.place(scenario, &items, &traffic, means);
+        let count = items.tables.len();
         Self {
             scenario,
             now: 0,
@@ -334,9 +356,11 @@ impl<'a> Engine<'a> {
             free: Vec::new(),
             stream,
             coming: None,
+            items,
+            gathering: Gathering::default(),
             homes,
-            over_share: vec![false; tables],
-            last_units: vec![0; tables],
+            over_share: vec![false; count],
+            last_units: vec![0; count],
             open: Vec::new(),
             turn: 0,
             looking: false,
@@ -402,15 +426,18 @@ impl<'a> Engine<'a> {
             Load::Saturated { .. } => self.stream.next(),
         };
         let Some(arrival) = arrival else { return };
+        let (table, number) = (arrival.table as u32, arrival.query as u32);
         let query = Query {
             serial: self.meter.sent,
-            table: arrival.table as u32,
-            number: arrival.query as u32,
+            table,
+            item: self.items.of(self.scenario, table, number),
+            number,
             arrived: self.now,
             started: 0,
             segment: 0,
             busy: 0,
             units: None,
+            mates: Vec::new(),
         };
         let place = match self.free.pop() {
             Some(place) => {
@@ -429,9 +456,9 @@ impl<'a> Engine<'a> {
     /// A query has been answered.
     fn answered(&mut self, query: usize) {
         let ended = &self.queries[query];
-        let (arrived, table) = (ended.arrived, ended.table);
+        let (arrived, item) = (ended.arrived, ended.item);
         self.meter.answer(self.now, arrived);
-        self.balancer.ran(table as usize);
+        self.balancer.ran(item as usize);
         if self.meter.answered == self.scenario.warmup {
             self.meter.begin(self.now, &self.memory);
         }
@@ -442,9 +469,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn table_id(table: u32) -> TableId {
+/// What queues and the planner know an item by.
+fn table_id(item: u32) -> TableId {
     TableId {
-        slot: table,
+        slot: item,
         generation: 0,
     }
 }

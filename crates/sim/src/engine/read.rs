@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use chiplet_policy::hnsw_query_bytes;
+use rustc_hash::FxHashMap;
 
 use super::Engine;
 use super::scan::Units;
 use crate::cache::{Hits, Lines};
-use crate::trace::mix;
-use crate::workload::Plan;
+use crate::trace::{ListShape, Visit, mix};
+use crate::workload::{Plan, drawn, tile};
 
 /// Parts that a walk is modelled in, so that what others read meanwhile counts.
 const SEGMENTS: u32 = 6;
@@ -69,15 +70,16 @@ impl Engine<'_> {
                     return None;
                 }
                 self.queries[query].segment = 1;
-                let number = u64::from(self.queries[query].number);
-                let drawn = mix(number ^ (u64::from(table) << 32));
-                let lists = self.scenario.prepared.lists();
-                let which = drawn as usize % lists.queries();
-                let visits = lists.visits(&shape, which, drawn >> 32);
+                let visits = self.visits(&shape, query);
                 self.queries[query].units = Some(Units::new(visits, worker));
                 let mut reading = Reading::default();
-                let list = of::CENTROIDS;
-                self.scan_bytes(worker, table, list, 0..centroid_bytes, &mut reading);
+                let centroids = Visit {
+                    list: of::CENTROIDS,
+                    bytes: centroid_bytes,
+                    queries: 1 + self.queries[query].mates.len() as u32,
+                };
+                let all = 0..centroid_bytes;
+                self.scan_bytes(worker, query, centroids, all, &mut reading);
                 Some(self.finish(self.workers[worker].domain, table, reading))
             }
             #[cfg(test)]
@@ -95,6 +97,31 @@ impl Engine<'_> {
                 })
             }
         }
+    }
+
+    /// The lists that a query and those that are answered with it visit, each once.
+    fn visits(&self, shape: &ListShape, query: usize) -> Vec<Visit> {
+        let lists = self.scenario.prepared.lists();
+        let of = |query: usize| {
+            let query = &self.queries[query];
+            let drawn = drawn(query.table, query.number);
+            lists.visits(shape, drawn as usize % lists.queries(), tile(drawn))
+        };
+        let mut visits = of(query);
+        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+        if !self.queries[query].mates.is_empty() {
+            places.extend(visits.iter().map(|visit| visit.list).zip(0..));
+        }
+        for &mate in &self.queries[query].mates {
+            for visit in of(mate) {
+                let place = *places.entry(visit.list).or_insert(visits.len());
+                match visits.get_mut(place) {
+                    Some(known) => known.queries += 1,
+                    None => visits.push(visit),
+                }
+            }
+        }
+        visits
     }
 
     fn walk(&mut self, worker: usize, query: usize) -> Option<u64> {
@@ -115,10 +142,10 @@ impl Engine<'_> {
         else {
             unreachable!("asked for a graph")
         };
-        let drawn = mix(u64::from(state.number) ^ (u64::from(table) << 32));
+        let drawn = drawn(table, state.number);
         let which = prepared.walk(scale, state.number, drawn);
         let scale = prepared.scale(scale);
-        let tile = (drawn >> 32) as u32 % factor;
+        let tile = tile(drawn) as u32 % factor;
         let part = |count: u32| {
             let until = |segment: u32| u64::from(count) * u64::from(segment) / u64::from(SEGMENTS);
             (until(segment) as usize, until(segment + 1) as usize)
@@ -170,7 +197,8 @@ impl Engine<'_> {
         self.read_own(worker, domain, segment);
         let visited =
             hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 8);
-        self.balancer.pulled(table as usize, worker, visited);
+        let item = self.queries[query].item;
+        self.balancer.pulled(item as usize, worker, visited);
         Some(self.finish(
             domain,
             table,
@@ -217,7 +245,7 @@ impl Engine<'_> {
                 false => bytes,
             };
             let part = cursor.offset..cursor.offset + bytes;
-            self.scan_bytes(worker, table, visit.list, part, &mut reading);
+            self.scan_bytes(worker, query, visit, part, &mut reading);
             let cursor = &mut self.workers[worker].cursor;
             cursor.offset += bytes;
             if cursor.offset >= visit.bytes {
@@ -230,15 +258,18 @@ impl Engine<'_> {
         (left < STEP).then(|| self.finish(domain, table, reading))
     }
 
-    /// Reads a part of a list from its beginning to its end, after what has been read before.
+    /// Reads a part of a list from its beginning to its end, after what has been read before. Of queries that read it
+    /// together the first waits for it; for the others it is in the L2.
     fn scan_bytes(
         &mut self,
         worker: usize,
-        table: u32,
-        list: u64,
+        query: usize,
+        visit: Visit,
         part: Range<u64>,
         reading: &mut Reading,
     ) {
+        let (table, list) = (self.queries[query].table, visit.list);
+        let again = f64::from(visit.queries - 1);
         let domain = self.workers[worker].domain;
         let sample = self.scenario.prepared.sampling.sample;
         let latency = self.memory.latency(self.now, domain, table);
@@ -255,6 +286,8 @@ impl Engine<'_> {
             let kept = ((block as f64 * sample) as u32).max(1);
             self.caches.read(worker, domain, key, kept, &mut hits);
             let block = block as f64;
+            reading.took += again * block / scan;
+            lines.l2 += again * block / LINE;
             if hits.l2 > 0 {
                 reading.took += block / scan;
                 lines.l2 += block / LINE;
@@ -269,8 +302,9 @@ impl Engine<'_> {
         }
         self.meter.read(lines);
         let bytes = part.end - part.start;
-        reading.compute += bytes as f64 / scan;
-        self.balancer.pulled(table as usize, worker, bytes);
+        reading.compute += f64::from(visit.queries) * bytes as f64 / scan;
+        let item = self.queries[query].item;
+        self.balancer.pulled(item as usize, worker, bytes);
     }
 
     /// When a reading is done, links and memory considered: nanoseconds from now.

@@ -10,7 +10,7 @@ use super::{Engine, Event, Load, table_id};
 use crate::trace::mix;
 
 /// Shorter waits are not compared with other groups'.
-const LONG_WAIT: Duration = Duration::from_micros(200);
+pub(super) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// How long a client of a closed loop waits after a refusal.
 const PAUSE: u64 = 200_000;
@@ -18,17 +18,17 @@ const PAUSE: u64 = 200_000;
 impl Engine<'_> {
     /// Finds a queue for a query that has just come.
     pub(super) fn submit(&mut self, query: usize) {
-        let table = self.queries[query].table;
+        let item = self.queries[query].item;
         let draw = mix(self.meter.sent);
-        let home = self.route(table, draw as u32);
-        if let Some(other) = self.evens_out(table, home, draw)
+        let home = self.route(item, draw as u32);
+        if let Some(other) = self.evens_out(item, home, draw)
             && self.push(other, query).is_ok()
         {
             return;
         }
         let refusal = match self.push(home, query) {
             Ok(pace) => {
-                self.over_share[table as usize] = pace == Pace::OverShare;
+                self.over_share[item as usize] = pace == Pace::OverShare;
                 return;
             }
             Err(refusal) => refusal,
@@ -46,8 +46,8 @@ impl Engine<'_> {
             }
         }
         debug_assert!(matches!(refusal, Refusal::GroupFull | Refusal::TableFull));
-        self.groups[home].queue.count_shed(table_id(table), 1);
-        self.balancer.missed(table as usize);
+        self.groups[home].queue.count_shed(table_id(item), 1);
+        self.balancer.missed(item as usize);
         self.meter.shed += 1;
         self.free.push(query);
         if let Load::Saturated { .. } = self.scenario.load {
@@ -55,14 +55,14 @@ impl Engine<'_> {
         }
     }
 
-    fn route(&mut self, table: u32, draw: u32) -> usize {
+    fn route(&mut self, item: u32, draw: u32) -> usize {
         match self.scenario.strategy.routing {
             Routing::Rotate => {
                 self.turn += 1;
                 (self.turn - 1) % self.groups.len()
             }
             Routing::Home => {
-                let homes = &self.homes[table as usize];
+                let homes = &self.homes[item as usize];
                 let [first, second] = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let [first, second] = [first, second].map(|home| self.group_of(home));
                 match self.groups[second].wait < self.groups[first].wait {
@@ -79,9 +79,9 @@ impl Engine<'_> {
     }
 
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth.
-    fn evens_out(&self, table: u32, home: usize, draw: u64) -> Option<usize> {
+    fn evens_out(&self, item: u32, home: usize, draw: u64) -> Option<usize> {
         let rotates = self.scenario.strategy.routing == Routing::Rotate;
-        if rotates || self.over_share[table as usize] || !self.is_watched() {
+        if rotates || self.over_share[item as usize] || !self.is_watched() {
             return None;
         }
         let group = &self.groups[home];
@@ -93,16 +93,23 @@ impl Engine<'_> {
     }
 
     fn push(&mut self, group: usize, query: usize) -> Result<Pace, Refusal> {
-        let table = self.queries[query].table;
+        let item = self.queries[query].item;
+        if self.gather(group, query) {
+            return Ok(match self.over_share[item as usize] {
+                true => Pace::OverShare,
+                false => Pace::Within,
+            });
+        }
         let at = self.instant();
         let queue = &mut self.groups[group].queue;
-        let pushed = queue.push(table_id(table), Terms::default(), query, at);
+        let pushed = queue.push(table_id(item), Terms::default(), query, at);
         let pace = pushed.map_err(|(refusal, _)| refusal)?;
+        self.open_to_others(group, query);
         let _ = self.publish(group);
         let woken = self.wake_one(group);
         self.refresh_spare(group);
         // If the last query had work for others this one probably has.
-        let helpers = self.last_units[table as usize];
+        let helpers = self.last_units[item as usize];
         let splits = self.splits_by_load();
         if splits && helpers > 1 && self.groups[group].queue.len() <= 1 {
             for _ in 1..helpers {

@@ -40,7 +40,7 @@ pub(super) struct Cursor {
 impl Units {
     pub(super) fn new(visits: Vec<Visit>, runner: usize) -> Self {
         Self {
-            left: visits.iter().map(|visit| u128::from(visit.bytes)).sum(),
+            left: visits.iter().map(|visit| u128::from(visit.work())).sum(),
             visits,
             next: 0,
             inside: 0,
@@ -70,7 +70,7 @@ impl Engine<'_> {
 
     /// Whether a query's units may go to workers that other domains can spare.
     fn spills(&self, group: usize, query: usize) -> bool {
-        let bytes = self.balancer.bytes[self.queries[query].table as usize];
+        let bytes = self.balancer.bytes[self.queries[query].item as usize];
         let cache = self.balancer.caches[self.groups[group].domain];
         self.scenario.strategy.splitting == Splitting::Spill
             && self.scenario.settings.split.is_stream(bytes, cache)
@@ -189,7 +189,7 @@ impl Engine<'_> {
             idle: hands.0,
             waiting: hands.1,
         };
-        let costs = rest.iter().map(|visit| visit.bytes);
+        let costs = rest.iter().map(Visit::work);
         let split = &self.scenario.settings.split;
         let count = strategy
             .next_unit(costs, units.left, &hands, workers, split)
@@ -197,7 +197,7 @@ impl Engine<'_> {
         let unit = units.next..units.next + count.min(rest.len());
         let bytes: u128 = rest[..unit.len()]
             .iter()
-            .map(|visit| u128::from(visit.bytes))
+            .map(|visit| u128::from(visit.work()))
             .sum();
         units.left -= bytes;
         units.next = unit.end;

@@ -39,7 +39,7 @@ impl Engine<'_> {
     pub(super) fn busy(&mut self, worker: usize, query: usize, took: u64) {
         let query = &mut self.queries[query];
         query.busy += took;
-        self.balancer.used(query.table as usize, worker, took);
+        self.balancer.used(query.item as usize, worker, took);
         self.meter.busy(worker, took);
     }
 
@@ -47,13 +47,16 @@ impl Engine<'_> {
     pub(super) fn end_query(&mut self, worker: usize, query: usize) {
         let units = self.queries[query].units.take();
         if let Some(units) = units {
-            self.last_units[self.queries[query].table as usize] = units.taken;
+            self.last_units[self.queries[query].item as usize] = units.taken;
             // The run that it belongs to is its runner's, who has gone on unless that is this worker.
             if units.runner == worker {
                 self.tell(worker, units.helped);
             }
         } else {
             self.tell(worker, 0);
+        }
+        for mate in std::mem::take(&mut self.queries[query].mates) {
+            self.answered(mate);
         }
         self.answered(query);
     }
@@ -79,7 +82,7 @@ impl Engine<'_> {
         {
             return;
         }
-        if self.take_own(worker) {
+        if self.relieve(worker) || self.take_own(worker) {
             return;
         }
         if by_domain
@@ -158,11 +161,12 @@ impl Engine<'_> {
     }
 
     /// This worker runs another group's task now.
-    fn go_away(&mut self, worker: usize) {
+    pub(super) fn go_away(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        self.workers[worker].stealing = true;
-        self.groups[group].stealing += 1;
-        self.refresh_spare(group);
+        if !std::mem::replace(&mut self.workers[worker].stealing, true) {
+            self.groups[group].stealing += 1;
+            self.refresh_spare(group);
+        }
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
@@ -183,16 +187,9 @@ impl Engine<'_> {
         if self.scenario.strategy.stealing == StealRule::Ladder && !self.groups[victim].needy {
             return false;
         }
-        let now = self.instant();
-        let state = &mut self.workers[worker];
-        let run = match &mut state.away {
-            Some((group, run)) if *group == victim => run,
-            away => &mut away.insert((victim, Run::default())).1,
-        };
-        let Some(query) = self.groups[victim].queue.take(None, run, now) else {
+        let Some(query) = self.take_task(victim, worker) else {
             return false;
         };
-        let _ = self.publish(victim);
         let group = self.workers[worker].group;
         self.go_away(worker);
         if self.choose_victim(group).is_some() && self.groups[group].offered {
@@ -204,13 +201,30 @@ impl Engine<'_> {
         true
     }
 
+    /// The next task of another group's queue.
+    pub(super) fn take_task(&mut self, victim: usize, worker: usize) -> Option<usize> {
+        let now = self.instant();
+        let run = match &mut self.workers[worker].away {
+            Some((group, run)) if *group == victim => run,
+            away => &mut away.insert((victim, Run::default())).1,
+        };
+        let query = self.groups[victim].queue.take(None, run, now);
+        let _ = self.publish(victim);
+        query
+    }
+
     /// Starts a query that was taken from `group`.
-    fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
+    pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
         self.meter.take(rung);
+        self.close_to_others(group, query);
         let state = &mut self.queries[query];
         state.started = self.now;
         self.meter.wait(self.now - state.arrived);
-        let hand_over = self.hand_over(worker, self.groups[group].domain);
+        for at in 0..self.queries[query].mates.len() {
+            let mate = self.queries[query].mates[at];
+            self.meter.wait(self.now - self.queries[mate].arrived);
+        }
+        let hand_over = self.hand_over(worker, self.groups[group].domain) + self.route_ns(query);
         self.workers[worker].doing = Doing::Query(query);
         self.meter.busy(worker, hand_over);
         self.at(self.now + hand_over, Event::Work(worker));

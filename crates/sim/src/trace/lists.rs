@@ -8,6 +8,8 @@
 
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
+use super::{mix, order};
+
 /// Recorded lists.
 pub const BASE: usize = 128;
 
@@ -24,6 +26,10 @@ pub struct Lists {
     parts: Vec<f64>,
     /// For each query the nearest lists.
     nearest: Vec<Vec<u32>>,
+    /// Each query's place among all, near ones side by side.
+    pub(crate) places: Vec<u32>,
+    /// The part of its table's probes that each query makes.
+    stops: Vec<f64>,
 }
 
 /// An IVF table.
@@ -39,6 +45,13 @@ pub struct ListShape {
     pub probes: usize,
 }
 
+impl ListShape {
+    /// Parts of each recorded list.
+    pub(crate) fn parts(&self) -> usize {
+        (self.lists / BASE).max(1)
+    }
+}
+
 /// A list that a query visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
@@ -46,6 +59,15 @@ pub struct Visit {
     pub list: u64,
     /// Its length.
     pub bytes: u64,
+    /// Queries that read it together.
+    pub queries: u32,
+}
+
+impl Visit {
+    /// Bytes that are compared with a query.
+    pub fn work(&self) -> u64 {
+        self.bytes * u64::from(self.queries)
+    }
 }
 
 impl Lists {
@@ -61,7 +83,7 @@ impl Lists {
         });
         let (rows, asked) = set.as_slice().split_at(ROWS * DIM);
         let (centroids, sizes) = k_means(rows);
-        let nearest = asked
+        let nearest: Vec<Vec<u32>> = asked
             .chunks(DIM)
             .map(|query| nearest(&centroids, query, KNOWN))
             .collect();
@@ -70,8 +92,16 @@ impl Lists {
                 .iter()
                 .map(|&size| size as f64 / ROWS as f64)
                 .collect(),
+            stops: vec![1.0; nearest.len()],
+            places: order::places(asked, DIM),
             nearest,
         }
+    }
+
+    /// The same searches that stop early: each makes one of `parts` of its table's probes, drawn by its number.
+    pub(crate) fn stop(&mut self, parts: &[f64]) {
+        let drawn = |query: usize| parts[mix(query as u64) as usize % parts.len()];
+        self.stops = (0..self.nearest.len()).map(drawn).collect();
     }
 
     /// Different queries.
@@ -81,22 +111,26 @@ impl Lists {
 
     /// The lists that `query` of `tile` visits in a table of that shape, nearest first.
     pub fn visits(&self, shape: &ListShape, query: usize, tile: u64) -> Vec<Visit> {
-        let parts = (shape.lists / BASE).max(1);
+        let parts = shape.parts();
         // Of a near list several parts.
         let taken = (parts / 8).clamp(1, parts);
-        let known = &self.nearest[query % self.nearest.len()];
-        let mut visits = Vec::with_capacity(shape.probes);
+        let query = query % self.nearest.len();
+        let known = &self.nearest[query];
+        let probes = shape.probes as f64 * self.stops[query];
+        let probes = (probes.round() as usize).clamp(1, shape.lists);
+        let mut visits = Vec::with_capacity(probes);
         'visits: for &list in known {
             let rows = self.parts[list as usize] * shape.rows as f64 / parts as f64;
             let bytes = (rows * shape.row_bytes as f64) as u64;
             for step in 0..taken {
-                if visits.len() == shape.probes.min(shape.lists) {
+                if visits.len() == probes {
                     break 'visits;
                 }
                 let part = (tile as usize + step) % parts;
                 visits.push(Visit {
                     list: (list as usize * parts + part) as u64,
                     bytes,
+                    queries: 1,
                 });
             }
         }
@@ -181,5 +215,22 @@ mod tests {
             assert_eq!(seen.len(), probes);
             assert!(seen.last() < Some(&(count as u64)));
         }
+    }
+
+    #[test]
+    fn a_query_that_stops_early_visits_the_first_of_its_lists() {
+        let shape = ListShape {
+            rows: 1_000_000,
+            row_bytes: 512,
+            lists: 1_024,
+            probes: 16,
+        };
+        let all = Lists::record(20, 1);
+        let mut some = all.clone();
+        some.stop(&[0.25]);
+        assert_eq!(
+            some.visits(&shape, 3, 77),
+            all.visits(&shape, 3, 77)[..4].to_vec()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What queries read: recorded from searches of real tables, and scaled to tables that nobody has built.
 
 mod lists;
+mod order;
 mod scale;
 mod walks;
 

@@ -33,6 +33,8 @@ pub struct Scale {
     popularity: Vec<f32>,
     /// Rows of the recorded graph.
     pub nodes: usize,
+    /// Each walk's place among all, near ones side by side.
+    pub(crate) places: Vec<u32>,
 }
 
 /// What is replayed of one walk.
@@ -78,6 +80,7 @@ impl Scale {
             sampled: sampled.collect(),
             popularity: popularity.collect(),
             nodes: walks.nodes,
+            places: walks.places.clone(),
         }
     }
 
@@ -107,6 +110,7 @@ mod tests {
             nodes: 91,
             ef: 10,
             walks: (0..10).map(walk).collect(),
+            places: (0..10).collect(),
         }
     }
 
@@ -131,6 +135,7 @@ mod tests {
                 rows: (0..10_000).collect(),
                 links: (0..10_000).collect(),
             }],
+            places: vec![0],
         };
         let scale = Scale::new(&walks, 0.25);
         for sampled in &scale.sampled {

@@ -4,6 +4,8 @@ use chiplet_executor::Table as _;
 use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
+use super::order;
+
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recording {
@@ -37,6 +39,8 @@ pub struct Walks {
     pub ef: usize,
     /// One for each query.
     pub walks: Vec<Walk>,
+    /// Each query's place in an order in which near ones are side by side.
+    pub places: Vec<u32>,
 }
 
 impl Recording {
@@ -71,11 +75,13 @@ impl Walks {
         queries: impl IntoIterator<Item = &'a [f32]>,
         ef: usize,
     ) -> Self {
-        let queries = queries.into_iter();
+        let queries: Vec<&[f32]> = queries.into_iter().collect();
+        let walks = queries.iter().map(|query| record(table, query, ef));
         Self {
             nodes: table.len(),
             ef,
-            walks: queries.map(|query| record(table, query, ef)).collect(),
+            walks: walks.collect(),
+            places: order::places(&queries.concat(), table.dim()),
         }
     }
 }

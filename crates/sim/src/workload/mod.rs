@@ -8,7 +8,7 @@ use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-pub(crate) use prepare::Plan;
+pub(crate) use prepare::{Plan, drawn, tile};
 pub use prepare::{Prepared, Sampling};
 pub use recipe::{Recipe, RecipeError};
 
@@ -58,6 +58,13 @@ pub enum Table {
 }
 
 impl Table {
+    /// Components of a row.
+    pub fn dim(&self) -> u32 {
+        match *self {
+            Self::Graph { dim, .. } | Self::Lists { dim, .. } => dim,
+        }
+    }
+
     /// Bytes of all rows and links.
     pub fn bytes(&self) -> u64 {
         match *self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Table, Workload};
-use crate::trace::{ListShape, Lists, Recording, Scale, Walks};
+use crate::trace::{ListShape, Lists, Recording, Scale, Walks, mix};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
 const EFS: [usize; 7] = [16, 32, 64, 150, 300, 750, 1_500];
@@ -71,6 +71,16 @@ pub(crate) enum Plan {
         /// Exponential times, else all alike.
         random: bool,
     },
+}
+
+/// A random number of a query, which says what it reads.
+pub(crate) fn drawn(table: u32, query: u32) -> u64 {
+    mix(u64::from(query) ^ (u64::from(table) << 32))
+}
+
+/// The tile of a query of that number.
+pub(crate) fn tile(drawn: u64) -> u64 {
+    drawn >> 32
 }
 
 impl Prepared {
@@ -202,6 +212,42 @@ impl Prepared {
             },
             workload,
         }
+    }
+
+    /// The same, with searches of lists that stop early: each makes one of `parts` of its table's probes.
+    ///
+    /// # Panics
+    /// If there are no `parts`.
+    #[must_use]
+    pub fn stopping(mut self, parts: &[f64]) -> Self {
+        if let Some(lists) = &mut self.lists {
+            lists.stop(parts);
+        }
+        self
+    }
+
+    /// Where a table's query ends, from 0 to 1: near ones end near each other.
+    pub(crate) fn place(&self, table: u32, query: u32) -> f64 {
+        let drawn = drawn(table, query);
+        let (which, places, tiles) = match self.plans[table as usize] {
+            Plan::Graph { scale, factor, .. } => {
+                let which = self.walk(scale, query, drawn);
+                (which, &self.scales[scale].places, factor as usize)
+            }
+            Plan::Lists { shape, .. } => {
+                let lists = self.lists();
+                (
+                    drawn as usize % lists.queries(),
+                    &lists.places,
+                    shape.parts(),
+                )
+            }
+            #[cfg(test)]
+            Plan::Task { .. } => return 0.0,
+        };
+        let tile = tile(drawn) as usize % tiles;
+        let within = f64::from(places[which]) / places.len() as f64;
+        (tile as f64 + within) / tiles as f64
     }
 
     /// Which of the recorded walks `query` of a table makes; `drawn` is a random number of it.

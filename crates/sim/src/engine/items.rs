@@ -1,0 +1,67 @@
+//! What has homes: tables, or regions of tables where those are tried.
+
+use std::time::Duration;
+
+use chiplet_workload::traffic::Traffic;
+
+use super::{Engine, Scenario};
+
+/// A table is cut into regions that has more than so many domains' share of all queries.
+const HOT: f64 = 2.0;
+
+/// Items, numbered table by table.
+pub(super) struct Items {
+    /// The table of each.
+    pub(super) tables: Vec<u32>,
+    /// For each table its first item, and how many it has.
+    of_table: Vec<(u32, u32)>,
+}
+
+impl Items {
+    pub(super) fn new(scenario: &Scenario<'_>, traffic: &Traffic) -> Self {
+        let domains = scenario.machine.topology.domains();
+        let cache = domains.iter().map(|domain| domain.cache_bytes).max();
+        let shares = traffic.table_shares(Duration::ZERO);
+        let shares = shares.expect("a recipe's values are checked");
+        let regions = scenario.settings.ideas.regions.max(1);
+        let (mut tables, mut of_table) = (Vec::new(), Vec::new());
+        for (number, table) in (0_u32..).zip(&scenario.prepared.workload.tables) {
+            let exceeds = cache.is_some_and(|cache| table.bytes() > cache);
+            // What one or two domains serve is best read there.
+            let is_hot = shares[number as usize] * domains.len() as f64 > HOT;
+            let count = if exceeds && is_hot { regions } else { 1 };
+            of_table.push((tables.len() as u32, count));
+            tables.extend(std::iter::repeat_n(number, count as usize));
+        }
+        Self { tables, of_table }
+    }
+
+    /// Regions of the table that an item is of.
+    pub(super) fn siblings(&self, item: usize) -> u32 {
+        self.of_table[self.tables[item] as usize].1
+    }
+
+    /// The item that a query goes to.
+    pub(super) fn of(&self, scenario: &Scenario<'_>, table: u32, query: u32) -> u32 {
+        match self.of_table[table as usize] {
+            (first, 1) => first,
+            (first, count) => {
+                let place = scenario.prepared.place(table, query);
+                first + ((place * f64::from(count)) as u32).min(count - 1)
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// What it takes to find a query's region: its distances to the middle of each.
+    pub(super) fn route_ns(&self, query: usize) -> u64 {
+        let query = &self.queries[query];
+        let regions = self.items.siblings(query.item as usize);
+        if regions == 1 {
+            return 0;
+        }
+        let dim = self.scenario.prepared.workload.tables[query.table as usize].dim();
+        (f64::from(regions) * self.scenario.compute.row(dim)) as u64
+    }
+}
