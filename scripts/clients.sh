@@ -19,12 +19,5 @@ fi
 export CHIPLET_GRPC_SERVER
 export PYTHONDONTWRITEBYTECODE=1
 
-# Made anew whenever the list of packages changes.
-wanted=$(sha256sum <"$tests/requirements.txt")
-if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
-  rm -rf "$environment"
-  python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$tests/requirements.txt"
-  printf '%s' "$wanted" >"$environment/made-of"
-fi
+scripts/venv.sh "$environment" "$tests/requirements.txt"
 exec "$environment/bin/python" -m pytest -p no:cacheprovider --quiet --durations=5 "$@" "$tests"

@@ -13,13 +13,6 @@ else
   scripts/setup.sh python3
 fi
 
-# Made anew whenever the list of packages changes.
-wanted=$(sha256sum <"$here/requirements.txt")
-if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
-  rm -rf "$environment"
-  python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
-  printf '%s' "$wanted" >"$environment/made-of"
-fi
+scripts/venv.sh "$environment" "$here/requirements.txt"
 exec cargo bench --quiet --locked -p grpc-server --no-default-features --bench pgvector -- \
   --python "$environment/bin/python" "$@"

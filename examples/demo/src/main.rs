@@ -36,10 +36,10 @@ struct Arguments {
     #[arg(long)]
     level: Option<LevelChoice>,
     /// Folder that holds `glove-50d`
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../datasets"))]
+    #[arg(long, default_value = "datasets")]
     data: PathBuf,
     /// Where the figures go as JSON
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/demo.json"))]
+    #[arg(long, default_value = "target/demo.json")]
     json: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! What the benchmarks share: server processes, collections of words, and medians.
+//! What the benchmarks share: server processes, collections of words, settings, and medians.
 
 pub(crate) mod process;
 pub(crate) mod words;
@@ -14,4 +14,11 @@ pub(crate) fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
 pub(crate) fn shown(values: Vec<f64>, digits: usize) -> String {
     let (median, least, most) = spread(values);
     format!("{median:.digits$} ({least:.digits$}-{most:.digits$})")
+}
+
+/// An argument of the form NAME=VALUE.
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "say NAME=VALUE".to_owned())
 }

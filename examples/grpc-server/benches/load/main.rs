@@ -36,7 +36,7 @@ struct Arguments {
     reserve: usize,
 
     /// Another setting of the server, as `SCHEDULER__PATIENCE_MICROS=0`; may be given several times.
-    #[arg(long = "set", value_parser = setting)]
+    #[arg(long = "set", value_parser = common::setting)]
     settings: Vec<(String, String)>,
 
     /// The repository's folder `datasets`.
@@ -46,12 +46,6 @@ struct Arguments {
     /// cargo bench passes this.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "say NAME=VALUE".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

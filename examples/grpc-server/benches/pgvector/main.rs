@@ -58,11 +58,11 @@ struct Arguments {
     alone: bool,
 
     /// Another build of the server, measured in the same rounds; may be given several times.
-    #[arg(long = "server", value_name = "NAME=FILE", value_parser = setting)]
+    #[arg(long = "server", value_name = "NAME=FILE", value_parser = common::setting)]
     servers: Vec<(String, String)>,
 
     /// A setting of the servers, as `SCHEDULER__NETWORK_THREADS=1`; may be given several times.
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = common::setting)]
     settings: Vec<(String, String)>,
 
     /// The repository's folder `datasets`.
@@ -72,12 +72,6 @@ struct Arguments {
     /// cargo bench passes this.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "say NAME=VALUE".to_owned())
 }
 
 fn main() -> anyhow::Result<()> {

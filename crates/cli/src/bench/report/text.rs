@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Strategy};
+use super::{Report, Strategy, summary};
 
 /// What is printed when a run is over.
 pub(crate) fn render(report: &Report) -> String {
@@ -140,7 +140,7 @@ pub(crate) fn render(report: &Report) -> String {
             );
         }
     }
-    for note in &report.notes {
+    for note in summary::doubts(report).iter().chain(&report.notes) {
         let _ = writeln!(out, "\nnote: {note}");
     }
     out

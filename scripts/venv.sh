@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Makes the Python environment FOLDER with the packages of REQUIREMENTS, anew whenever their list changes.
+set -euo pipefail
+folder=$1 requirements=$2
+wanted=$(sha256sum <"$requirements")
+if [ "$(cat "$folder/made-of" 2>/dev/null)" != "$wanted" ]; then
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"
+  printf '%s' "$wanted" >"$folder/made-of"
+fi
