@@ -233,6 +233,7 @@ mod tests {
     use std::hint::black_box;
     use std::sync::mpsc;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     const FAULTS: &str = "page faults";
     const CLOCK: &str = "task clock";
@@ -354,6 +355,13 @@ mod tests {
     fn threads_that_have_ended_are_passed_over() {
         let ended = thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
         let ended = ended.join().unwrap();
+        // Joining a thread returns a little before the kernel has let go of it.
+        let entry = format!("/proc/self/task/{ended}");
+        let patience = Instant::now() + Duration::from_secs(30);
+        while fs::exists(&entry).unwrap() {
+            assert!(Instant::now() < patience, "{entry} is still there");
+            thread::sleep(Duration::from_millis(1));
+        }
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         if open(&[own, ended]).is_some() {
             let none = Counters::open_events(&[ended], software());
