@@ -28,10 +28,12 @@ pub(super) struct Search {
 impl Search {
     /// Whom to search for now, if anybody was refused and it is not too soon.
     pub(super) fn due(&mut self, now: Instant) -> Option<Option<TableId>> {
-        match self.next {
-            Some(next) if now < next => None,
-            _ => self.wanted.take(),
+        // Asked before every task, and hardly ever wanted: nothing is written then.
+        let too_soon = self.next.is_some_and(|next| now < next);
+        if too_soon || self.wanted.is_none() {
+            return None;
         }
+        self.wanted.take()
     }
 
     /// A search at `now` has found so many.

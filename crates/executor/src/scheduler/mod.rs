@@ -386,11 +386,14 @@ impl<T, U> Hub<T, U> {
         for (seen, wait) in seen.waits.iter().zip(waits) {
             seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
         }
-        let changed = std::mem::replace(&mut inbox.needy, needy) != needy;
-        match needy {
-            true if changed => self.needy.insert(group),
-            false if changed => self.needy.remove(group),
-            _ => {}
+        // Not written unless it changes: its cache line is read with every task, by clients and workers.
+        let changed = inbox.needy != needy;
+        if changed {
+            inbox.needy = needy;
+            match needy {
+                true => self.needy.insert(group),
+                false => self.needy.remove(group),
+            }
         }
         needy && changed
     }
