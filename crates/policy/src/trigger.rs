@@ -49,6 +49,10 @@ pub struct TriggerConfig {
     /// Default 0.1: a query on a cold cache takes about one service time longer, so the move is earned back by ten
     /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
     /// cores has to be busy for two thirds of its time before there is as much to gain.
+    ///
+    /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
+    /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
+    /// busy for a quarter of their time.
     pub min_wait: f64,
     /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
     /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan

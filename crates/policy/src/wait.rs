@@ -47,6 +47,19 @@ pub fn predicted_wait(workers: u32, utilisation: f64) -> f64 {
     at + slope * (utilisation.min(f64::MAX.sqrt()) - LINEAR_FROM)
 }
 
+/// The utilisation from 0 to 1 at which `workers` have this [`predicted_wait`], to a thousandth.
+pub(crate) fn utilisation_at(workers: u32, wait: f64) -> f64 {
+    let (mut below, mut above) = (0.0, 1.0);
+    while above - below > 0.001 {
+        let middle = (below + above) / 2.0;
+        match predicted_wait(workers, middle) < wait {
+            true => below = middle,
+            false => above = middle,
+        }
+    }
+    below
+}
+
 /// The predicted wait of all queries of a domain together: its load, in core-seconds per second, times the wait. On slow
 /// cores the same queries are more load, and wait for services that take longer.
 pub(crate) fn load_times_wait(domain: &DomainSpec, load: f64) -> f64 {
@@ -81,6 +94,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_utilisation_is_found_from_the_wait() {
+        for workers in [1, 8, 64] {
+            for u in [0.1, 0.3, 0.7, 0.94] {
+                let found = utilisation_at(workers, predicted_wait(workers, u));
+                assert!((found - u).abs() <= 0.001, "{workers} {u}: {found}");
+            }
+        }
+        assert!(utilisation_at(8, f64::INFINITY) > 0.99);
+        assert_eq!(utilisation_at(8, 0.0), 0.0);
     }
 
     #[test]

@@ -80,6 +80,24 @@ pub(super) fn under(placement: &Placement, demands: &[Demand], domains: &[Domain
     balance(demands.iter().copied(), |table| homes.find(table), domains)
 }
 
+/// What warm caches are worth to the tables that move, by load. `moves` and `demands` are in order of their tables' ids.
+fn reuse_of(moves: &[Move], demands: &[Demand], domains: &[DomainSpec]) -> f64 {
+    let largest = domains.iter().max_by_key(|spec| spec.cache_bytes);
+    let known = domains.iter().all(|spec| spec.cache_bytes > 0);
+    let Some(largest) = largest.filter(|_| known) else {
+        return 1.0;
+    };
+    let (mut all, mut load) = (0.0, 0.0);
+    for step in moves {
+        let Ok(at) = demands.binary_search_by_key(&step.table, |demand| demand.table) else {
+            continue;
+        };
+        load += demands[at].load;
+        all += demands[at].load * largest.reuse(demands[at].size);
+    }
+    if load > 0.0 { all / load } else { 1.0 }
+}
+
 /// What a placement must be worth.
 #[derive(Clone, Copy)]
 pub(super) struct Judge {
@@ -94,10 +112,18 @@ pub(super) struct Change {
     pub(super) after: Balance,
     /// Predicted wait of the domains whose load changes, in mean service times, weighted by load; before and after.
     wait: (f64, f64),
+    /// What warm caches are worth to the tables that move, of a service time ([`DomainSpec::reuse`]).
+    reuse: f64,
 }
 
 impl Change {
-    fn new(old: &Placement, new: &Placement, demands: &[Demand], domains: &[DomainSpec]) -> Self {
+    fn new(
+        old: &Placement,
+        new: &Placement,
+        moves: &[Move],
+        demands: &[Demand],
+        domains: &[DomainSpec],
+    ) -> Self {
         let loads = |placement: &Placement| {
             let mut homes = placement.in_order();
             Loads::new(demands.iter().copied(), |table| homes.find(table), domains)
@@ -117,6 +143,7 @@ impl Change {
             before: before.balance(),
             after: after.balance(),
             wait: (mean(waits.0), mean(waits.1)),
+            reuse: reuse_of(moves, demands, domains),
         }
     }
 
@@ -129,6 +156,11 @@ impl Change {
         }
     }
 
+    /// Waits that differ by less are alike, as caches go cold for it.
+    fn least_wait(&self, trigger: &TriggerConfig) -> f64 {
+        trigger.min_wait * self.reuse
+    }
+
     /// Whether it is worth moving for.
     fn gains(&self, judge: &Judge) -> bool {
         let Judge { placing, trigger } = judge;
@@ -136,7 +168,7 @@ impl Change {
             PlaceBy::Traffic => self.lowers_peak() >= trigger.min_gain,
             PlaceBy::Time => {
                 let (before, after) = self.wait;
-                let least = (before * trigger.min_gain).max(trigger.min_wait);
+                let least = (before * trigger.min_gain).max(self.least_wait(trigger));
                 after < before && before - after >= least
             }
         }
@@ -155,7 +187,8 @@ impl Change {
         match judge.placing {
             PlaceBy::Traffic => self.lowers_peak() >= 0.0 || self.after.imbalance() <= threshold,
             PlaceBy::Time => {
-                self.loses_nothing(judge) || self.wait.1 - self.wait.0 < judge.trigger.min_wait
+                self.loses_nothing(judge)
+                    || self.wait.1 - self.wait.0 < self.least_wait(&judge.trigger)
             }
         }
     }
@@ -188,8 +221,8 @@ impl Candidate {
             return None;
         }
         Some(Self {
-            fast: Change::new(present, &placement, &seen.fast, domains),
-            slow: Change::new(present, &placement, &seen.slow, domains),
+            fast: Change::new(present, &placement, &moves, &seen.fast, domains),
+            slow: Change::new(present, &placement, &moves, &seen.slow, domains),
             returns: trigger.is_return(&moves, seen.now),
             cold_bytes: warmth.cold_by(&moves) as u64,
             placement,

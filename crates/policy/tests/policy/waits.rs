@@ -117,6 +117,23 @@ proptest! {
         }
     }
 
+    /// Whatever the tables' sizes: nobody waits for one of eight workers that are busy for a fifth of their time.
+    #[test]
+    fn no_table_moves_where_nobody_waits(
+        loads in proptest::collection::vec(0.0..0.4, 2..60),
+        sizes in proptest::collection::vec(prop_oneof![0..CACHE, 0..1_000 * CACHE], 60),
+        seconds in 11_u64..80,
+    ) {
+        let total: f64 = loads.iter().sum();
+        let loads: Vec<f64> = loads.iter().map(|load| load * (1.6 / total).min(1.0)).collect();
+        let sizes = &sizes[..loads.len()];
+        let mut planner = planner(planned_by(PlaceBy::Time), with_caches(2, 8), sizes);
+        for now in 1..seconds {
+            let remap = second(&mut planner, now, &loads, 100 * MIB);
+            prop_assert!(remap.is_none(), "{:?}", remap.map(|remap| remap.reason));
+        }
+    }
+
     /// No more bytes go cold at once than may, or one table moves; and in the end all that pays has been done.
     #[test]
     fn a_remap_keeps_within_what_may_go_cold(
@@ -257,4 +274,33 @@ fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
     }
     assert_eq!(moved, [1, 1, 1]);
     assert_eq!(planner.balance(secs(300)).0.imbalance(), 0.0);
+}
+
+/// A table that is asked for 3.5 of its home's 8 cores, beside eleven that are asked for a fifth of one.
+fn half_busy_home(size: u64) -> Vec<Remap> {
+    let mut config = planned_by(PlaceBy::Time);
+    config.trigger.cooldown = secs(10);
+    let mut planner = planner(config, with_caches(12, 8), &[size; 12]);
+    let loads: Vec<f64> = (0..12)
+        .map(|slot| if slot == 0 { 3.5 } else { 0.2 })
+        .collect();
+    (1..120)
+        .filter_map(|now| second(&mut planner, now, &loads, 1_000))
+        .collect()
+}
+
+#[test]
+fn a_table_that_no_cache_holds_gets_homes_before_it_saturates_one() {
+    let remaps = half_busy_home(50 * CACHE);
+    let [remap] = &remaps[..] else {
+        panic!("{remaps:?}")
+    };
+    let reason = remap.reason;
+    assert!(
+        matches!(reason, RemapReason::Saturated { table: hot, homes_after: 2, .. } if hot == table(0)),
+        "{reason:?}"
+    );
+    // A warm cache would be worth the wait.
+    assert!(half_busy_home(CACHE / 2).is_empty());
+    assert!(half_busy_home(0).is_empty());
 }
