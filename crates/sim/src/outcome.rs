@@ -1,8 +1,8 @@
-//! What came of a run: plain figures, all of them modelled.
+//! The result of a run: plain figures, all of them modelled.
 
 use serde::Serialize;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The strategy's name.
@@ -53,6 +53,39 @@ pub struct Outcome {
     pub placement: Vec<Vec<(u32, f64)>>,
     /// Answers in each tenth of a second of the run.
     pub timeline: Vec<u64>,
+    /// The 99th percentile of their latencies in each tenth of a second, microseconds; 0 where there were none.
+    pub timeline_p99_us: Vec<f64>,
+}
+
+/// Tenths of a second of the run.
+const TENTH: f64 = 0.1;
+
+/// Tenths of a second in a row, the middle of which counts: one alone has few answers above its 99th percentile.
+const SPAN: usize = 5;
+
+impl Outcome {
+    /// How long latency takes to recover from a flip of the hot set `flip` seconds into the run: seconds until half a
+    /// second begins in which p99 is at most a tenth above what it was in the last half of the time before. `None` if
+    /// that does not happen within the run.
+    pub fn recovered_after(&self, flip: f64) -> Option<f64> {
+        let at =
+            |seconds: f64| ((seconds / TENTH).round() as usize).min(self.timeline_p99_us.len());
+        let (before, after) = self.timeline_p99_us.split_at(at(flip));
+        let before = &before[at(flip / 2.0).min(before.len())..];
+        if before.is_empty() {
+            return None;
+        }
+        let steady = middle(before);
+        let recovered = |span: &[f64]| middle(span) <= 1.1 * steady;
+        let found = after.windows(SPAN).position(recovered)?;
+        Some(found as f64 * TENTH)
+    }
+}
+
+fn middle(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Percentiles.
@@ -79,4 +112,59 @@ pub struct Moved {
     pub cold_bytes: u64,
     /// Why.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(p99: &[f64]) -> Outcome {
+        let none = Percentiles {
+            p50: 0.0,
+            p99: 0.0,
+            p999: 0.0,
+            mean: 0.0,
+        };
+        Outcome {
+            strategy: String::new(),
+            machine: String::new(),
+            domains: 1,
+            workers: 1,
+            sent: 0,
+            answered: 0,
+            shed: 0,
+            seconds: 1.0,
+            counted: 0,
+            qps: 0.0,
+            latency_us: none,
+            wait_us: none,
+            utilisation: 0.0,
+            stall_share: 0.0,
+            l3_miss_ratio: 0.0,
+            l3_misses_per_query: 0.0,
+            memory_bytes_per_query: 0.0,
+            links: Vec::new(),
+            sockets: Vec::new(),
+            taken: [0; 3],
+            crossing_share: 0.0,
+            remaps: Vec::new(),
+            placement: Vec::new(),
+            timeline: Vec::new(),
+            timeline_p99_us: p99.to_vec(),
+        }
+    }
+
+    #[test]
+    fn recovery_is_the_first_half_second_like_the_time_before() {
+        let steady = [900.0; 10];
+        let after = |slow: usize| [&steady[..], &vec![2_000.0; slow], &[950.0; 8]].concat();
+        assert_eq!(outcome(&after(0)).recovered_after(1.0), Some(0.0));
+        // Two slow tenths of five are not the middle.
+        let found = outcome(&after(6)).recovered_after(1.0).unwrap();
+        assert!((found - 0.4).abs() < 1e-9, "{found}");
+        let never = [&steady[..], &[2_000.0; 20]].concat();
+        assert_eq!(outcome(&never).recovered_after(1.0), None);
+        assert_eq!(outcome(&steady).recovered_after(1.0), None);
+        assert_eq!(outcome(&[]).recovered_after(1.0), None);
+    }
 }

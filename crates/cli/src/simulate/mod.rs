@@ -35,6 +35,9 @@ pub(crate) struct Report {
     compute: Compute,
     seed: u64,
     workload: Workload,
+    /// Seconds after which the hot set moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flip: Option<f64>,
     runs: Vec<Run>,
 }
 
@@ -102,6 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         compute,
         seed: arguments.seed,
         workload: prepared.workload.clone(),
+        flip: arguments.flip,
         runs,
     };
     if let Some(path) = &arguments.json {

@@ -82,6 +82,18 @@ pub(super) fn render(report: &Report) -> String {
             );
         }
     }
+    let flipped = report.flip.into_iter().flat_map(|at| {
+        let open = report.runs.iter().filter(|run| run.load.is_some());
+        open.map(move |run| (at, run))
+    });
+    for (at, run) in flipped {
+        let load = run.load.unwrap_or_default();
+        let recovered = match run.outcome.recovered_after(at) {
+            Some(seconds) => format!("p99 is as before the flip {seconds:.1} s after it"),
+            None => "p99 is not as before the flip until the end".to_owned(),
+        };
+        let _ = writeln!(text, "  {} at {load} %: {recovered}", run.outcome.strategy);
+    }
     text
 }
 

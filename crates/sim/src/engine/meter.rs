@@ -18,6 +18,10 @@ pub(super) struct Meter {
     pub(super) shed: u64,
     /// Answers in each tenth of a second.
     pub(super) timeline: Vec<u64>,
+    /// Their 99th percentiles, microseconds, but for the last one's.
+    timeline_p99: Vec<f64>,
+    /// Latencies of the tenth that is under way.
+    tenth: Histogram<u64>,
     /// Since the warm-up.
     pub(super) began: u64,
     pub(super) shed_before: u64,
@@ -43,6 +47,8 @@ impl Meter {
             answered: 0,
             shed: 0,
             timeline: Vec::new(),
+            timeline_p99: Vec::new(),
+            tenth: histogram(),
             began: 0,
             shed_before: 0,
             counted: 0,
@@ -79,9 +85,21 @@ impl Meter {
         self.latencies.saturating_record((now - arrived).max(1));
         let step = (now / STEP) as usize;
         if self.timeline.len() <= step {
+            self.end_tenth();
             self.timeline.resize(step + 1, 0);
         }
         self.timeline[step] += 1;
+        self.tenth.saturating_record((now - arrived).max(1));
+    }
+
+    /// The tenth that was under way is over. Those in which nothing was answered have 0.
+    fn end_tenth(&mut self) {
+        if let Some(last) = self.timeline.len().checked_sub(1) {
+            self.timeline_p99.resize(last, 0.0);
+            let p99 = self.tenth.value_at_quantile(0.99) as f64 / 1e3;
+            self.timeline_p99.push(p99);
+            self.tenth.reset();
+        }
     }
 
     pub(super) fn wait(&mut self, nanos: u64) {
@@ -116,7 +134,8 @@ fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
 }
 
 impl Engine<'_> {
-    pub(super) fn outcome(self) -> Outcome {
+    pub(super) fn outcome(mut self) -> Outcome {
+        self.meter.end_tenth();
         let meter = &self.meter;
         let nanos = (self.now - meter.began).max(1) as f64;
         let queries = meter.counted.max(1) as f64;
@@ -161,6 +180,7 @@ impl Engine<'_> {
             remaps: self.balancer.remaps,
             placement: homes.collect(),
             timeline: self.meter.timeline,
+            timeline_p99_us: self.meter.timeline_p99,
         }
     }
 }
