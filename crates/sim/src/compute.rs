@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::trace::mix;
 
-/// Lists of 8-bit codes are scanned at 23 GB/s where [`Compute::scan_gbs`] is 28: on the same machine the list kernels take
-/// 23 to 25 GB/s of codes from an L2, 50 of `f16` and `bf16` and 82 of `f32`, which is about as many rows (2026-11-23).
+/// Lists of 8-bit codes are scanned at 23 GB/s where [`Compute::scan_gbs`] is 28: on such a machine the list kernels take
+/// 23 to 25 GB/s of codes from an L2, 49 to 54 of `f16` and `bf16` and 82 of `f32`, which is about as many rows (2026-11-23).
 const CODES: f64 = 23.0 / 28.0;
 
 /// Time of one core with everything in its L2.
@@ -55,8 +55,8 @@ impl Compute {
         }
     }
 
-    /// Nanoseconds of a graph walk for each row, whatever its format: in an L2 they differ by 4 % or codes are faster, but
-    /// for 32 components (`docs/simulation.md`).
+    /// Nanoseconds of a graph walk for each row, whatever its format: from an L2 they differ by up to
+    /// 5 % at 64 to 256 components, but for codes of 256, which take 0.85 of the time.
     pub(crate) fn row(&self, dim: u32) -> f64 {
         self.row_ns + f64::from(dim) * self.component_ns
     }

@@ -80,8 +80,8 @@ fn is_f32(format: &RowFormat) -> bool {
     *format == RowFormat::F32
 }
 
-/// Bytes from one row of a graph to the next. Rows of `f32` count 4 bytes a component, without the few bytes that fill up
-/// some of them.
+/// Bytes from one row of a graph to the next. Rows of `f32` count 4 bytes a component, without the few bytes that fill
+/// up some of them.
 pub(crate) fn stride(format: RowFormat, dim: u32) -> u32 {
     match format {
         RowFormat::F32 => 4 * dim,
@@ -89,8 +89,8 @@ pub(crate) fn stride(format: RowFormat, dim: u32) -> u32 {
     }
 }
 
-/// Bytes of the cache lines that a row of a graph lies in, on average: rows that are no whole lines begin anywhere in one.
-/// Rows of `f32` count what they are; of 16, 32, 48, .. components they are whole lines.
+/// Bytes of the cache lines that a row of a graph lies in, on average: rows that are no whole lines begin anywhere in
+/// one. Rows of `f32` count what they are; of 16, 32, 48, .. components they are whole lines.
 pub(crate) fn touched(format: RowFormat, dim: u32) -> u32 {
     const LINE: u32 = 64;
     let bytes = stride(format, dim);

@@ -224,7 +224,8 @@ impl Prepared {
     /// workload has no more queries for a table than were recorded, each query makes the walk of its number.
     ///
     /// # Panics
-    /// If there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did not.
+    /// If there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did
+    /// not.
     pub fn recorded(workload: Workload, walks: &[Walks]) -> Self {
         assert_eq!(workload.tables.len(), walks.len(), "one recording a table");
         let plans = workload.tables.iter().enumerate();

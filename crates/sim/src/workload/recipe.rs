@@ -165,8 +165,8 @@ impl Recipe {
         self
     }
 
-    /// The same with rows kept in these formats, where one is given: `rows_as` in all tables, `rerank` as the second copy of
-    /// all graphs.
+    /// The same with rows kept in these formats, where one is given: `rows_as` in all tables, `rerank` as the second copy
+    /// of all graphs.
     ///
     /// # Errors
     /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or there is no graph.
