@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::trace::mix;
 
-/// Lists of 8-bit codes are scanned at 23 GB/s where [`Compute::scan_gbs`] is 28: on such a machine the list kernels take
-/// 23 to 25 GB/s of codes from an L2, 49 to 54 of `f16` and `bf16` and 82 of `f32`, which is about as many rows (2026-11-23).
+/// Lists of 8-bit codes are scanned at 23 GB/s where [`Compute::scan_gbs`] is 28. On such a machine the list kernels
+/// take 23 to 25 GB/s of codes from an L2, 49 to 54 of `f16` and `bf16`, 82 of `f32`: about as many rows (2026-11-23).
 const CODES: f64 = 23.0 / 28.0;
 
 /// Time of one core with everything in its L2.
