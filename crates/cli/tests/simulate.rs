@@ -57,6 +57,94 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn rows_in_fewer_bytes_are_asked_for_by_option_or_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (workload, json) = (
+        folder.path().join("mine.toml"),
+        folder.path().join("sim.json"),
+    );
+    let run = |tables: &str, options: &str| {
+        std::fs::write(&workload, tables).unwrap();
+        let words = format!(
+            "--machine rome-7k62 --domains 1 --queries 300 --strategy ccd-aware --sample 1 --json {} --workload {} \
+             {options}",
+            json.display(),
+            workload.display()
+        );
+        let output = simulate(&words.split_whitespace().collect::<Vec<_>>());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        (text, std::fs::read_to_string(&json).unwrap())
+    };
+    // 100 MB, of which one domain's 16 MB of L3 hold a part.
+    let tables =
+        "name = 'm'\n[[tables]]\nkind = 'hnsw'\ncount = 4\nrows = [6000, 6000]\ndims = [1024]\n";
+    let (text, plain) = run(tables, "");
+    assert!(text.starts_with("modelled: m on rome-7k62, seed 1\n"));
+    assert!(!plain.contains("rows_as") && !plain.contains("rerank"));
+    assert_eq!(run(tables, "--rows-as f32").1, plain);
+
+    let (text, coded) = run(tables, "--rows-as sq8 --rerank f16");
+    assert!(text.contains("rows as sq8 re-ranked by f16\n"), "{text}");
+    let in_file = format!("{tables}rows_as = 'sq8'\nrerank = 'f16'\n");
+    assert_eq!(run(&in_file, "").1, coded);
+    let bytes = |report: &str| {
+        let report: serde_json::Value = serde_json::from_str(report).unwrap();
+        report["runs"][0]["memory_bytes_per_query"]
+            .as_f64()
+            .unwrap()
+    };
+    let (plain, coded) = (bytes(&plain), bytes(&coded));
+    assert!(coded < 0.5 * plain, "{coded} and {plain}");
+}
+
+#[test]
+fn formats_that_cannot_be_used_are_named() {
+    for (arguments, named) in [
+        (
+            ["--rows-as", "f64"],
+            &["--rows-as", "f32, f16, bf16 or sq8"],
+        ),
+        (["--rerank", "sq8"], &["rerank is sq8", "f32, f16 or bf16"]),
+    ] {
+        refused(&arguments, named);
+    }
+    let lists = ["--workload", "paper-ivf", "--rerank", "f32"];
+    refused(&lists, &["rerank of inverted lists", "hnsw"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    for (line, named) in [
+        ("rows_as = 'int8'", ["int8", "sq8"]),
+        (
+            "kind = 'ivf'\nrerank = 'f16'",
+            ["rerank of inverted lists is f16", "hnsw"],
+        ),
+        ("rerank = 'sq8'", ["rerank is sq8", "bf16"]),
+    ] {
+        let kind = if line.contains("kind") {
+            ""
+        } else {
+            "kind = 'hnsw'\n"
+        };
+        let text =
+            format!("name = 'm'\n[[tables]]\n{kind}count = 1\nrows = [9, 9]\ndims = [8]\n{line}\n");
+        std::fs::write(&file, text).unwrap();
+        refused(&["--workload", file.to_str().unwrap()], &named);
+    }
+}
+
+/// Whether that ends with status 2, nothing on standard output, and these words.
+fn refused(arguments: &[&str], named: &[&str]) {
+    let output = simulate(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for named in named {
+        assert!(said.contains(named), "{arguments:?}: {said}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn what_cannot_be_used_is_named() {
     for (arguments, named) in [
         (["--machine", "epyc"], "genoa-9654"),
@@ -66,11 +154,7 @@ fn what_cannot_be_used_is_named() {
         (["--size", "0"], "--size"),
     ] {
         let arguments = [&arguments[..], &["--tables", "1", "--queries", "100"]].concat();
-        let output = simulate(&arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(named), "{arguments:?}: {said}");
-        assert!(output.stdout.is_empty());
+        refused(&arguments, &[named]);
     }
 }
 

@@ -43,4 +43,4 @@ pub use engine::{Load, Scenario, Settings};
 pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS};
 pub use outcome::{Moved, Outcome, Percentiles};
-pub use workload::{Flip, Prepared, Recipe, RecipeError, Sampling, Table, Workload};
+pub use workload::{Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Table, Workload};

@@ -50,6 +50,8 @@ pub fn recorded(
             dim: graph.dim() as u32,
             m: HnswConfig::DEFAULT_M as u32,
             ef,
+            rows_as: graph.row_format(),
+            rerank: None,
         });
     }
     let workload = Workload {

@@ -63,6 +63,7 @@ fn record(graph: &HnswTable, asked: &[Vec<f32>]) -> Record {
                 Section::Rows => 0,
                 Section::Links => SECTION,
                 Section::Upper => 2 * SECTION,
+                Section::Full => 3 * SECTION,
             };
             let access = Access {
                 address: section + read.offset,

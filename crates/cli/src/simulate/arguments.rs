@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use chiplet_index::RowFormat;
 use chiplet_policy::Strategy;
 
 /// Model a machine: what the strategies would give there, in virtual time.
@@ -59,6 +60,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FACTOR")]
     pub(crate) size: Option<f64>,
 
+    /// How tables keep their rows, instead of the workload's: f32, f16, bf16 or sq8 (one byte a component)
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) rows_as: Option<RowFormat>,
+
+    /// Graphs keep their rows a second time, as f32, f16 or bf16, and compare the best candidates once more with them
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) rerank: Option<RowFormat>,
+
     /// GB/s of each link, instead of the machine's
     #[arg(long, value_name = "GB/S")]
     pub(crate) link: Option<f64>,
@@ -111,6 +120,7 @@ Examples:
   chiplet simulate --workload paper-ivf --domains 2,4,8,12  how throughput grows with CCDs
   chiplet simulate --loads 50,80 --json sim.json            latency at half and most of saturation
   chiplet simulate --hot 80 --strategy global-steal,ccd-aware
+  chiplet simulate --rows-as sq8 --rerank f32               the same tables with rows of one byte a component
   chiplet simulate --machine turin-9575fx2 --workload mine.toml
   chiplet simulate --machine genoa-9654 --mine bench.json   what chiplet bench --json bench.json ran here, there
 
@@ -124,6 +134,8 @@ A workload file:
   rows = [100_000, 1_000_000]    # least and most
   dims = [64, 128]               # one of these each
   k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
+  rows_as = \"sq8\"                # or \"f16\", \"bf16\", \"f32\" (the default)
+  rerank = \"f32\"                 # or \"f16\", \"bf16\"; without it no second copy. For hnsw alone
 
 Exit status: 0; 2 for input that cannot be used; 130 after Ctrl-C.";
 

@@ -246,5 +246,5 @@ fn recipe(arguments: &Arguments, mine: Option<&Mine>) -> anyhow::Result<Recipe> 
     if let Some(factor) = arguments.size {
         recipe = recipe.resized(factor);
     }
-    Ok(recipe)
+    Ok(recipe.kept(arguments.rows_as, arguments.rerank)?)
 }

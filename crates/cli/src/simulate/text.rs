@@ -2,15 +2,18 @@
 
 use std::fmt::Write as _;
 
-use chiplet_sim::Outcome;
+use chiplet_sim::{Outcome, Table};
 
 use super::{Report, Run};
 
 /// What is printed.
 pub(super) fn render(report: &Report) -> String {
     let mut text = format!(
-        "modelled: {} on {}, seed {}\n",
-        report.workload.name, report.machine, report.seed
+        "modelled: {} on {}, seed {}{}\n",
+        report.workload.name,
+        report.machine,
+        report.seed,
+        formats(&report.workload.tables)
     );
     let saturated: Vec<&Outcome> = saturated(report).collect();
     let several = saturated
@@ -95,6 +98,24 @@ pub(super) fn render(report: &Report) -> String {
         let _ = writeln!(text, "  {} at {load} %: {recovered}", run.outcome.strategy);
     }
     text
+}
+
+/// How tables keep their rows, unless all are as they came.
+fn formats(tables: &[Table]) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for table in tables {
+        let mut name = table.rows_as().to_string();
+        if let Some(rerank) = table.rerank() {
+            let _ = write!(name, " re-ranked by {}", rerank.rows_as);
+        }
+        if !named.contains(&name) {
+            named.push(name);
+        }
+    }
+    match &*named.join(" and ") {
+        "f32" => String::new(),
+        names => format!(", rows as {names}"),
+    }
 }
 
 pub(super) fn saturated(report: &Report) -> impl Iterator<Item = &Outcome> {

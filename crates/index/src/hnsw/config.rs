@@ -103,6 +103,17 @@ impl HnswConfig {
         self
     }
 
+    /// Candidates that a search for `k` rows compares once more if the table re-ranks: the `k`, and those that the coarser
+    /// rows may have put behind them by mistake. A search that keeps fewer candidates compares all of them.
+    ///
+    /// ```
+    /// use chiplet_index::HnswConfig;
+    /// assert_eq!(HnswConfig::reranked(10), 31);
+    /// ```
+    pub fn reranked(k: usize) -> usize {
+        k + k / 2 + 16
+    }
+
     /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.
     #[must_use]
     pub fn pages(mut self, pages: Pages) -> Self {

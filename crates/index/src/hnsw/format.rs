@@ -38,11 +38,21 @@ impl RowFormat {
         }
     }
 
+    /// Bytes of a component. A row of an inverted list has nothing else, a row of a graph see [`RowFormat::stride`].
+    ///
+    /// ```
+    /// use chiplet_index::RowFormat;
+    /// assert_eq!(RowFormat::Sq8.component_bytes(), 1);
+    /// ```
+    pub fn component_bytes(self) -> usize {
+        self.element().map_or(1, Element::bytes)
+    }
+
     /// Bytes that a row of `dim` components needs.
     fn row_bytes(self, dim: usize) -> usize {
-        match self.element() {
-            Some(element) => dim * element.bytes(),
-            None => kernel::row_bytes(dim),
+        match self {
+            Self::Sq8 => kernel::row_bytes(dim),
+            Self::F32 | Self::F16 | Self::Bf16 => dim * self.component_bytes(),
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Part {
     Links,
     /// The links of the layers above.
     Upper,
+    /// The rows that candidates are compared with once more ([`HnswConfig::rerank`](super::HnswConfig::rerank)).
+    Full,
 }
 
 /// Bytes that a search has read: a row, or a node's list of links.
@@ -36,7 +38,7 @@ impl HnswTable {
     /// Searches as [`Table::search`](chiplet_executor::Table::search) does, for the `k` nearest of `ef` candidates, and
     /// tells `observer` of every row and every list of links in the order in which they are read.
     ///
-    /// Re-ranking, and the scan that replaces a walk which finds too little, are not observed.
+    /// The scan that replaces a walk which finds too little is not observed.
     ///
     /// ```
     /// use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
@@ -71,7 +73,18 @@ impl HnswTable {
             let found = searcher.walk_observed(graph, k, ef, &|read| {
                 (observer.borrow_mut())(read);
             });
-            searcher.answer(graph, &query, k, found, &mut Context::default())
+            let hits = searcher.answer(graph, &query, k, found, &mut Context::default())?;
+            if found && let Some((_, rows)) = graph.full() {
+                let bytes = rows.stride() as u32;
+                for &node in searcher.reranked() {
+                    (observer.borrow_mut())(Read {
+                        part: Part::Full,
+                        offset: u64::from(node) * u64::from(bytes),
+                        bytes,
+                    });
+                }
+            }
+            Ok(hits)
         })
     }
 }
@@ -134,7 +147,7 @@ mod tests {
     use chiplet_executor::Table;
 
     use super::*;
-    use crate::{HnswConfig, Metric};
+    use crate::{HnswConfig, Metric, RowFormat};
 
     #[test]
     fn an_observed_search_answers_the_same_and_tells_every_row_that_it_counts() {
@@ -142,23 +155,36 @@ mod tests {
         let rows: Vec<f32> = (0..2_000 * dim)
             .map(|x| ((x * 7_919) % 1_000) as f32)
             .collect();
-        let table = HnswTable::build(&rows, dim, &HnswConfig::new(Metric::L2)).unwrap();
-        for query in rows.chunks(dim).step_by(97) {
-            let (mut of_rows, mut of_links) = (0, 0);
-            let observed = table
-                .search_observed(query, 10, 40, &mut |read| match read.part {
-                    Part::Rows => of_rows += 1,
-                    Part::Links | Part::Upper => of_links += 1,
-                })
-                .unwrap();
-            let mut context = Context::default();
-            let plain = Query::new(query.to_vec()).top(10).ef(40);
-            assert_eq!(observed, table.search(&plain, &mut context).unwrap());
-            // The formula counts a row's links with each row.
-            let stride = table.graph.rows().stride() as u64;
-            let row = stride + 4 * table.graph.meta.stride as u64;
-            assert_eq!(of_rows * row, context.bytes());
-            assert!(of_links >= 40);
+        let plain = HnswConfig::new(Metric::L2);
+        let coded = plain.clone().rows(RowFormat::Sq8).rerank(RowFormat::F32);
+        for (config, reranked) in [(plain, 0), (coded, HnswConfig::reranked(10))] {
+            let table = HnswTable::build(&rows, dim, &config).unwrap();
+            for query in rows.chunks(dim).step_by(97) {
+                let (mut of_rows, mut of_links) = (0, 0);
+                let mut full = Vec::new();
+                let observed = table
+                    .search_observed(query, 10, 40, &mut |read| match read.part {
+                        Part::Rows => of_rows += 1,
+                        Part::Links | Part::Upper => of_links += 1,
+                        Part::Full => {
+                            assert_eq!((read.offset % 32, read.bytes), (0, 32));
+                            full.push(read.offset);
+                        }
+                    })
+                    .unwrap();
+                let mut context = Context::default();
+                let plain = Query::new(query.to_vec()).top(10).ef(40);
+                assert_eq!(observed, table.search(&plain, &mut context).unwrap());
+                assert_eq!(full.len(), reranked);
+                full.sort_unstable();
+                full.dedup();
+                assert_eq!(full.len(), reranked, "each once");
+                // The formula counts a row's links with each row, and a row that is compared once more as another one.
+                let stride = table.graph.rows().stride() as u64;
+                let row = stride + 4 * table.graph.meta.stride as u64;
+                assert_eq!((of_rows + reranked as u64) * row, context.bytes());
+                assert!(of_links >= 40);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use chiplet_executor::{Context, Filter, Neighbor, Query, SearchError};
 use chiplet_policy::hnsw_query_bytes;
 
+use super::config::HnswConfig;
 use super::format::{Prepared, RowDistances};
 use super::frozen::Frozen;
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
@@ -52,12 +53,6 @@ pub(super) fn with_searcher<T>(search: impl FnOnce(&mut Searcher) -> T) -> T {
         kept.replace(searcher);
         found
     })
-}
-
-/// Candidates that are compared once more with full rows: the `k` asked for, and those that the coarser rows may have put
-/// behind them by mistake.
-fn reranked(k: usize) -> usize {
-    k + k / 2 + 16
 }
 
 /// Rows that a walk compares for each node it follows, about: of 32 links some 10 lead to nodes not met before. Measured, as
@@ -196,6 +191,11 @@ impl Searcher {
         Ok(hits)
     }
 
+    /// The nodes whose full rows the last [`Searcher::answer`] to a walk that found enough has compared, nearest first.
+    pub(super) fn reranked(&self) -> &[u32] {
+        &self.nodes
+    }
+
     /// Leaves the `ef` nearest rows that `filter` allows in the pool; `false` if more than `budget` would be compared, or
     /// nobody waits for them.
     fn walk_where(
@@ -282,8 +282,11 @@ impl Searcher {
                 self.full
                     .set(&self.vector, format, meta.metric, graph.grid());
                 self.nodes.clear();
-                self.nodes
-                    .extend(candidates.take(reranked(k)).map(|(_, node)| node));
+                self.nodes.extend(
+                    candidates
+                        .take(HnswConfig::reranked(k))
+                        .map(|(_, node)| node),
+                );
                 self.distances.resize(self.nodes.len(), 0.0);
                 let distances = self.full.to(format, meta.metric, rows);
                 distances.to(&self.nodes, &mut self.distances);

@@ -256,21 +256,29 @@ fn computing(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
             row_bytes,
             link_bytes,
             dim,
+            rerank,
             ..
         } => {
-            let counts = &scenario.prepared.scale(scale).counts;
-            let all: u64 = counts.iter().map(|&(rows, _)| u64::from(rows)).sum();
-            let rows = all as f64 / counts.len() as f64;
+            let scale = scenario.prepared.scale(scale);
+            let full = |&known: &u32| rerank.map_or(0, |full| full.rows.min(known));
+            let again = scale.candidates.iter().map(|known| u64::from(full(known)));
+            let walked = scale.counts.iter().map(|&(rows, _)| u64::from(rows));
+            let all: u64 = walked.chain(again).sum();
+            let rows = all as f64 / scale.counts.len() as f64;
             let seconds = 1e-9 * rows * compute.row(dim);
             (seconds, rows * f64::from(row_bytes + link_bytes / 2))
         }
         Plan::Lists {
             shape,
+            rows_as,
             centroid_bytes,
         } => {
             let rows = shape.rows as f64 * shape.probes as f64 / shape.lists as f64;
-            let bytes = rows * shape.row_bytes as f64 + centroid_bytes as f64;
-            (1e-9 * bytes / compute.scan_gbs, bytes)
+            let (listed, centroids) = (rows * shape.row_bytes as f64, centroid_bytes as f64);
+            // At the rate of full rows.
+            let slower = compute.scan_gbs / compute.scan(rows_as);
+            let seconds = 1e-9 * (listed * slower + centroids) / compute.scan_gbs;
+            (seconds, listed + centroids)
         }
         #[cfg(test)]
         Plan::Task { nanos, .. } => (nanos / 1e9, 0.0),

@@ -12,6 +12,7 @@
 //! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
 //! | `read` | what searching takes: caches, links, memory |
+//! | `rerank` | the second copy of a graph's rows |
 //! | `scan` | `jobs/units.rs`: probes that several workers scan |
 //! | `items` | regions of tables, which the executor does not have |
 //! | `together` | queries that read a list once, which it does not have for single ones |
@@ -25,7 +26,10 @@ mod memory;
 mod meter;
 mod read;
 mod relief;
+mod rerank;
 mod route;
+#[cfg(test)]
+mod row_tests;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -246,6 +250,8 @@ struct Worker {
     cursor: Cursor,
     /// Which parts of rows and of links it last found in the L3 and in memory.
     found: [[f64; 2]; 2],
+    /// The same of rows that are compared once more.
+    found_full: [f64; 2],
 }
 
 struct Engine<'a> {
@@ -318,6 +324,7 @@ impl<'a> Engine<'a> {
                         looks: 0,
                         cursor: Cursor::default(),
                         found: [[0.0, 1.0]; 2],
+                        found_full: [0.0, 1.0],
                     });
                 }
                 let limit = settings.queue_per_worker * per_group;

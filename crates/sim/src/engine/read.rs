@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use chiplet_index::RowFormat;
 use chiplet_policy::hnsw_query_bytes;
 use rustc_hash::FxHashMap;
 
@@ -21,7 +22,7 @@ const BLOCK: u64 = 64 << 10;
 const STEP: u64 = 1 << 20;
 
 /// Bytes of a cache line.
-const LINE: f64 = 64.0;
+pub(super) const LINE: f64 = 64.0;
 
 /// What a block is of.
 mod of {
@@ -33,6 +34,11 @@ mod of {
 /// The key of a graph's block: a table of up to 2^17, 2^23 copies, 2^20 nodes.
 fn node_key(table: u32, part: u64, copy: u32, node: u32) -> u64 {
     (u64::from(table) << 45) | (part << 44) | (u64::from(copy) << 20) | u64::from(node)
+}
+
+/// The key of a row in a graph's second copy.
+pub(super) fn full_key(table: u32, copy: u32, node: u32) -> u64 {
+    (3 << 62) | node_key(table, of::ROWS, copy, node)
 }
 
 /// The key of a block of a list.
@@ -47,13 +53,13 @@ fn own_key(worker: usize, segment: u32) -> u64 {
 
 /// Something that a core has to read.
 #[derive(Default)]
-struct Reading {
+pub(super) struct Reading {
     /// Nanoseconds of computing.
-    compute: f64,
+    pub(super) compute: f64,
     /// Nanoseconds until it is done if no bandwidth is short.
-    took: f64,
+    pub(super) took: f64,
     /// Bytes from memory.
-    bytes: f64,
+    pub(super) bytes: f64,
 }
 
 impl Engine<'_> {
@@ -65,6 +71,7 @@ impl Engine<'_> {
             Plan::Lists {
                 shape,
                 centroid_bytes,
+                ..
             } => {
                 if self.queries[query].segment > 0 {
                     return None;
@@ -127,17 +134,22 @@ impl Engine<'_> {
     fn walk(&mut self, worker: usize, query: usize) -> Option<u64> {
         let state = &mut self.queries[query];
         let (table, segment) = (state.table, state.segment);
-        if segment == SEGMENTS {
+        if segment > SEGMENTS {
             return None;
         }
         state.segment += 1;
+        if segment == SEGMENTS {
+            return self.rerank(worker, query);
+        }
         let prepared = self.scenario.prepared;
         let Plan::Graph {
             scale,
             factor,
             row_bytes,
+            touched,
             link_bytes,
             dim,
+            ..
         } = prepared.plans[table as usize]
         else {
             unreachable!("asked for a graph")
@@ -154,7 +166,7 @@ impl Engine<'_> {
         let domain = self.workers[worker].domain;
         let mut found = [Hits::default(); 2];
         let parts = [
-            (of::ROWS, &sampled.rows, row_bytes),
+            (of::ROWS, &sampled.rows, touched),
             (of::LINKS, &sampled.links, link_bytes),
         ];
         for ((part_of, nodes, bytes), hits) in parts.into_iter().zip(&mut found) {
@@ -176,7 +188,7 @@ impl Engine<'_> {
             *known = hits.parts().unwrap_or(*known);
         }
         let [of_rows, of_links] = *known;
-        let sizes = [row_bytes, link_bytes].map(|bytes| f64::from(bytes) / LINE);
+        let sizes = [touched, link_bytes].map(|bytes| f64::from(bytes) / LINE);
         let costs = &self.scenario.machine.costs;
         let latency = self.memory.latency(self.now, domain, table);
         let wait = |[l3, memory]: [f64; 2]| l3 * costs.l3_ns + memory * latency;
@@ -274,7 +286,11 @@ impl Engine<'_> {
         let sample = self.scenario.prepared.sampling.sample;
         let latency = self.memory.latency(self.now, domain, table);
         let costs = &self.scenario.machine.costs;
-        let scan = self.scenario.compute.scan_gbs;
+        let rows_as = match self.scenario.prepared.plans[table as usize] {
+            Plan::Lists { rows_as, .. } if list != of::CENTROIDS => rows_as,
+            _ => RowFormat::F32,
+        };
+        let scan = self.scenario.compute.scan(rows_as);
         let from_l3 = scan.min(costs.l3_gbs);
         let from_memory = scan.min(costs.scan_lines * LINE / latency);
         let mut lines = Lines::default();
@@ -308,7 +324,7 @@ impl Engine<'_> {
     }
 
     /// When a reading is done, links and memory considered: nanoseconds from now.
-    fn finish(&mut self, domain: usize, table: u32, reading: Reading) -> u64 {
+    pub(super) fn finish(&mut self, domain: usize, table: u32, reading: Reading) -> u64 {
         let last = self.memory.read(self.now, domain, table, reading.bytes);
         let took = reading.took.max(last - self.now as f64);
         self.meter.wait_for_memory(took - reading.compute);

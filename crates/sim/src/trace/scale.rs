@@ -27,7 +27,9 @@ pub(crate) const SALTS: usize = 8;
 pub struct Scale {
     /// How many rows each walk compares, and how many lists of links it reads.
     pub counts: Vec<(u32, u32)>,
-    /// For each salt and walk: the sampled nodes whose rows, and whose links are read.
+    /// How many candidates each walk ends with.
+    pub(crate) candidates: Vec<u32>,
+    /// For each salt and walk: the sampled nodes that are read.
     pub(crate) sampled: Vec<Vec<Sampled>>,
     /// Of how many parts each node is one: its popularity over the average one, at least 1.
     popularity: Vec<f32>,
@@ -42,6 +44,8 @@ pub struct Scale {
 pub(crate) struct Sampled {
     pub(crate) rows: Vec<u32>,
     pub(crate) links: Vec<u32>,
+    /// Of the candidates: how many are nearer, and the node.
+    pub(crate) nearest: Vec<(u32, u32)>,
 }
 
 impl Scale {
@@ -65,9 +69,14 @@ impl Scale {
         let sampled = (0..salts).map(|salt| {
             let keeps = |node: &&u32| mix(u64::from(**node) ^ ((salt as u64) << 40)) <= limit;
             let of = |nodes: &[u32]| nodes.iter().filter(keeps).copied().collect();
+            let ranked = |nodes: &[u32]| {
+                let ranked = (0..).zip(nodes).filter(|(_, node)| keeps(node));
+                ranked.map(|(rank, &node)| (rank, node)).collect()
+            };
             let walks = walks.walks.iter().map(|walk| Sampled {
                 rows: of(&walk.rows),
                 links: of(&walk.links),
+                nearest: ranked(&walk.nearest),
             });
             walks.collect()
         });
@@ -76,6 +85,11 @@ impl Scale {
                 .walks
                 .iter()
                 .map(|walk| (walk.rows.len() as u32, walk.links.len() as u32))
+                .collect(),
+            candidates: walks
+                .walks
+                .iter()
+                .map(|walk| walk.nearest.len() as u32)
                 .collect(),
             sampled: sampled.collect(),
             popularity: popularity.collect(),
@@ -105,6 +119,7 @@ mod tests {
                 .map(|step| if step == 0 { 0 } else { query * 9 + step })
                 .collect(),
             links: vec![0],
+            nearest: Vec::new(),
         };
         Walks {
             nodes: 91,
@@ -134,6 +149,7 @@ mod tests {
             walks: vec![Walk {
                 rows: (0..10_000).collect(),
                 links: (0..10_000).collect(),
+                nearest: (0..10_000).rev().collect(),
             }],
             places: vec![0],
         };
@@ -141,6 +157,9 @@ mod tests {
         for sampled in &scale.sampled {
             assert!((2_300..2_700).contains(&sampled[0].rows.len()));
             assert_eq!(sampled[0].rows, sampled[0].links);
+            let nearest = &sampled[0].nearest;
+            assert_eq!(nearest.len(), sampled[0].rows.len());
+            assert!(nearest.iter().all(|(rank, node)| rank + node == 9_999));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Walks of a real graph, recorded.
 
 use chiplet_executor::Table as _;
-use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
+use chiplet_index::{HnswConfig, HnswTable, Metric, Part, RowFormat};
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
 use super::order;
@@ -28,6 +28,8 @@ pub struct Walk {
     pub rows: Vec<u32>,
     /// The nodes whose links were read, in that order.
     pub links: Vec<u32>,
+    /// The nodes of its candidates, nearest first. Empty if the table that was searched does not re-rank.
+    pub nearest: Vec<u32>,
 }
 
 /// What many searches of one graph read, with one number of candidates.
@@ -58,6 +60,8 @@ impl Recording {
         });
         let (rows, queries) = set.as_slice().split_at(self.rows * self.dim);
         let config = HnswConfig::new(Metric::L2).m(self.m).ef_construction(100);
+        // With rows as they are in both copies: walks are the same, and candidates are told.
+        let config = config.rerank(RowFormat::F32);
         let table = HnswTable::build(rows, self.dim, &config)
             .expect("finite rows of one length are accepted");
         let record = |&ef: &usize| Walks::of(&table, queries.chunks(self.dim), ef);
@@ -66,7 +70,8 @@ impl Recording {
 }
 
 impl Walks {
-    /// Records what searches of a table read, which are for 10 rows each.
+    /// Records what searches of a table read. They are for 10 rows each, or if the table re-ranks for so many that all
+    /// candidates are; for how many has no influence on a walk.
     ///
     /// # Panics
     /// If a query is not of the table's dimension, or not finite.
@@ -88,12 +93,18 @@ impl Walks {
 
 fn record(table: &HnswTable, query: &[f32], ef: usize) -> Walk {
     let mut walk = Walk::default();
-    let found = table.search_observed(query, 10.min(ef), ef, &mut |read| {
+    let all = || (1..ef).find(|&k| HnswConfig::reranked(k) >= ef);
+    let k = match table.rerank_format() {
+        Some(_) => all().unwrap_or(ef),
+        None => 10.min(ef),
+    };
+    let found = table.search_observed(query, k, ef, &mut |read| {
         let node = (read.offset / u64::from(read.bytes)) as u32;
         match read.part {
             Part::Rows => walk.rows.push(node),
             // The few links above the ground are read by every query, and stay in cache.
             Part::Links | Part::Upper => walk.links.push(node),
+            Part::Full => walk.nearest.push(node),
         }
     });
     found.expect("a finite query of the table's dimension is answered");

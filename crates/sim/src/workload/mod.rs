@@ -4,6 +4,7 @@ mod paper;
 mod prepare;
 mod recipe;
 
+use chiplet_index::RowFormat;
 use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,24 +38,75 @@ pub enum Table {
     Graph {
         /// Rows.
         rows: u64,
-        /// Components of a row, 4 bytes each.
+        /// Components of a row.
         dim: u32,
         /// M: a node has twice as many links on the ground layer.
         m: u32,
         /// Candidates of a search.
         ef: usize,
+        /// How the rows are kept that walks read.
+        #[serde(skip_serializing_if = "is_f32")]
+        rows_as: RowFormat,
+        /// The best candidates of each walk are compared once more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rerank: Option<Rerank>,
     },
-    /// Inverted lists of full rows.
+    /// Inverted lists of rows.
     Lists {
         /// Rows.
         rows: u64,
-        /// Components of a row, 4 bytes each.
+        /// Components of a row.
         dim: u32,
         /// Lists.
         lists: usize,
         /// Lists that a query visits.
         probes: usize,
+        /// How the lists keep rows.
+        #[serde(skip_serializing_if = "is_f32")]
+        rows_as: RowFormat,
     },
+}
+
+/// A second copy of a graph's rows, with which each search compares its best candidates once more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rerank {
+    /// How that copy is kept.
+    pub rows_as: RowFormat,
+    /// How many candidates are compared.
+    pub candidates: usize,
+}
+
+fn is_f32(format: &RowFormat) -> bool {
+    *format == RowFormat::F32
+}
+
+/// Bytes from one row of a graph to the next. Rows of `f32` count 4 bytes a component, without the few bytes that fill
+/// up some of them.
+pub(crate) fn stride(format: RowFormat, dim: u32) -> u32 {
+    match format {
+        RowFormat::F32 => 4 * dim,
+        _ => format.stride(dim as usize) as u32,
+    }
+}
+
+/// Bytes of the cache lines that a row of a graph lies in, on average: rows that are no whole lines begin anywhere in
+/// one. Rows of `f32` count what they are; of 16, 32, 48, .. components they are whole lines.
+pub(crate) fn touched(format: RowFormat, dim: u32) -> u32 {
+    const LINE: u32 = 64;
+    let bytes = stride(format, dim);
+    match format {
+        RowFormat::F32 => bytes,
+        // Beginnings are `step` apart, and a row that begins in the last one reaches farthest into its last line.
+        _ => {
+            let step = 1 << bytes.trailing_zeros().min(LINE.trailing_zeros());
+            bytes + LINE - step
+        }
+    }
+}
+
+/// Bytes of a row in a list.
+fn listed(format: RowFormat, dim: u32) -> u64 {
+    format.component_bytes() as u64 * u64::from(dim)
 }
 
 impl Table {
@@ -65,11 +117,38 @@ impl Table {
         }
     }
 
-    /// Bytes of all rows and links.
+    /// How the rows are kept that most of a search reads.
+    pub fn rows_as(&self) -> RowFormat {
+        match *self {
+            Self::Graph { rows_as, .. } | Self::Lists { rows_as, .. } => rows_as,
+        }
+    }
+
+    /// The second copy of the rows, if there is one.
+    pub fn rerank(&self) -> Option<Rerank> {
+        match *self {
+            Self::Graph { rerank, .. } => rerank,
+            Self::Lists { .. } => None,
+        }
+    }
+
+    /// Bytes of all rows, their second copy, and links.
     pub fn bytes(&self) -> u64 {
         match *self {
-            Self::Graph { rows, dim, m, .. } => rows * (4 * u64::from(dim) + 8 * u64::from(m)),
-            Self::Lists { rows, dim, .. } => rows * 4 * u64::from(dim),
+            Self::Graph {
+                rows,
+                dim,
+                m,
+                rows_as,
+                rerank,
+                ..
+            } => {
+                let full = rerank.map_or(0, |rerank| stride(rerank.rows_as, dim));
+                rows * (u64::from(stride(rows_as, dim) + full) + 8 * u64::from(m))
+            }
+            Self::Lists {
+                rows, dim, rows_as, ..
+            } => rows * listed(rows_as, dim),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Table, Workload};
-use crate::trace::{ListShape, Lists, Recording, Scale, Walks, mix};
+use chiplet_index::RowFormat;
+
+use super::{Rerank, Table, Workload, listed, stride, touched};
+use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
 const EFS: [usize; 7] = [16, 32, 64, 150, 300, 750, 1_500];
@@ -56,11 +58,15 @@ pub(crate) enum Plan {
         /// Tiles of the recorded graph that make up the table.
         factor: u32,
         row_bytes: u32,
+        /// Bytes of the cache lines that a row lies in.
+        touched: u32,
         link_bytes: u32,
         dim: u32,
+        rerank: Option<Full>,
     },
     Lists {
         shape: ListShape,
+        rows_as: RowFormat,
         /// Bytes of all centroids.
         centroid_bytes: u64,
     },
@@ -71,6 +77,24 @@ pub(crate) enum Plan {
         /// Exponential times, else all alike.
         random: bool,
     },
+}
+
+/// What re-ranking reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full {
+    /// Rows at most.
+    pub(crate) rows: u32,
+    /// Bytes of the cache lines that each lies in.
+    pub(crate) touched: u32,
+}
+
+impl Full {
+    fn of(rerank: Option<Rerank>, dim: u32) -> Option<Self> {
+        rerank.map(|rerank| Self {
+            rows: rerank.candidates as u32,
+            touched: touched(rerank.rows_as, dim),
+        })
+    }
 }
 
 /// A random number of a query, which says what it reads.
@@ -92,6 +116,7 @@ impl Prepared {
             dim: 1,
             lists: 1,
             probes: 1,
+            rows_as: RowFormat::F32,
         };
         Self {
             workload: Workload {
@@ -150,14 +175,23 @@ impl Prepared {
             Lists::record(sampling.queries, sampling.seed)
         });
         let plans = workload.tables.iter().map(|table| match *table {
-            Table::Graph { rows, dim, m, ef } => {
+            Table::Graph {
+                rows,
+                dim,
+                m,
+                ef,
+                rows_as,
+                rerank,
+            } => {
                 let key = choose(rows, ef);
                 Plan::Graph {
                     scale: known[&key],
                     factor: (rows as f64 / key.0 as f64).round().max(1.0) as u32,
-                    row_bytes: 4 * dim,
+                    row_bytes: stride(rows_as, dim),
+                    touched: touched(rows_as, dim),
                     link_bytes: 8 * m,
                     dim,
+                    rerank: Full::of(rerank, dim),
                 }
             }
             Table::Lists {
@@ -165,14 +199,16 @@ impl Prepared {
                 dim,
                 lists,
                 probes,
+                rows_as,
             } => Plan::Lists {
                 shape: ListShape {
                     rows,
-                    row_bytes: 4 * u64::from(dim),
+                    row_bytes: listed(rows_as, dim),
                     lists,
                     probes,
                 },
-                centroid_bytes: (lists as u64) * 4 * u64::from(dim),
+                rows_as,
+                centroid_bytes: (lists as u64) * listed(RowFormat::F32, dim),
             },
         });
         Self {
@@ -188,18 +224,34 @@ impl Prepared {
     /// workload has no more queries for a table than were recorded, each query makes the walk of its number.
     ///
     /// # Panics
-    /// If there are not as many `walks` as tables, or a table is no graph.
+    /// If there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did
+    /// not.
     pub fn recorded(workload: Workload, walks: &[Walks]) -> Self {
         assert_eq!(workload.tables.len(), walks.len(), "one recording a table");
         let plans = workload.tables.iter().enumerate();
         let plans = plans.map(|(scale, table)| match *table {
-            Table::Graph { dim, m, .. } => Plan::Graph {
-                scale,
-                factor: 1,
-                row_bytes: 4 * dim,
-                link_bytes: 8 * m,
+            Table::Graph {
                 dim,
-            },
+                m,
+                rows_as,
+                rerank,
+                ..
+            } => {
+                let known = |walk: &Walk| !walk.nearest.is_empty();
+                assert!(
+                    rerank.is_none() || walks[scale].walks.iter().all(known),
+                    "record searches of a table that re-ranks"
+                );
+                Plan::Graph {
+                    scale,
+                    factor: 1,
+                    row_bytes: stride(rows_as, dim),
+                    touched: touched(rows_as, dim),
+                    link_bytes: 8 * m,
+                    dim,
+                    rerank: Full::of(rerank, dim),
+                }
+            }
             Table::Lists { .. } => panic!("searches of lists are not recorded"),
         });
         Self {

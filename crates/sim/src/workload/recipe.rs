@@ -1,9 +1,10 @@
 //! Workloads as they are written down: a small TOML file, from which tables are drawn by a seed.
 
+use chiplet_index::{HnswConfig, RowFormat};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::{Table, Workload, paper};
+use super::{Rerank, Table, Workload, paper};
 use crate::trace::mix;
 
 /// A workload as a file describes it.
@@ -21,6 +22,8 @@ use crate::trace::mix;
 ///     rows = [100_000, 1_000_000] # evenly in the logarithm
 ///     dims = [64, 128]            # one of these
 ///     k = [10, 100]               # one of these; ef is 1.5 k unless `ef` is given
+///     rows_as = "sq8"             # or "f16", "bf16", "f32" (the default)
+///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16"
 /// "#.parse()?;
 /// assert_eq!(recipe.workload(1).tables.len(), 16);
 /// # Ok::<(), chiplet_sim::RecipeError>(())
@@ -55,6 +58,9 @@ struct Tables {
     m: u32,
     lists: Option<usize>,
     probes: Option<usize>,
+    #[serde(default)]
+    rows_as: RowFormat,
+    rerank: Option<RowFormat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -104,6 +110,15 @@ impl std::str::FromStr for Recipe {
     }
 }
 
+/// Inverted lists that are to re-rank.
+fn of_lists(format: RowFormat) -> RecipeError {
+    RecipeError::Value {
+        what: "rerank of inverted lists",
+        value: format.to_string(),
+        accepted: "it to tables of the kind hnsw alone; lists have no second copy of their rows",
+    }
+}
+
 impl Recipe {
     /// `paper-hnsw` or `paper-ivf`.
     pub fn built_in(name: &str) -> Option<Self> {
@@ -148,6 +163,31 @@ impl Recipe {
             tables.count = count;
         }
         self
+    }
+
+    /// The same with rows kept in these formats, where one is given: `rows_as` in all tables, `rerank` as the second copy
+    /// of all graphs.
+    ///
+    /// # Errors
+    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or there is no graph.
+    pub fn kept(
+        mut self,
+        rows_as: Option<RowFormat>,
+        rerank: Option<RowFormat>,
+    ) -> Result<Self, RecipeError> {
+        for tables in &mut self.tables {
+            tables.rows_as = rows_as.unwrap_or(tables.rows_as);
+            if tables.kind == Kind::Hnsw {
+                tables.rerank = rerank.or(tables.rerank);
+            }
+        }
+        if let Some(format) = rerank
+            && self.tables.iter().all(|tables| tables.kind == Kind::Ivf)
+        {
+            return Err(of_lists(format));
+        }
+        self.check()?;
+        Ok(self)
     }
 
     fn check(&self) -> Result<(), RecipeError> {
@@ -200,6 +240,13 @@ impl Recipe {
             if tables.k.is_empty() || tables.k.contains(&0) {
                 return wrong("k", format!("{:?}", tables.k), "values of at least 1");
             }
+            match (tables.rerank, tables.kind) {
+                (Some(format), Kind::Ivf) => return Err(of_lists(format)),
+                (Some(RowFormat::Sq8), Kind::Hnsw) => {
+                    return wrong("rerank", "sq8".to_owned(), "f32, f16 or bf16");
+                }
+                _ => {}
+            }
             if tables.lists == Some(0) || tables.probes == Some(0) || tables.m == 0 {
                 return wrong("lists, probes or m", "0".to_owned(), "at least 1");
             }
@@ -223,12 +270,21 @@ impl Recipe {
                 let dim = tables.dims[next() as usize % tables.dims.len()];
                 let k = tables.k[next() as usize % tables.k.len()];
                 all.push(match tables.kind {
-                    Kind::Hnsw => Table::Graph {
-                        rows,
-                        dim,
-                        m: tables.m,
-                        ef: tables.ef.unwrap_or(k + k / 2).max(1),
-                    },
+                    Kind::Hnsw => {
+                        let ef = tables.ef.unwrap_or(k + k / 2).max(1);
+                        let candidates = HnswConfig::reranked(k).min(ef.max(k));
+                        Table::Graph {
+                            rows,
+                            dim,
+                            m: tables.m,
+                            ef,
+                            rows_as: tables.rows_as,
+                            rerank: tables.rerank.map(|rows_as| Rerank {
+                                rows_as,
+                                candidates,
+                            }),
+                        }
+                    }
                     Kind::Ivf => {
                         // As Faiss advises, 4 roots of the rows, as a power of two.
                         let advised = (4.0 * (rows as f64).sqrt()) as usize;
@@ -239,6 +295,7 @@ impl Recipe {
                             dim,
                             lists,
                             probes: tables.probes.unwrap_or((lists / 64).max(8)),
+                            rows_as: tables.rows_as,
                         }
                     }
                 });
@@ -264,7 +321,10 @@ mod tests {
         let workload = Recipe::built_in("paper-hnsw").unwrap().workload(1);
         assert_eq!(workload.tables.len(), 60);
         for table in &workload.tables {
-            let Table::Graph { rows, dim, m, ef } = *table else {
+            let Table::Graph {
+                rows, dim, m, ef, ..
+            } = *table
+            else {
                 panic!("{table:?}")
             };
             assert!((1_000_000..=10_000_000).contains(&rows), "{rows}");
@@ -285,5 +345,30 @@ mod tests {
             "{error}"
         );
         assert!("name = 'a'\ntable = 1".parse::<Recipe>().is_err());
+    }
+
+    #[test]
+    fn a_format_that_a_table_cannot_have_is_named() {
+        for (kind, format, named) in [
+            ("hnsw", "rows_as = 'f8'", ["f8", "bf16"]),
+            (
+                "hnsw",
+                "rerank = 'sq8'",
+                ["rerank is sq8", "f32, f16 or bf16"],
+            ),
+            ("ivf", "rerank = 'f32'", ["inverted lists is f32", "hnsw"]),
+        ] {
+            let tables = format!("kind = '{kind}'\ncount = 1\nrows = [5, 5]\ndims = [8]\n{format}");
+            let text = format!("name = 'a'\n[[tables]]\n{tables}");
+            let error = text.parse::<Recipe>().unwrap_err().to_string();
+            assert!(named.iter().all(|named| error.contains(named)), "{error}");
+        }
+        let lists = Recipe::built_in("paper-ivf").unwrap();
+        assert!(lists.clone().kept(None, Some(RowFormat::F32)).is_err());
+        let graphs = Recipe::built_in("paper-hnsw").unwrap();
+        assert!(graphs.kept(None, Some(RowFormat::Sq8)).is_err());
+        let coded = lists.kept(Some(RowFormat::Sq8), None).unwrap();
+        let tables = coded.workload(1).tables;
+        assert!(tables.iter().all(|table| table.rows_as() == RowFormat::Sq8));
     }
 }

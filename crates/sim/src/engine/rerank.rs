@@ -1,0 +1,73 @@
+//! The end of a walk in a table that re-ranks: its best candidates' rows are read from the second copy.
+
+use chiplet_policy::hnsw_query_bytes;
+
+use super::Engine;
+use super::read::{LINE, Reading, full_key};
+use crate::cache::{Hits, Lines};
+use crate::workload::{Plan, drawn, tile};
+
+impl Engine<'_> {
+    /// Compares the candidates of a walk that is done once more: nanoseconds, or `None` if its table does not.
+    pub(super) fn rerank(&mut self, worker: usize, query: usize) -> Option<u64> {
+        let state = &self.queries[query];
+        let (table, number, item) = (state.table, state.number, state.item);
+        let prepared = self.scenario.prepared;
+        let Plan::Graph {
+            scale,
+            factor,
+            row_bytes,
+            link_bytes,
+            dim,
+            rerank: Some(full),
+            ..
+        } = prepared.plans[table as usize]
+        else {
+            return None;
+        };
+        let drawn = drawn(table, number);
+        let which = prepared.walk(scale, number, drawn);
+        let scale = prepared.scale(scale);
+        let tile = tile(drawn) as u32 % factor;
+        let candidates = full.rows.min(scale.candidates[which]);
+        let sampled = &scale.sampled[table as usize % scale.sampled.len()][which];
+        let domain = self.workers[worker].domain;
+        let mut hits = Hits::default();
+        for &(rank, node) in &sampled.nearest {
+            if rank < candidates {
+                let key = full_key(table, scale.copy(node, tile, factor), node);
+                self.caches
+                    .read(worker, domain, key, full.touched, &mut hits);
+            }
+        }
+        let known = &mut self.workers[worker].found_full;
+        *known = hits.parts().unwrap_or(*known);
+        let [l3, memory] = *known;
+        let costs = &self.scenario.machine.costs;
+        let latency = self.memory.latency(self.now, domain, table);
+        let wait = l3 * costs.l3_ns + memory * latency;
+        let rows = f64::from(candidates);
+        let lines = rows * f64::from(full.touched) / LINE;
+        let compute = rows * self.scenario.compute.row(dim);
+        // All rows are known at once: the first is waited for, the others come while it and those before are compared.
+        let took = wait + compute.max(lines * wait / costs.walk_lines);
+        self.meter.read(Lines {
+            l2: lines * (1.0 - l3 - memory),
+            l3: lines * l3,
+            memory: lines * memory,
+        });
+        // As the table counts: a row that is compared once more is another row of the walk.
+        let visited = hnsw_query_bytes(
+            u64::from(candidates),
+            u64::from(row_bytes),
+            u64::from(link_bytes) / 8,
+        );
+        self.balancer.pulled(item as usize, worker, visited);
+        let reading = Reading {
+            compute,
+            took,
+            bytes: lines * memory * LINE,
+        };
+        Some(self.finish(domain, table, reading))
+    }
+}
