@@ -71,7 +71,7 @@ pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
-    is_worth_crossing, is_worth_evening, is_worth_relieving,
+    is_worth_crossing, is_worth_evening, is_worth_relieving, overflow_domains,
 };
 pub use strategy::{PlaceBy, Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;

@@ -75,7 +75,7 @@ impl Engine {
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
         let mut group = self.route(entry, at, class);
-        let load = match self.evens_out(entry, group, (at, class)) {
+        let load = match self.evens_out(entry, group, class) {
             Some(other) => match push(other, load) {
                 Ok(_) => return Ok(()),
                 Err((_, load)) => load,
@@ -139,15 +139,11 @@ impl Engine {
 
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
     /// table that asks for more than its share waits at home: others need not pay for it.
-    fn evens_out(
-        &self,
-        entry: &TableEntry,
-        home: usize,
-        (at, class): (Instant, Class),
-    ) -> Option<usize> {
-        let draw = self.draw(at) as usize;
+    fn evens_out(&self, entry: &TableEntry, home: usize, class: Class) -> Option<usize> {
         match self.strategy.routing {
-            Routing::Home if !entry.state.is_over_share() => self.hub.evens_out(home, class, draw),
+            Routing::Home if !entry.state.is_over_share() => {
+                self.hub.evens_out(home, entry.id, class)
+            }
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::{
     Class, Rung, Staff, StealConfig, StealRule, TableId, can_spare, is_worth_crossing,
-    is_worth_evening,
+    is_worth_evening, overflow_domains,
 };
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
@@ -328,18 +328,19 @@ impl<T, U> Hub<T, U> {
         Duration::from_nanos(wait.load(Ordering::Relaxed))
     }
 
-    /// The group that should have a task of `class` of `home` to keep their queues alike, if any. Two queues are compared, home's and
-    /// one drawn by `draw`: of many queues a short one is found soon (Mitzenmacher, The power of two choices, 1996).
-    pub(crate) fn evens_out(&self, home: usize, class: Class, draw: usize) -> Option<usize> {
+    /// The group that should have a task of `table` and `class` instead of its home, to keep their queues alike, if any.
+    pub(crate) fn evens_out(&self, home: usize, table: TableId, class: Class) -> Option<usize> {
         let wait = self.wait(home, class);
         if wait < LONG_WAIT || !self.is_watched() {
             return None;
         }
         let nearest = &self.groups[home].nearest;
-        let other = nearest[draw % nearest.len()];
         let price = Duration::from_nanos(self.groups[home].seen.price.load(Ordering::Relaxed));
-        let staffed = self.at_work_in(other) > 0;
-        (staffed && is_worth_evening(wait, self.wait(other, class), price)).then_some(other)
+        overflow_domains(table, nearest.len())
+            .map(|at| nearest[at])
+            .find(|&other| {
+                self.at_work_in(other) > 0 && is_worth_evening(wait, self.wait(other, class), price)
+            })
     }
 
     /// The queue of `group` and its sleepers, under their lock.

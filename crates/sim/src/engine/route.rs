@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::{Routing, is_worth_evening};
+use chiplet_policy::{Routing, is_worth_evening, overflow_domains};
 use chiplet_topology::DomainId;
 
 use super::{Engine, Event, Load, table_id};
@@ -21,7 +21,7 @@ impl Engine<'_> {
         let item = self.queries[query].item;
         let draw = mix(self.meter.sent);
         let home = self.route(item, draw as u32);
-        if let Some(other) = self.evens_out(item, home, draw)
+        if let Some(other) = self.evens_out(item, home)
             && self.push(other, query).is_ok()
         {
             return;
@@ -79,7 +79,7 @@ impl Engine<'_> {
     }
 
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth.
-    fn evens_out(&self, item: u32, home: usize, draw: u64) -> Option<usize> {
+    fn evens_out(&self, item: u32, home: usize) -> Option<usize> {
         let rotates = self.scenario.strategy.routing == Routing::Rotate;
         if rotates || self.over_share[item as usize] || !self.is_watched() {
             return None;
@@ -88,8 +88,9 @@ impl Engine<'_> {
         if group.wait < LONG_WAIT {
             return None;
         }
-        let other = group.nearest[(draw >> 32) as usize % group.nearest.len()];
-        is_worth_evening(group.wait, self.groups[other].wait, group.price).then_some(other)
+        overflow_domains(table_id(item), group.nearest.len())
+            .map(|at| group.nearest[at])
+            .find(|&other| is_worth_evening(group.wait, self.groups[other].wait, group.price))
     }
 
     fn push(&mut self, group: usize, query: usize) -> Result<Pace, Refusal> {
