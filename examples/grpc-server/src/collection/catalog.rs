@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::allowance::Need;
 use super::builder::{self, Builder};
@@ -161,7 +161,8 @@ impl Catalog {
     }
 
     /// Reads all collections and builds their indexes, on as many threads as there are cpus. A file that cannot be read
-    /// is an entry that says so.
+    /// is an entry that says so. One for which there was no memory is tried once more when the others are there, small
+    /// ones first: a larger one that does not fit either may have taken what it needed.
     pub(crate) fn load(&self, loading: &Loading) {
         let entries = self.entries.read();
         let files: Vec<(Arc<str>, PathBuf)> = entries
@@ -174,30 +175,40 @@ impl Catalog {
         drop(entries);
         loading.total.store(files.len(), Ordering::Relaxed);
         let next = AtomicUsize::new(0);
+        let refused = Mutex::new(Vec::new());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
             for _ in 0..threads.min(files.len()) {
                 scope.spawn(|| {
                     while let Some((name, path)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        self.load_one(name, path);
-                        loading.done.fetch_add(1, Ordering::Relaxed);
+                        match self.load_one(name, path) {
+                            Err(StoreError::NoMemory { .. }) => refused.lock().push((name, path)),
+                            loaded => self.loaded(loading, name, loaded),
+                        }
                     }
                 });
             }
         });
+        let mut refused = refused.into_inner();
+        refused.sort_by_key(|(_, path)| path.metadata().map_or(0, |file| file.len()));
+        for (name, path) in refused {
+            self.loaded(loading, name, self.load_one(name, path));
+        }
+    }
+
+    /// One more file has been read, or cannot be.
+    fn loaded(&self, loading: &Loading, name: &Arc<str>, loaded: Result<(), StoreError>) {
+        if let Err(error) = loaded {
+            tracing::error!(collection = &**name, %error, "not loaded");
+            let damaged = Entry::Damaged(Problem::of(&error));
+            self.entries.write().insert(Arc::clone(name), damaged);
+        }
+        loading.done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
-    fn load_one(&self, name: &Arc<str>, path: &Path) {
-        let (store, content) = match contained(path, || read(path, &self.budget)) {
-            Ok(read) => read,
-            Err(error) => {
-                tracing::error!(collection = &**name, %error, "not loaded");
-                let damaged = Entry::Damaged(Problem::of(&error));
-                self.entries.write().insert(Arc::clone(name), damaged);
-                return;
-            }
-        };
+    fn load_one(&self, name: &Arc<str>, path: &Path) -> Result<(), StoreError> {
+        let (store, content) = contained(path, || read(path, &self.budget))?;
         let points = content.view.live;
         let saved = Saved::beside(path);
         // The rows are there twice for a while, in the store's order and in the index'.
@@ -216,6 +227,7 @@ impl Catalog {
         if claimed {
             self.builder.build_claimed(&collection);
         }
+        Ok(())
     }
 
     fn admit(
