@@ -12,8 +12,12 @@ use serde_json::Value;
 /// Orders differ between strategies, so those that tie do so about.
 const TIE: f64 = 1.2;
 
-/// Runs the comparison; nothing without QEMU.
+/// Runs the comparison once; nothing without QEMU.
 fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
+    compare_repeated(test, "1", words)
+}
+
+fn compare_repeated(test: &str, repeats: &str, words: &[&str]) -> Option<Vec<Value>> {
     if skips(test) {
         return None;
     }
@@ -21,7 +25,7 @@ fn compare(test: &str, words: &[&str]) -> Option<Vec<Value>> {
     let scratch = tempfile::tempdir().unwrap();
     let json = scratch.path().join("caches.json");
     let output = Command::new(env!("CARGO_BIN_EXE_chiplet-caches"))
-        .args(["run", "--size", "small", "--repeats", "1", "--folder"])
+        .args(["run", "--size", "small", "--repeats", repeats, "--folder"])
         .arg(folder)
         .arg("--json")
         .arg(&json)
@@ -116,16 +120,19 @@ fn strategies_tie_where_no_cache_holds_what_a_query_reads() {
 #[test]
 fn nothing_changes_where_domains_change_places() {
     let [Some(straight), Some(permuted)] = ["straight", "permuted"].map(|wiring| {
-        compare(
-            "permuted",
-            &["--wiring", wiring, "--strategies", "ccd-aware"],
-        )
+        let words = ["--wiring", wiring, "--strategies", "ccd-aware"];
+        compare_repeated("permuted", "2", &words)
     }) else {
         return;
     };
-    let runs = [straight, permuted].concat();
-    assert!(spread(&runs, "l3_misses") < 1.3);
-    assert!(spread(&runs, "modelled_qps") < 1.2);
+    let ratio = |name: &str| {
+        let sum = |runs: &[Value]| runs.iter().map(|run| of(run, name)).sum::<f64>();
+        sum(&permuted) / sum(&straight)
+    };
+    // A run has 217 to 295 misses a query: it matters which of its 600 queries cross. In the wrong places there are 1,800.
+    let (misses, throughput) = (ratio("l3_misses"), ratio("modelled_qps"));
+    assert!((0.6..1.6).contains(&misses), "{misses}");
+    assert!((0.8..1.25).contains(&throughput), "{throughput}");
 }
 
 #[test]
