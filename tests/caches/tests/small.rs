@@ -129,7 +129,7 @@ fn nothing_changes_where_domains_change_places() {
         let sum = |runs: &[Value]| runs.iter().map(|run| of(run, name)).sum::<f64>();
         sum(&permuted) / sum(&straight)
     };
-    // A run has 217 to 295 misses a query: it matters which of its 600 queries cross. In the wrong places there are 1,800.
+    // A run has 217 to 295 misses a query: it matters which of its 600 queries cross. Without placement it has 1,800.
     let (misses, throughput) = (ratio("l3_misses"), ratio("modelled_qps"));
     assert!((0.6..1.6).contains(&misses), "{misses}");
     assert!((0.8..1.25).contains(&throughput), "{throughput}");
