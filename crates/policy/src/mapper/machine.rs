@@ -102,11 +102,6 @@ impl Machine {
         !self.domains.iter().any(fits)
     }
 
-    /// How much a warm cache is worth to a table of this size on `domain` ([`DomainSpec::reuse`]).
-    pub(super) fn reuse(&self, domain: usize, size: u64) -> f64 {
-        self.spec(domain).reuse(size)
-    }
-
     /// 0 within a domain, 1 within a node, 2 within a package, else 3.
     pub(super) fn distance(&self, a: usize, b: usize) -> u8 {
         let (one, other) = (self.spec(a), self.spec(b));

@@ -25,12 +25,12 @@ pub(super) fn homes_wanted(
     }
     let fair = total / machine.len() as f64;
     let lower = config.relax / config.saturation;
-    let saturation = saturation(item, machine, config);
+    let saturation = || saturation(item, machine, config);
     let split_already = homes.len() > 1;
     let ease = if split_already { lower } else { 1.0 };
     let hot = match capacity(homes, machine) {
         Some(capacity) => {
-            item.load > saturation * ease * capacity && item.load > config.oversize * ease * fair
+            item.load > config.oversize * ease * fair && item.load > saturation() * ease * capacity
         }
         None => item.load > config.hot_share * ease * fair,
     };
@@ -39,7 +39,7 @@ pub(super) fn homes_wanted(
     }
     // What one home should have of it.
     let each = match machine.mean_capacity() {
-        Some(capacity) if machine.by_time() => fair.max(saturation * capacity),
+        Some(capacity) if machine.by_time() => fair.max(saturation() * capacity),
         _ => fair,
     };
     let count = |share: f64| (((item.load / share).ceil()) as usize).clamp(2, machine.len());
@@ -52,15 +52,14 @@ pub(super) fn homes_wanted(
 
 /// The part of its home's time that a table may ask for before it gets another home. See [`MapperConfig::saturation`].
 fn saturation(item: &Item, machine: &Machine, config: &MapperConfig) -> f64 {
-    let home = main_home(item).unwrap_or(0);
-    let reuse = machine.reuse(home, item.size);
+    let home = machine.spec(main_home(item).unwrap_or(0));
+    let reuse = home.reuse(item.size);
     // From 1 on no table shall be split.
     if reuse == 1.0 || config.saturation >= 1.0 {
         return config.saturation;
     }
-    let workers = machine.spec(home).cores;
-    let wait = reuse * predicted_wait(workers, config.saturation);
-    utilisation_at(workers, wait).min(config.saturation)
+    let wait = reuse * predicted_wait(home.cores, config.saturation);
+    utilisation_at(home.cores, wait).min(config.saturation)
 }
 
 /// Capacity of the weakest current home; where none is known, the mean of the machine.

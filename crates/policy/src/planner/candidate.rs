@@ -80,7 +80,7 @@ pub(super) fn under(placement: &Placement, demands: &[Demand], domains: &[Domain
     balance(demands.iter().copied(), |table| homes.find(table), domains)
 }
 
-/// What warm caches are worth to the tables that move, by load. `moves` and `demands` are in order of their tables' ids.
+/// What warm caches are worth to the tables that move, by load. `demands` are in order of their tables' ids.
 fn reuse_of(moves: &[Move], demands: &[Demand], domains: &[DomainSpec]) -> f64 {
     let largest = domains.iter().max_by_key(|spec| spec.cache_bytes);
     let known = domains.iter().all(|spec| spec.cache_bytes > 0);

@@ -9,8 +9,8 @@ use chiplet_grpc_server::config::Settings;
 use chiplet_grpc_server::server::Server;
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
-    CreateCollectionBuilder, Distance, HnswConfigDiffBuilder, PointStruct, UpsertPointsBuilder,
-    VectorParamsBuilder,
+    CountPointsBuilder, CreateCollectionBuilder, Distance, HnswConfigDiffBuilder, PointStruct,
+    QueryPointsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -167,4 +167,14 @@ pub fn refusal<T: std::fmt::Debug>(
         }
         other => panic!("no refusal: {other:?}"),
     }
+}
+
+/// Nothing that was refused has changed the ten points of `line`, and the server still serves.
+pub fn unharmed(running: &Running) {
+    running.run(async {
+        let count = running.client.count(CountPointsBuilder::new("line")).await;
+        assert_eq!(count.unwrap().result.unwrap().count, 10);
+        let query = QueryPointsBuilder::new("line").query(line(4, 3)).limit(1);
+        assert_eq!(running.client.query(query).await.unwrap().result.len(), 1);
+    });
 }
