@@ -15,6 +15,8 @@ const ENOUGH: usize = 100;
 pub(crate) struct Summed {
     pub(crate) round: Round,
     pub(crate) goodput_qps: f64,
+    /// Share of the workers' time for which they were idle for want of queries.
+    pub(crate) starved: f64,
     recall: (f64, u64),
     failed: u64,
     cpu_cores: f64,
@@ -74,6 +76,7 @@ impl Summed {
                 p99_us_by_tenth: tenths.iter_mut().map(|part| latency(part).p99).collect(),
             },
             goodput_qps: good as f64 / seconds,
+            starved: outcome.starved,
             recall,
             failed,
             cpu_cores: outcome.usage.cores(),
@@ -340,6 +343,7 @@ mod tests {
             busiest_sender: 0.0,
             lag_p99_us: None,
             sent: 0,
+            starved: 0.0,
         };
         Summed::of(outcome, None, 2, Duration::from_millis(1), true)
     }

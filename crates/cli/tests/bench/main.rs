@@ -146,15 +146,15 @@ fn the_json_has_the_documented_form_for_strategies_and_peers() {
     let verdict = json["workload"]["verdict"].as_str().unwrap();
     assert!(!verdict.is_empty() && text.starts_with(verdict), "{text}");
     assert_eq!(json["workload"]["kind"], "hnsw");
-    for (name, value) in [
-        ("tables", 4),
-        ("rows", 200),
-        ("dims", 8),
-        ("rounds", 2),
-        ("seed", 7),
-    ] {
+    for (name, value) in [("tables", 4), ("rows", 200), ("dims", 8), ("seed", 7)] {
         assert_eq!(json["workload"][name], value, "{name}");
     }
+    // On a busy machine a round may be left out, as workers had no queries; the notes say so then.
+    let rounds = json["workload"]["rounds"].as_u64().unwrap();
+    assert!(
+        rounds == 2 || rounds == 1 && text.contains("left out"),
+        "{rounds} rounds:\n{text}"
+    );
     assert_eq!(names(&json), asked, "in the order asked for");
     check_figures(&json);
     for strategy in strategies(&json) {

@@ -10,6 +10,7 @@
 mod recorder;
 mod senders;
 mod sending;
+mod starved;
 mod traffic;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,8 @@ pub(crate) use traffic::shares;
 /// How queries are sent in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// This many outstanding; sent anew when about a quarter of them is answered.
-    Saturated(usize),
+    /// So many outstanding that each of the pool's workers has one; sent anew when about a quarter of them is answered.
+    Saturated { outstanding: usize, workers: usize },
     /// Each sender waits for its answer before it sends again.
     Closed,
     /// Queries per second.
@@ -67,6 +68,8 @@ pub(crate) struct Outcome {
     pub(crate) lag_p99_us: Option<f64>,
     /// Queries sent in the measured time.
     pub(crate) sent: u64,
+    /// Share of the workers' time for which they were idle for want of queries; 0 where the pace wants them idle.
+    pub(crate) starved: f64,
 }
 
 /// What the calling thread is told while a round runs.
@@ -183,6 +186,10 @@ impl Round<'_> {
         let first = began + self.plan.warmup.as_nanos() as u64;
         let last = first + self.plan.length.as_nanos() as u64;
         let open = matches!(self.plan.pace, Pace::Open(_));
+        let starved = match self.plan.pace {
+            Pace::Saturated { workers, .. } => starved::share(&records, (first, last), workers),
+            Pace::Closed | Pace::Open(_) => 0.0,
+        };
         records.retain_mut(|record| {
             // Open loop counts the queries that were due in the measured time, however late they ended: leaving out
             // those that ended after it would leave out the slowest.
@@ -204,6 +211,7 @@ impl Round<'_> {
             busiest_sender: busy().fold(0.0, f64::max),
             lag_p99_us: lags.reduce(f64::max),
             sent: sent.iter().map(|sender| sender.measured).sum(),
+            starved,
         }
     }
 }
@@ -217,7 +225,10 @@ pub(crate) fn limit(
     stop: &AtomicBool,
 ) -> anyhow::Result<f64> {
     let plan = Plan {
-        pace: Pace::Saturated(1_024),
+        pace: Pace::Saturated {
+            outstanding: 1_024,
+            workers: 0,
+        },
         warmup: Duration::ZERO,
         length: time,
         seed: arguments.seed,

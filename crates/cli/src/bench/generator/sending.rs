@@ -47,8 +47,8 @@ impl<'a> Sender<'a> {
         let stream = stream.skip(self.index).step_by(self.round.senders);
         let lag_p99_us = match plan.pace {
             Pace::Open(_) => Some(self.open(stream)),
-            Pace::Saturated(target) => {
-                self.saturated(stream, target);
+            Pace::Saturated { outstanding, .. } => {
+                self.saturated(stream, outstanding);
                 None
             }
             Pace::Closed => {
@@ -101,7 +101,7 @@ impl<'a> Sender<'a> {
     }
 
     fn saturated(&mut self, mut stream: impl Iterator<Item = Arrival>, target: usize) {
-        let mut pause = Pause::new(target.div_ceil(4));
+        let mut refill = Refill::new(target);
         while !self.round.stopped() {
             let now = Instant::now();
             let end = self.round.end();
@@ -109,13 +109,11 @@ impl<'a> Sender<'a> {
                 break;
             }
             self.look(now);
-            let answered = target.saturating_sub(self.round.recorder.outstanding());
-            for arrival in stream.by_ref().take(answered.div_ceil(self.round.senders)) {
+            let look = refill.look(self.round.recorder.outstanding());
+            for arrival in stream.by_ref().take(look.send.div_ceil(self.round.senders)) {
                 self.send(arrival, Instant::now(), None);
             }
-            // With nothing outstanding the pool was idle, or answers faster than queries can be sent.
-            if answered < target {
-                let pause = pause.after(answered);
+            if let Some(pause) = look.pause {
                 std::thread::sleep(pause.min(end.saturating_duration_since(now)));
             }
         }
@@ -140,30 +138,52 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// How long a sender sleeps between two looks, so that about a quarter of what is outstanding is answered meanwhile.
-/// The pool does not wake it: that would be one more thing that each answer has to look at.
-struct Pause {
-    wanted: usize,
-    now: Duration,
+/// Keeps a number of queries outstanding: how many to send at a look, and how long to sleep until the next one, so that
+/// about a quarter of them is answered meanwhile. The pool does not wake the sender: that would be one more thing that
+/// each answer has to look at.
+struct Refill {
+    target: usize,
+    pause: Duration,
 }
 
-impl Pause {
-    const LEAST: Duration = Duration::from_micros(20);
-    const MOST: Duration = Duration::from_millis(20);
+/// What follows from one look at what is outstanding.
+#[derive(Debug, PartialEq)]
+struct Look {
+    send: usize,
+    /// `None`: look again at once.
+    pause: Option<Duration>,
+}
 
-    fn new(wanted: usize) -> Self {
+impl Refill {
+    const LEAST: Duration = Duration::from_micros(20);
+    /// A pool that stands still has the sender look this rarely. When it goes on, it may run dry for as long.
+    const MOST: Duration = Duration::from_millis(2);
+
+    fn new(target: usize) -> Self {
         Self {
-            wanted,
-            now: Duration::from_micros(100),
+            target,
+            pause: Duration::from_micros(100),
         }
     }
 
-    /// The next pause, `answered` queries having been answered in the last.
-    fn after(&mut self, answered: usize) -> Duration {
-        let change = self.wanted as f64 / answered.max(1) as f64;
-        let next = self.now.mul_f64(change.clamp(0.5, 2.0));
-        self.now = next.clamp(Self::LEAST, Self::MOST);
-        self.now
+    fn look(&mut self, outstanding: usize) -> Look {
+        let answered = self.target.saturating_sub(outstanding);
+        if answered == self.target {
+            // The pool ran dry, or answers faster than queries can be sent. How long it was dry is not known, so the
+            // pause is found anew from the shortest. Kept as it was, it would be too long again the next time.
+            self.pause = Self::LEAST;
+            return Look {
+                send: answered,
+                pause: None,
+            };
+        }
+        let change = self.target as f64 / 4.0 / answered.max(1) as f64;
+        let next = self.pause.mul_f64(change.clamp(0.5, 2.0));
+        self.pause = next.clamp(Self::LEAST, Self::MOST);
+        Look {
+            send: answered,
+            pause: Some(self.pause),
+        }
     }
 }
 
@@ -173,17 +193,64 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_shrink_towards_a_quarter_answered_and_stay_within_their_bounds() {
-        let mut pause = Pause::new(100);
-        assert_eq!(pause.after(100), Duration::from_micros(100));
-        assert_eq!(pause.after(50), Duration::from_micros(200));
-        assert_eq!(pause.after(1_000), Duration::from_micros(100));
+        let mut refill = Refill::new(400);
+        let mut pause = |outstanding| refill.look(outstanding).pause.unwrap();
+        assert_eq!(pause(300), Duration::from_micros(100));
+        assert_eq!(pause(350), Duration::from_micros(200));
+        assert_eq!(pause(10), Duration::from_micros(100));
         for _ in 0..100 {
-            pause.after(0);
+            pause(400);
         }
-        assert_eq!(pause.now, Pause::MOST);
+        assert_eq!(pause(400), Refill::MOST);
         for _ in 0..100 {
-            pause.after(1_000_000);
+            pause(1);
         }
-        assert_eq!(pause.now, Pause::LEAST);
+        assert_eq!(pause(1), Refill::LEAST);
+    }
+
+    /// Looks at a pool that answers `each` one query, sending one taking 200 ns; gives the queries that were answered
+    /// in `time`, and the pool's idle time.
+    fn kept_busy(refill: &mut Refill, each: Duration, time: Duration) -> (usize, Duration) {
+        let (mut now, mut outstanding, mut answered) = (Duration::ZERO, 0, 0);
+        let mut idle = Duration::ZERO;
+        let mut pass = |outstanding: &mut usize, lasts: Duration| {
+            let done = (lasts.as_nanos() / each.as_nanos()) as usize;
+            idle += each * done.saturating_sub(*outstanding) as u32;
+            answered += done.min(*outstanding);
+            *outstanding -= done.min(*outstanding);
+        };
+        while now < time {
+            let look = refill.look(outstanding);
+            outstanding += look.send;
+            let lasts =
+                Duration::from_nanos(200) * look.send as u32 + look.pause.unwrap_or_default();
+            pass(&mut outstanding, lasts.max(Duration::from_micros(1)));
+            now += lasts.max(Duration::from_micros(1));
+        }
+        (answered, idle)
+    }
+
+    #[test]
+    fn a_sender_that_slept_too_long_finds_its_pace_again() {
+        let mut refill = Refill::new(512);
+        // The pool stood still: nothing was answered for long.
+        for _ in 0..20 {
+            refill.look(512);
+        }
+        assert_eq!(refill.pause, Refill::MOST);
+        // It goes on with a query each 4 us, so it is dry at the next look.
+        let second = Duration::from_secs(1);
+        let (answered, idle) = kept_busy(&mut refill, Duration::from_micros(4), second);
+        assert!(idle < second / 100, "idle for {idle:?}");
+        assert!(answered > 245_000, "{answered} of 250,000 answered");
+    }
+
+    #[test]
+    fn a_pool_that_answers_at_once_is_asked_again_at_once() {
+        let mut refill = Refill::new(1_024);
+        for _ in 0..10 {
+            let look = refill.look(0);
+            assert_eq!((look.send, look.pause), (1_024, None));
+        }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn traffic(
     let rate = match plan.pace {
         Pace::Open(rate) => rate,
         // Only the order of arrivals is used.
-        Pace::Saturated(_) | Pace::Closed => 1.0,
+        Pace::Saturated { .. } | Pace::Closed => 1.0,
     };
     let arrivals = if arguments.bursty {
         // A tenth of the time at three times the calm rate: 0.9 c + 0.1 * 3 c = rate.

@@ -27,6 +27,10 @@ const SATURATION_ROUNDS: u32 = 3;
 /// Rounds of the sweep at each load; their median is drawn.
 const SWEEP_ROUNDS: u32 = 3;
 
+/// Share of the workers' time for which they may be idle for want of queries. In a round with more, the sender was
+/// measured and not the strategy.
+const STARVED: f64 = 0.05;
+
 /// How long the senders are measured by themselves.
 const ALONE: Duration = Duration::from_millis(200);
 
@@ -35,6 +39,8 @@ struct Runner {
     choice: Choice,
     pool: Box<dyn Pool>,
     rounds: Vec<Summed>,
+    /// Rounds in which some strategy's workers were idle for want of queries. They are in no figure, unless all are.
+    starved: Vec<Summed>,
     steals: Steals,
     remaps: u64,
     counts: bool,
@@ -49,6 +55,7 @@ impl Runner {
             placement: Followed::start(&*pool),
             pool,
             rounds: Vec::new(),
+            starved: Vec::new(),
             steals: Steals::default(),
             remaps: 0,
         }
@@ -188,7 +195,10 @@ impl Series<'_> {
     }
 
     fn saturated(&self) -> Pace {
-        Pace::Saturated(self.arguments.outstanding as usize * self.workers)
+        Pace::Saturated {
+            outstanding: self.arguments.outstanding as usize * self.workers,
+            workers: self.workers,
+        }
     }
 
     fn one(&self, runner: &mut Runner, plan: &Plan, what: &str) -> anyhow::Result<Option<Summed>> {
@@ -274,9 +284,15 @@ impl Series<'_> {
             };
             // The first one warms up processor, allocator and placement.
             if round > 0 {
-                rates.push(summed.round.throughput_qps);
+                let rate = (summed.round.throughput_qps, summed.starved > STARVED);
+                rates.push(rate);
             }
         }
+        let fed = || rates.iter().filter(|(_, starved)| !starved);
+        if fed().next().is_some() {
+            rates = fed().copied().collect();
+        }
+        let rates: Vec<f64> = rates.into_iter().map(|(rate, _)| rate).collect();
         ensure!(!rates.is_empty(), "stopped before saturation was measured");
         runners[0].steals = Steals::default();
         runners[0].remaps = 0;
@@ -296,7 +312,13 @@ impl Series<'_> {
 
     fn rounds(&self, runners: &mut [Runner], pace: Pace) -> anyhow::Result<()> {
         let count = runners.len();
-        for round in 0..self.arguments.rounds as usize {
+        let wanted = self.arguments.rounds as usize;
+        // A round that is left out is run again. Where the first rounds all are, the sender is too slow for any.
+        for round in 0..2 * wanted {
+            let fed = runners[0].rounds.len();
+            if fed == wanted || (round == wanted && fed == 0) {
+                break;
+            }
             let plan = Plan {
                 pace,
                 warmup: self.arguments.warmup,
@@ -313,7 +335,7 @@ impl Series<'_> {
             // Who begins changes from round to round, so that no strategy always follows the same other one.
             for turn in 0..count {
                 let index = (turn + round) % count;
-                let what = format!("round {}/{}", round + 1, self.arguments.rounds);
+                let what = format!("round {}/{wanted}", fed + 1);
                 match self.one(&mut runners[index], &plan, &what)? {
                     Some(summed) => outcomes.push((index, summed)),
                     None => break,
@@ -330,8 +352,25 @@ impl Series<'_> {
             if outcomes.len() < count {
                 break;
             }
+            // All strategies' figures are of the same rounds.
+            let starved = outcomes.iter().any(|(_, summed)| summed.starved > STARVED);
+            if starved {
+                let round = (plan.warmup + plan.length) * count as u32;
+                self.bar.inc_length(round.as_millis() as u64);
+            }
             for (index, summed) in outcomes {
-                runners[index].rounds.push(summed);
+                let runner = &mut runners[index];
+                if starved {
+                    runner.starved.push(summed);
+                } else {
+                    runner.rounds.push(summed);
+                }
+            }
+        }
+        // Then these rounds are all there is, and the notes say so.
+        if runners[0].rounds.is_empty() {
+            for runner in runners.iter_mut() {
+                runner.rounds.append(&mut runner.starved);
             }
         }
         ensure!(

@@ -5,8 +5,9 @@ use chiplet_topology::Topology;
 use super::super::arguments::{Arguments, Graph, Kind};
 use super::super::generator::Pace;
 use super::super::report::Workload;
+use super::super::summary::Summed;
 use super::super::tables::{self, Tables};
-use super::Runner;
+use super::{Runner, STARVED};
 
 pub(super) fn workload(
     arguments: &Arguments,
@@ -51,18 +52,18 @@ pub(super) fn workload(
         table_skew: arguments.table_skew,
         query_skew: arguments.query_skew,
         arrivals: match pace {
-            Pace::Saturated(outstanding) => format!("saturated, {outstanding} outstanding"),
+            Pace::Saturated { outstanding, .. } => format!("saturated, {outstanding} outstanding"),
             Pace::Closed => format!("closed loop, {} clients", arguments.clients.unwrap_or(1)),
             Pace::Open(_) => format!("open loop, {process}"),
         },
         outstanding: match pace {
-            Pace::Saturated(outstanding) => Some(outstanding),
+            Pace::Saturated { outstanding, .. } => Some(outstanding),
             Pace::Closed => arguments.clients.map(|clients| clients as usize),
             Pace::Open(_) => None,
         },
         rate_qps: match pace {
             Pace::Open(rate) => Some(rate),
-            Pace::Saturated(_) | Pace::Closed => None,
+            Pace::Saturated { .. } | Pace::Closed => None,
         },
         saturation_qps: saturation,
         flip_s: arguments.flip.map(|flip| flip.as_secs_f64()),
@@ -83,12 +84,13 @@ pub(super) fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let done = runners[0].rounds.len();
-    if done < arguments.rounds as usize {
+    if done + runners[0].starved.len() < arguments.rounds as usize {
         notes.push(format!(
             "Stopped early: {done} of {} rounds were run.",
             arguments.rounds
         ));
     }
+    notes.extend(starved(runners));
     if !matches!(pace, Pace::Open(_)) {
         notes.push(
             "A number of queries was kept outstanding, so latency follows from throughput: for latency give a \
@@ -109,4 +111,33 @@ pub(super) fn notes(
         ));
     }
     notes
+}
+
+/// What is said of rounds in which workers were idle for want of queries.
+fn starved(runners: &[Runner]) -> Option<String> {
+    let worst = |rounds: fn(&Runner) -> &Vec<Summed>| {
+        let all = runners.iter().flat_map(|runner| {
+            let name = runner.choice.to_string();
+            rounds(runner)
+                .iter()
+                .map(move |round| (round.starved, name.clone()))
+        });
+        all.max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|(share, _)| *share > STARVED)
+    };
+    let left_out = runners[0].starved.len();
+    if let Some((share, name)) = worst(|runner| &runner.starved) {
+        return Some(format!(
+            "{left_out} of {} rounds are left out: workers were idle for want of queries, under {name} for up to \
+             {:.0} % of their time. The sender did not get a core when it needed one.",
+            left_out + runners[0].rounds.len(),
+            share * 100.0
+        ));
+    }
+    let (share, name) = worst(|runner| &runner.rounds)?;
+    Some(format!(
+        "In every round workers were idle for want of queries, under {name} for up to {:.0} % of their time: these \
+         figures are the senders', not the strategies'. Give more --senders, a higher --outstanding, or larger tables.",
+        share * 100.0
+    ))
 }
