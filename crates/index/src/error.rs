@@ -266,6 +266,21 @@ pub enum GraphFault {
         /// The row linked to.
         link: u32,
     },
+    /// A list of links that is far longer than the others: each list takes the room of the longest.
+    #[error(
+        "row {row} has {links} links on layer {layer}, and each row's list takes the room of the longest; up to some {limit} are \
+         accepted in this graph: keep only the nearest"
+    )]
+    LongList {
+        /// The row that has the links.
+        row: u32,
+        /// Their layer, 0 being the ground.
+        layer: usize,
+        /// Links in the list.
+        links: usize,
+        /// About the most accepted.
+        limit: usize,
+    },
     /// A link of hnsw_rs to a point that does not exist.
     #[error("a link or the entry is point {rank} of layer {layer}, which does not exist")]
     Point {

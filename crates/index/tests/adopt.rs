@@ -158,7 +158,7 @@ fn links_that_no_search_can_follow_are_refused_by_name() {
         };
         match HnswTable::from_graph(&rows, 1, &graph, &config(Metric::L2)).err() {
             Some(BuildError::Graph(fault)) => fault,
-            other => panic!("{other:?}"),
+            other => panic!("{:?}", other.map(drop)),
         }
     };
     let ground: &[&[u32]] = &[&[0, 2]];
@@ -227,6 +227,37 @@ fn links_that_no_search_can_follow_are_refused_by_name() {
         assert_eq!(fault, expected);
         assert!(!fault.to_string().is_empty());
     }
+}
+
+#[test]
+fn a_list_far_longer_than_the_others_is_refused() {
+    // All rows link to row 0, and it links to all, on one layer of so many.
+    let star = |n: u32, layers: usize, layer: usize| {
+        let links = (0..n).map(|row| {
+            let mut lists = vec![Vec::new(); layers];
+            lists[layer] = if row == 0 { (1..n).collect() } else { vec![0] };
+            lists
+        });
+        let graph = Graph {
+            entry: 0,
+            links: links.collect(),
+        };
+        let rows: Vec<f32> = (0..n).map(|x| x as f32).collect();
+        HnswTable::from_graph(&rows, 1, &graph, &config(Metric::L2))
+    };
+    let long = |table: Result<HnswTable, BuildError>| match table {
+        Err(BuildError::Graph(GraphFault::LongList {
+            row, layer, links, ..
+        })) => (row, layer, links),
+        other => panic!("{:?}", other.map(drop)),
+    };
+    // With as much room for each row, 40,000 links would take 1.6 GB.
+    assert_eq!(long(star(20_000, 1, 0)), (0, 0, 19_999));
+    // On 15 higher layers, 240 MB.
+    assert_eq!(long(star(2_000, 16, 1)), (0, 1, 1_999));
+    // 900 rows may be linked as anybody likes.
+    let small = star(900, 1, 0).unwrap();
+    assert_eq!(unsplit(&small, &Query::new([700.2]).top(2))[0].id, 700);
 }
 
 #[test]

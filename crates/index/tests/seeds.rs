@@ -34,3 +34,48 @@ fn hnsw_rs_dump() {
 fn table_file() {
     run("table_file", inputs::table_file);
 }
+
+/// Writes tables of all kinds to the seeds of `table_file`: to be run by hand when the format of files changes.
+#[cfg(feature = "faiss")]
+#[test]
+#[ignore = "writes to fuzz/seeds"]
+fn write_tables() {
+    use chiplet_index::{FlatTable, HnswConfig, HnswTable, IvfConfig, IvfTable, Metric, RowFormat};
+
+    const DIM: usize = 4;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table_file");
+    let rows = |n: usize| -> Vec<f32> {
+        let value = |i: usize| ((i * 7919) % 97) as f32 / 97.0;
+        (0..n * DIM).map(value).collect()
+    };
+    let hnsw = HnswConfig::new(Metric::L2).m(3);
+    for (name, n, config) in [
+        ("hnsw-empty", 0, hnsw.clone()),
+        ("hnsw-f32", 40, hnsw.clone()),
+        (
+            "hnsw-sq8-f16",
+            40,
+            hnsw.rows(RowFormat::Sq8).rerank(RowFormat::F16),
+        ),
+    ] {
+        let table = HnswTable::build(&rows(n), DIM, &config).unwrap();
+        table.save(folder.join(name)).unwrap();
+    }
+    FlatTable::build(rows(40), DIM, Metric::L2)
+        .unwrap()
+        .save(folder.join("flat"))
+        .unwrap();
+    for (code, metric) in [
+        ("Flat", Metric::L2),
+        ("SQ8", Metric::L2),
+        ("SQfp16", Metric::InnerProduct),
+        ("PQ2x4fs", Metric::L2),
+        ("PQ2x4fsr", Metric::Cosine),
+        ("PQ2x4", Metric::L2),
+    ] {
+        let config = IvfConfig::new(metric).nprobe(2);
+        let table = IvfTable::build(&rows(200), DIM, &format!("IVF4,{code}"), &config).unwrap();
+        let name = format!("ivf-{}", code.to_lowercase());
+        table.save(folder.join(name)).unwrap();
+    }
+}

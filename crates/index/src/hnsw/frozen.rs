@@ -80,10 +80,10 @@ impl Meta {
         within("stride", self.stride, 1..=MAX_STRIDE)?;
         within("ef", self.ef, 1..=usize::MAX)?;
         within("the number of layers", self.layers.len(), 1..=MAX_LAYERS)?;
-        let mut below = MAX_NODES;
-        for &nodes in &self.layers {
-            within("a layer's number of nodes", nodes, 0..=below)?;
-            below = nodes;
+        within("the number of rows", self.nodes(), 0..=MAX_NODES)?;
+        // A search begins at the first node of the highest layer, so each has one.
+        for (&below, &nodes) in self.layers.iter().zip(&self.layers[1..]) {
+            within("a higher layer's number of nodes", nodes, 1..=below)?;
         }
         if self.has_codes() {
             within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
@@ -108,7 +108,7 @@ const KIND: &str = "hnsw";
 const MAX_DIM: usize = 1 << 24;
 
 /// Links that a node of a file may have.
-const MAX_STRIDE: usize = 1 << 16;
+pub(super) const MAX_STRIDE: usize = 1 << 16;
 
 /// Layers that a file may have: at least two nodes less each makes no more than this in practice.
 const MAX_LAYERS: usize = 64;

@@ -8,7 +8,8 @@ use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{
     BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, Metric, Pages,
 };
-use xxhash_rust::xxh3::Xxh3;
+use serde_json::Value;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a folder can be made");
@@ -72,21 +73,27 @@ pub fn hnsw_rs_dump(data: &[u8]) {
 /// Bytes before the header of a table's file: magic, version, the header's length, the checksum of these and the header.
 const PREFIX: usize = 24;
 
+/// Sections begin at multiples of this, and the first one at a multiple of a page.
+const SECTION: usize = 64;
+const PAGE: usize = 4096;
+
 /// A table's file, whose header's checksum is put right, as damage that the checksum shows is refused at once. Loaded, it is
 /// refused or sound; mapped, its rows and links may be anything, and every search must still end well.
+///
+/// Then the same as a forger would make it: sections of the sizes that the header tells, with right checksums.
 pub fn table_file(data: &[u8]) {
     let mut file = data.to_vec();
-    if let Some(length) = file.get(12..16) {
-        let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
-        if let Some(header) = file.get(PREFIX..PREFIX.saturating_add(length)) {
-            let mut sum = Xxh3::new();
-            sum.update(&file[..16]);
-            sum.update(header);
-            let sum = sum.digest().to_le_bytes();
-            file[16..PREFIX].copy_from_slice(&sum);
-        }
+    if let Some(header) = header_of(&file).map(<[u8]>::to_vec) {
+        put_sum(&mut file, &header);
     }
-    with_files(&[("file", &file)], |folder| {
+    open_any(&file);
+    if let Some(forged) = forged(data) {
+        open_any(&forged);
+    }
+}
+
+fn open_any(file: &[u8]) {
+    with_files(&[("file", file)], |folder| {
         let path = folder.join("file");
         ends_well(HnswTable::map(&path));
         ends_well(HnswTable::load(&path, Pages::Small));
@@ -95,6 +102,75 @@ pub fn table_file(data: &[u8]) {
         ends_well(FlatTable::map(&path));
         ends_well(FlatTable::load(&path, Pages::Small));
     });
+}
+
+/// The JSON of a table's file.
+fn header_of(file: &[u8]) -> Option<&[u8]> {
+    let length = u32::from_le_bytes(*file.get(12..)?.first_chunk()?) as usize;
+    file.get(PREFIX..PREFIX.checked_add(length)?)
+}
+
+fn put_sum(file: &mut [u8], header: &[u8]) {
+    let mut sum = Xxh3::new();
+    sum.update(&file[..16]);
+    sum.update(header);
+    file[16..PREFIX].copy_from_slice(&sum.digest().to_le_bytes());
+}
+
+/// The file with its sections cut or repeated to the sizes that its header tells, and all sums right. A graph's sections of
+/// links and ids get the sizes that follow from its layers, as random changes would hardly ever find both.
+fn forged(data: &[u8]) -> Option<Vec<u8>> {
+    /// Far less than a fuzzer's limit.
+    const MOST: u64 = 1 << 20;
+    let json = header_of(data)?;
+    let payload = data.get((PREFIX + json.len()).next_multiple_of(PAGE)..)?;
+    let mut header: Value = serde_json::from_slice(json).ok()?;
+    let follows = links_and_ids(&header["meta"]);
+    let mut content = Vec::new();
+    for section in header.get_mut("sections")?.as_array_mut()? {
+        let [offset, told] = ["offset", "bytes"].map(|name| section[name].as_u64());
+        let name = section["name"].as_str()?;
+        let known = follows.iter().flatten().find(|(known, _)| *known == name);
+        let bytes = known.map_or(told?, |&(_, bytes)| bytes);
+        if bytes > MOST {
+            return None;
+        }
+        let from = payload.get(offset? as usize..).unwrap_or_default();
+        let from = &from[..from.len().min(told? as usize)];
+        let section_bytes: Vec<u8> = match from.is_empty() {
+            true => vec![0; bytes as usize],
+            false => from.iter().copied().cycle().take(bytes as usize).collect(),
+        };
+        content.resize(content.len().next_multiple_of(SECTION), 0);
+        section["offset"] = content.len().into();
+        section["bytes"] = bytes.into();
+        section["xxh3"] = format!("{:016x}", xxh3_64(&section_bytes)).into();
+        content.extend(section_bytes);
+    }
+    let json = serde_json::to_vec(&header).ok()?;
+    let mut file = data.get(..12)?.to_vec();
+    file.extend((json.len() as u32).to_le_bytes());
+    file.resize(PREFIX, 0);
+    put_sum(&mut file, &json);
+    file.extend(&json);
+    file.resize(file.len().next_multiple_of(PAGE), 0);
+    file.extend(content);
+    Some(file)
+}
+
+/// Bytes of some sections of a graph, by its description.
+fn links_and_ids(meta: &Value) -> Option<[(&'static str, u64); 3]> {
+    let number = |name: &str| meta[name].as_u64().filter(|&number| number < 1 << 20);
+    let layers = meta["layers"].as_array()?.iter();
+    let layers: Vec<u64> = layers
+        .map(|nodes| nodes.as_u64().filter(|&nodes| nodes < 1 << 20))
+        .collect::<Option<_>>()?;
+    let (ground, upper) = layers.split_first()?;
+    Some([
+        ("links", ground * number("ground_stride")? * 4),
+        ("upper", upper.iter().sum::<u64>() * number("stride")? * 4),
+        ("ids", ground * number("id_bytes")?),
+    ])
 }
 
 /// Asserts that a search of what was opened ends, with at most so many rows as were asked for.

@@ -7,6 +7,7 @@
 //! | `dump` | files of hnsw_rs |
 //! | `points` | links as hnsw_rs has them |
 //! | `hnsw_rs`, `distance` | a graph of hnsw_rs in memory (feature `hnsw_rs`) |
+//! | `room` | how much room lists of links get |
 //! | `file` | what both readers need to read files that nobody vouches for |
 //!
 //! What a search relies on is checked here, for all of them, in [`Graph::check`]: the entry is on the highest layer, and a
@@ -20,17 +21,18 @@ mod file;
 mod hnsw_rs;
 mod hnswlib;
 mod points;
+mod room;
 
 use std::cmp::Reverse;
 
 use super::build::Links;
 use super::config::HnswConfig;
 use super::frozen::Frozen;
-use super::walk::NONE;
 use super::{HnswTable, format, order};
 use crate::error::{BuildError, GraphFault};
 use crate::metric::{self, Metric};
 use crate::rows;
+use room::Room;
 
 #[cfg(feature = "hnsw_rs")]
 pub use distance::{Cosine, GraphDistance, InnerProduct, SquaredL2};
@@ -129,7 +131,7 @@ impl HnswTable {
         config.check()?;
         format::check(rows, dim, config)?;
         graph.check(rows.len() / dim)?;
-        let mut links = graph.to_links();
+        let mut links = graph.to_links()?;
         links.one_look = matches!(descent, Descent::OneLook);
         let order = order::order(&links, config.reorder);
         let graph = Frozen::new(&links, rows, dim, config, &order, id)?;
@@ -198,7 +200,7 @@ impl Graph {
     }
 
     /// The same links between nodes, numbered from the highest layer down, the entry first.
-    fn to_links(&self) -> Links {
+    fn to_links(&self) -> Result<Links, BuildError> {
         let on = |row: u32| self.links[row as usize].len();
         let mut rows: Vec<u32> = (0..self.links.len() as u32).collect();
         rows.sort_by_key(|&row| (Reverse(on(row)), row != self.entry));
@@ -206,35 +208,30 @@ impl Graph {
         for (&row, node) in rows.iter().zip(0..) {
             node_of[row as usize] = node;
         }
-        let longest = |first: usize, last: usize| {
-            let lists = self.links.iter().flat_map(|layers| {
-                let end = layers.len().min(last);
-                &layers[first.min(end)..end]
-            });
-            lists.map(Vec::len).max().unwrap_or(0).max(1)
-        };
-        let ground_stride = longest(0, 1);
-        // The ground layer has twice as many links: a work estimate counts half of them.
-        let stride = longest(1, MAX_LAYERS).max(ground_stride.div_ceil(2));
+        let Room {
+            ground_stride,
+            stride,
+        } = Room::of(self)?;
         let top = rows.first().map_or(1, |&row| on(row));
         let layers = (0..top).map(|layer| {
             let stride = if layer == 0 { ground_stride } else { stride };
             let nodes = rows.partition_point(|&row| on(row) > layer);
-            let mut links = vec![NONE; nodes * stride];
+            let mut links = room::links(nodes * stride)?;
             for (out, &row) in links.chunks_exact_mut(stride).zip(&rows) {
                 for (out, &link) in out.iter_mut().zip(&self.links[row as usize][layer]) {
                     *out = node_of[link as usize];
                 }
             }
-            links
+            Ok(links)
         });
-        Links {
-            layers: layers.collect(),
+        let layers = layers.collect::<Result<_, BuildError>>()?;
+        Ok(Links {
+            layers,
             rows,
             ground_stride,
             stride,
             one_look: false,
-        }
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::points::{Point, Points};
 use super::*;
+use crate::hnsw::walk::NONE;
 
 fn at(layer: u8, rank: i32) -> Point {
     Point { layer, rank }
@@ -79,7 +80,7 @@ fn nodes_are_numbered_from_the_highest_layer_down_the_entry_first() {
         ],
     };
     graph.check(4).unwrap();
-    let links = graph.to_links();
+    let links = graph.to_links().unwrap();
     assert_eq!(links.rows, [3, 1, 0, 2]);
     assert_eq!((links.ground_stride, links.stride), (3, 2));
     let ground = [[1, NONE, NONE], [2, NONE, NONE], [1, 3, 0], [1, NONE, NONE]];
