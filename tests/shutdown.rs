@@ -335,3 +335,40 @@ fn a_remap_callback_that_keeps_the_executor_goes_with_a_shutdown() {
     drop(executor);
     assert!(watched.upgrade().is_none(), "the callback still keeps it");
 }
+
+/// A table whose destructor panics.
+struct Fragile;
+
+impl Table for Fragile {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size_bytes(&self) -> u64 {
+        8
+    }
+
+    fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("a destructor panics");
+    }
+}
+
+#[test]
+fn an_executor_that_goes_contains_its_tables_destructors() {
+    let executor = executor(1, 1);
+    let tables = [(); 4].map(|()| executor.add_table("t", Fragile));
+    // Two go as removed ones, unless the balancer is quicker, and two as they are.
+    assert!(executor.remove_table(tables[0]));
+    assert!(executor.remove_table(tables[1]));
+    drop(executor);
+}
