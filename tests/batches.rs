@@ -179,6 +179,22 @@ fn bounds_hold_for_all_parts_or_none() {
 }
 
 #[test]
+fn a_batch_is_cut_into_no_more_parts_than_a_small_limit_allows() {
+    for (queue, own) in [(4, 4), (8, 3), (1, 1)] {
+        let executor = builder(1, 8)
+            .queue_limit(queue)
+            .table_queue_limit(own)
+            .build()
+            .unwrap();
+        let table = executor.add_table("t", Hooked(|_| (), 1));
+        for count in [4, 5, 8, 64] {
+            let batch = executor.submit_batch(table, numbered(count)).unwrap();
+            assert_eq!(batch.wait().unwrap().len(), count);
+        }
+    }
+}
+
+#[test]
 fn dead_parts_make_room() {
     let executor = builder(1, 1)
         .queue_limit(2)

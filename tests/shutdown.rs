@@ -2,11 +2,17 @@
 
 mod common;
 
-use std::sync::mpsc::channel;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
+use std::task::{Context as Polling, Wake, Waker};
+use std::time::{Duration, Instant};
 
-use chiplet::{Error, Executor, Shutdown, SubmitError};
+use chiplet::{
+    Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, ShutdownReport, SubmitError,
+    Table, Ticket,
+};
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
 
 #[test]
@@ -160,4 +166,209 @@ fn a_shutdown_from_the_remap_callback_returns_its_report() {
         report
     });
     assert_eq!(report.map(|report| report.still_running), Ok(0));
+}
+
+/// Shuts down within a millisecond, and returns the report if that returned at all.
+fn soon(executor: &Arc<Executor>) -> Option<ShutdownReport> {
+    let (sent, report) = channel();
+    let executor = Arc::clone(executor);
+    std::thread::spawn(move || {
+        let _ = sent.send(executor.shutdown(Shutdown::Abandon(Duration::from_millis(1))));
+    });
+    report.recv_timeout(HANG).ok()
+}
+
+/// A table whose destructor says that it runs, and then waits.
+struct Lasting(Sender<()>, Gate);
+
+impl Table for Lasting {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size_bytes(&self) -> u64 {
+        8
+    }
+
+    fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+        self.1.wait();
+    }
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_removed_tables_destructor() {
+    let executor = Arc::new(executor(1, 1));
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let (sent, dropped) = channel();
+    let table = executor.add_table("t", Lasting(sent, gate.clone()));
+    assert!(executor.remove_table(table));
+    dropped.recv_timeout(HANG).unwrap();
+    let report = soon(&executor);
+    gate.open();
+    assert!(report.is_some(), "it waits for the destructor");
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_the_remap_callback() {
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let (sent, called) = channel();
+    let (sent, waits) = (Mutex::new(sent), gate.clone());
+    let executor = builder(2, 1)
+        .planner(restless())
+        .on_remap(move |_| {
+            let _ = sent.lock().unwrap().send(());
+            waits.wait();
+        })
+        .build()
+        .unwrap();
+    let executor = Arc::new(executor);
+    let uneven = neighbours(&executor);
+    for &table in uneven.iter().cycle() {
+        let task = executor.submit_fn(table, None, |work| work.add_bytes(1 << 24));
+        task.unwrap().wait().unwrap();
+        if called.try_recv().is_ok() {
+            break;
+        }
+    }
+    let report = soon(&executor);
+    gate.open();
+    assert!(report.is_some(), "it waits for the callback");
+}
+
+/// Says that it was called, and then waits.
+struct Blocks(Mutex<Sender<()>>, Gate);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().unwrap().send(());
+        self.1.wait();
+    }
+}
+
+/// Polls a ticket that has no answer yet with a waker that calls `called` and waits for `gate`.
+fn poll(ticket: &mut Ticket<()>, called: &Sender<()>, gate: &Gate) {
+    let waker = Waker::from(Arc::new(Blocks(Mutex::new(called.clone()), gate.clone())));
+    let polled = Pin::new(ticket).poll(&mut Polling::from_waker(&waker));
+    assert!(polled.is_pending());
+}
+
+#[test]
+fn a_waker_that_blocks_holds_up_neither_other_deadlines_nor_a_shutdown() {
+    let executor = Arc::new(executor(1, 1));
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 1, &gate);
+    let waking = Gate::default();
+    let _wake = OpenOnDrop(waking.clone());
+    let mut tickets = Vec::new();
+    for _ in 0..2 {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let task = executor.submit_fn(table, Some(deadline), |_| ());
+        let mut ticket = task.unwrap();
+        let (sent, called) = channel();
+        poll(&mut ticket, &sent, &waking);
+        called
+            .recv_timeout(HANG)
+            .expect("a deadline is told while another's waker blocks");
+        tickets.push(ticket);
+    }
+    gate.open();
+    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    let report = soon(&executor);
+    waking.open();
+    assert!(report.is_some(), "it waits for the wakers");
+    for ticket in tickets {
+        assert_eq!(ticket.wait(), Err(Error::Expired));
+    }
+}
+
+#[test]
+fn in_a_drain_an_idle_domain_serves_a_task_behind_a_long_one() {
+    let executor = Arc::new(executor(2, 1));
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 1, &gate);
+    let queued = executor.spawn(table, || 1);
+    let (sent, report) = channel();
+    let draining = Arc::clone(&executor);
+    let drain = std::thread::spawn(move || {
+        let _ = sent.send(draining.shutdown(Shutdown::Drain(HANG)));
+    });
+    let mut queued = queued;
+    let answer = queued.wait_for(HANG);
+    gate.open();
+    assert_eq!(answer, Some(Ok(1)));
+    let report = report.recv_timeout(HANG).unwrap();
+    assert_eq!((report.abandoned, report.still_running), (0, 0));
+    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    drain.join().unwrap();
+}
+
+#[test]
+fn a_remap_callback_that_keeps_the_executor_goes_with_a_shutdown() {
+    let kept: Arc<OnceLock<Arc<Executor>>> = Arc::default();
+    let inner = Arc::clone(&kept);
+    let executor = builder(2, 1)
+        .on_remap(move |_| drop(inner.get().cloned()))
+        .build()
+        .unwrap();
+    let executor = Arc::new(executor);
+    let watched = Arc::downgrade(&executor);
+    assert!(kept.set(Arc::clone(&executor)).is_ok());
+    drop(kept);
+    executor.shutdown(Shutdown::Abandon(HANG));
+    drop(executor);
+    assert!(watched.upgrade().is_none(), "the callback still keeps it");
+}
+
+/// A table whose destructor panics.
+struct Fragile;
+
+impl Table for Fragile {
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size_bytes(&self) -> u64 {
+        8
+    }
+
+    fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("a destructor panics");
+    }
+}
+
+#[test]
+fn an_executor_that_goes_contains_its_tables_destructors() {
+    let executor = executor(1, 1);
+    let tables = [(); 4].map(|()| executor.add_table("t", Fragile));
+    // Two go as removed ones, unless the balancer is quicker, and two as they are.
+    assert!(executor.remove_table(tables[0]));
+    assert!(executor.remove_table(tables[1]));
+    drop(executor);
 }

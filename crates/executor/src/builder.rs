@@ -10,6 +10,7 @@ use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
 
 use crate::engine::substitutes::Substitutes;
+use crate::engine::timer;
 use crate::engine::worker::Worker;
 use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
@@ -20,11 +21,14 @@ use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
 use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
 use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
-use crate::sync::{mpsc, thread};
+use crate::sync::{mpsc, now};
 
 /// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
 /// beyond that an interactive search is better refused.
 pub const QUEUE_PER_WORKER: usize = 256;
+
+/// Stands for "as long as it takes".
+const A_YEAR: Duration = Duration::from_secs(31_536_000);
 
 /// What a thread runs.
 type Body = Box<dyn FnOnce() + Send>;
@@ -192,6 +196,10 @@ impl Builder {
 
     /// Called after each placement change, on the balancer's thread, with no lock held. The same is logged
     /// through `tracing` at `INFO`.
+    ///
+    /// The executor keeps the callback until it is shut down. A callback that needs the executor should hold a
+    /// [`Weak`](std::sync::Weak) to it: with an `Arc` the two keep each other until someone calls
+    /// [`Executor::shutdown`].
     pub fn on_remap(mut self, callback: impl Fn(&RemapEvent) + Send + Sync + 'static) -> Self {
         self.on_remap = Some(Box::new(callback));
         self
@@ -288,7 +296,6 @@ impl Builder {
             Planner::new(planner, workers::specs(&plan, &topology)),
             Workers::new(Arc::clone(&topology), options),
             tick,
-            self.on_remap,
         ));
         let engine = Arc::new(Engine::new(Parts {
             strategy: self.strategy,
@@ -303,7 +310,7 @@ impl Builder {
 
         let places = Place::all(&plan, pin);
         let (report, reports) = mpsc::channel();
-        let mut threads = Vec::with_capacity(places.len() + 3);
+        let threads = Arc::clone(&engine.threads);
         for (place, local) in places.into_iter().zip(locals) {
             let name = format!("{}-{}-{}", self.name, place.domain.0, local.worker);
             let worker = Worker::new(Arc::clone(&engine), local);
@@ -314,15 +321,11 @@ impl Builder {
                 drop(report);
                 worker.run();
             };
-            match thread::Builder::new().name(name.clone()).spawn(body) {
-                Ok(thread) => threads.push(thread),
-                Err(source) => {
-                    engine.hub.close();
-                    for thread in threads {
-                        let _ = thread.join();
-                    }
-                    return Err(BuildError::Spawn { name, source });
-                }
+            if let Err(source) = threads.spawn(name.clone(), body) {
+                engine.hub.close();
+                // They have nothing to do, so they end at once.
+                threads.join_until(now() + A_YEAR);
+                return Err(BuildError::Spawn { name, source });
             }
         }
         drop(report);
@@ -330,30 +333,32 @@ impl Builder {
         workers.sort_by_key(|worker| worker.info.index);
         balancer.add_workers(workers);
 
-        let timer = Arc::clone(&engine.timer);
         let watching = Arc::clone(&engine);
         let (balancing, balanced) = (Arc::clone(&balancer), Arc::clone(&engine));
-        let bodies: Vec<(&str, Body)> = vec![
-            ("timer", Box::new(move || timer.run())),
-            ("balance", Box::new(move || balancing.run(&balanced))),
+        // The thread owns the callback: one that keeps the executor lets go of it when a shutdown ends the thread.
+        let on_remap = self.on_remap;
+        let mut bodies: Vec<(&str, Body)> = vec![
+            (
+                "balance",
+                Box::new(move || balancing.run(&balanced, on_remap)),
+            ),
             ("watch", Box::new(move || watching.watch())),
         ];
+        bodies.extend((0..timer::THREADS).map(|_| -> (&str, Body) {
+            let timer = Arc::clone(&engine.timer);
+            ("timer", Box::new(move || timer.run()))
+        }));
         for (what, body) in bodies {
             let name = format!("{}-{what}", self.name);
-            match thread::Builder::new().name(name.clone()).spawn(body) {
-                Ok(thread) => threads.push(thread),
-                Err(source) => {
-                    // The workers leave, and the last of them stops the timer.
-                    engine.hub.close();
-                    balancer.stop();
-                    for thread in threads {
-                        let _ = thread.join();
-                    }
-                    return Err(BuildError::Spawn { name, source });
-                }
+            if let Err(source) = threads.spawn(name.clone(), body) {
+                // The workers leave, and the last of them stops the timer.
+                engine.hub.close();
+                balancer.stop();
+                threads.join_until(now() + A_YEAR);
+                return Err(BuildError::Spawn { name, source });
             }
         }
-        Ok(Executor::new(engine, balancer, self.limits, threads))
+        Ok(Executor::new(engine, balancer, self.limits))
     }
 }
 

@@ -22,8 +22,7 @@ use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Mutex, now};
+use crate::sync::now;
 use crate::table::{Neighbor, Query, Table};
 use crate::ticket::Ticket;
 
@@ -68,8 +67,6 @@ pub struct Executor {
     pub(crate) engine: Arc<Engine>,
     balancer: Arc<Balancer>,
     limits: QueryLimits,
-    /// The workers', the timer's and the balancer's.
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Executor {
@@ -78,17 +75,11 @@ impl Executor {
         Builder::default()
     }
 
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        balancer: Arc<Balancer>,
-        limits: QueryLimits,
-        threads: Vec<JoinHandle<()>>,
-    ) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, balancer: Arc<Balancer>, limits: QueryLimits) -> Self {
         Self {
             engine,
             balancer,
             limits,
-            threads: Mutex::new(threads),
         }
     }
 
@@ -364,7 +355,15 @@ impl Executor {
         Ok(())
     }
 
-    /// Accepts nothing from now on and ends the workers, within a bound. Later calls find nothing to do.
+    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls find nothing to do but to
+    /// wait for what an earlier one has left.
+    ///
+    /// When the time is up, threads may still run that are inside the caller's code: workers in a task
+    /// ([`ShutdownReport::still_running`]), the balancer's in [`Builder::on_remap`] or in the destructor of a table that
+    /// was removed or replaced, the timer's in a waker. They end by themselves once that code returns, and do nothing else
+    /// before. The one thing that may keep this longer is a destructor of the caller's own `thread_local!` values.
+    ///
+    /// In a drain, workers that have nothing to do stay and help other domains as usual until all queues are empty.
     ///
     /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
     /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
@@ -390,16 +389,12 @@ impl Executor {
             left = self.engine.exits.wait_until(deadline, own);
         }
         if left == 0 {
-            let mut threads = std::mem::take(&mut *self.threads.lock());
-            threads.extend(self.engine.substitutes.take_handles());
-            let this = thread::current().id();
-            for thread in threads {
-                // From the remap callback this is the balancer's own thread, which ends after the callback; from a
-                // waker it may be the timer's, which ends after that.
-                if thread.thread().id() != this {
-                    // Workers contain panics; one that escapes anyway has been printed by its thread.
-                    let _ = thread.join();
-                }
+            let threads = self.engine.threads.join_until(deadline);
+            if threads > 0 {
+                tracing::warn!(
+                    threads,
+                    "threads were still inside a waker, a destructor or a callback when shutdown gave up waiting"
+                );
             }
         } else if !inside {
             tracing::warn!(

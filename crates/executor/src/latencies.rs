@@ -15,9 +15,16 @@ const TABLE_RESOLUTION: Duration = Duration::from_micros(1);
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-/// A table's histogram, as small as it can be: it is kept once for each table in use. A bucket counts to 4 billion.
+/// A table's histogram, as small as it can be: it is kept once for each table in use and domain. A small counter would
+/// stop at 4 billion, which a busy table reaches in hours. So before any of them could, all are added to wide ones; only
+/// a table that has had that many tasks in a domain has those.
 #[derive(Clone, Debug)]
-pub(crate) struct CompactLatencies(Histogram<u32>);
+pub(crate) struct CompactLatencies {
+    /// Has fewer than 2^32 values in all, so no counter of it is full.
+    recent: Histogram<u32>,
+    /// All before.
+    folded: Option<Box<Histogram<u64>>>,
+}
 
 fn growing<C: Counter>(resolution: Duration, digits: u8) -> Histogram<C> {
     let low = resolution.as_nanos() as u64;
@@ -36,18 +43,31 @@ fn record<C: Counter>(histogram: &mut Histogram<C>, time: Duration, times: C) {
 
 impl CompactLatencies {
     pub(crate) fn new() -> Self {
-        Self(growing(TABLE_RESOLUTION, 1))
+        Self {
+            recent: growing(TABLE_RESOLUTION, 1),
+            folded: None,
+        }
     }
 
-    /// Records `time` for so many tasks: those of a batch's part, of which there are few.
+    /// Records `time` for so many tasks: those of a batch's part.
     pub(crate) fn record_many(&mut self, time: Duration, tasks: u64) {
-        record(&mut self.0, time, tasks as u32);
+        let fits = self.recent.len().checked_add(tasks);
+        if fits.is_some_and(|count| count <= u64::from(u32::MAX)) {
+            return record(&mut self.recent, time, tasks as u32);
+        }
+        let mut wide = self.expand();
+        wide.record_many(time, tasks);
+        self.folded = Some(Box::new(wide.0));
+        self.recent.reset();
     }
 
     /// The same values, for reading.
     pub(crate) fn expand(&self) -> Latencies {
-        let mut wide = growing(TABLE_RESOLUTION, 1);
-        for bucket in self.0.iter_recorded() {
+        let mut wide = match &self.folded {
+            Some(folded) => (**folded).clone(),
+            None => growing(TABLE_RESOLUTION, 1),
+        };
+        for bucket in self.recent.iter_recorded() {
             let recorded = wide.record_n(
                 bucket.value_iterated_to(),
                 u64::from(bucket.count_at_value()),
@@ -155,6 +175,28 @@ mod tests {
         }
         check(&fine, 0.01);
         check(&compact.expand(), 0.13);
+    }
+
+    #[test]
+    fn a_bucket_counts_beyond_four_billion() {
+        let short = Duration::from_micros(10);
+        let mut histogram = CompactLatencies::new();
+        histogram.record_many(short, 4_000_000_000);
+        let earlier = histogram.expand();
+        for _ in 0..10 {
+            histogram.record_many(short, 100_000_000);
+            histogram.record_many(10 * short, 1_000_000);
+        }
+        // More at once than a small counter holds.
+        histogram.record_many(10 * short, 1 << 33);
+        histogram.record_many(short, 1 << 33);
+        let all = histogram.expand();
+        assert_eq!(all.count(), 5_010_000_000 + (1 << 34));
+        let recent = all.since(&earlier);
+        assert_eq!(recent.count(), 1_010_000_000 + (1 << 34));
+        let median = recent.percentile(50.0);
+        assert!(median < 2 * short, "{median:?}");
+        assert!(all.sum() > earlier.sum());
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct TriggerConfig {
     /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
     /// shorter than the cooldown.
     pub horizon: Duration,
-    /// Remaps in a row that pause for no more than `cooldown`. Default 4: a table whose load was
+    /// Remaps in a row that pause for no more than `cooldown`; `u32::MAX` is no brake but that. Default 4: a table whose load was
     /// capped by its home needs two or three to find its number of homes.
     pub burst: u32,
     /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
@@ -96,13 +96,14 @@ impl Default for TriggerConfig {
 }
 
 impl TriggerConfig {
-    /// The strain at which the pause reaches the horizon and grows no more.
+    /// The strain at which the pause reaches the horizon and grows no more. `u32::MAX` if `burst` leaves no room above
+    /// it: the strain stays there, and the pause is the cooldown.
     pub fn most_strain(&self) -> u32 {
-        let mut strain = self.burst;
-        while self.pause(strain) < self.horizon.max(self.cooldown) {
-            strain += 1;
+        let mut doublings = 0;
+        while self.pause_after(doublings) < self.horizon.max(self.cooldown) {
+            doublings += 1;
         }
-        strain
+        self.burst.saturating_add(doublings)
     }
 
     /// The most remaps that can happen in a run of this length, whatever the load does; see the
@@ -125,13 +126,17 @@ impl TriggerConfig {
 
     /// How long the next remap must wait at this strain.
     fn pause(&self, strain: u32) -> Duration {
+        self.pause_after(strain.saturating_sub(self.burst))
+    }
+
+    /// The pause, doubled so many times.
+    fn pause_after(&self, doublings: u32) -> Duration {
         let longest = self.horizon.max(self.cooldown);
         // A cooldown of zero could be doubled for ever.
         let shortest = self
             .cooldown
             .max(longest / 1024)
             .max(Duration::from_nanos(1));
-        let doublings = strain.saturating_sub(self.burst);
         2_u32
             .checked_pow(doublings)
             .and_then(|factor| shortest.checked_mul(factor))
@@ -292,12 +297,13 @@ impl Trigger {
             self.drained = now;
         }
         let lowest = if self.is_return(moves, now) {
-            self.config.burst + 1
+            self.config.burst.saturating_add(1)
         } else {
             0
         };
-        self.strain = (self.strain + 1).max(lowest).min(self.config.most_strain());
-        self.ready_at = now + self.config.pause(self.strain);
+        let strain = self.strain.saturating_add(1);
+        self.strain = strain.max(lowest).min(self.config.most_strain());
+        self.ready_at = now.saturating_add(self.config.pause(self.strain));
         self.left
             .retain(|_, &mut left| now.saturating_sub(left) < self.config.horizon);
         for step in moves {
@@ -324,5 +330,47 @@ impl Trigger {
         let drained = u32::try_from(passed).unwrap_or(u32::MAX).min(self.strain);
         self.strain -= drained;
         self.drained += horizon * drained;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_brake_each_remap_may_follow_after_a_cooldown() {
+        let config = TriggerConfig {
+            burst: u32::MAX,
+            ..TriggerConfig::default()
+        };
+        assert_eq!(config.most_strain(), u32::MAX);
+        assert!(config.most_remaps(config.horizon) > u64::from(u32::MAX));
+        let mut trigger = Trigger::new(config);
+        let homes = |domain| Some(crate::Homes::single(DomainId(domain)));
+        let table = TableId {
+            slot: 0,
+            generation: 0,
+        };
+        for step in 0..4 {
+            let now = trigger.ready_at();
+            // There and back: a return lifts the strain above the burst.
+            let moved = Move {
+                table,
+                from: homes(step % 2),
+                to: homes((step + 1) % 2),
+            };
+            trigger.remapped(&[moved], now);
+            assert_eq!(trigger.ready_at(), now + config.cooldown);
+        }
+    }
+
+    #[test]
+    fn a_cooldown_without_end_keeps_the_placement_still() {
+        let mut trigger = Trigger::new(TriggerConfig {
+            cooldown: Duration::MAX,
+            ..TriggerConfig::default()
+        });
+        trigger.remapped(&[], Duration::from_secs(1));
+        assert_eq!(trigger.ready_at(), Duration::MAX);
     }
 }

@@ -1,9 +1,11 @@
-//! Which workers have not ended yet; shutdown waits for them here.
+//! Which workers and which threads have not ended yet; shutdown waits for them here.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::timer::Timer;
+use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
 /// Counts workers out; shutdown waits for them here. The last one stops the timer: not before, as a task that outlives
@@ -54,5 +56,78 @@ impl Exits {
             left = self.changed.wait_until(left, deadline);
         }
         *left
+    }
+}
+
+/// All threads of an executor: workers, their substitutes, the timer's, the balancer's, the one of the timed look. Each
+/// is counted out when it has done the last that may take the caller's time, so joining those that are left does not
+/// wait for long.
+#[derive(Default)]
+pub(crate) struct Threads {
+    running: Mutex<usize>,
+    ended: Condvar,
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// The system has refused one more.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        struct Leaves(Arc<Threads>);
+        impl Drop for Leaves {
+            fn drop(&mut self) {
+                *self.0.running.lock() -= 1;
+                self.0.ended.notify_all();
+            }
+        }
+        *self.running.lock() += 1;
+        // Counts out too if there is no thread, and after the body with all that it owns if there is one.
+        let leaves = Leaves(Arc::clone(self));
+        let counted = move || {
+            let _leaves = leaves;
+            body();
+        };
+        let handle = thread::Builder::new().name(name).spawn(counted)?;
+        self.handles.lock().push(handle);
+        Ok(())
+    }
+
+    /// Waits until all threads but the calling one have ended, at most until `deadline`. Returns how many have not; they
+    /// end by themselves.
+    pub(crate) fn join_until(&self, deadline: Instant) -> usize {
+        // From the remap callback this is the balancer's own thread, from a waker one of the timer's: it ends after that.
+        let this = thread::current().id();
+        let is_other = |handle: &JoinHandle<()>| handle.thread().id() != this;
+        let own = self
+            .handles
+            .lock()
+            .iter()
+            .filter(|handle| !is_other(handle))
+            .count();
+        {
+            let mut running = self.running.lock();
+            while *running > own && now() < deadline {
+                running = self.ended.wait_until(running, deadline);
+            }
+            if *running > own {
+                return *running - own;
+            }
+        }
+        let others: Vec<_> = self
+            .handles
+            .lock()
+            .extract_if(.., |handle| is_other(handle))
+            .collect();
+        for thread in others {
+            // Threads contain panics; one that escapes anyway has been printed.
+            let _ = thread.join();
+        }
+        0
     }
 }

@@ -24,7 +24,7 @@ use chiplet_topology::Topology;
 use crate::scheduler::Hub;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::now;
-use exits::Exits;
+use exits::{Exits, Threads};
 use registry::Registry;
 use stats::Stats;
 use substitutes::Substitutes;
@@ -40,6 +40,7 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) stats: Stats,
     pub(crate) exits: Exits,
+    pub(crate) threads: Arc<Threads>,
     pub(crate) substitutes: Substitutes,
     pub(crate) timer: Arc<Timer>,
     /// Group of each domain of the topology; `None` if it has no worker.
@@ -78,6 +79,7 @@ impl Engine {
             topology: parts.topology,
             stats,
             exits: Exits::new(workers, Arc::clone(&timer)),
+            threads: Arc::default(),
             substitutes: parts.substitutes,
             timer,
             group_of_domain: parts.group_of_domain,

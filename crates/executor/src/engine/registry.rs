@@ -10,6 +10,7 @@ use std::time::Duration;
 use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
+use super::completion::contain;
 use super::current;
 use super::timer::Timer;
 use crate::latencies::{CompactLatencies, Latencies};
@@ -34,6 +35,15 @@ pub(crate) struct TableEntry {
     /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
     /// the timer task by task.
     pub(crate) timer: Arc<Timer>,
+}
+
+impl Drop for TableEntry {
+    /// The index's destructor is the caller's code. Whoever lets go of the table last, be it the executor that goes with
+    /// many of them, gets no panic of it.
+    fn drop(&mut self) {
+        let table = self.table.take();
+        contain(|| drop(table));
+    }
 }
 
 /// What stays when a table gets another index. Homes that a remap stores are those of every entry at once.

@@ -11,7 +11,6 @@ use super::task::Invitation;
 use super::worker::Worker;
 use crate::scheduler::Local;
 use crate::sync::Mutex;
-use crate::sync::thread::{self, JoinHandle};
 
 #[derive(Default)]
 pub(crate) struct Substitutes {
@@ -21,7 +20,6 @@ pub(crate) struct Substitutes {
     locals: Mutex<Vec<Local<Invitation>>>,
     /// Those that have been, each with the worker that it stands in for.
     threads: Mutex<Vec<(usize, Thread)>>,
-    handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Substitutes {
@@ -58,11 +56,8 @@ impl Substitutes {
         };
         engine.exits.enter();
         *slot.lock() = Some(local);
-        match thread::Builder::new().name(name).spawn(body) {
-            Ok(handle) => {
-                self.handles.lock().push(handle);
-                Ok(())
-            }
+        match engine.threads.spawn(name, body) {
+            Ok(()) => Ok(()),
             Err(error) => {
                 drop(engine.exits.leave_on_drop());
                 self.locals.lock().extend(slot.lock().take());
@@ -84,10 +79,5 @@ impl Substitutes {
         let threads = self.threads.lock();
         let its = threads.iter().filter(|(other, _)| *other == worker);
         its.map(|(_, thread)| *thread).collect()
-    }
-
-    /// All that have been started since the last call, to be joined.
-    pub(crate) fn take_handles(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.handles.lock())
     }
 }

@@ -1,11 +1,14 @@
-//! Deadlines of tickets that are polled: a thread of the executor that wakes them in time.
+//! Deadlines of tickets that are polled: threads of the executor that wake them in time.
 //!
 //! A thread that waits for a ticket keeps the deadline itself. A future has nobody who would poll it when its deadline
 //! comes, and no runtime may be assumed, so at its first poll that finds no answer it sets an alarm here. It takes the
 //! alarm back when it is ready or dropped: there is at most one alarm for each ticket that lives.
 //!
-//! The thread sleeps until the earliest alarm, and without a limit while there is none. A new alarm wakes it only if it
-//! is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the next.
+//! One thread leads: it sleeps until the earliest alarm, and without a limit while there is none. A new alarm wakes it
+//! only if it is due before that. It is not woken when an alarm is taken back; it wakes for it in vain and goes on to the
+//! next. When one is due it takes that alone, hands the lead on, and then calls the waker, which is the caller's code
+//! and may block. So there have to be as many such wakers as threads ([`THREADS`]) before another deadline waits for
+//! them.
 //!
 //! Alarms refer to their tasks weakly: the timer keeps no task alive, and a task keeps the timer alive through its
 //! table's entry. The last worker that leaves stops the timer ([`super::exits::Exits`]): every accepted task has ended
@@ -17,6 +20,12 @@ use std::time::Instant;
 
 use super::completion::contain;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
+
+/// How many threads call wakers. All but one wait for their turn, which costs nothing but their stacks' addresses.
+pub(crate) const THREADS: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 2,
+    false => 4,
+};
 
 /// What has a deadline.
 pub(crate) trait Expire: Send + Sync {
@@ -35,7 +44,10 @@ pub(crate) struct Alarm {
 #[derive(Default)]
 pub(crate) struct Timer {
     alarms: Mutex<Alarms>,
+    /// For the thread that leads.
     changed: Condvar,
+    /// For the others: the lead is to be had.
+    free: Condvar,
 }
 
 #[derive(Default)]
@@ -44,9 +56,11 @@ struct Alarms {
     /// Alarms set so far.
     count: u64,
     thread: Thread,
+    /// Whether a thread leads.
+    led: bool,
 }
 
-/// What the timer's thread is doing.
+/// What the thread is doing that leads. While none does it counts as awake: whoever takes the lead looks first.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Thread {
     /// It looks at the alarms before it sleeps again.
@@ -91,7 +105,7 @@ impl Timer {
         drop(gone);
     }
 
-    /// Ends the thread and forgets all alarms.
+    /// Ends the threads and forgets all alarms.
     pub(crate) fn stop(&self) {
         let gone = {
             let mut alarms = self.alarms.lock();
@@ -100,32 +114,37 @@ impl Timer {
         };
         drop(gone);
         self.changed.notify_one();
+        self.free.notify_all();
     }
 
-    /// The timer's thread.
+    /// One of the timer's threads.
     pub(crate) fn run(&self) {
-        while let Some(due) = self.wait() {
-            for task in due {
-                // Wakers are the caller's code. So is what goes with the task, should this be the last to refer to it.
-                contain(|| {
-                    if let Some(task) = task.upgrade() {
-                        task.expire();
-                    }
-                });
-            }
+        while let Some(task) = self.wait() {
+            // Wakers are the caller's code. So is what goes with the task, should this be the last to refer to it.
+            contain(|| {
+                if let Some(task) = task.upgrade() {
+                    task.expire();
+                }
+            });
         }
     }
 
-    /// Sleeps until alarms are due, and takes them; `None` once the timer was stopped.
-    fn wait(&self) -> Option<Vec<Weak<dyn Expire>>> {
+    /// Waits for the lead, sleeps until an alarm is due, and takes it; `None` once the timer was stopped.
+    fn wait(&self) -> Option<Weak<dyn Expire>> {
         let mut alarms = self.alarms.lock();
+        while alarms.led && alarms.thread != Thread::Stopped {
+            alarms = self.free.wait(alarms);
+        }
+        alarms.led = true;
         loop {
             if alarms.thread == Thread::Stopped {
                 return None;
             }
-            let due = alarms.take_due(now());
-            if !due.is_empty() {
+            if let Some(due) = alarms.take_due(now()) {
                 alarms.thread = Thread::Awake;
+                alarms.led = false;
+                drop(alarms);
+                self.free.notify_one();
                 return Some(due);
             }
             let next = alarms.set.keys().next().map(|alarm| alarm.at);
@@ -139,23 +158,21 @@ impl Timer {
 }
 
 impl Alarms {
-    fn take_due(&mut self, now: Instant) -> Vec<Weak<dyn Expire>> {
-        let mut due = Vec::new();
-        while let Some(first) = self.set.first_entry()
-            && first.key().at <= now
-        {
-            due.push(first.remove());
-        }
-        due
+    /// The earliest alarm, if it is due.
+    fn take_due(&mut self, now: Instant) -> Option<Weak<dyn Expire>> {
+        let first = self.set.first_entry()?;
+        (first.key().at <= now).then(|| first.remove())
     }
 }
 
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests {
+    use std::future::Future;
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Sender, channel};
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
     use chiplet_policy::{Class, Homes};
@@ -260,11 +277,13 @@ mod tests {
         timer.set(now(), weak(&gone)).unwrap();
         timer.set(now(), weak(&there)).unwrap();
         drop(gone);
-        let due = timer.wait().unwrap();
-        assert_eq!((due.len(), len(&timer)), (2, 0));
-        due.iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|task| task.expire());
+        for left in [1, 0] {
+            let due = timer.wait().unwrap();
+            assert_eq!(len(&timer), left);
+            if let Some(task) = due.upgrade() {
+                task.expire();
+            }
+        }
         assert_eq!(said.try_iter().collect::<Vec<_>>(), [1]);
     }
 
@@ -311,5 +330,28 @@ mod tests {
         assert_eq!(len(&timer), 0);
         assert_eq!(ticket.wait(), Err(Error::Expired));
         assert!(now() >= deadline);
+    }
+
+    #[test]
+    fn formatting_a_ticket_tells_nobody_that_it_has_expired() {
+        struct Counts(AtomicUsize);
+        impl Wake for Counts {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // Nobody runs this timer.
+        let timer = Arc::new(Timer::default());
+        let deadline = now() + Duration::from_millis(10);
+        let mut ticket = ticket(&timer, deadline);
+        let calls = Arc::new(Counts(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&calls));
+        let polled = pin!(&mut ticket).poll(&mut Context::from_waker(&waker));
+        while polled.is_pending() && now() < deadline {
+            std::thread::yield_now();
+        }
+        let formatted = format!("{ticket:?}");
+        assert!(polled.is_ready() || formatted.contains("finished: true"));
+        assert_eq!(calls.0.load(Ordering::Relaxed), 0);
     }
 }

@@ -52,9 +52,9 @@ impl Executor {
 
     /// Searches `table` for all of `queries`, or says at once why not and hands them back.
     ///
-    /// The batch is cut into parts, one for each worker at work in the table's home, of at most 64 queries each; to
-    /// the queue each part is one task. All parts are accepted or none: a batch of more parts than a queue's bound
-    /// never is. Within a part queries are answered one after the other, or as many at once as [`Table::batch_size`]
+    /// The batch is cut into parts, one for each worker at work in the table's home or as many as a queue's bound
+    /// allows if that is fewer, of at most 64 queries each; to the queue each part is one task. All parts are accepted or
+    /// none: a batch of more than 64 queries for each place of the bound never is. Within a part queries are answered one after the other, or as many at once as [`Table::batch_size`]
     /// says, and none is cut into scan units. A batch is bulk work if all of its queries are
     /// ([`Class`](crate::Class)). Counters count queries, not parts; a query's wait and service time are its part's.
     /// An empty batch is answered at once.

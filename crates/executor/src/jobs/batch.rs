@@ -154,7 +154,10 @@ impl Batch {
                 // Whoever may steal from anywhere.
                 Routing::Rotate => engine.hub.at_work(),
             };
-            let parts = batch.cut(workers.max(1));
+            // A queue that holds fewer parts than there are workers would refuse it for ever.
+            let places = entry.state.options.queue_limit();
+            let places = places.unwrap_or(engine.table_limit).min(engine.queue_limit);
+            let parts = batch.cut(workers.min(places).max(1));
             let pushed = engine
                 .hub
                 .push_all(group, entry.id, terms, parts, weight, at);

@@ -29,7 +29,6 @@ pub(crate) struct Balancer {
     wake: Condvar,
     began: Instant,
     tick: Duration,
-    on_remap: Option<OnRemap>,
 }
 
 struct Control {
@@ -85,12 +84,7 @@ pub(crate) struct Asked {
 }
 
 impl Balancer {
-    pub(crate) fn new(
-        planner: Planner,
-        workers: Workers,
-        tick: Duration,
-        on_remap: Option<OnRemap>,
-    ) -> Self {
+    pub(crate) fn new(planner: Planner, workers: Workers, tick: Duration) -> Self {
         Self {
             control: Mutex::new(Control {
                 planner,
@@ -109,7 +103,6 @@ impl Balancer {
             wake: Condvar::new(),
             began: now(),
             tick,
-            on_remap,
         }
     }
 
@@ -128,11 +121,15 @@ impl Balancer {
 
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
     pub(crate) fn restrict(&self, engine: &Engine, cpus: &[u32]) {
-        let mut control = self.control.lock();
-        if control.workers.restrict(cpus) {
-            control.staff(engine, self.elapsed());
-            self.wake.notify_all();
-        }
+        let notes = {
+            let mut control = self.control.lock();
+            if control.workers.restrict(cpus) {
+                control.staff(engine, self.elapsed());
+                self.wake.notify_all();
+            }
+            control.workers.take_notes()
+        };
+        notes.tell();
     }
 
     /// Places a new table and publishes it with its homes, before any remap can move it.
@@ -190,10 +187,16 @@ impl Balancer {
     }
 
     /// The balancer thread.
-    pub(crate) fn run(&self, engine: &Engine) {
+    pub(crate) fn run(&self, engine: &Engine, on_remap: Option<OnRemap>) {
+        self.balance(engine, on_remap.as_ref());
+        // Its captures are the caller's; one may be the last reference to the executor.
+        contain(|| drop(on_remap));
+    }
+
+    fn balance(&self, engine: &Engine, on_remap: Option<&OnRemap>) {
         let mut next = now() + self.tick;
         loop {
-            let (events, gone) = {
+            let (events, gone, notes) = {
                 let mut control = self.control.lock();
                 while !control.stop && control.events.is_empty() && now() < next {
                     control = self.wake.wait_until(control, next);
@@ -206,15 +209,20 @@ impl Balancer {
                     next = (next + self.tick).max(now());
                     control.tick(engine, self.elapsed());
                 }
-                (std::mem::take(&mut control.events), control.retire(engine))
+                (
+                    std::mem::take(&mut control.events),
+                    control.retire(engine),
+                    control.workers.take_notes(),
+                )
             };
+            notes.tell();
             // The tables' destructors are the caller's code: outside the lock, and contained.
             for listing in gone {
                 contain(|| drop(listing));
             }
             for event in events {
                 tracing::info!(version = event.version, "{event}");
-                if let Some(on_remap) = &self.on_remap {
+                if let Some(on_remap) = on_remap {
                     contain(|| on_remap(&event));
                 }
             }
@@ -256,10 +264,9 @@ impl Control {
             engine.route(&header.entry, header.accepted, header.class)
         });
         self.workers.carry_out(orders, &engine.substitutes);
-        tracing::info!(
-            workers = engine.hub.at_work(),
-            "workers have been ordered anew"
-        );
+        let workers = engine.hub.at_work();
+        self.workers
+            .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
     fn rebalance(&mut self, engine: &Engine, now: Duration) {

@@ -11,6 +11,7 @@ use chiplet_topology::pin::{self, Pin, Thread};
 use chiplet_topology::{Core, DomainId, Topology, cpu_ranges};
 
 use super::cores::{self, DomainCores};
+use crate::engine::completion::contain;
 use crate::engine::substitutes::Substitutes;
 use crate::error::BuildError;
 
@@ -75,6 +76,23 @@ pub(crate) struct Workers {
     allowed: Option<Vec<u32>>,
     /// Cpus of the topology that the process may use, when last looked, ascending.
     usable: Vec<u32>,
+    notes: Notes,
+}
+
+/// What is to be logged once no lock is held: a subscriber is the caller's code, and may ask for a snapshot.
+#[derive(Default)]
+pub(crate) struct Notes(Vec<Box<dyn FnOnce() + Send>>);
+
+impl Notes {
+    fn add(&mut self, note: impl FnOnce() + Send + 'static) {
+        self.0.push(Box::new(note));
+    }
+
+    pub(crate) fn tell(self) {
+        for note in self.0 {
+            contain(note);
+        }
+    }
 }
 
 impl Place {
@@ -105,7 +123,9 @@ impl Place {
             core: self.core,
             thread: Thread::current(),
         };
-        worker.record(self.cpus, pin::pin_current_thread);
+        let mut notes = Notes::default();
+        worker.record(self.cpus, pin::pin_current_thread, &mut notes);
+        notes.tell();
         worker
     }
 }
@@ -124,6 +144,7 @@ impl PinnedWorker {
         &mut self,
         cpus: Vec<u32>,
         ask: impl FnOnce(&[u32]) -> Result<Vec<u32>, pin::PinError>,
+        notes: &mut Notes,
     ) {
         self.info.asked = cpus;
         self.info.refused = None;
@@ -133,16 +154,19 @@ impl PinnedWorker {
         match ask(&self.info.asked) {
             Ok(granted) => self.info.granted = granted,
             Err(error) => {
-                tracing::warn!(worker = self.info.index, %error, "the worker could not be pinned and floats");
+                let worker = self.info.index;
                 self.info.refused = Some(error.to_string());
+                notes.add(move || {
+                    tracing::warn!(worker, %error, "the worker could not be pinned and floats");
+                });
             }
         }
     }
 
     /// Ties the worker's thread, which is another than the calling one.
-    fn pin(&mut self, cpus: Vec<u32>) {
+    fn pin(&mut self, cpus: Vec<u32>, notes: &mut Notes) {
         let Some(thread) = self.thread else { return };
-        self.record(cpus, |cpus| thread.pin(cpus));
+        self.record(cpus, |cpus| thread.pin(cpus), notes);
         if let Some(granted) = thread.affinity() {
             self.info.granted = granted;
         }
@@ -168,7 +192,17 @@ impl Workers {
             workers: Vec::new(),
             allowed: None,
             usable,
+            notes: Notes::default(),
         }
+    }
+
+    /// Has something logged when the lock is free.
+    pub(crate) fn note(&mut self, note: impl FnOnce() + Send + 'static) {
+        self.notes.add(note);
+    }
+
+    pub(crate) fn take_notes(&mut self) -> Notes {
+        std::mem::take(&mut self.notes)
     }
 
     /// Takes the workers on, in order of their indices.
@@ -200,11 +234,10 @@ impl Workers {
         ours.retain(|cpu| usable.binary_search(cpu).is_ok());
         let changed = ours != self.usable;
         if changed {
-            tracing::warn!(
-                before = cpu_ranges(&self.usable),
-                now = cpu_ranges(&ours),
-                "the cpus that may be used have changed"
-            );
+            let (before, now) = (cpu_ranges(&self.usable), cpu_ranges(&ours));
+            self.notes.add(move || {
+                tracing::warn!(before, now, "the cpus that may be used have changed");
+            });
             self.usable = ours;
         }
         changed || self.workers.iter().any(PinnedWorker::is_unpinned)
@@ -220,7 +253,7 @@ impl Workers {
 
     /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a cpu
     /// left: the machine that they were started on is gone.
-    pub(crate) fn orders(&self) -> Orders {
+    pub(crate) fn orders(&mut self) -> Orders {
         let may_use = |cpu: u32| {
             let allowed = self.allowed.as_ref();
             self.usable.binary_search(&cpu).is_ok()
@@ -246,9 +279,11 @@ impl Workers {
             orders.strength.push(at_work);
         }
         if !orders.at_work.contains(&true) {
-            tracing::warn!(
-                "none of the cpus that the workers were started for is left; they share what there is"
-            );
+            self.notes.add(|| {
+                tracing::warn!(
+                    "none of the cpus that the workers were started for is left; they share what there is"
+                );
+            });
             orders.at_work.fill(true);
             for (position, domain) in self.domains().enumerate() {
                 let started = self
@@ -282,10 +317,13 @@ impl Workers {
                 if !cpus.is_empty()
                     && let Err(error) = thread.pin(&cpus)
                 {
-                    tracing::warn!(worker = worker.info.index, %error, "a worker's substitute could not be pinned");
+                    let worker = worker.info.index;
+                    self.notes.add(move || {
+                        tracing::warn!(worker, %error, "a worker's substitute could not be pinned");
+                    });
                 }
             }
-            worker.pin(cpus);
+            worker.pin(cpus, &mut self.notes);
         }
     }
 

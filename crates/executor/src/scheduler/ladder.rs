@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Class, Rung, StealRule, can_lend};
 
-use super::{Found, Hub, Inbox, Local, Offer, call};
+use super::{Found, Hub, Inbox, Local, Offer, call, watch};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -190,10 +190,35 @@ impl<T, U: Offer> Hub<T, U> {
             return rest;
         }
         if closed {
-            return Rest::Stop;
+            return match self.lingers(local) {
+                true => Rest::LookAgain,
+                false => Rest::Stop,
+            };
         }
         self.pass_on(local);
         Rest::Park
+    }
+
+    /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks by
+    /// time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
+    /// ([`Hub::publish`]).
+    fn lingers(&self, local: &mut Local<U>) -> bool {
+        let mut waiting = false;
+        if self.crosses() && self.rules.stealing != StealRule::Never {
+            for group in (0..self.groups.len()).filter(|&group| group != local.group) {
+                if self.queued(group) > 0 {
+                    waiting = true;
+                    let mut inbox = self.groups[group].inbox.lock();
+                    let _ = self.publish(group, &mut inbox, now());
+                }
+            }
+        }
+        if waiting && self.choose_victim(local).is_none() {
+            let until = now() + watch::INTERVAL;
+            self.seats[local.worker].parker.park_until(until);
+        }
+        local.now = now();
+        waiting
     }
 
     /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without

@@ -368,6 +368,10 @@ impl<T, U> Hub<T, U> {
         let seen = &self.groups[group].seen;
         let queued = inbox.queue.len() as u32;
         seen.queued.store(queued, Ordering::Release);
+        if queued == 0 && inbox.queue.is_closed() && self.groups.len() > 1 {
+            // Those who have stayed for what waited here go home.
+            self.seats.iter().for_each(|seat| seat.parker.unpark());
+        }
         if self.rules.stealing != StealRule::Ladder || self.groups.len() == 1 {
             return false;
         }

@@ -117,10 +117,12 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
     // sleep, it may. With the hub closed nobody parks, which lets one thread take both parts.
     hub.close();
     assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
-    assert!(
-        hub.next(&mut thief).is_none(),
-        "two tasks are left: their own domain is as quick"
-    );
+    // Two are left: their own domain is as quick. In a drain it stays for them all the same, as nobody else would come
+    // should they wait there for too long.
+    for _ in 0..2 {
+        assert_eq!(rung(&hub.next(&mut thief).unwrap()), Rung::Remote);
+    }
+    assert!(hub.next(&mut thief).is_none(), "nothing is left anywhere");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
 
 /// Between two looks. Half of the default bound on a task's wait ([`chiplet_policy::StealConfig::max_wait`]).
-const INTERVAL: Duration = Duration::from_millis(2);
+pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Looks in a row that find nothing waiting before the thread parks.
 const QUIET_LOOKS: u32 = 8;
