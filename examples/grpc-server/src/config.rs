@@ -40,6 +40,9 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// When indexes are built.
     pub index: IndexSettings,
+    /// Where the key comes from, to be told instead of the key.
+    #[serde(skip)]
+    pub(crate) key_from: Option<String>,
 }
 
 /// Who may come.
@@ -195,6 +198,7 @@ impl Default for Settings {
             limits: Limits::default(),
             scheduler: SchedulerSettings::default(),
             index: IndexSettings::default(),
+            key_from: None,
         }
     }
 }
@@ -270,6 +274,14 @@ const YEAR: u64 = 31_536_000;
 
 const PREFIX: &str = "CHIPLET_";
 
+const API_KEY: &str = "CHIPLET_AUTH__API_KEY";
+
+/// Parts of a name by which it means to protect something. The server does not start when such a variable is no setting:
+/// misspelt, it would let anyone in.
+const PROTECTING: [&str; 9] = [
+    "AUTH", "KEY", "TOKEN", "SECRET", "PASSWORD", "TLS", "SSL", "CERT", "CA",
+];
+
 /// Variables of other parts of the project, which are no settings.
 const FOREIGN: [&str; 2] = ["CHIPLET_SCREENSHOTS", "CHIPLET_SOAK_SECONDS"];
 
@@ -283,10 +295,11 @@ impl Settings {
     }
 
     /// Reads the settings from a file, if there is one, and from `variables`, the environment. Returns with them the
-    /// variables that look like settings and are none.
+    /// variables that look like settings, in letters of any case, and are none.
     ///
     /// # Errors
-    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do.
+    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do. A variable is
+    /// nearly a setting's, or looks as if it were about keys or certificates, and is none.
     pub fn load(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -295,8 +308,12 @@ impl Settings {
         let known = known_variables();
         let (ours, others): (Vec<_>, Vec<_>) = variables
             .into_iter()
-            .filter(|(name, _)| name.starts_with(PREFIX) && !FOREIGN.contains(&name.as_str()))
+            .filter(|(name, _)| is_ours(name) && !FOREIGN.contains(&name.as_str()))
             .partition(|(name, _)| known.contains(name));
+        for (name, _) in &others {
+            refuse_near_misses(name, &known)?;
+        }
+        let in_variable = ours.iter().any(|(name, _)| name == API_KEY);
         let mut builder = config::Config::builder();
         if let Some(file) = file {
             builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
@@ -305,20 +322,40 @@ impl Settings {
             .prefix_separator("_")
             .separator("__")
             .source(Some(ours.into_iter().collect()));
-        let settings: Self = builder
+        let mut settings: Self = builder
             .add_source(environment)
             .build()
             .and_then(config::Config::try_deserialize)
             .map_err(invalid)?;
         settings.check()?;
+        settings.key_from = match file {
+            _ if settings.auth.api_key.is_none() => None,
+            _ if in_variable => Some(format!("the variable {API_KEY}")),
+            file => file.map(|file| file.display().to_string()),
+        };
         let others = others.into_iter().map(|(name, _)| name).collect();
         Ok((settings, others))
     }
 
-    /// The settings as the TOML file that would give them; secrets are not shown.
+    /// The settings as the TOML file that would give them, but for the key: a comment says that there is one, and from
+    /// where. A server that is started from such a file needs the key as well, or lets anyone in.
     pub fn to_toml(&self) -> String {
+        let mut shown = self.clone();
+        let key = shown.auth.api_key.take();
         // All of it is strings, numbers and tables.
-        toml::to_string(self).expect("settings are TOML")
+        let text = toml::to_string(&shown).expect("settings are TOML");
+        match key {
+            None => text,
+            Some(_) => {
+                let from = self.key_from.as_deref().unwrap_or("the program");
+                // It may be any file's name.
+                let from = from.escape_debug();
+                let comment = format!(
+                    "# api_key is set, by {from}, and is not shown. Set it here or as {API_KEY}: without it anyone may come.\n"
+                );
+                text.replacen("[auth]\n", &format!("[auth]\n{comment}"), 1)
+            }
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -399,19 +436,19 @@ impl Settings {
                 want: "it needs tls.cert and tls.key too",
             });
         }
-        if self
-            .auth
-            .api_key
-            .as_ref()
-            .is_some_and(|key| key.reveal().is_empty())
-        {
-            return Err(ConfigError::Value {
+        match self.auth.api_key.as_ref().map(Secret::reveal) {
+            Some("") => Err(ConfigError::Value {
                 key: "auth.api_key",
                 value: "empty".into(),
                 want: "give a key, or leave it out to let anyone in",
-            });
+            }),
+            Some(HIDDEN) => Err(ConfigError::Value {
+                key: "auth.api_key",
+                value: format!("{HIDDEN:?}, which is shown in place of a key and known to all"),
+                want: "give the key itself",
+            }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -433,13 +470,39 @@ fn readable(
     for (name, value) in variables {
         match (name.into_string(), value.into_string()) {
             (Ok(name), Ok(value)) => readable.push((name, value)),
-            (Ok(name), Err(_)) if name.starts_with(PREFIX) => {
+            (Ok(name), Err(_)) if is_ours(&name) => {
                 return Err(ConfigError::Invalid(format!("{name} is not UTF-8")));
             }
             _ => {}
         }
     }
     Ok(readable)
+}
+
+/// Whether a variable looks as if it were for this server.
+fn is_ours(name: &str) -> bool {
+    let start = name.get(..PREFIX.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
+/// Refuses a variable that is no setting, but would be with other underscores or letters of another case, or that was
+/// meant to protect something. Of others, such as those by which Kubernetes names a service, a warning will do.
+fn refuse_near_misses(name: &str, known: &BTreeSet<String>) -> Result<(), ConfigError> {
+    let bare = |name: &str| name.to_ascii_uppercase().replace('_', "");
+    let meant = known.iter().find(|known| bare(known) == bare(name));
+    if let Some(meant) = meant {
+        let message = format!("the variable {name} is no setting; {meant} is");
+        return Err(ConfigError::Invalid(message));
+    }
+    let protects = name[PREFIX.len()..]
+        .split('_')
+        .any(|part| PROTECTING.contains(&&*part.to_ascii_uppercase()));
+    match protects {
+        true => Err(ConfigError::Invalid(format!(
+            "the variable {name} is no setting, and may be a misspelt one without which anyone gets in"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The variable of every setting.
@@ -561,6 +624,52 @@ mod tests {
         let ours = [("CHIPLET_AUTH__API_KEY".into(), odd())];
         let error = readable(ours.into_iter()).unwrap_err().to_string();
         assert!(error.contains("CHIPLET_AUTH__API_KEY"), "{error}");
+    }
+
+    #[test]
+    fn a_key_is_not_printed_and_what_is_printed_is_no_key() {
+        let (settings, _) = load("", &[("CHIPLET_AUTH__API_KEY", "hunter2")]).unwrap();
+        let printed = settings.to_toml();
+        let by = "api_key is set, by the variable CHIPLET_AUTH__API_KEY";
+        assert!(printed.contains(by), "{printed}");
+        let (again, _) = load(&printed, &[]).unwrap();
+        assert!(again.auth.api_key.is_none());
+        let (again, _) = load(&printed, &[("CHIPLET_AUTH__API_KEY", "hunter2")]).unwrap();
+        assert_eq!(again.auth.api_key.as_ref().unwrap().reveal(), "hunter2");
+        assert_eq!(again.to_toml(), printed);
+        let (settings, _) = load("[auth]\napi_key = 'hunter2'", &[]).unwrap();
+        assert!(settings.to_toml().contains("server.toml, and is not shown"));
+        // What earlier versions printed in its place.
+        let error = load("[auth]\napi_key = '(set, not shown)'", &[]).unwrap_err();
+        assert!(error.contains("auth.api_key"), "{error}");
+        let error = load("", &[("CHIPLET_AUTH__API_KEY", "(set, not shown)")]).unwrap_err();
+        assert!(error.contains("auth.api_key"), "{error}");
+    }
+
+    #[test]
+    fn variables_that_were_meant_to_protect_are_never_ignored() {
+        for name in [
+            "CHIPLET_AUTH_API_KEY",
+            "CHIPLET_AUTH__APIKEY",
+            "chiplet_auth__api_key",
+            "CHIPLET_API_KEY",
+            "Chiplet_Atuh__Api_Key",
+            "CHIPLET_TLS_CERTIFICATE",
+            "CHIPLET_LIMITS_BATCH",
+        ] {
+            let error = load("", &[(name, "hunter2")]).err().unwrap_or_default();
+            assert!(error.contains(name), "{name}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        // As Kubernetes sets them for a service of that name; and nobody's.
+        let others = [
+            ("CHIPLET_SERVICE_HOST", "10.0.0.1"),
+            ("CHIPLET_PORT_6334_TCP", "tcp://10.0.0.1:6334"),
+            ("chiplet_colour", "blue"),
+            ("CHIPLE", "x"),
+        ];
+        let (_, ignored) = load("", &others).unwrap();
+        assert_eq!(ignored.len(), 3, "{ignored:?}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod api;
 mod authentication;
 mod collection;
 pub mod config;
+mod exposure;
 mod files;
 mod memory;
 mod net;

@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the settings in force as a TOML file, secrets hidden, and exit.
+    /// Print the settings in force as a TOML file, without the key, and exit.
     #[arg(long)]
     print_config: bool,
 

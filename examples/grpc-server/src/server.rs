@@ -30,6 +30,7 @@ use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
 use crate::config::{Limits, Settings, TlsSettings};
+use crate::exposure;
 use crate::files;
 use crate::memory::{self, Budget};
 use crate::net;
@@ -138,12 +139,8 @@ impl Server {
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         files::raise_limit(&settings.limits);
-        if gives_key_away(settings) {
-            tracing::warn!(
-                grpc_addr = %settings.grpc_addr,
-                "auth.api_key is set and clients send it as plain text: whoever sees the traffic has it; set tls.cert and \
-                 tls.key, or serve on a loopback address"
-            );
+        for (address, warning) in exposure::warnings(settings) {
+            tracing::warn!(%address, "{warning}");
         }
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
@@ -331,12 +328,6 @@ impl Server {
     }
 }
 
-/// Whether the key goes over a network that others may see, as plain text.
-fn gives_key_away(settings: &Settings) -> bool {
-    let public = !settings.grpc_addr.ip().is_loopback();
-    public && settings.auth.api_key.is_some() && settings.tls.cert.is_none()
-}
-
 /// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
 /// all the time that requests have, so this ends only connections of clients that read nothing or stay for no reason.
 fn connection_end(limits: &Limits) -> Duration {
@@ -514,32 +505,4 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
         config = config.client_ca_root(Certificate::from_pem(authority));
     }
     Ok(Some(config))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{AuthSettings, Secret};
-
-    #[test]
-    fn a_key_over_plain_text_on_a_public_address_is_given_away() {
-        let at = |address: &str, key: bool, tls: bool| {
-            let settings = Settings {
-                grpc_addr: address.parse().unwrap(),
-                auth: AuthSettings {
-                    api_key: key.then(|| Secret::new("sesame")),
-                },
-                tls: TlsSettings {
-                    cert: tls.then(|| "cert.pem".into()),
-                    ..TlsSettings::default()
-                },
-                ..Settings::default()
-            };
-            gives_key_away(&settings)
-        };
-        assert!(at("0.0.0.0:1", true, false) && at("[::]:1", true, false));
-        assert!(at("10.1.2.3:1", true, false));
-        assert!(!at("127.0.0.1:1", true, false) && !at("[::1]:1", true, false));
-        assert!(!at("0.0.0.0:1", true, true) && !at("0.0.0.0:1", false, false));
-    }
 }
