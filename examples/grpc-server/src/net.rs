@@ -15,13 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, Sleep, sleep, timeout};
-use tonic::transport::server::Connected;
 
 use crate::admin::metrics::Meters;
-use crate::authentication::{Authentication, ConnectionInfo, Unauthenticated};
-
-/// How long a new connection may take until it counts as open.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+use crate::authentication::{Authentication, Unauthenticated};
+use crate::gate::{Accepted, HANDSHAKE};
 
 /// Connections that the kernel queues while the server is busy accepting others.
 const BACKLOG: u32 = 4_096;
@@ -197,6 +194,12 @@ impl Connection {
     }
 }
 
+impl Accepted for Connection {
+    fn authentication(&self) -> &Arc<Authentication> {
+        &self.authentication
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         self.meters.connections.fetch_sub(1, Ordering::Relaxed);
@@ -250,14 +253,6 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = ConnectionInfo;
-
-    fn connect_info(&self) -> ConnectionInfo {
-        ConnectionInfo(Arc::clone(&self.authentication))
     }
 }
 

@@ -15,7 +15,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -29,19 +28,21 @@ use crate::authentication::Unauthenticated;
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
-use crate::config::{Limits, Settings, TlsSettings};
+use crate::config::{Limits, Settings};
 use crate::exposure;
 use crate::files;
+use crate::gate::{self, Tls};
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
+use crate::tls;
 
 /// The API's description, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
 
-/// Headers of a request; keys and trace contexts are far smaller.
-const HEADER_BYTES: u32 = 16 << 10;
+/// Headers of a request, as gRPC's own default; keys and trace contexts are far smaller.
+const HEADER_BYTES: u32 = 8 << 10;
 
 /// How often a silent connection is asked whether it is still there, and how long it has to say so.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -54,7 +55,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 const HEALTH_BYTES: usize = 4 << 10;
 const REFLECTION_BYTES: usize = 64 << 10;
 
-/// Streams of each that may be open: they stay so for as long as their client likes.
+/// Streams of each that may be open: they stay so for as long as their client likes. And probes of health under way.
+/// Strangers have places of their own.
 const STREAMS: usize = 256;
 
 /// What health is told of.
@@ -193,10 +195,14 @@ impl Server {
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, budget, serving)?;
-            // Without a key there is nothing to show.
+            let tls = tls::acceptor(&settings.tls)?.map(|acceptor| Tls {
+                acceptor,
+                authenticates: settings.auth.api_key.is_none(),
+            });
+            // With neither a key nor certificates there is nothing to show.
             let half = settings.limits.connections.div_ceil(2);
-            let key = settings.auth.api_key.as_ref();
-            let unauthenticated = key.map(|_| Unauthenticated::new(half));
+            let shown = settings.auth.api_key.is_some() || settings.tls.client_ca.is_some();
+            let unauthenticated = shown.then(|| Unauthenticated::new(half, tls.is_some()));
             let connections = net::accept(
                 grpc,
                 settings.limits.connections,
@@ -205,6 +211,7 @@ impl Server {
                 unauthenticated,
                 Arc::clone(&api.meters),
             );
+            let connections = gate::open(connections, tls);
             let mut until = stopped.clone();
             let grpc = tokio::spawn(async move {
                 let stopped = async move {
@@ -442,10 +449,11 @@ fn router(
         limits: Arc::new(limits.clone()),
         schema: Arc::clone(&api.schema),
         budget,
+        probes: Arc::new(Semaphore::new(STREAMS)),
         health_streams: Arc::new(Semaphore::new(STREAMS)),
         reflection_streams: Arc::new(Semaphore::new(STREAMS)),
     };
-    let mut server = tonic::transport::Server::builder()
+    let server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -453,9 +461,6 @@ fn router(
         // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
         // stay all the same.
         .max_connection_age(Duration::from_secs(limits.connection_seconds));
-    if let Some(tls) = tls(&settings.tls)? {
-        server = server.tls_config(tls).context("tls")?;
-    }
     let service = Service(Arc::clone(api));
     let largest = limits.message_bytes;
     let describe = || {
@@ -489,20 +494,4 @@ fn router(
                 .build_v1alpha()?
                 .max_decoding_message_size(REFLECTION_BYTES),
         ))
-}
-
-fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
-    let read = |key: &str, path: &Path| {
-        std::fs::read(path).with_context(|| format!("{key} {} cannot be read", path.display()))
-    };
-    let (Some(cert), Some(key)) = (&settings.cert, &settings.key) else {
-        return Ok(None);
-    };
-    let identity = Identity::from_pem(read("tls.cert", cert)?, read("tls.key", key)?);
-    let mut config = ServerTlsConfig::new().identity(identity);
-    if let Some(authority) = &settings.client_ca {
-        let authority = read("tls.client_ca", authority)?;
-        config = config.client_ca_root(Certificate::from_pem(authority));
-    }
-    Ok(Some(config))
 }
