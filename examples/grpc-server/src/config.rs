@@ -26,6 +26,8 @@ pub struct Settings {
     pub log: String,
     /// Seconds that running requests have after SIGTERM.
     pub drain_seconds: u64,
+    /// Seconds that acknowledged writes have to be stored after that.
+    pub drain_writes_seconds: u64,
     /// Seconds between "not ready" and "no new connections" after SIGTERM, for load balancers to notice.
     pub drain_notice_seconds: u64,
     /// Where spans are sent (OTLP over gRPC), if the server was built with the feature `otel`: `http://127.0.0.1:4317`.
@@ -191,6 +193,7 @@ impl Default for Settings {
             data_dir: PathBuf::from("chiplet-data"),
             log: "info".into(),
             drain_seconds: 10,
+            drain_writes_seconds: 20,
             drain_notice_seconds: 0,
             otlp_endpoint: None,
             auth: AuthSettings::default(),
@@ -398,6 +401,7 @@ impl Settings {
             ("limits.query_seconds", limits.query_seconds),
             ("limits.connection_seconds", limits.connection_seconds),
             ("drain_seconds", self.drain_seconds),
+            ("drain_writes_seconds", self.drain_writes_seconds),
             ("drain_notice_seconds", self.drain_notice_seconds),
         ] {
             if seconds > YEAR {
@@ -602,6 +606,7 @@ mod tests {
             ("[tls]\nclient_ca = 'a.pem'", "tls.client_ca"),
             ("[auth]\napi_key = ''", "auth.api_key"),
             ("drain_seconds = 9000000000", "drain_seconds"),
+            ("drain_writes_seconds = 9000000000", "drain_writes_seconds"),
             ("= 3", "server.toml"),
         ] {
             let error = load(file, &[]).err().unwrap_or_default();

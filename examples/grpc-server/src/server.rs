@@ -62,9 +62,6 @@ const STREAMS: usize = 256;
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
 
-/// What is left for acknowledged writes to be stored when requests took all the time.
-const LEAST_FOR_WRITES: Duration = Duration::from_secs(5);
-
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS: usize = 256;
 /// How old one may get: a page may stay open for a day.
@@ -115,6 +112,14 @@ impl Readiness {
     }
 }
 
+/// How a server has stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Writes that clients took for stored (`wait=false`), and that were not when the time was up, or could not be.
+    pub lost_writes: u64,
+}
+
 /// A running server.
 pub struct Server {
     runtime: Runtime,
@@ -129,6 +134,7 @@ pub struct Server {
     loaded: watch::Receiver<bool>,
     services: Vec<JoinHandle<anyhow::Result<()>>>,
     drain: Duration,
+    drain_writes: Duration,
     notice: Duration,
     /// Keeps other servers out of the data folder.
     _lock: File,
@@ -260,6 +266,7 @@ impl Server {
             loaded,
             services,
             drain: Duration::from_secs(settings.drain_seconds),
+            drain_writes: Duration::from_secs(settings.drain_writes_seconds),
             notice: Duration::from_secs(settings.drain_notice_seconds),
             _lock: lock,
         })
@@ -284,10 +291,13 @@ impl Server {
             .block_on(async move { loaded.wait_for(|loaded| *loaded).await.map(|_| ()) });
     }
 
-    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings.
-    pub fn shutdown(self) {
+    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings. What is
+    /// lost all the same is in the log.
+    pub fn shutdown(mut self) -> Stopped {
+        let failed_before = self.api.catalog.failed_writes();
         self.readiness.draining.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + self.notice + self.drain;
+        let services = std::mem::take(&mut self.services);
         self.runtime.block_on(async {
             report(&self.health, ServingStatus::NotServing).await;
             tokio::time::sleep(self.notice).await;
@@ -297,7 +307,7 @@ impl Server {
             for service in HEALTH {
                 health.clear_service_status(service).await;
             }
-            let mut services = self.services.into_iter();
+            let mut services = services.into_iter();
             if let Some(grpc) = services.next()
                 && tokio::time::timeout_at(deadline.into(), grpc)
                     .await
@@ -306,13 +316,14 @@ impl Server {
                 tracing::warn!("requests were still running when the time to drain was up");
             }
             // Acknowledged writes that nobody waited for are stored.
-            let stored_by = deadline.max(Instant::now() + LEAST_FOR_WRITES);
+            let stored_by = Instant::now() + self.drain_writes;
             while !self.api.catalog.is_stored() && Instant::now() < stored_by {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // The admin port answers to the end.
             services.for_each(|admin| admin.abort());
         });
+        let lost_writes = self.report_lost(failed_before);
         self.api.builder.close();
         let left = deadline.saturating_duration_since(Instant::now());
         if let Some(report) = self.api.scheduler.drain(left)
@@ -323,7 +334,29 @@ impl Server {
         let left = deadline.saturating_duration_since(Instant::now());
         self.runtime
             .shutdown_timeout(left.max(Duration::from_secs(1)));
-        tracing::info!("stopped");
+        match lost_writes {
+            0 => tracing::info!("stopped"),
+            lost_writes => {
+                tracing::error!(lost_writes, "stopped, and acknowledged writes are lost")
+            }
+        }
+        Stopped { lost_writes }
+    }
+
+    /// Says which acknowledged writes are not stored, and counts them with those that have failed since.
+    fn report_lost(&self, failed_before: u64) -> u64 {
+        let catalog = &self.api.catalog;
+        let mut lost = catalog.failed_writes() - failed_before;
+        for (collection, left) in catalog.unstored() {
+            tracing::error!(
+                collection = &*collection,
+                writes = left.writes,
+                points = left.points,
+                "acknowledged writes are lost: they were not stored when drain_writes_seconds was up"
+            );
+            lost += left.writes;
+        }
+        lost
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
