@@ -72,6 +72,12 @@ pub(crate) fn accept(
                 Err(error) => {
                     // A connection that broke before it was accepted, or no descriptors left: neither is the end.
                     tracing::debug!(%error, "a connection was not accepted");
+                    if is_out_of_files(&error) {
+                        meters.shed("files");
+                        if let Some(unauthenticated) = &unauthenticated {
+                            unauthenticated.close_oldest();
+                        }
+                    }
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -105,6 +111,13 @@ pub(crate) fn accept(
         }
     });
     receiver
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
 }
 
 /// An accepted connection, counted until it is dropped.

@@ -62,9 +62,7 @@ const STREAMS: usize = 256;
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
 
-/// Connections to the admin port at a time.
-const ADMIN_CONNECTIONS: usize = 256;
-/// How old one may get: a page may stay open for a day.
+/// How old a connection to the admin port may get: a page may stay open for a day.
 const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
 /// How long one may ask nothing: pages ask every second or so, Prometheus every minute.
 const ADMIN_SILENCE: Duration = Duration::from_secs(75);
@@ -146,7 +144,7 @@ impl Server {
     /// # Errors
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
-        files::raise_limit(&settings.limits);
+        let files = files::raise_limit();
         for (address, warning) in exposure::warnings(settings) {
             tracing::warn!(%address, "{warning}");
         }
@@ -180,6 +178,15 @@ impl Server {
         catalog
             .scan()
             .with_context(|| format!("data_dir {} cannot be read", folder.display()))?;
+        let room = files::allot(files, settings.limits.connections, catalog.list().len())?;
+        if room.connections < settings.limits.connections {
+            tracing::warn!(
+                connections = room.connections,
+                wanted = settings.limits.connections,
+                "the process may open too few files for limits.connections, so fewer are taken: raise the hard limit \
+                 (ulimit -Hn, LimitNOFILE=), or lower it"
+            );
+        }
         let api = Arc::new(Api {
             catalog,
             scheduler,
@@ -206,12 +213,12 @@ impl Server {
                 authenticates: settings.auth.api_key.is_none(),
             });
             // With neither a key nor certificates there is nothing to show.
-            let half = settings.limits.connections.div_ceil(2);
+            let half = room.connections.div_ceil(2);
             let shown = settings.auth.api_key.is_some() || settings.tls.client_ca.is_some();
             let unauthenticated = shown.then(|| Unauthenticated::new(half, tls.is_some()));
             let connections = net::accept(
                 grpc,
-                settings.limits.connections,
+                room.connections,
                 connection_end(&settings.limits),
                 net::Opening::Handshake,
                 unauthenticated,
@@ -237,7 +244,7 @@ impl Server {
             ));
             let admin_connections = net::accept(
                 admin,
-                ADMIN_CONNECTIONS,
+                room.admin_connections,
                 ADMIN_CONNECTION_AGE,
                 net::Opening::Bytes {
                     silence: ADMIN_SILENCE,
