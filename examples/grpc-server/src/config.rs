@@ -20,6 +20,9 @@ pub struct Settings {
     pub grpc_addr: SocketAddr,
     /// Where health, metrics and the admin page are served: to whoever can reach it, without a key.
     pub admin_addr: SocketAddr,
+    /// Names by which the admin port may be asked besides `localhost` and addresses, separated by commas. Others are refused:
+    /// they may be somebody's who wants a browser to read the page for them.
+    pub admin_hosts: String,
     /// The folder of the collections' files; made if it is not there.
     pub data_dir: PathBuf,
     /// What is logged, in `tracing`'s filter syntax: `warn`, `info`, `chiplet_grpc_server::query=debug`.
@@ -190,6 +193,7 @@ impl Default for Settings {
         Self {
             grpc_addr: SocketAddr::from(([127, 0, 0, 1], 6334)),
             admin_addr: SocketAddr::from(([127, 0, 0, 1], 6335)),
+            admin_hosts: String::new(),
             data_dir: PathBuf::from("chiplet-data"),
             log: "info".into(),
             drain_seconds: 10,

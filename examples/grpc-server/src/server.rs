@@ -67,6 +67,9 @@ const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
 /// How long one may ask nothing: pages ask every second or so, Prometheus every minute.
 const ADMIN_SILENCE: Duration = Duration::from_secs(75);
 
+/// How long it may take from a request's first byte to its answer.
+const ADMIN_REQUEST: Duration = Duration::from_secs(30);
+
 /// Threads for what blocks: commits, snapshots.
 const BLOCKING_THREADS: usize = 64;
 
@@ -241,6 +244,7 @@ impl Server {
                 remaps,
                 Arc::clone(&readiness),
                 grpc_addr,
+                &settings.admin_hosts,
             ));
             let admin_connections = net::accept(
                 admin,
@@ -248,8 +252,10 @@ impl Server {
                 ADMIN_CONNECTION_AGE,
                 net::Opening::Bytes {
                     silence: ADMIN_SILENCE,
+                    request: ADMIN_REQUEST,
                 },
-                None,
+                // Nobody has a key to show, so the oldest makes room for a newer one.
+                Some(Unauthenticated::new(room.admin_connections, false)),
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
