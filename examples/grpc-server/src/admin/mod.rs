@@ -147,7 +147,15 @@ fn with_headers(kind: &'static str, mut response: Response) -> Response {
 
 async fn ready(State(admin): State<Arc<Admin>>) -> (StatusCode, String) {
     match admin.readiness.missing() {
-        None => (StatusCode::OK, "ready\n".to_owned()),
+        None => {
+            // The others are served, so it is ready all the same.
+            let troubles = admin.api.catalog.troubles();
+            let unserved = match troubles.damaged + troubles.no_memory {
+                0 => String::new(),
+                some => format!("{some} collections cannot be served, the log says why\n"),
+            };
+            (StatusCode::OK, format!("ready\n{unserved}"))
+        }
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
     }
 }

@@ -64,6 +64,22 @@ impl Running {
         }
     }
 
+    /// Stops it, and starts it on the same data once `meanwhile` is over.
+    pub fn again(mut self, meanwhile: impl FnOnce()) -> Self {
+        self.server.take().unwrap().shutdown();
+        meanwhile();
+        let server = Server::start(&settings(&self.data)).unwrap();
+        server.wait_until_ready();
+        self.client = self.runtime.block_on(async {
+            Qdrant::from_url(&format!("http://{}", server.grpc_addr()))
+                .skip_compatibility_check()
+                .build()
+                .unwrap()
+        });
+        self.server = Some(server);
+        self
+    }
+
     pub fn grpc(&self) -> SocketAddr {
         self.server.as_ref().unwrap().grpc_addr()
     }

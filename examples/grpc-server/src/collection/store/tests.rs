@@ -156,6 +156,40 @@ fn a_new_collection_takes_no_files_place() {
     let error = Store::create(&path, &settings()).err().unwrap();
     assert!(matches!(error, StoreError::Write { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+    assert!(!draft_of(&path).exists(), "what was made so far is removed");
+}
+
+/// On a full disk each write would read the whole file again. It is tried once there is more room.
+#[test]
+fn a_full_disk_is_not_tried_again_before_there_is_more_room() {
+    use std::sync::atomic::Ordering;
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 10);
+    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
+    store.flushes.full.store(true, Ordering::Relaxed);
+    for id in 20..25 {
+        let error = write(id).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    }
+    assert_eq!(store.flushes.opened.load(Ordering::Relaxed), 1);
+    // There is more now.
+    store.flushes.full.store(false, Ordering::Relaxed);
+    store.file.lock().full_at = Some(0);
+    write(30).unwrap();
+    write(31).unwrap();
+    assert_eq!(store.flushes.opened.load(Ordering::Relaxed), 2);
+    drop(store);
+    assert_eq!(read(&path).unwrap().len(), 12);
+    for (full_at, free, room) in [
+        (None, Some(0), true),
+        (Some(5), None, true),
+        (Some(5), Some(6), false),
+        (Some(5), Some(5 + (1 << 20)), true),
+        (Some(u64::MAX), Some(u64::MAX - 1), false),
+    ] {
+        assert_eq!(has_room(full_at, free), room, "{full_at:?}, {free:?}");
+    }
 }
 
 /// After a flush that failed nothing is acknowledged, and nothing written, until the file is opened anew.
