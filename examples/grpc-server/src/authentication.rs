@@ -1,12 +1,13 @@
-//! Which connections have shown the key. Where one is set, those that have not are strangers: they may be half of all, and
-//! take a bounded memory together.
+//! Which connections have shown the key. Where one is set, those that have not are strangers: they may be half of all,
+//! and take a bounded memory together.
 //!
 //! A connection is authenticated after one request with the key. Of too many strangers, or when they take too much
 //! together, the oldest is closed, so that whoever has the key always gets in, however many others hold on.
 //!
-//! A stranger's memory is not measured but charged: what a connection takes by itself, what its peer has sent (the headers that
-//! HTTP/2 remembers may keep whole buffers), and its calls. What a call's headers decode to is far more than was sent; so a
-//! stranger's connection decodes one call's at a time (`gate`), and their memory is part of what a connection takes.
+//! A stranger's memory is not measured but charged: what a connection takes by itself, what its peer has sent (the
+//! headers that HTTP/2 remembers may keep whole buffers), and its calls. What a call's headers decode to is far more
+//! than was sent; so a stranger's connection decodes one call's at a time (`gate`), and their memory is part of what a
+//! connection takes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,8 +32,8 @@ const CALL_BYTES: u64 = 12 << 10;
 /// Calls of health that a stranger may have under way on a connection.
 const MOST_CALLS: usize = 4;
 
-/// Bytes that a stranger may send on a connection: a probe that asks each second until the connection has become too old
-/// sends half of it.
+/// Bytes that a stranger may send on a connection: a probe that asks each second until the connection has become too
+/// old sends half of it.
 pub(crate) const MOST_SENT: u64 = 256 << 10;
 
 /// The connections of a port that have not shown the key.

@@ -11,8 +11,8 @@ const LEAST: u64 = 32;
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS: u64 = 256;
 
-/// Takes as many as the process may have; by custom it starts with fewer, for the sake of programs that use `select`. `None`
-/// is no limit.
+/// Takes as many as the process may have; by custom it starts with fewer, for the sake of programs that use `select`.
+/// `None` is no limit.
 pub(crate) fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -47,8 +47,8 @@ pub(crate) struct TooFew {
     collections: usize,
 }
 
-/// Divides `files` between `connections`, the admin port and the collections that are there; an eighth of what is left is
-/// for new collections.
+/// Divides `files` between `connections`, the admin port and the collections that are there; an eighth of what is left
+/// is for new collections.
 pub(crate) fn allot(
     files: Option<u64>,
     connections: usize,

@@ -1,9 +1,9 @@
 //! A connection as the gRPC service reads it: a stranger's one call at a time.
 //!
-//! A few bytes of HTTP/2's compressed headers may decode to a hundred times as much, and all that has come in is decoded before
-//! any of it is looked at. So until its peer has shown the key, a connection is read frame by frame, and no further
-//! than one call's headers until that call was let in or refused. What its peer sends meanwhile waits in the kernel.
-//! After the key it is read as it comes.
+//! A few bytes of HTTP/2's compressed headers may decode to a hundred times as much, and all that has come in is
+//! decoded before any of it is looked at. So until its peer has shown the key, a connection is read frame by frame, and
+//! no further than one call's headers until that call was let in or refused. What its peer sends meanwhile waits in the
+//! kernel. After the key it is read as it comes.
 
 use std::io;
 use std::pin::Pin;

@@ -304,8 +304,8 @@ impl Server {
             .block_on(async move { loaded.wait_for(|loaded| *loaded).await.map(|_| ()) });
     }
 
-    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings. What is
-    /// lost all the same is in the log.
+    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings. What
+    /// is lost all the same is in the log.
     pub fn shutdown(mut self) -> Stopped {
         let failed_before = self.api.catalog.failed_writes();
         self.readiness.draining.store(true, Ordering::Relaxed);

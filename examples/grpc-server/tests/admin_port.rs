@@ -1,4 +1,5 @@
-//! The admin port asks for no key. It answers all the same whoever else holds on to it, and no other web page's browser.
+//! The admin port asks for no key. It answers all the same whoever else holds on to it, and no other web page's
+//! browser.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A disk that is slow when the server has to stop. The server's process is given an `fdatasync` that waits while a file is
-//! there.
+//! A disk that is slow when the server has to stop. The server's process is given an `fdatasync` that waits while a
+//! file is there.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -181,8 +181,8 @@ async fn channel(address: SocketAddr) -> Channel {
     Endpoint::from_shared(url).unwrap().connect().await.unwrap()
 }
 
-/// Health's streams are open as long as their client likes. Strangers may have a few on each connection; that takes none
-/// from who comes with the key, nor from whoever watches before it shows the key.
+/// Health's streams are open as long as their client likes. Strangers may have a few on each connection; that takes
+/// none from who comes with the key, nor from whoever watches before it shows the key.
 #[test]
 fn strangers_take_no_streams_of_health_from_others() {
     let running = Running::with(|settings| settings.auth.api_key = Some(Secret::new("sesame")));

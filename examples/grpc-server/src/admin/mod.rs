@@ -34,8 +34,8 @@ pub(crate) struct Admin {
     pub(crate) others: Mutex<Others>,
     /// Names by which it may be asked.
     hosts: Vec<String>,
-    /// A place for the snapshot that is being taken: one at a time, so that those who look keep no threads from the writes.
-    /// Those who wait are connections, which are bounded.
+    /// A place for the snapshot that is being taken: one at a time, so that those who look keep no threads from the
+    /// writes. Those who wait are connections, which are bounded.
     snapshot: Arc<Semaphore>,
 }
 

@@ -242,8 +242,8 @@ impl Admission {
         Ok((place, message))
     }
 
-    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own, and so
-    /// have strangers.
+    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own, and
+    /// so have strangers.
     fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Place, Status> {
         let places = match path {
             _ if path.starts_with("/qdrant.") => {

@@ -262,9 +262,9 @@ impl Store {
         Ok((store, settings))
     }
 
-    /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a failure it may
-    /// be tried again: the file is opened anew, after a full disk only once there is more room. Not so if it was a flush that
-    /// failed: nothing more is written then.
+    /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a
+    /// failure it may be tried again: the file is opened anew, after a full disk only once there is more room. Not so
+    /// if it was a flush that failed: nothing more is written then.
     pub(crate) fn write<'a>(
         &self,
         changes: impl Iterator<Item = (&'a Change, u64)>,

@@ -268,8 +268,8 @@ fn content(records: Vec<Record>) -> Vec<(PointId, u64, Vec<u32>)> {
     records.into_iter().map(record).collect()
 }
 
-/// A page that was not written, or written in another's place, is whole by itself. The file is refused all the same, or gives
-/// exactly what was stored.
+/// A page that was not written, or written in another's place, is whole by itself. The file is refused all the same, or
+/// gives exactly what was stored.
 #[test]
 fn pages_that_are_stale_or_in_anothers_place_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
