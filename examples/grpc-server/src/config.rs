@@ -20,12 +20,17 @@ pub struct Settings {
     pub grpc_addr: SocketAddr,
     /// Where health, metrics and the admin page are served: to whoever can reach it, without a key.
     pub admin_addr: SocketAddr,
+    /// Names by which the admin port may be asked besides `localhost` and addresses, separated by commas. Others are
+    /// refused: they may be somebody's who wants a browser to read the page for them.
+    pub admin_hosts: String,
     /// The folder of the collections' files; made if it is not there.
     pub data_dir: PathBuf,
     /// What is logged, in `tracing`'s filter syntax: `warn`, `info`, `chiplet_grpc_server::query=debug`.
     pub log: String,
     /// Seconds that running requests have after SIGTERM.
     pub drain_seconds: u64,
+    /// Seconds that acknowledged writes have to be stored after that.
+    pub drain_writes_seconds: u64,
     /// Seconds between "not ready" and "no new connections" after SIGTERM, for load balancers to notice.
     pub drain_notice_seconds: u64,
     /// Where spans are sent (OTLP over gRPC), if the server was built with the feature `otel`: `http://127.0.0.1:4317`.
@@ -40,6 +45,9 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// When indexes are built.
     pub index: IndexSettings,
+    /// Where the key comes from, to be told instead of the key.
+    #[serde(skip)]
+    pub(crate) key_from: Option<String>,
 }
 
 /// Who may come.
@@ -185,9 +193,11 @@ impl Default for Settings {
         Self {
             grpc_addr: SocketAddr::from(([127, 0, 0, 1], 6334)),
             admin_addr: SocketAddr::from(([127, 0, 0, 1], 6335)),
+            admin_hosts: String::new(),
             data_dir: PathBuf::from("chiplet-data"),
             log: "info".into(),
             drain_seconds: 10,
+            drain_writes_seconds: 20,
             drain_notice_seconds: 0,
             otlp_endpoint: None,
             auth: AuthSettings::default(),
@@ -195,6 +205,7 @@ impl Default for Settings {
             limits: Limits::default(),
             scheduler: SchedulerSettings::default(),
             index: IndexSettings::default(),
+            key_from: None,
         }
     }
 }
@@ -270,6 +281,14 @@ const YEAR: u64 = 31_536_000;
 
 const PREFIX: &str = "CHIPLET_";
 
+const API_KEY: &str = "CHIPLET_AUTH__API_KEY";
+
+/// Parts of a name by which it means to protect something. The server does not start when such a variable is no
+/// setting: misspelt, it would let anyone in.
+const PROTECTING: [&str; 9] = [
+    "AUTH", "KEY", "TOKEN", "SECRET", "PASSWORD", "TLS", "SSL", "CERT", "CA",
+];
+
 /// Variables of other parts of the project, which are no settings.
 const FOREIGN: [&str; 2] = ["CHIPLET_SCREENSHOTS", "CHIPLET_SOAK_SECONDS"];
 
@@ -283,10 +302,11 @@ impl Settings {
     }
 
     /// Reads the settings from a file, if there is one, and from `variables`, the environment. Returns with them the
-    /// variables that look like settings and are none.
+    /// variables that look like settings, in letters of any case, and are none.
     ///
     /// # Errors
-    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do.
+    /// [`ConfigError`]: the file cannot be read, names a setting that does not exist, or a value will not do. A variable is
+    /// nearly a setting's, or looks as if it were about keys or certificates, and is none.
     pub fn load(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -295,8 +315,12 @@ impl Settings {
         let known = known_variables();
         let (ours, others): (Vec<_>, Vec<_>) = variables
             .into_iter()
-            .filter(|(name, _)| name.starts_with(PREFIX) && !FOREIGN.contains(&name.as_str()))
+            .filter(|(name, _)| is_ours(name) && !FOREIGN.contains(&name.as_str()))
             .partition(|(name, _)| known.contains(name));
+        for (name, _) in &others {
+            refuse_near_misses(name, &known)?;
+        }
+        let in_variable = ours.iter().any(|(name, _)| name == API_KEY);
         let mut builder = config::Config::builder();
         if let Some(file) = file {
             builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
@@ -305,20 +329,40 @@ impl Settings {
             .prefix_separator("_")
             .separator("__")
             .source(Some(ours.into_iter().collect()));
-        let settings: Self = builder
+        let mut settings: Self = builder
             .add_source(environment)
             .build()
             .and_then(config::Config::try_deserialize)
             .map_err(invalid)?;
         settings.check()?;
+        settings.key_from = match file {
+            _ if settings.auth.api_key.is_none() => None,
+            _ if in_variable => Some(format!("the variable {API_KEY}")),
+            file => file.map(|file| file.display().to_string()),
+        };
         let others = others.into_iter().map(|(name, _)| name).collect();
         Ok((settings, others))
     }
 
-    /// The settings as the TOML file that would give them; secrets are not shown.
+    /// The settings as the TOML file that would give them, but for the key: a comment says that there is one, and from
+    /// where. A server that is started from such a file needs the key as well, or lets anyone in.
     pub fn to_toml(&self) -> String {
+        let mut shown = self.clone();
+        let key = shown.auth.api_key.take();
         // All of it is strings, numbers and tables.
-        toml::to_string(self).expect("settings are TOML")
+        let text = toml::to_string(&shown).expect("settings are TOML");
+        match key {
+            None => text,
+            Some(_) => {
+                let from = self.key_from.as_deref().unwrap_or("the program");
+                // It may be any file's name.
+                let from = from.escape_debug();
+                let comment = format!(
+                    "# api_key is set, by {from}, and is not shown. Set it here or as {API_KEY}: without it anyone may come.\n"
+                );
+                text.replacen("[auth]\n", &format!("[auth]\n{comment}"), 1)
+            }
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -361,6 +405,7 @@ impl Settings {
             ("limits.query_seconds", limits.query_seconds),
             ("limits.connection_seconds", limits.connection_seconds),
             ("drain_seconds", self.drain_seconds),
+            ("drain_writes_seconds", self.drain_writes_seconds),
             ("drain_notice_seconds", self.drain_notice_seconds),
         ] {
             if seconds > YEAR {
@@ -399,19 +444,19 @@ impl Settings {
                 want: "it needs tls.cert and tls.key too",
             });
         }
-        if self
-            .auth
-            .api_key
-            .as_ref()
-            .is_some_and(|key| key.reveal().is_empty())
-        {
-            return Err(ConfigError::Value {
+        match self.auth.api_key.as_ref().map(Secret::reveal) {
+            Some("") => Err(ConfigError::Value {
                 key: "auth.api_key",
                 value: "empty".into(),
                 want: "give a key, or leave it out to let anyone in",
-            });
+            }),
+            Some(HIDDEN) => Err(ConfigError::Value {
+                key: "auth.api_key",
+                value: format!("{HIDDEN:?}, which is shown in place of a key and known to all"),
+                want: "give the key itself",
+            }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -433,13 +478,39 @@ fn readable(
     for (name, value) in variables {
         match (name.into_string(), value.into_string()) {
             (Ok(name), Ok(value)) => readable.push((name, value)),
-            (Ok(name), Err(_)) if name.starts_with(PREFIX) => {
+            (Ok(name), Err(_)) if is_ours(&name) => {
                 return Err(ConfigError::Invalid(format!("{name} is not UTF-8")));
             }
             _ => {}
         }
     }
     Ok(readable)
+}
+
+/// Whether a variable looks as if it were for this server.
+fn is_ours(name: &str) -> bool {
+    let start = name.get(..PREFIX.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
+/// Refuses a variable that is no setting, but would be with other underscores or letters of another case, or that was
+/// meant to protect something. Of others, such as those by which Kubernetes names a service, a warning will do.
+fn refuse_near_misses(name: &str, known: &BTreeSet<String>) -> Result<(), ConfigError> {
+    let bare = |name: &str| name.to_ascii_uppercase().replace('_', "");
+    let meant = known.iter().find(|known| bare(known) == bare(name));
+    if let Some(meant) = meant {
+        let message = format!("the variable {name} is no setting; {meant} is");
+        return Err(ConfigError::Invalid(message));
+    }
+    let protects = name[PREFIX.len()..]
+        .split('_')
+        .any(|part| PROTECTING.contains(&&*part.to_ascii_uppercase()));
+    match protects {
+        true => Err(ConfigError::Invalid(format!(
+            "the variable {name} is no setting, and may be a misspelt one without which anyone gets in"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The variable of every setting.
@@ -480,94 +551,4 @@ fn collect(table: &toml::Table, prefix: &str, known: &mut BTreeSet<String>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(file: &str, variables: &[(&str, &str)]) -> Result<(Settings, Vec<String>), String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("server.toml");
-        std::fs::write(&path, file).unwrap();
-        let variables = variables
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()));
-        Settings::load(Some(&path), variables).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn nothing_given_gives_the_defaults() {
-        let (settings, ignored) = Settings::load(None, []).unwrap();
-        assert_eq!(settings.to_toml(), Settings::default().to_toml());
-        assert!(ignored.is_empty());
-    }
-
-    #[test]
-    fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
-        let (settings, ignored) = load(
-            "grpc_addr = '0.0.0.0:1'\n[limits]\nbatch = 5\ndimensions = 7",
-            &[
-                ("CHIPLET_LIMITS__BATCH", "6"),
-                ("CHIPLET_SCHEDULER__KIND", "rayon"),
-                ("CHIPLET_SCHEDULER__RESERVE_CORES", "1"),
-                ("CHIPLET_LIMIT__BATCH", "9"),
-                ("PATH", "/bin"),
-            ],
-        )
-        .unwrap();
-        assert_eq!(settings.grpc_addr, SocketAddr::from(([0, 0, 0, 0], 1)));
-        assert_eq!((settings.limits.batch, settings.limits.dimensions), (6, 7));
-        assert_eq!(settings.scheduler.kind, SchedulerKind::Rayon);
-        assert_eq!(settings.scheduler.reserve_cores, Some(1));
-        assert_eq!(ignored, ["CHIPLET_LIMIT__BATCH"]);
-    }
-
-    #[test]
-    fn what_is_printed_can_be_read_back() {
-        let printed = Settings::default().to_toml();
-        assert_eq!(load(&printed, &[]).unwrap().0.to_toml(), printed);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (file, named) in [
-            ("grpc_adr = '0.0.0.0:1'", "grpc_adr"),
-            ("grpc_addr = 'nowhere'", "grpc_addr"),
-            ("[limits]\nbatch = 0", "limits.batch"),
-            ("[scheduler]\nlevel = 'l9'", "scheduler.level"),
-            ("[scheduler]\nkind = 'tokio'", "kind"),
-            ("[scheduler]\npin = 'all'", "scheduler.pin"),
-            ("[tls]\ncert = 'a.pem'", "cert and key"),
-            ("[tls]\nclient_ca = 'a.pem'", "tls.client_ca"),
-            ("[auth]\napi_key = ''", "auth.api_key"),
-            ("drain_seconds = 9000000000", "drain_seconds"),
-            ("= 3", "server.toml"),
-        ] {
-            let error = load(file, &[]).err().unwrap_or_default();
-            assert!(error.contains(named), "{file}: {error}");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn variables_that_are_no_text_stop_nothing_unless_they_are_settings() {
-        use std::os::unix::ffi::OsStringExt;
-        let odd = || OsString::from_vec(vec![0xff]);
-        let others = [
-            ("LESS".into(), odd()),
-            (odd(), "text".into()),
-            ("CHIPLET_LOG".into(), "warn".into()),
-        ];
-        let read = readable(others.into_iter()).unwrap();
-        assert_eq!(read, [("CHIPLET_LOG".to_owned(), "warn".to_owned())]);
-        let ours = [("CHIPLET_AUTH__API_KEY".into(), odd())];
-        let error = readable(ours.into_iter()).unwrap_err().to_string();
-        assert!(error.contains("CHIPLET_AUTH__API_KEY"), "{error}");
-    }
-
-    #[test]
-    fn a_key_is_never_shown() {
-        let (settings, _) = load("", &[("CHIPLET_AUTH__API_KEY", "hunter2")]).unwrap();
-        assert_eq!(settings.auth.api_key.as_ref().unwrap().reveal(), "hunter2");
-        assert!(!settings.to_toml().contains("hunter2"));
-        assert!(!format!("{settings:?}").contains("hunter2"));
-    }
-}
+mod tests;

@@ -2,42 +2,74 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::Limits;
+/// What is open besides: the ports, the lock, logs, the runtime's own, a file that is read.
+const OWN: u64 = 64;
 
-/// What is open besides: the ports, the admin port's connections, the lock, logs, the runtime's own.
-const OTHERS: u64 = 512;
+/// As few as it is of use to start with.
+const LEAST: u64 = 32;
+
+/// Connections to the admin port at a time.
+const ADMIN_CONNECTIONS: u64 = 256;
 
 /// Takes as many as the process may have; by custom it starts with fewer, for the sake of programs that use `select`.
-/// Warns if they are too few for the server's limits.
-pub(crate) fn raise_limit(limits: &Limits) {
+/// `None` is no limit.
+pub(crate) fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,
         maximum,
     };
-    let files = match setrlimit(Resource::Nofile, raised) {
+    match setrlimit(Resource::Nofile, raised) {
         Ok(()) => maximum,
         Err(error) => {
             tracing::debug!(%error, "the limit of open files stays as it is");
             current
         }
-    };
-    let wanted = wanted(limits);
-    if let Some(files) = files.filter(|&files| files < wanted) {
-        tracing::warn!(
-            files,
-            wanted,
-            "the process may open fewer files than limits.connections and limits.collections together need: raise the \
-             hard limit (ulimit -Hn, LimitNOFILE=), or lower these"
-        );
     }
 }
 
-fn wanted(limits: &Limits) -> u64 {
-    let connections = limits.connections as u64;
-    connections
-        .saturating_add(limits.collections as u64)
-        .saturating_add(OTHERS)
+/// Who may have how many files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) connections: usize,
+    pub(crate) admin_connections: usize,
+}
+
+/// The process may open too few files.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the process may open {files} files, and needs {needed} for itself, its {collections} collections and a few connections: \
+     raise the hard limit (ulimit -Hn, LimitNOFILE=)"
+)]
+pub(crate) struct TooFew {
+    files: u64,
+    needed: u64,
+    collections: usize,
+}
+
+/// Divides `files` between `connections`, the admin port and the collections that are there; an eighth of what is left
+/// is for new collections.
+pub(crate) fn allot(
+    files: Option<u64>,
+    connections: usize,
+    collections: usize,
+) -> Result<Room, TooFew> {
+    let files = files.unwrap_or(u64::MAX);
+    let taken = OWN + collections as u64;
+    let Some(left) = files.checked_sub(taken).filter(|left| *left >= LEAST) else {
+        return Err(TooFew {
+            files,
+            needed: taken + LEAST,
+            collections,
+        });
+    };
+    let admin = (left / 8).min(ADMIN_CONNECTIONS);
+    let most = usize::try_from(left - left / 8 - admin).unwrap_or(usize::MAX);
+    Ok(Room {
+        connections: connections.min(most),
+        // At most 256.
+        admin_connections: admin as usize,
+    })
 }
 
 #[cfg(test)]
@@ -45,13 +77,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_and_collections_are_files() {
-        let limits = |connections| Limits {
-            connections,
-            collections: 200,
-            ..Limits::default()
+    fn files_are_enough_for_all_that_may_be_open() {
+        for files in [100, 400, 1_024, 4_096, 1 << 20] {
+            for collections in [0, 1, 200, 5_000] {
+                let Ok(room) = allot(Some(files), 20_000, collections) else {
+                    assert!(files < OWN + LEAST + collections as u64);
+                    continue;
+                };
+                let open = room.connections + room.admin_connections + collections;
+                assert!(
+                    open as u64 + OWN <= files,
+                    "{files}, {collections}: {room:?}"
+                );
+                assert!(room.connections >= 20 && room.admin_connections >= 4);
+            }
+        }
+        let plenty = Room {
+            connections: 20_000,
+            admin_connections: 256,
         };
-        assert!((1_201..3_000).contains(&wanted(&limits(1_000))));
-        assert_eq!(wanted(&limits(usize::MAX)), u64::MAX);
+        assert_eq!(allot(None, 20_000, 10_000).unwrap(), plenty);
+        assert_eq!(allot(Some(1 << 20), 20_000, 10_000).unwrap(), plenty);
+        let error = allot(Some(120), 20_000, 200).unwrap_err().to_string();
+        assert!(
+            error.contains("120 files") && error.contains("LimitNOFILE"),
+            "{error}"
+        );
     }
 }

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `config` | settings from a TOML file and the environment |
 //! | `server` | starting, being ready, stopping |
-//! | `net`, `authentication` | connections, and who has shown the key |
+//! | `net`, `tls` | connections, and their encryption |
+//! | `authentication`, `gate` | who has shown the key, and how little the others may do |
 //! | `api` | the gRPC services |
 //! | `collection` | points in memory and on disk, and their indexes |
 //! | `scheduling` | who runs the searches: chiplet's executor, or a plain pool to compare it with |
@@ -32,10 +33,13 @@ mod api;
 mod authentication;
 mod collection;
 pub mod config;
+mod exposure;
 mod files;
+mod gate;
 mod memory;
 mod net;
 mod sample;
 mod scheduling;
 pub mod server;
 pub mod telemetry;
+mod tls;

@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the settings in force as a TOML file, secrets hidden, and exit.
+    /// Print the settings in force as a TOML file, without the key, and exit.
     #[arg(long)]
     print_config: bool,
 
@@ -37,7 +37,8 @@ Examples:
   chiplet-grpc-server --print-config        every setting
   CHIPLET_GRPC_ADDR=0.0.0.0:6334 CHIPLET_AUTH__API_KEY=... chiplet-grpc-server --config server.toml
 
-SIGTERM or Ctrl-C: not ready, then running requests are finished (drain_seconds), then exit 0.";
+SIGTERM or Ctrl-C: not ready, then running requests are finished (drain_seconds), then acknowledged writes are stored
+(drain_writes_seconds), then exit 0; exit 1 if some of these are lost.";
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
@@ -75,17 +76,17 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // An error means that nothing can send a signal any more, which is an end too.
     let _ = end.recv();
     tracing::info!("draining");
-    server.shutdown();
+    let stopped = server.shutdown();
     drop(telemetry);
-    end_at_once()
+    end_at_once(i32::from(stopped.lost_writes > 0))
 }
 
 /// Ends the process in good order, but without the exit handlers of C libraries: an index may still be in training, and
 /// OpenBLAS' handler frees the memory that it is computed in.
 #[expect(unsafe_code, reason = "the standard library's exit runs the handlers")]
-fn end_at_once() -> ! {
+fn end_at_once(code: i32) -> ! {
     // SAFETY: it ends the process and touches nothing in it. Nothing waits to be written: the log is not buffered.
-    unsafe { libc::_exit(0) }
+    unsafe { libc::_exit(code) }
 }
 
 /// Where SIGTERM, SIGHUP and Ctrl-C are reported; a second one ends the process at once.

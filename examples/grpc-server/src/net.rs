@@ -15,13 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, Sleep, sleep, timeout};
-use tonic::transport::server::Connected;
 
 use crate::admin::metrics::Meters;
-use crate::authentication::{Authentication, ConnectionInfo, Unauthenticated};
-
-/// How long a new connection may take until it counts as open.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+use crate::authentication::{Authentication, Unauthenticated};
+use crate::gate::{Accepted, HANDSHAKE};
 
 /// Connections that the kernel queues while the server is busy accepting others.
 const BACKLOG: u32 = 4_096;
@@ -46,8 +43,12 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// What a peer has to do for its connection to count as open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Send bytes, as with HTTP/1, and more each time before `silence` is over.
-    Bytes { silence: Duration },
+    /// Send bytes, as with HTTP/1, and again each time before `silence` is over. From a request's first byte on it may take
+    /// `request` until it is answered, however many bytes more come.
+    Bytes {
+        silence: Duration,
+        request: Duration,
+    },
     /// Send bytes, be answered, and send more: so begin TLS and HTTP/2, whose settings each side acknowledges.
     Handshake,
 }
@@ -75,6 +76,12 @@ pub(crate) fn accept(
                 Err(error) => {
                     // A connection that broke before it was accepted, or no descriptors left: neither is the end.
                     tracing::debug!(%error, "a connection was not accepted");
+                    if is_out_of_files(&error) {
+                        meters.shed("files");
+                        if let Some(unauthenticated) = &unauthenticated {
+                            unauthenticated.close_oldest();
+                        }
+                    }
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -110,6 +117,13 @@ pub(crate) fn accept(
     receiver
 }
 
+fn is_out_of_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
 /// An accepted connection, counted until it is dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -131,9 +145,17 @@ enum Stage {
     Received,
     /// It has been answered.
     Replied,
-    /// Until it is too old, or silent for too long if it must not be.
-    Open {
-        silence: Option<Duration>,
+    /// Until it is too old.
+    Open,
+    /// A request has begun.
+    Asking {
+        silence: Duration,
+        request: Duration,
+    },
+    /// It is being answered, or was.
+    Answered {
+        silence: Duration,
+        request: Duration,
     },
 }
 
@@ -162,27 +184,32 @@ impl Connection {
         match self.stage {
             Stage::New(Opening::Handshake) => self.stage = Stage::Received,
             Stage::Replied => {
-                self.stage = Stage::Open { silence: None };
+                self.stage = Stage::Open;
                 self.end.as_mut().reset(self.old);
             }
-            Stage::New(Opening::Bytes { silence })
-            | Stage::Open {
-                silence: Some(silence),
-            } => {
-                self.stage = Stage::Open {
-                    silence: Some(silence),
-                };
-                let end = self.old.min(Instant::now() + silence);
-                self.end.as_mut().reset(end);
+            Stage::New(Opening::Bytes { silence, request })
+            | Stage::Answered { silence, request } => {
+                self.stage = Stage::Asking { silence, request };
+                self.end_in(request);
             }
-            Stage::Received | Stage::Open { silence: None } => {}
+            Stage::Received | Stage::Open | Stage::Asking { .. } => {}
         }
     }
 
     fn on_write(&mut self) {
-        if self.stage == Stage::Received {
-            self.stage = Stage::Replied;
+        match self.stage {
+            Stage::Received => self.stage = Stage::Replied,
+            Stage::Asking { silence, request } => {
+                self.stage = Stage::Answered { silence, request };
+                self.end_in(silence);
+            }
+            _ => {}
         }
+    }
+
+    fn end_in(&mut self, time: Duration) {
+        let end = self.old.min(Instant::now() + time);
+        self.end.as_mut().reset(end);
     }
 
     /// Fails when its end has come. Writes ask too: a peer that does not read its answer may not be read from either.
@@ -194,6 +221,12 @@ impl Connection {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
             Poll::Pending => Ok(()),
         }
+    }
+}
+
+impl Accepted for Connection {
+    fn authentication(&self) -> &Arc<Authentication> {
+        &self.authentication
     }
 }
 
@@ -253,14 +286,6 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = ConnectionInfo;
-
-    fn connect_info(&self) -> ConnectionInfo {
-        ConnectionInfo(Arc::clone(&self.authentication))
-    }
-}
-
 /// The admin port's connections, as axum takes them.
 pub(crate) struct AdminConnections {
     connections: mpsc::Receiver<io::Result<Connection>>,
@@ -308,18 +333,20 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     /// A connection as the admin port takes it, and its peer.
-    async fn pair(silence: Duration, age: Duration) -> (Connection, TcpStream) {
+    async fn pair(silence: Duration, request: Duration, age: Duration) -> (Connection, TcpStream) {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
-        let opening = Opening::Bytes { silence };
+        let opening = Opening::Bytes { silence, request };
         let mut accepted = accept(listener, 1, age, opening, None, Arc::new(Meters::new()));
         let peer = TcpStream::connect(address).await.unwrap();
         (accepted.recv().await.unwrap().unwrap(), peer)
     }
 
+    const SHORT: Duration = Duration::from_millis(50);
+
     #[tokio::test]
     async fn one_word_does_not_hold_a_connection() {
-        let (mut connection, mut peer) = pair(Duration::from_millis(50), LONG).await;
+        let (mut connection, mut peer) = pair(LONG, SHORT, LONG).await;
         peer.write_all(b"G").await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), b'G');
         let silent = connection.read_u8().await.unwrap_err();
@@ -327,8 +354,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_word_now_and_then_does_not_hold_a_connection() {
+        let (mut connection, mut peer) = pair(LONG, LONG, 2 * LONG).await;
+        peer.write_all(b"G").await.unwrap();
+        connection.read_u8().await.unwrap();
+        let end = connection.end.deadline();
+        peer.write_all(b"E").await.unwrap();
+        connection.read_u8().await.unwrap();
+        assert_eq!(connection.end.deadline(), end);
+    }
+
+    #[tokio::test]
+    async fn an_answered_connection_ends_when_nobody_asks_again() {
+        let (mut connection, mut peer) = pair(SHORT, LONG, LONG).await;
+        peer.write_all(b"G").await.unwrap();
+        connection.read_u8().await.unwrap();
+        connection.write_all(b"alive").await.unwrap();
+        let silent = connection.read_u8().await.unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
     async fn an_answer_that_nobody_reads_does_not_hold_a_connection() {
-        let (mut connection, mut peer) = pair(Duration::from_millis(50), LONG).await;
+        let (mut connection, mut peer) = pair(SHORT, LONG, LONG).await;
         peer.write_all(b"G").await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), b'G');
         let endless = [0; 1 << 16];
@@ -341,17 +389,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_word_keeps_a_connection_until_it_is_too_old() {
-        let (mut connection, mut peer) = pair(LONG, 2 * LONG).await;
+    async fn each_request_keeps_a_connection_until_it_is_too_old() {
+        let (mut connection, mut peer) = pair(LONG, LONG, 2 * LONG).await;
         let mut before = connection.end.deadline();
         for _ in 0..3 {
             peer.write_all(b"G").await.unwrap();
             connection.read_u8().await.unwrap();
+            connection.write_all(b"alive").await.unwrap();
             let end = connection.end.deadline();
             assert!(before < end && end < connection.old);
             before = end;
         }
-        let (mut connection, mut peer) = pair(2 * LONG, LONG).await;
+        let (mut connection, mut peer) = pair(2 * LONG, 2 * LONG, LONG).await;
         peer.write_all(b"G").await.unwrap();
         connection.read_u8().await.unwrap();
         assert_eq!(connection.end.deadline(), connection.old);

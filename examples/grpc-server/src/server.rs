@@ -15,7 +15,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -29,18 +28,21 @@ use crate::authentication::Unauthenticated;
 use crate::collection::Catalog;
 use crate::collection::builder::Builder;
 use crate::collection::catalog::Loading;
-use crate::config::{Limits, Settings, TlsSettings};
+use crate::config::{Limits, Settings};
+use crate::exposure;
 use crate::files;
+use crate::gate::{self, Tls};
 use crate::memory::{self, Budget};
 use crate::net;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
+use crate::tls;
 
 /// The API's description, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/qdrant.binpb"));
 
-/// Headers of a request; keys and trace contexts are far smaller.
-const HEADER_BYTES: u32 = 16 << 10;
+/// Headers of a request, as gRPC's own default; keys and trace contexts are far smaller.
+const HEADER_BYTES: u32 = 8 << 10;
 
 /// How often a silent connection is asked whether it is still there, and how long it has to say so.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -53,21 +55,20 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(30);
 const HEALTH_BYTES: usize = 4 << 10;
 const REFLECTION_BYTES: usize = 64 << 10;
 
-/// Streams of each that may be open: they stay so for as long as their client likes.
+/// Streams of each that may be open: they stay so for as long as their client likes. And probes of health under way.
+/// Strangers have places of their own.
 const STREAMS: usize = 256;
 
 /// What health is told of.
 const HEALTH: [&str; 4] = ["", "qdrant.Points", "qdrant.Collections", "qdrant.Qdrant"];
 
-/// What is left for acknowledged writes to be stored when requests took all the time.
-const LEAST_FOR_WRITES: Duration = Duration::from_secs(5);
-
-/// Connections to the admin port at a time.
-const ADMIN_CONNECTIONS: usize = 256;
-/// How old one may get: a page may stay open for a day.
+/// How old a connection to the admin port may get: a page may stay open for a day.
 const ADMIN_CONNECTION_AGE: Duration = Duration::from_secs(86_400);
 /// How long one may ask nothing: pages ask every second or so, Prometheus every minute.
 const ADMIN_SILENCE: Duration = Duration::from_secs(75);
+
+/// How long it may take from a request's first byte to its answer.
+const ADMIN_REQUEST: Duration = Duration::from_secs(30);
 
 /// Threads for what blocks: commits, snapshots.
 const BLOCKING_THREADS: usize = 64;
@@ -112,6 +113,14 @@ impl Readiness {
     }
 }
 
+/// How a server has stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Writes that clients took for stored (`wait=false`), and that were not when the time was up, or could not be.
+    pub lost_writes: u64,
+}
+
 /// A running server.
 pub struct Server {
     runtime: Runtime,
@@ -126,6 +135,7 @@ pub struct Server {
     loaded: watch::Receiver<bool>,
     services: Vec<JoinHandle<anyhow::Result<()>>>,
     drain: Duration,
+    drain_writes: Duration,
     notice: Duration,
     /// Keeps other servers out of the data folder.
     _lock: File,
@@ -137,13 +147,9 @@ impl Server {
     /// # Errors
     /// A port, the data folder, a certificate or the machine will not do; the message says which and why.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
-        files::raise_limit(&settings.limits);
-        if gives_key_away(settings) {
-            tracing::warn!(
-                grpc_addr = %settings.grpc_addr,
-                "auth.api_key is set and clients send it as plain text: whoever sees the traffic has it; set tls.cert and \
-                 tls.key, or serve on a loopback address"
-            );
+        let files = files::raise_limit();
+        for (address, warning) in exposure::warnings(settings) {
+            tracing::warn!(%address, "{warning}");
         }
         let folder = &settings.data_dir;
         std::fs::create_dir_all(folder)
@@ -175,6 +181,15 @@ impl Server {
         catalog
             .scan()
             .with_context(|| format!("data_dir {} cannot be read", folder.display()))?;
+        let room = files::allot(files, settings.limits.connections, catalog.list().len())?;
+        if room.connections < settings.limits.connections {
+            tracing::warn!(
+                connections = room.connections,
+                wanted = settings.limits.connections,
+                "the process may open too few files for limits.connections, so fewer are taken: raise the hard limit \
+                 (ulimit -Hn, LimitNOFILE=), or lower it"
+            );
+        }
         let api = Arc::new(Api {
             catalog,
             scheduler,
@@ -196,18 +211,23 @@ impl Server {
             report(&health, ServingStatus::NotServing).await;
             let loaded = load(&api, &readiness, &health)?;
             let router = router(settings, &api, budget, serving)?;
-            // Without a key there is nothing to show.
-            let half = settings.limits.connections.div_ceil(2);
-            let key = settings.auth.api_key.as_ref();
-            let unauthenticated = key.map(|_| Unauthenticated::new(half));
+            let tls = tls::acceptor(&settings.tls)?.map(|acceptor| Tls {
+                acceptor,
+                authenticates: settings.auth.api_key.is_none(),
+            });
+            // With neither a key nor certificates there is nothing to show.
+            let half = room.connections.div_ceil(2);
+            let shown = settings.auth.api_key.is_some() || settings.tls.client_ca.is_some();
+            let unauthenticated = shown.then(|| Unauthenticated::new(half, tls.is_some()));
             let connections = net::accept(
                 grpc,
-                settings.limits.connections,
+                room.connections,
                 connection_end(&settings.limits),
                 net::Opening::Handshake,
                 unauthenticated,
                 Arc::clone(&api.meters),
             );
+            let connections = gate::open(connections, tls);
             let mut until = stopped.clone();
             let grpc = tokio::spawn(async move {
                 let stopped = async move {
@@ -224,15 +244,18 @@ impl Server {
                 remaps,
                 Arc::clone(&readiness),
                 grpc_addr,
+                &settings.admin_hosts,
             ));
             let admin_connections = net::accept(
                 admin,
-                ADMIN_CONNECTIONS,
+                room.admin_connections,
                 ADMIN_CONNECTION_AGE,
                 net::Opening::Bytes {
                     silence: ADMIN_SILENCE,
+                    request: ADMIN_REQUEST,
                 },
-                None,
+                // Nobody has a key to show, so the oldest makes room for a newer one.
+                Some(Unauthenticated::new(room.admin_connections, false)),
                 Arc::new(Meters::new()),
             );
             let admin = tokio::spawn(async move {
@@ -256,6 +279,7 @@ impl Server {
             loaded,
             services,
             drain: Duration::from_secs(settings.drain_seconds),
+            drain_writes: Duration::from_secs(settings.drain_writes_seconds),
             notice: Duration::from_secs(settings.drain_notice_seconds),
             _lock: lock,
         })
@@ -280,10 +304,13 @@ impl Server {
             .block_on(async move { loaded.wait_for(|loaded| *loaded).await.map(|_| ()) });
     }
 
-    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings.
-    pub fn shutdown(self) {
+    /// Stops: not ready, then no new connections, then running requests and writes have the time of the settings. What
+    /// is lost all the same is in the log.
+    pub fn shutdown(mut self) -> Stopped {
+        let failed_before = self.api.catalog.failed_writes();
         self.readiness.draining.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + self.notice + self.drain;
+        let services = std::mem::take(&mut self.services);
         self.runtime.block_on(async {
             report(&self.health, ServingStatus::NotServing).await;
             tokio::time::sleep(self.notice).await;
@@ -293,7 +320,7 @@ impl Server {
             for service in HEALTH {
                 health.clear_service_status(service).await;
             }
-            let mut services = self.services.into_iter();
+            let mut services = services.into_iter();
             if let Some(grpc) = services.next()
                 && tokio::time::timeout_at(deadline.into(), grpc)
                     .await
@@ -302,13 +329,14 @@ impl Server {
                 tracing::warn!("requests were still running when the time to drain was up");
             }
             // Acknowledged writes that nobody waited for are stored.
-            let stored_by = deadline.max(Instant::now() + LEAST_FOR_WRITES);
+            let stored_by = Instant::now() + self.drain_writes;
             while !self.api.catalog.is_stored() && Instant::now() < stored_by {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // The admin port answers to the end.
             services.for_each(|admin| admin.abort());
         });
+        let lost_writes = self.report_lost(failed_before);
         self.api.builder.close();
         let left = deadline.saturating_duration_since(Instant::now());
         if let Some(report) = self.api.scheduler.drain(left)
@@ -319,7 +347,29 @@ impl Server {
         let left = deadline.saturating_duration_since(Instant::now());
         self.runtime
             .shutdown_timeout(left.max(Duration::from_secs(1)));
-        tracing::info!("stopped");
+        match lost_writes {
+            0 => tracing::info!("stopped"),
+            lost_writes => {
+                tracing::error!(lost_writes, "stopped, and acknowledged writes are lost")
+            }
+        }
+        Stopped { lost_writes }
+    }
+
+    /// Says which acknowledged writes are not stored, and counts them with those that have failed since.
+    fn report_lost(&self, failed_before: u64) -> u64 {
+        let catalog = &self.api.catalog;
+        let mut lost = catalog.failed_writes() - failed_before;
+        for (collection, left) in catalog.unstored() {
+            tracing::error!(
+                collection = &*collection,
+                writes = left.writes,
+                points = left.points,
+                "acknowledged writes are lost: they were not stored when drain_writes_seconds was up"
+            );
+            lost += left.writes;
+        }
+        lost
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
@@ -329,12 +379,6 @@ impl Server {
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
-}
-
-/// Whether the key goes over a network that others may see, as plain text.
-fn gives_key_away(settings: &Settings) -> bool {
-    let public = !settings.grpc_addr.ip().is_loopback();
-    public && settings.auth.api_key.is_some() && settings.tls.cert.is_none()
 }
 
 /// How old a connection may get. At `connection_seconds` it takes no further requests; those that are under way then have
@@ -451,10 +495,11 @@ fn router(
         limits: Arc::new(limits.clone()),
         schema: Arc::clone(&api.schema),
         budget,
+        probes: Arc::new(Semaphore::new(STREAMS)),
         health_streams: Arc::new(Semaphore::new(STREAMS)),
         reflection_streams: Arc::new(Semaphore::new(STREAMS)),
     };
-    let mut server = tonic::transport::Server::builder()
+    let server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -462,9 +507,6 @@ fn router(
         // Without tonic's grace: with it, tonic cuts connections off instead of saying goodbye. `net` cuts off those that
         // stay all the same.
         .max_connection_age(Duration::from_secs(limits.connection_seconds));
-    if let Some(tls) = tls(&settings.tls)? {
-        server = server.tls_config(tls).context("tls")?;
-    }
     let service = Service(Arc::clone(api));
     let largest = limits.message_bytes;
     let describe = || {
@@ -498,48 +540,4 @@ fn router(
                 .build_v1alpha()?
                 .max_decoding_message_size(REFLECTION_BYTES),
         ))
-}
-
-fn tls(settings: &TlsSettings) -> anyhow::Result<Option<ServerTlsConfig>> {
-    let read = |key: &str, path: &Path| {
-        std::fs::read(path).with_context(|| format!("{key} {} cannot be read", path.display()))
-    };
-    let (Some(cert), Some(key)) = (&settings.cert, &settings.key) else {
-        return Ok(None);
-    };
-    let identity = Identity::from_pem(read("tls.cert", cert)?, read("tls.key", key)?);
-    let mut config = ServerTlsConfig::new().identity(identity);
-    if let Some(authority) = &settings.client_ca {
-        let authority = read("tls.client_ca", authority)?;
-        config = config.client_ca_root(Certificate::from_pem(authority));
-    }
-    Ok(Some(config))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{AuthSettings, Secret};
-
-    #[test]
-    fn a_key_over_plain_text_on_a_public_address_is_given_away() {
-        let at = |address: &str, key: bool, tls: bool| {
-            let settings = Settings {
-                grpc_addr: address.parse().unwrap(),
-                auth: AuthSettings {
-                    api_key: key.then(|| Secret::new("sesame")),
-                },
-                tls: TlsSettings {
-                    cert: tls.then(|| "cert.pem".into()),
-                    ..TlsSettings::default()
-                },
-                ..Settings::default()
-            };
-            gives_key_away(&settings)
-        };
-        assert!(at("0.0.0.0:1", true, false) && at("[::]:1", true, false));
-        assert!(at("10.1.2.3:1", true, false));
-        assert!(!at("127.0.0.1:1", true, false) && !at("[::1]:1", true, false));
-        assert!(!at("0.0.0.0:1", true, true) && !at("0.0.0.0:1", false, false));
-    }
 }

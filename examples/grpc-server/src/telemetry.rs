@@ -25,10 +25,16 @@ const METHODS: &[&str] = &[
     "/qdrant.Points/Upsert",
     "/qdrant.Points/Delete",
     "/qdrant.Points/Get",
+    "/qdrant.Points/Scroll",
+    "/qdrant.Points/SetPayload",
+    "/qdrant.Points/OverwritePayload",
+    "/qdrant.Points/DeletePayload",
+    "/qdrant.Points/ClearPayload",
     "/qdrant.Points/Count",
     "/qdrant.Points/CreateFieldIndex",
     "/qdrant.Points/DeleteFieldIndex",
     "/qdrant.Collections/Create",
+    "/qdrant.Collections/Update",
     "/qdrant.Collections/Delete",
     "/qdrant.Collections/Get",
     "/qdrant.Collections/List",
@@ -36,6 +42,8 @@ const METHODS: &[&str] = &[
     "/qdrant.Qdrant/HealthCheck",
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
 /// A path as a label.

@@ -87,11 +87,11 @@ fn strangers_cannot_take_all_connections() {
     assert!(connections <= 20.0, "{connections}");
 }
 
-/// Health asks for no key, so its streams are bounded for everybody together.
+/// Where there is no key, streams of health are bounded for everybody together.
 #[test]
 fn streams_of_health_are_bounded() {
     const BOUND: usize = 256;
-    let running = Running::with(|settings| settings.auth.api_key = Some(Secret::new("sesame")));
+    let running = Running::start();
     running.run(async {
         let url = format!("http://{}", running.grpc());
         let mut streams = Vec::new();
@@ -198,6 +198,42 @@ fn mutual_tls_lets_in_who_shows_a_certificate() {
             list(suspicious).await.is_err(),
             "the client does not trust the server"
         );
+    });
+}
+
+/// With both, TLS alone opens nothing but health, and who has the key is served over it.
+#[test]
+fn the_key_is_asked_for_over_tls_too() {
+    let servers = Authority::new();
+    let files = tempfile::tempdir().unwrap();
+    let (cert, key) = servers.sign("localhost");
+    let running = Running::with(|settings| {
+        settings.auth.api_key = Some(Secret::new("sesame"));
+        settings.tls.cert = written(&files, "cert.pem", &cert);
+        settings.tls.key = written(&files, "key.pem", &key);
+    });
+    running.run(async {
+        let url = format!("https://localhost:{}", running.grpc().port());
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(servers.pem()))
+            .domain_name("localhost");
+        let endpoint = Endpoint::from_shared(url).unwrap().tls_config(tls).unwrap();
+        let channel = endpoint.connect().await.unwrap();
+        let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
+        let request = tonic_health::pb::HealthCheckRequest::default();
+        health.check(request).await.unwrap();
+        let mut client = CollectionsClient::new(channel);
+        let refused = client.list(ListCollectionsRequest {}).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+        // On the same connection, and then more than a stranger may send.
+        for _ in 0..3_000 {
+            let mut request = tonic::Request::new(ListCollectionsRequest {});
+            let key = "sesame".parse().unwrap();
+            request.metadata_mut().insert("api-key", key);
+            let padding = "x".repeat(200).parse().unwrap();
+            request.metadata_mut().insert("padding", padding);
+            client.list(request).await.unwrap();
+        }
     });
 }
 

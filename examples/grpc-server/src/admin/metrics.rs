@@ -22,6 +22,7 @@ use tonic::Code;
 use super::Admin;
 use super::others::Counted;
 use super::process::Process;
+use crate::collection::catalog::Troubles;
 
 /// Upper bounds of the histograms' buckets, in seconds: a search takes tens of microseconds to tens of milliseconds,
 /// a full queue's wait up to a second.
@@ -163,6 +164,7 @@ struct Readings {
     ready: bool,
     connections: u64,
     collections: u64,
+    troubles: Troubles,
     building: u64,
     writes_failed: u64,
     memory_used: u64,
@@ -190,6 +192,7 @@ impl Readings {
                 .connections
                 .load(std::sync::atomic::Ordering::Relaxed),
             collections: api.catalog.list().len() as u64,
+            troubles: api.catalog.troubles(),
             building: api.builder.pending() as u64,
             writes_failed: api.catalog.failed_writes(),
             memory_used: api.catalog.budget().used(),
@@ -314,6 +317,24 @@ impl Collector for Readings {
             "Collections, damaged ones included",
             None,
             self.collections as f64,
+        )?;
+        let unserved = |reason: &str, count: u64| {
+            let labels: Labels = vec![("reason", reason.to_owned())];
+            (labels, count as f64)
+        };
+        page.gauges(
+            "chiplet_server_collections_unserved",
+            "Collections that answer no requests, by why: their file is damaged or cannot be read, or memory does not suffice",
+            vec![
+                unserved("damaged", self.troubles.damaged),
+                unserved("no_memory", self.troubles.no_memory),
+            ],
+        )?;
+        page.gauge(
+            "chiplet_server_builds_red",
+            "Collections whose latest index could not be built",
+            None,
+            self.troubles.red_builds as f64,
         )?;
         page.gauge(
             "chiplet_server_builds_pending",

@@ -8,20 +8,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use ring::hmac;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tonic::body::Body;
-use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::Span;
 
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, Place};
 use super::schema::Schema;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
-use crate::authentication::ConnectionInfo;
+use crate::authentication::{Authentication, ConnectionInfo};
 use crate::config::{Limits, Secret};
 use crate::memory::{Budget, InFlight};
 use crate::scheduling::Pace;
@@ -29,6 +28,9 @@ use crate::telemetry;
 
 /// How much longer than its deadline a request may take before it is given up from outside.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a probe of health may take, most of it until its few bytes have come.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// What is known of a request besides its message.
 #[derive(Clone, Debug)]
@@ -92,7 +94,8 @@ pub(crate) struct Admission {
     pub(crate) limits: Arc<Limits>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) budget: Arc<Budget>,
-    /// A place for each stream of health that may be open, which need no key, and of reflection.
+    /// A place for each probe of health under way, stream of health, and stream of reflection. Strangers have others.
+    pub(crate) probes: Arc<Semaphore>,
     pub(crate) health_streams: Arc<Semaphore>,
     pub(crate) reflection_streams: Arc<Semaphore>,
 }
@@ -131,15 +134,22 @@ where
         let received = Instant::now();
         let method = telemetry::method(request.uri().path());
         let meters = Arc::clone(&self.admission.meters);
-        let place = match self.admission.admit(&mut request, method, received) {
-            Ok(place) => place,
+        let peer = request.extensions().get::<ConnectionInfo>();
+        let peer = peer.map_or_else(Arc::default, |info| Arc::clone(&info.0));
+        let admitted = self.admission.admit(&mut request, &peer, method, received);
+        peer.judge();
+        let (place, message) = match admitted {
+            Ok(admitted) => admitted,
             Err(status) => {
                 meters.answered(method, status.code(), received.elapsed());
                 return Box::pin(async move { Ok(status.into_http()) });
             }
         };
         // Until the answer begins: streams of health and reflection begin at once, and stay open as long as they like.
-        let limit = received + self.admission.longest + MARGIN;
+        let limit = match request.uri().path() {
+            CHECK => received + PROBE,
+            _ => received + self.admission.longest + MARGIN,
+        };
         let deadline = request
             .extensions()
             .get()
@@ -150,7 +160,6 @@ where
             .extensions()
             .get()
             .map(|call: &Call| Arc::clone(&call.answer));
-        let message = Arc::new(InFlight::new(&self.admission.budget));
         let request = incoming::bounded(
             request,
             &self.admission.limits,
@@ -176,10 +185,7 @@ where
             if let Some((meters, method, received)) = unanswered.0.take() {
                 meters.answered(method, code, received.elapsed());
             }
-            Ok(match place {
-                Some(place) => response.map(|body| Outgoing::wrap(body, (place, taken))),
-                None => response,
-            })
+            Ok(response.map(|body| Outgoing::wrap(body, (place, taken))))
         })
     }
 }
@@ -196,16 +202,18 @@ impl Drop for Unanswered {
 }
 
 impl Admission {
+    /// Lets a request in: its place, and the memory that its message will take, which holds what its headers do.
     fn admit(
         &self,
         request: &mut Request<Body>,
+        peer: &Arc<Authentication>,
         method: &'static str,
         received: Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    ) -> Result<(Place, Arc<InFlight>), Status> {
         let health = request.uri().path().starts_with(HEALTH);
         if let Some(api_key) = &self.api_key {
             if api_key.is_shown_in(request.headers()) {
-                authenticate(request.extensions());
+                peer.confirm();
             } else if !health {
                 // Probes have no keys, and health is no secret.
                 return Err(Status::unauthenticated(
@@ -213,8 +221,16 @@ impl Admission {
                 ));
             }
         }
-        let place = self.place(request.uri().path())?;
+        let place = self.place(request.uri().path(), peer)?;
+        if health {
+            keep_what_health_needs(request.headers_mut());
+        }
         let headers = request.headers();
+        let message = Arc::new(InFlight::new(&self.budget));
+        if !message.try_take(header_bytes(headers)) {
+            self.meters.shed("memory_limit");
+            return Err(refusal::no_memory(message.limit()));
+        }
         let call = Call {
             received,
             deadline: timeout(headers)?.and_then(|timeout| received.checked_add(timeout)),
@@ -223,51 +239,85 @@ impl Admission {
             answer: Arc::new(InFlight::new(&self.budget)),
         };
         request.extensions_mut().insert(call);
-        Ok(place)
+        Ok((place, message))
     }
 
-    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own.
-    fn place(&self, path: &str) -> Result<Option<OwnedSemaphorePermit>, Status> {
-        if !path.starts_with("/qdrant.") {
-            let places = if path.strip_prefix(HEALTH) == Some("Watch") {
-                &self.health_streams
-            } else if path.starts_with("/grpc.reflection.") {
-                &self.reflection_streams
-            } else {
-                return Ok(None);
-            };
-            let place = Arc::clone(places).try_acquire_owned();
-            return place.map(Some).map_err(|_| {
-                self.meters.shed("streams");
-                Status::resource_exhausted(
-                    "too many streams of this kind are open; ask once instead",
-                )
-            });
-        }
-        match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => Ok(Some(place)),
-            Err(_) => {
-                self.meters.shed("requests");
-                let message =
-                    "as many requests are under way as limits.requests allows; retry later";
-                Err(refusal::overloaded(message.into(), self.pace.retry_after()))
+    /// A place for a request of the API. Streams of health and reflection stay open, and have places of their own, and
+    /// so have strangers.
+    fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Place, Status> {
+        let places = match path {
+            _ if path.starts_with("/qdrant.") => {
+                return match Arc::clone(&self.places).try_acquire_owned() {
+                    Ok(place) => Ok(Place::Shared(place)),
+                    Err(_) => {
+                        self.meters.shed("requests");
+                        let message =
+                            "as many requests are under way as limits.requests allows; retry later";
+                        Err(refusal::overloaded(message.into(), self.pace.retry_after()))
+                    }
+                };
             }
-        }
+            // With a key set, nobody else comes so far without it.
+            _ if !peer.is_confirmed() => {
+                return peer
+                    .open_call()
+                    .map(Place::Stranger)
+                    .ok_or_else(|| self.too_many_streams());
+            }
+            CHECK => &self.probes,
+            _ if path.starts_with(HEALTH) => &self.health_streams,
+            // Reflection, and what there is not.
+            _ => &self.reflection_streams,
+        };
+        let place = Arc::clone(places).try_acquire_owned();
+        place
+            .map(Place::Shared)
+            .map_err(|_| self.too_many_streams())
+    }
+
+    fn too_many_streams(&self) -> Status {
+        self.meters.shed("streams");
+        Status::resource_exhausted(
+            "too many calls of this kind are open; ask once instead, or show the key first",
+        )
     }
 }
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// The request's peer has shown the key.
-fn authenticate(extensions: &http::Extensions) {
-    let plain = extensions.get::<ConnectionInfo>();
-    let tls = || {
-        let info = extensions.get::<TlsConnectInfo<ConnectionInfo>>();
-        info.map(TlsConnectInfo::get_ref)
-    };
-    if let Some(info) = plain.or_else(tls) {
-        info.0.confirm();
+/// Lets go of all headers of a probe but those that gRPC reads: a stream of health is open for long.
+fn keep_what_health_needs(headers: &mut HeaderMap) {
+    let mut kept = HeaderMap::new();
+    for name in [
+        "content-type",
+        "te",
+        "grpc-timeout",
+        "grpc-encoding",
+        "grpc-accept-encoding",
+        "traceparent",
+    ] {
+        if let Some(value) = headers.get(name) {
+            // A copy of its own: a header's bytes are part of the buffer that it came in.
+            let copied = HeaderValue::from_bytes(value.as_bytes());
+            kept.extend(
+                copied
+                    .ok()
+                    .map(|value| (HeaderName::from_static(name), value)),
+            );
+        }
     }
+    *headers = kept;
+}
+
+/// What a request's headers take, about.
+fn header_bytes(headers: &HeaderMap) -> u64 {
+    /// A name, a value, and where they are.
+    const ENTRY: usize = 128;
+    let texts = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    (headers.capacity() * ENTRY + texts.sum::<usize>()) as u64
 }
 
 /// gRPC's `grpc-timeout`: up to eight digits and a unit.

@@ -14,13 +14,22 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::authentication::OpenCall;
 use crate::memory::InFlight;
 
 /// As much as is handed over at once: HTTP/2's initial window.
 const SLICE: usize = 65_535;
 
-/// A place among the requests under way, and the memory of the answer.
-type Held = (OwnedSemaphorePermit, Option<Arc<InFlight>>);
+/// A place among the requests under way, which is free again when this is dropped.
+#[expect(dead_code, reason = "they are held, not looked at")]
+pub(crate) enum Place {
+    Shared(OwnedSemaphorePermit),
+    /// Of those that each stranger's connection has.
+    Stranger(OpenCall),
+}
+
+/// The place of a request, and the memory of its answer.
+type Held = (Place, Option<Arc<InFlight>>);
 
 pub(crate) struct Outgoing {
     body: Body,

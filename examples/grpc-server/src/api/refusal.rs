@@ -104,6 +104,7 @@ pub(crate) fn catalog(error: CatalogError) -> Status {
 fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Damaged { .. } => Status::data_loss(error.to_string()),
+        StoreError::Full { .. } => Status::resource_exhausted(error.to_string()),
         StoreError::Unflushed { .. } => Status::failed_precondition(error.to_string()),
         _ => Status::internal(error.to_string()),
     }

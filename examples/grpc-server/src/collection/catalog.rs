@@ -17,6 +17,7 @@ use super::saved::{self, Saved};
 use super::schema::Settings;
 use super::store::{self, Store, StoreError};
 use super::table::CollectionTable;
+use super::writer::Unstored;
 use crate::memory::{Budget, Kept};
 use crate::scheduling::Scheduler;
 
@@ -61,6 +62,17 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// How many collections are in trouble, by which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    /// Their files cannot be read.
+    pub(crate) damaged: u64,
+    /// They did not fit into memory at start.
+    pub(crate) no_memory: u64,
+    /// They are served, and their index could not be built.
+    pub(crate) red_builds: u64,
 }
 
 /// Why a collection is not to be had.
@@ -359,6 +371,32 @@ impl Catalog {
             Entry::Serving(collection) => collection.writes.is_idle(),
             _ => true,
         })
+    }
+
+    /// What was acknowledged and is not stored yet, of the collections where there is any.
+    pub(crate) fn unstored(&self) -> Vec<(Arc<str>, Unstored)> {
+        let entries = self.entries.read();
+        let unstored = entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Serving(collection) => Some((Arc::clone(name), collection.writes.unstored())),
+            _ => None,
+        });
+        unstored.filter(|(_, left)| left.writes > 0).collect()
+    }
+
+    /// Collections that are not as they should be.
+    pub(crate) fn troubles(&self) -> Troubles {
+        let mut troubles = Troubles::default();
+        for entry in self.entries.read().values() {
+            match entry {
+                Entry::Damaged(problem) if problem.memory => troubles.no_memory += 1,
+                Entry::Damaged(_) => troubles.damaged += 1,
+                Entry::Serving(collection) if collection.build.problem().is_some() => {
+                    troubles.red_builds += 1;
+                }
+                Entry::Serving(_) | Entry::Changing | Entry::Loading(_) => {}
+            }
+        }
+        troubles
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {

@@ -20,6 +20,12 @@ pub(super) struct Flushes {
     /// For tests: the next flush fails.
     #[cfg(test)]
     pub(super) fail: AtomicBool,
+    /// For tests: the disk is full.
+    #[cfg(test)]
+    pub(super) full: AtomicBool,
+    /// For tests: how many times the file was opened.
+    #[cfg(test)]
+    pub(super) opened: std::sync::atomic::AtomicU64,
 }
 
 impl Flushes {
@@ -80,6 +86,10 @@ impl StorageBackend for Disk {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.flushes.check()?;
+        #[cfg(test)]
+        if self.flushes.full.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.file.write(offset, data)
     }
 

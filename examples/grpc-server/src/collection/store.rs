@@ -2,7 +2,8 @@
 //!
 //! The file's name is the collection's, escaped, so that even a file that cannot be read says whose it was. A commit
 //! is on disk when [`Store::write`] returns (redb's default durability is an fsync). Records carry a checksum of their
-//! own: redb's checksums are of its pages, and only those it reads.
+//! own. A page that the disk has not written, or has written elsewhere, is whole by itself and so are its records; so
+//! when a file is opened, each page's checksum is compared with what the page above it says.
 
 use std::fs::File;
 use std::io;
@@ -49,6 +50,10 @@ pub(crate) enum StoreError {
     #[error("the write to {path} failed: {message}")]
     Write { path: String, message: String },
     #[error(
+        "the write to {path} failed: the disk is full; make room on it, nothing is tried before there is more"
+    )]
+    Full { path: String },
+    #[error(
         "a flush of {path} to the disk failed, and what it held may be lost: no writes are taken until a restart has read the file back"
     )]
     Unflushed { path: String },
@@ -71,10 +76,52 @@ pub(crate) enum Change {
 }
 
 pub(crate) struct Store {
-    /// Closed after a write that failed: redb takes no further ones until it is opened anew.
-    database: Mutex<Option<Database>>,
+    file: Mutex<Opened>,
     path: PathBuf,
     flushes: Arc<Flushes>,
+}
+
+/// A collection's file between writes.
+struct Opened {
+    /// Closed after a write that failed: redb takes no further ones until it is opened anew, and then reads all of it.
+    database: Option<Database>,
+    /// What was free on the disk when a write found it full. To open the file anew makes sense only once there is more.
+    full_at: Option<u64>,
+}
+
+impl Opened {
+    fn new(database: Database) -> Mutex<Self> {
+        Mutex::new(Self {
+            database: Some(database),
+            full_at: None,
+        })
+    }
+}
+
+/// Whether a write may be tried. `free` is unknown where the system does not say.
+fn has_room(full_at: Option<u64>, free: Option<u64>) -> bool {
+    /// What a small write needs.
+    const MORE: u64 = 1 << 20;
+    match (full_at, free) {
+        (Some(full_at), Some(free)) => free >= full_at.saturating_add(MORE),
+        _ => true,
+    }
+}
+
+/// Bytes that are free on a file's disk.
+fn free(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+fn is_full(error: &redb::Error) -> bool {
+    let redb::Error::Io(error) = error else {
+        return false;
+    };
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// The collection that a file belongs to, if it is one.
@@ -120,8 +167,17 @@ fn unescape(escaped: &str) -> Option<String> {
 
 impl Store {
     /// Makes the file of a new collection. It is whole or not there: a crash on the way leaves a file that the next
-    /// start removes.
+    /// start removes, an error leaves nothing.
     pub(crate) fn create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
+        let created = Self::try_create(path, settings);
+        if created.is_err() {
+            // If it cannot be removed, the next start or the next creation of this name does.
+            let _ = std::fs::remove_file(draft_of(path));
+        }
+        created
+    }
+
+    fn try_create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
         let failed = |error: &dyn std::fmt::Display| StoreError::Write {
             path: path.display().to_string(),
             message: error.to_string(),
@@ -157,7 +213,7 @@ impl Store {
         move_to_new(&draft, path).map_err(|e| failed(&e))?;
         sync_folder(path).map_err(|e| failed(&e))?;
         Ok(Self {
-            database: Mutex::new(Some(database)),
+            file: Opened::new(database),
             path: path.to_owned(),
             flushes,
         })
@@ -190,7 +246,7 @@ impl Store {
                     path: shown.clone(),
                 },
             };
-            let database = open_file(path, &flushes).map_err(explained)?;
+            let database = open_file(path, &flushes, Check::AllPages).map_err(explained)?;
             let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
@@ -199,15 +255,16 @@ impl Store {
             .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
         let (database, settings) = opened?;
         let store = Self {
-            database: Mutex::new(Some(database)),
+            file: Opened::new(database),
             path: path.to_owned(),
             flushes,
         };
         Ok((store, settings))
     }
 
-    /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a failure it may
-    /// be tried again: the file is opened anew. Not so if it was a flush that failed: nothing more is written then.
+    /// Stores `changes`, all or none, and returns when they are on disk; `settings` too if there are any. After a
+    /// failure it may be tried again: the file is opened anew, after a full disk only once there is more room. Not so
+    /// if it was a flush that failed: nothing more is written then.
     pub(crate) fn write<'a>(
         &self,
         changes: impl Iterator<Item = (&'a Change, u64)>,
@@ -221,18 +278,33 @@ impl Store {
                 message,
             },
         };
-        let mut open = self.database.lock();
+        let mut open = self.file.lock();
         if self.flushes.have_failed() {
             return Err(StoreError::Unflushed { path: path() });
         }
-        let database = match open.take() {
+        let full_at = open.full_at;
+        if full_at.is_some() && !has_room(full_at, free(&self.path)) {
+            return Err(StoreError::Full { path: path() });
+        }
+        let database = match open.database.take() {
             Some(database) => database,
-            None => open_file(&self.path, &self.flushes)
+            None => open_file(&self.path, &self.flushes, Check::None)
                 .map_err(|problem| failed(problem.to_string()))?,
         };
-        commit(&database, changes, settings).map_err(|error| failed(error.to_string()))?;
-        *open = Some(database);
-        Ok(())
+        match commit(&database, changes, settings) {
+            Ok(()) => {
+                open.database = Some(database);
+                open.full_at = None;
+                Ok(())
+            }
+            Err(error) if is_full(&error) && !self.flushes.have_failed() => {
+                // What was written of it is given back first.
+                drop(database);
+                open.full_at = Some(free(&self.path).unwrap_or(0));
+                Err(StoreError::Full { path: path() })
+            }
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 }
 
@@ -332,7 +404,14 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-fn open_file(path: &Path, flushes: &Arc<Flushes>) -> Result<Database, Problem> {
+/// What is looked at when a file is opened that was closed in order; one that was not is always looked at whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    None,
+    AllPages,
+}
+
+fn open_file(path: &Path, flushes: &Arc<Flushes>, check: Check) -> Result<Database, Problem> {
     let file = File::options()
         .read(true)
         .write(true)
@@ -342,8 +421,25 @@ fn open_file(path: &Path, flushes: &Arc<Flushes>) -> Result<Database, Problem> {
     if file.metadata().map_err(redb::Error::Io)?.len() == 0 {
         return Err(Problem::Damaged("it is empty".into()));
     }
+    #[cfg(test)]
+    flushes
+        .opened
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let disk = Disk::new(file, flushes)?;
-    Ok(builder().create_with_backend(disk)?)
+    let mut builder = builder();
+    builder.set_check_integrity_on_open(check == Check::AllPages);
+    let file = path.display().to_string();
+    builder.set_repair_callback(move |repair| {
+        // So far it has got only if the latest commit is not whole. Of a file that was closed in order that is damage.
+        if (0.2..0.5).contains(&repair.progress()) {
+            tracing::warn!(
+                file,
+                "the file was not closed in order and its latest commit is not whole: the one before it is taken. If power \
+                 was cut in the middle of a commit, nobody was told that it was stored; otherwise the disk has lost a write"
+            );
+        }
+    });
+    Ok(builder.create_with_backend(disk)?)
 }
 
 fn builder() -> redb::Builder {

@@ -62,6 +62,8 @@ pub(crate) struct Queue(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     groups: Vec<Group>,
+    /// Those that are being stored.
+    in_hand: Vec<(Done, usize)>,
     bytes: u64,
     /// Whether a thread is at it.
     served: bool,
@@ -91,6 +93,15 @@ impl Work {
         }
     }
 
+    /// Points that it puts or deletes, as far as that is known yet.
+    fn points(&self) -> usize {
+        let is_point = |change: &&Change| matches!(change, Change::Put(_) | Change::Delete(_));
+        match self {
+            Self::Changes(changes) => changes.iter().filter(is_point).count(),
+            Self::Alter(_) => 0,
+        }
+    }
+
     /// Memory of the points that it brings along.
     fn kept(&self) -> u64 {
         match self {
@@ -105,13 +116,63 @@ struct Group {
     bytes: u64,
     /// What it has taken of the memory's budget.
     kept: u64,
-    done: oneshot::Sender<Result<u64, WriteError>>,
+    done: Done,
+}
+
+/// Where a write's end is told to whoever waits for it.
+#[derive(Clone)]
+struct Done(Arc<Mutex<Option<Sender>>>);
+
+type Sender = oneshot::Sender<Result<u64, WriteError>>;
+
+impl Done {
+    fn new() -> (Self, Written) {
+        let (sender, written) = oneshot::channel();
+        (Self(Arc::new(Mutex::new(Some(sender)))), written)
+    }
+
+    fn send(&self, result: Result<u64, WriteError>) -> Result<(), Result<u64, WriteError>> {
+        match self.0.lock().take() {
+            Some(sender) => sender.send(result),
+            None => Err(result),
+        }
+    }
+
+    /// Whether the client has been answered, though the write has not ended.
+    fn is_acknowledged(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(Sender::is_closed)
+    }
+}
+
+/// Writes that clients take for stored, and that are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unstored {
+    pub(crate) writes: u64,
+    /// Points that they put or delete, as far as that is known before.
+    pub(crate) points: u64,
 }
 
 impl Queue {
     /// Writes that wait.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().groups.len()
+    }
+
+    /// What was acknowledged and is not stored yet.
+    pub(crate) fn unstored(&self) -> Unstored {
+        let waiting = self.0.lock();
+        let queued = waiting.groups.iter();
+        let queued = queued.map(|group| (&group.done, group.work.points()));
+        let in_hand = waiting.in_hand.iter().map(|(done, points)| (done, *points));
+        let mut unstored = Unstored::default();
+        for (_, points) in queued
+            .chain(in_hand)
+            .filter(|(done, _)| done.is_acknowledged())
+        {
+            unstored.writes += 1;
+            unstored.points += points as u64;
+        }
+        unstored
     }
 
     /// Whether everything that was queued is stored, or has failed.
@@ -159,7 +220,7 @@ impl Collection {
             let limit = self.budget().limit();
             return Err(WriteError::Memory { limit });
         }
-        let (done, written) = oneshot::channel();
+        let (done, written) = Done::new();
         let mut waiting = self.writes.0.lock();
         if waiting.broken {
             self.budget().give_back(kept);
@@ -205,6 +266,7 @@ impl Collection {
             waiting.served = false;
             // Whoever waits for one of these is told by the sender's end.
             let given_up = std::mem::take(&mut waiting.groups);
+            waiting.in_hand = Vec::new();
             waiting.bytes = 0;
             self.budget().give_back(kept + kept_bytes(&given_up));
             self.count_failed(taken + given_up.len());
@@ -231,11 +293,17 @@ impl Collection {
             }
         }
         if count == 0 {
+            waiting.in_hand = Vec::new();
             waiting.served = false;
             return None;
         }
         waiting.bytes -= taken;
-        Some(waiting.groups.drain(..count).collect())
+        let groups: Vec<Group> = waiting.groups.drain(..count).collect();
+        let in_hand = groups.iter();
+        waiting.in_hand = in_hand
+            .map(|group| (group.done.clone(), group.work.points()))
+            .collect();
+        Some(groups)
     }
 
     fn store_groups(&self, groups: Vec<Group>) {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub mod process;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -60,6 +62,22 @@ impl Running {
             runtime,
             data,
         }
+    }
+
+    /// Stops it, and starts it on the same data once `meanwhile` is over.
+    pub fn again(mut self, meanwhile: impl FnOnce()) -> Self {
+        self.server.take().unwrap().shutdown();
+        meanwhile();
+        let server = Server::start(&settings(&self.data)).unwrap();
+        server.wait_until_ready();
+        self.client = self.runtime.block_on(async {
+            Qdrant::from_url(&format!("http://{}", server.grpc_addr()))
+                .skip_compatibility_check()
+                .build()
+                .unwrap()
+        });
+        self.server = Some(server);
+        self
     }
 
     pub fn grpc(&self) -> SocketAddr {

@@ -156,6 +156,40 @@ fn a_new_collection_takes_no_files_place() {
     let error = Store::create(&path, &settings()).err().unwrap();
     assert!(matches!(error, StoreError::Write { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+    assert!(!draft_of(&path).exists(), "what was made so far is removed");
+}
+
+/// On a full disk each write would read the whole file again. It is tried once there is more room.
+#[test]
+fn a_full_disk_is_not_tried_again_before_there_is_more_room() {
+    use std::sync::atomic::Ordering;
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 10);
+    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
+    store.flushes.full.store(true, Ordering::Relaxed);
+    for id in 20..25 {
+        let error = write(id).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    }
+    assert_eq!(store.flushes.opened.load(Ordering::Relaxed), 1);
+    // There is more now.
+    store.flushes.full.store(false, Ordering::Relaxed);
+    store.file.lock().full_at = Some(0);
+    write(30).unwrap();
+    write(31).unwrap();
+    assert_eq!(store.flushes.opened.load(Ordering::Relaxed), 2);
+    drop(store);
+    assert_eq!(read(&path).unwrap().len(), 12);
+    for (full_at, free, room) in [
+        (None, Some(0), true),
+        (Some(5), None, true),
+        (Some(5), Some(6), false),
+        (Some(5), Some(5 + (1 << 20)), true),
+        (Some(u64::MAX), Some(u64::MAX - 1), false),
+    ] {
+        assert_eq!(has_room(full_at, free), room, "{full_at:?}, {free:?}");
+    }
 }
 
 /// After a flush that failed nothing is acknowledged, and nothing written, until the file is opened anew.
@@ -223,4 +257,83 @@ fn settings_that_make_no_sense_are_damage() {
         let error = read(&path).err().unwrap();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }
+}
+
+const PAGE: usize = 4_096;
+
+/// What a file's records are, in order.
+fn content(records: Vec<Record>) -> Vec<(PointId, u64, Vec<u32>)> {
+    let bits = |vector: Vec<f32>| vector.into_iter().map(f32::to_bits).collect();
+    let record = |r: Record| (r.point.id, r.version, bits(r.point.vector));
+    records.into_iter().map(record).collect()
+}
+
+/// A page that was not written, or written in another's place, is whole by itself. The file is refused all the same, or
+/// gives exactly what was stored.
+#[test]
+fn pages_that_are_stale_or_in_anothers_place_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(folder.path(), 2_000);
+    let mut before = std::fs::read(&path).unwrap();
+    let mut tried = [0; 2];
+    let mut refused = [0; 2];
+    for round in 0..6_u64 {
+        {
+            let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+            for commit in 0..3 {
+                // Some are written anew and some are deleted, here and there.
+                let changes: Vec<Change> = (0..40)
+                    .map(|i| (round * 331 + commit * 97 + i * 13) % 2_000)
+                    .map(|id| match id % 3 {
+                        0 => Change::Delete(PointId::Number(id)),
+                        _ => Change::Put(point(id)),
+                    })
+                    .collect();
+                let version = 10 + 3 * round + commit;
+                store
+                    .write(changes.iter().map(|change| (change, version)), None)
+                    .unwrap();
+            }
+        }
+        let now = std::fs::read(&path).unwrap();
+        let stored = content(read(&path).unwrap());
+        let mut check = |kind: usize, page: usize, bytes: &[u8]| {
+            let damaged = folder.path().join("b.redb");
+            std::fs::write(&damaged, bytes).unwrap();
+            tried[kind] += 1;
+            match read(&damaged) {
+                Ok(records) => assert!(
+                    content(records) == stored,
+                    "round {round}, kind {kind}: page {page} changed points in silence"
+                ),
+                Err(error) => {
+                    let damage = matches!(error, StoreError::Damaged { .. });
+                    assert!(damage, "page {page}: {error}");
+                    refused[kind] += 1;
+                }
+            }
+        };
+        let same_size = now.len().min(before.len()) / PAGE;
+        let changed: Vec<usize> = (1..same_size)
+            .filter(|page| {
+                let page = page * PAGE..(page + 1) * PAGE;
+                before[page.clone()] != now[page]
+            })
+            .collect();
+        for &page in &changed {
+            let mut stale = now.clone();
+            let at = page * PAGE..(page + 1) * PAGE;
+            stale[at.clone()].copy_from_slice(&before[at]);
+            check(0, page, &stale);
+        }
+        for pages in changed.windows(2).step_by(3) {
+            let mut misplaced = now.clone();
+            let from = pages[0] * PAGE..(pages[0] + 1) * PAGE;
+            misplaced.copy_within(from, pages[1] * PAGE);
+            check(1, pages[1], &misplaced);
+        }
+        before = std::fs::read(&path).unwrap();
+    }
+    println!("{refused:?} of {tried:?} were refused");
+    assert!(tried[0] >= 50 && tried[1] >= 20 && refused[0] > 0 && refused[1] > 0);
 }
