@@ -27,6 +27,13 @@ const WHOLE: u64 = 1 << 62;
 /// Rows that are asked for beside the `k` wanted, at least, where rows are dead.
 const FEWEST_MORE: usize = 16;
 
+/// Rows that a filter lets through which are read one by one rather than looked for in lists: beside a filter of as few,
+/// which lists they are in hardly matters, and reading them takes as long as scanning some lists.
+const FEW_MATCHES: u64 = 5_000;
+
+/// Matching rows that lists are visited for, at most: as many are kept sorted.
+const MOST_SOUGHT: u64 = 16_384;
+
 /// Rows whose distances are computed in one call: enough that the call costs nothing beside them, few enough for the stack.
 const AT_ONCE: usize = 256;
 
@@ -103,12 +110,82 @@ impl Ask {
         }
     }
 
-    fn block_probes(&self) -> impl Iterator<Item = Probe> + '_ {
-        (self.first_block()..self.view.blocks()).map(|block| Probe {
+    fn block_probes(&self, from: usize) -> impl Iterator<Item = Probe> + '_ {
+        (from..self.view.blocks()).map(|block| Probe {
             list: BLOCK | block as u64,
             distance: 0.0,
             cost_bytes: (self.view.block(block).len() * self.view.dim * size_of::<f32>()) as u64,
         })
+    }
+
+    /// What an index of lists is asked with a filter: nothing if the rows that match are read one by one.
+    ///
+    /// Lists are visited by place, so a filter that goes with the place may have no row in the nearest of them. Rows that are
+    /// no more than a query without a filter would look at are read; of more, lists are visited until they had as
+    /// large a part of the matching rows as that query's have of all rows.
+    fn in_lists(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<Option<Probe>, SearchError> {
+        let matches = filter.count().unwrap_or(u64::MAX);
+        if matches <= FEW_MATCHES {
+            return Ok(None);
+        }
+        let sought = self.sought(query, matches, lists, context)?;
+        // That part of all rows.
+        let rows = sought.saturating_mul(self.view.base.rows as u64) / matches;
+        if matches <= rows {
+            return Ok(None);
+        }
+        Ok(Some(Probe {
+            list: WHOLE,
+            distance: 0.0,
+            cost_bytes: rows * (self.view.dim * size_of::<f32>()) as u64,
+        }))
+    }
+
+    /// Matching rows that are worth visiting lists for.
+    fn sought(
+        &self,
+        query: &Query,
+        matches: u64,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<u64, SearchError> {
+        let usual = lists.coarse(query, context)?.len() as u64;
+        let all = lists
+            .coarse(&query.clone().nprobe(usize::MAX), context)?
+            .len() as u64;
+        let part = matches.saturating_mul(usual) / all.max(1);
+        Ok(part.min(MOST_SOUGHT).max(query.k() as u64))
+    }
+
+    /// The nearest matching rows of the lists, which are visited until they had enough of them.
+    fn visit(
+        &self,
+        query: &Query,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let filter = query.requested_filter();
+        let matches = filter.and_then(Filter::count).unwrap_or(u64::MAX);
+        let sought = self.sought(query, matches, lists, context)? as usize;
+        let all = lists.coarse(&query.clone().nprobe(usize::MAX), context)?;
+        let many = query.clone().top(sought);
+        let (mut found, mut visited) = (Vec::new(), 0);
+        let mut next = lists.coarse(query, context)?.len().max(1);
+        while visited < all.len() && found.len() < sought {
+            context.check()?;
+            let end = all.len().min(visited + next);
+            let more = lists.scan(&many, &all, visited..end, context)?;
+            found = merge_nearest(sought, vec![found, more]);
+            (visited, next) = (end, next.saturating_mul(2));
+        }
+        found.truncate(query.k());
+        Ok(found)
     }
 
     /// The nearest live rows that the index finds. Dead rows may crowd out live ones, so more are asked for, until
@@ -261,18 +338,26 @@ impl SplitTable for CollectionTable {
         ask.spans.step(
             |request| step!(request, "coarse"),
             || {
+                let mut first = ask.first_block();
                 let mut probes = match ask.index() {
                     None => Vec::new(),
-                    Some(index) => match index.as_split() {
-                        Some(split) => split.coarse(query, context)?,
-                        None => vec![Probe {
+                    Some(index) => match (index.as_split(), query.requested_filter()) {
+                        (Some(lists), Some(filter)) => {
+                            let probe = ask.in_lists(query, filter, lists, context)?;
+                            if probe.is_none() {
+                                first = 0;
+                            }
+                            probe.into_iter().collect()
+                        }
+                        (Some(split), None) => split.coarse(query, context)?,
+                        (None, _) => vec![Probe {
                             list: WHOLE,
                             distance: 0.0,
                             cost_bytes: graph_cost(query, self.dim),
                         }],
                     },
                 };
-                probes.extend(ask.block_probes());
+                probes.extend(ask.block_probes(first));
                 Ok(probes)
             },
         )
@@ -296,6 +381,9 @@ impl SplitTable for CollectionTable {
                 {
                     let lists = unit.start..unit.end.min(indexed);
                     parts.push(match index.as_split() {
+                        Some(split) if query.requested_filter().is_some() => {
+                            ask.visit(query, split, context)?
+                        }
                         // Its lists are scanned whole, however many rows are asked for.
                         Some(split) => ask
                             .live(query, usize::MAX, |query| {
@@ -452,5 +540,62 @@ mod tests {
         assert_eq!(widest_walk(1_000, 10), 256);
         assert_eq!(widest_walk(1_000, 100), 1_600);
         assert_eq!(widest_walk(0, usize::MAX), usize::MAX);
+    }
+
+    /// 20,000 points in clumps, in 256 lists of which a query visits 16; a filter lets through what is beyond a bound of the
+    /// first component, so that what it lets through is in one place, and queries come from all places.
+    #[cfg(feature = "ivf")]
+    #[test]
+    fn a_filter_of_an_index_of_lists_is_never_short() {
+        use chiplet::index::{IvfConfig, IvfTable};
+        const ROWS: usize = 20_000;
+        const DIM: usize = 16;
+        const K: usize = 10;
+        let mut state = 7_u64;
+        let mut random = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) as f32 / (1 << 24) as f32
+        };
+        let clumps: Vec<f32> = (0..200 * DIM).map(|_| 10.0 * random()).collect();
+        let vectors: Vec<f32> = (0..ROWS * DIM)
+            .map(|i| clumps[i / DIM % 200 * DIM + i % DIM] + random())
+            .collect();
+        let config = IvfConfig::new(Metric::L2).nprobe(16);
+        let index = IvfTable::build(&vectors, DIM, "IVF256,Flat", &config).unwrap();
+        let ids: Vec<PointId> = (0..ROWS as u64).map(PointId::Number).collect();
+        let mut view = View::new(DIM, Metric::L2);
+        let payloads = vec![Payload::default(); ROWS];
+        view.base = Base::cut(Arc::new(vectors.clone()), DIM, &ids, payloads, &[0; ROWS]);
+        view.base.index = Some(Arc::new(index));
+        view.live = ROWS;
+        let view = Arc::new(view);
+        let mut by_place: Vec<u64> = (0..ROWS as u64).collect();
+        by_place.sort_by(|&a, &b| vectors[a as usize * DIM].total_cmp(&vectors[b as usize * DIM]));
+        for matches in [1, 4, 28, 500, 6_000, 10_000] {
+            let filter = Filter::ids(by_place[..matches].iter().copied());
+            let (mut right, mut all) = (0, 0);
+            for query in 0..40 {
+                let at = &vectors[query * 487 * DIM..][..DIM];
+                let ask = |exact| {
+                    let ask = Ask {
+                        view: Arc::clone(&view),
+                        exact,
+                        spans: Spans::under(Span::none()),
+                    };
+                    let query = Query::new(at).top(K).filter(filter.clone());
+                    let query = query.attach(Arc::new(ask));
+                    let table = CollectionTable { dim: DIM };
+                    table.search(&query, &mut Context::default()).unwrap()
+                };
+                let (found, truth) = (ask(false), ask(true));
+                assert_eq!(found.len(), matches.min(K), "of {matches}");
+                all += truth.len();
+                let is_found = |hit: &&Neighbor| found.iter().any(|other| other.id == hit.id);
+                right += truth.iter().filter(is_found).count();
+            }
+            assert!(right * 100 >= all * 95, "{matches}: {right} of {all}");
+        }
     }
 }
