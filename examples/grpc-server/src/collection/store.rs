@@ -30,8 +30,44 @@ const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
 /// collection that is there.
 const MOST_DIMENSIONS: usize = 1 << 28;
-/// The points are all in memory; the store's cache only has to hold the upper pages of its tree.
-const CACHE_BYTES: usize = 4 << 20;
+/// Caches of all files together, beside the least that each has. The points are all in memory; a cache only has to hold the
+/// upper pages of its file's tree.
+const CACHES_BYTES: usize = 32 << 20;
+const LARGEST_CACHE: usize = 4 << 20;
+const LEAST_CACHE: usize = 128 << 10;
+
+static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
+
+/// What the caches of all files may still take.
+struct Caches(Mutex<usize>);
+
+/// A file's part of that; given back when the file is closed.
+struct Cache {
+    bytes: usize,
+    of: &'static Caches,
+}
+
+impl Caches {
+    /// An eighth of what is left, so that many files have some and the first no more than they need.
+    fn part(&'static self) -> Cache {
+        let mut left = self.0.lock();
+        let bytes = (*left / 8).min(LARGEST_CACHE);
+        *left -= bytes;
+        Cache { bytes, of: self }
+    }
+}
+
+impl Cache {
+    fn size(&self) -> usize {
+        self.bytes.max(LEAST_CACHE)
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        *self.of.0.lock() += self.bytes;
+    }
+}
 
 /// Why a file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +111,7 @@ pub(crate) struct Store {
     database: Mutex<Option<Database>>,
     path: PathBuf,
     flushes: Arc<Flushes>,
+    cache: Cache,
 }
 
 /// The collection that a file belongs to, if it is one.
@@ -133,7 +170,7 @@ impl Store {
         {
             return Err(failed(&error));
         }
-        let flushes = Arc::default();
+        let (flushes, cache) = (Arc::default(), CACHES.part());
         let file = File::options()
             .read(true)
             .write(true)
@@ -141,7 +178,7 @@ impl Store {
             .open(&draft)
             .map_err(|error| failed(&error))?;
         let database = Disk::new(file, &flushes)
-            .and_then(|disk| builder().create_with_backend(disk))
+            .and_then(|disk| builder(&cache).create_with_backend(disk))
             .map_err(|error| failed(&error))?;
         let transaction = database.begin_write().map_err(|e| failed(&e))?;
         {
@@ -160,6 +197,7 @@ impl Store {
             database: Mutex::new(Some(database)),
             path: path.to_owned(),
             flushes,
+            cache,
         })
     }
 
@@ -174,7 +212,7 @@ impl Store {
             path: shown.clone(),
             message,
         };
-        let flushes = Arc::default();
+        let (flushes, cache) = (Arc::default(), CACHES.part());
         let open = || -> Result<_, StoreError> {
             let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
@@ -190,7 +228,7 @@ impl Store {
                     path: shown.clone(),
                 },
             };
-            let database = open_file(path, &flushes).map_err(explained)?;
+            let database = open_file(path, &flushes, &cache).map_err(explained)?;
             let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
@@ -202,6 +240,7 @@ impl Store {
             database: Mutex::new(Some(database)),
             path: path.to_owned(),
             flushes,
+            cache,
         };
         Ok((store, settings))
     }
@@ -227,7 +266,7 @@ impl Store {
         }
         let database = match open.take() {
             Some(database) => database,
-            None => open_file(&self.path, &self.flushes)
+            None => open_file(&self.path, &self.flushes, &self.cache)
                 .map_err(|problem| failed(problem.to_string()))?,
         };
         commit(&database, changes, settings).map_err(|error| failed(error.to_string()))?;
@@ -332,7 +371,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-fn open_file(path: &Path, flushes: &Arc<Flushes>) -> Result<Database, Problem> {
+fn open_file(path: &Path, flushes: &Arc<Flushes>, cache: &Cache) -> Result<Database, Problem> {
     let file = File::options()
         .read(true)
         .write(true)
@@ -343,12 +382,12 @@ fn open_file(path: &Path, flushes: &Arc<Flushes>) -> Result<Database, Problem> {
         return Err(Problem::Damaged("it is empty".into()));
     }
     let disk = Disk::new(file, flushes)?;
-    Ok(builder().create_with_backend(disk)?)
+    Ok(builder(cache).create_with_backend(disk)?)
 }
 
-fn builder() -> redb::Builder {
+fn builder(cache: &Cache) -> redb::Builder {
     let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES);
+    builder.set_cache_size(cache.size());
     builder
 }
 

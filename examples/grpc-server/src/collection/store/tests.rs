@@ -224,3 +224,15 @@ fn settings_that_make_no_sense_are_damage() {
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }
 }
+
+#[test]
+fn caches_of_many_files_have_one_bound() {
+    static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
+    let open: Vec<Cache> = (0..1_000).map(|_| CACHES.part()).collect();
+    let all: usize = open.iter().map(Cache::size).sum();
+    assert!(all <= CACHES_BYTES + 1_000 * LEAST_CACHE, "{all} bytes");
+    assert_eq!(open[0].size(), LARGEST_CACHE);
+    assert_eq!(open[999].size(), LEAST_CACHE);
+    drop(open);
+    assert_eq!(*CACHES.0.lock(), CACHES_BYTES);
+}
