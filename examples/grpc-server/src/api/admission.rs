@@ -177,7 +177,7 @@ where
                 meters.answered(method, code, received.elapsed());
             }
             Ok(match place {
-                Some(place) => response.map(|body| Outgoing::wrap(body, (place, taken))),
+                Some(place) => Outgoing::wrap(response, (place, taken)),
                 None => response,
             })
         })

@@ -14,6 +14,7 @@ use qdrant_client::qdrant::{
 };
 use tonic::{Request, Response, Status};
 
+use super::message::counted;
 use super::refusal::{self, unsupported};
 use super::{Service, create, open, seconds};
 use crate::collection::Collection;
@@ -60,10 +61,11 @@ impl Collections for Service {
     ) -> Answer<GetCollectionInfoResponse> {
         let (call, message) = open(request);
         let collection = self.0.find(&message.collection_name)?;
-        Ok(Response::new(GetCollectionInfoResponse {
+        let answer = GetCollectionInfoResponse {
             result: Some(describe(&collection)),
             time: seconds(&call),
-        }))
+        };
+        counted(&call, &answer)
     }
 
     async fn list(
@@ -80,10 +82,11 @@ impl Collections for Service {
                 name: listed.name().to_owned(),
             })
             .collect();
-        Ok(Response::new(ListCollectionsResponse {
+        let answer = ListCollectionsResponse {
             collections,
             time: seconds(&call),
-        }))
+        };
+        counted(&call, &answer)
     }
 
     async fn collection_exists(

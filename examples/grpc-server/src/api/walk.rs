@@ -109,17 +109,6 @@ impl Walk {
         }
     }
 
-    /// What a whole message decodes to.
-    pub(super) fn through(
-        schema: &Schema,
-        shape: ShapeId,
-        message: &[u8],
-    ) -> Result<u64, Nonsense> {
-        let mut walk = Self::new(schema, shape, message.len() as u64, 0);
-        walk.go_on(schema, message)?;
-        Ok(walk.decoded)
-    }
-
     /// What has been walked through so far takes so many bytes, once it is decoded.
     pub(super) fn decoded(&self) -> u64 {
         self.decoded
@@ -348,7 +337,7 @@ mod tests {
 
     /// A walk through an upsert that comes in pieces of `size` bytes.
     fn upsert(schema: &Schema, fields: &[u8], size: usize) -> Result<Walk, Nonsense> {
-        let shape = schema.named(".qdrant.UpsertPoints").unwrap();
+        let shape = schema.input("/qdrant.Points/Upsert").unwrap();
         let mut walk = Walk::new(schema, shape, fields.len() as u64, 3);
         for piece in fields.chunks(size) {
             walk.go_on(schema, piece)?;

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
-use rustc_hash::FxBuildHasher;
 
 use super::builder::Builder;
 use super::catch_up::CatchUp;
 use super::field_index;
-use super::filter::{Condition, Place, Rows};
+use super::filter::{Condition, Patience, Place, Rows};
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
 use super::saved::Saved;
@@ -191,12 +190,12 @@ impl Collection {
         condition: &Condition,
         wanted: &dyn Fn() -> bool,
     ) -> (Arc<View>, Option<Rows>) {
-        let named = condition.ids();
+        let named = condition.looked_up();
         let (view, rows) = self.with_rows(|view, ids| {
             let rows: Vec<Option<Row>> = named.iter().map(|id| ids.get(id).copied()).collect();
             (view, rows)
         });
-        let rows: HashMap<PointId, Row, FxBuildHasher> = named
+        let rows: HashMap<PointId, Row> = named
             .into_iter()
             .zip(rows)
             .filter_map(|(id, row)| Some((id, row?)))
@@ -207,7 +206,7 @@ impl Collection {
             declared: &declared,
             budget: self.budget(),
         };
-        let found = condition.rows(&place, &|id| rows.get(&id).copied(), wanted);
+        let found = condition.rows(&place, &|id| rows.get(&id).copied(), &Patience::new(wanted));
         (view, found)
     }
 
