@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
     ListAliasesRequest, ListAliasesResponse, ListCollectionAliasesRequest, ListCollectionsRequest,
     ListCollectionsResponse, ListShardKeysRequest, ListShardKeysResponse, OptimizerStatus,
     PayloadSchemaInfo, PayloadSchemaType, UpdateCollection, UpdateCollectionClusterSetupRequest,
-    UpdateCollectionClusterSetupResponse, UpdateQueueInfo,
+    UpdateCollectionClusterSetupResponse, UpdateQueueInfo, UpdateStatus,
 };
 use tonic::{Request, Response, Status};
 
@@ -19,6 +19,8 @@ use super::refusal::{self, unsupported};
 use super::{Service, create, open, seconds};
 use crate::collection::Collection;
 use crate::collection::catalog::CatalogError;
+use crate::collection::store::Change;
+use crate::collection::writer::Work;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -105,8 +107,23 @@ impl Collections for Service {
         }))
     }
 
-    async fn update(&self, _: Request<UpdateCollection>) -> Answer<CollectionOperationResponse> {
-        Err(unsupported("changing a collection's settings"))
+    async fn update(
+        &self,
+        request: Request<UpdateCollection>,
+    ) -> Answer<CollectionOperationResponse> {
+        let (call, message) = open(request);
+        let collection = self.0.find(&message.collection_name)?;
+        let (full_scan, rebuild) = create::update(&message, &collection.settings(), &self.0.index)?;
+        let changes = vec![Change::Thresholds { full_scan, rebuild }];
+        let work = Work::Changes(changes);
+        let result = self
+            .0
+            .change(&call, &collection, work, Some(true), message.timeout)
+            .await?;
+        Ok(Response::new(CollectionOperationResponse {
+            result: result.status == UpdateStatus::Completed as i32,
+            time: seconds(&call),
+        }))
     }
 
     async fn update_aliases(

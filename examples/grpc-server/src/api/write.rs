@@ -206,7 +206,7 @@ impl Api {
     }
 
     /// Queues changes and, if the client waits, says when they are on disk and visible.
-    async fn change(
+    pub(super) async fn change(
         &self,
         call: &Call,
         collection: &Arc<Collection>,

@@ -282,6 +282,10 @@ impl Collection {
                     self.settings.write().fields.remove(&name);
                     field_index::forget(&self.view(), &name);
                 }
+                Change::Thresholds { full_scan, rebuild } => {
+                    let mut settings = self.settings.write();
+                    (settings.full_scan_bytes, settings.rebuild_bytes) = (full_scan, rebuild);
+                }
             }
         }
         self.view.store(Arc::new(edit.finish()));
@@ -318,6 +322,8 @@ impl Collection {
         let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / 5);
         let unindexed = match (&settings.index, &view.base.index) {
             (IndexKind::Flat, _) => false,
+            // No index is wanted, or no newer one.
+            _ if settings.rebuild_bytes == u64::MAX => false,
             (kind, None) => {
                 view.live >= kind.fewest_points()
                     && view.live as u64 * row_bytes >= settings.full_scan_bytes
@@ -334,7 +340,9 @@ impl Collection {
     pub(crate) fn has_leftovers(&self) -> bool {
         let view = self.view();
         let bytes = (view.delta_rows() * view.dim * size_of::<f32>()) as u64;
-        view.base.index.is_some()
+        let wanted = self.with_settings(|settings| settings.rebuild_bytes < u64::MAX);
+        wanted
+            && view.base.index.is_some()
             && bytes >= FEW_LEFTOVERS
             && self.build.may_try(view.live, view.dead.len())
     }

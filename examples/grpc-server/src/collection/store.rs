@@ -104,6 +104,11 @@ pub(crate) enum Change {
     /// Declares a payload field.
     Field(String, i32),
     ForgetField(String),
+    /// From which size on there is an index, and how much must be written for a new one, in bytes.
+    Thresholds {
+        full_scan: u64,
+        rebuild: u64,
+    },
 }
 
 pub(crate) struct Store {
@@ -293,7 +298,7 @@ fn commit<'a>(
                 Change::Delete(id) => {
                     points.remove(&id.to_key()[..])?;
                 }
-                Change::Field(..) | Change::ForgetField(_) => {}
+                Change::Field(..) | Change::ForgetField(_) | Change::Thresholds { .. } => {}
             }
         }
         if let Some(settings) = settings {

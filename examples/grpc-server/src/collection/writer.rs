@@ -133,6 +133,7 @@ fn bytes(change: &Change) -> u64 {
         Change::Put(point) => point.bytes(),
         Change::Delete(_) => 32,
         Change::Field(name, _) | Change::ForgetField(name) => 64 + name.len() as u64,
+        Change::Thresholds { .. } => 32,
     }
 }
 
@@ -321,6 +322,10 @@ impl Collection {
                 Change::ForgetField(name) => {
                     let settings = settings.get_or_insert_with(|| self.settings());
                     settings.fields.remove(name);
+                }
+                Change::Thresholds { full_scan, rebuild } => {
+                    let settings = settings.get_or_insert_with(|| self.settings());
+                    (settings.full_scan_bytes, settings.rebuild_bytes) = (*full_scan, *rebuild);
                 }
                 Change::Put(_) | Change::Delete(_) => {}
             }
