@@ -33,13 +33,26 @@ impl Api {
         filter: qdrant::Filter,
         deadline: Instant,
     ) -> Result<(Arc<View>, Rows), Status> {
+        let whole = |view, rows| (view, rows);
+        self.selected(collection, filter, deadline, whole).await
+    }
+
+    /// [`Api::matching`], and what `then` makes of it, in the same task.
+    async fn selected<T: Send + 'static>(
+        &self,
+        collection: &Arc<Collection>,
+        filter: qdrant::Filter,
+        deadline: Instant,
+        then: impl FnOnce(Arc<View>, Rows) -> T + Send + 'static,
+    ) -> Result<T, Status> {
         let asked = Arc::clone(collection);
         let work = move |watch: &Watch<'_>| {
             let memory = InFlight::new(asked.budget());
             let condition = filter::read(filter, &memory)?;
             let (view, rows) = asked.filter(&condition, &|| watch.is_wanted());
             watch.read(view.live as u64 * size_of::<PointId>() as u64);
-            rows.map(|rows| (view, rows)).ok_or_else(refusal::deadline)
+            rows.map(|rows| then(view, rows))
+                .ok_or_else(refusal::deadline)
         };
         self.work(collection, deadline, work).await?
     }
@@ -87,9 +100,11 @@ impl Api {
                 (view, rows.map(|(&id, &row)| (id, row)).collect::<Vec<_>>())
             }),
             Some(filter) => {
-                let (view, rows) = self.matching(&collection, filter, deadline).await?;
-                let page = first(&view, &rows, offset, limit + 1);
-                (view, page)
+                self.selected(&collection, filter, deadline, move |view, rows| {
+                    let page = first(&view, &rows, offset, limit + 1);
+                    (view, page)
+                })
+                .await?
             }
         };
         let next = match page.len() > limit {
