@@ -107,8 +107,10 @@ mod tests {
         let mut calls: Vec<_> = (0..WAITING + 1)
             .map(|_| {
                 let until_end = Arc::clone(&until_end);
-                // An error means that the test is over.
-                Box::pin(blocking.run(move || drop(until_end.lock().recv())))
+                Box::pin(blocking.run(move || {
+                    // An error means that the test is over.
+                    let _ = until_end.lock().recv();
+                }))
             })
             .collect();
         for call in &mut calls {

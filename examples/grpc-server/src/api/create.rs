@@ -350,7 +350,7 @@ pub(super) fn update(
         !message.metadata.is_empty(),
     ];
     unless_absent(&[(no.contains(&true), OTHER)])?;
-    let mut hnsw = message.hnsw_config.clone();
+    let mut hnsw = message.hnsw_config;
     let (mut pause, mut go_on) = (false, false);
     if let Some(hnsw) = &mut hnsw {
         let (m, ef) = (hnsw.m.take(), hnsw.ef_construct.take());
