@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use prost::Message;
 
@@ -19,6 +20,7 @@ use super::Api;
 use super::admission::Call;
 use super::outgoing::Ready;
 use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
+use crate::collection::Collection;
 use crate::collection::payload::{self, Encoded, LONGEST_KEY};
 use crate::collection::point::{Payload, PointId};
 use crate::collection::rows::{Row, Stored, View};
@@ -250,6 +252,29 @@ impl Page {
             }
         }
         Ok(())
+    }
+}
+
+impl Api {
+    /// Copies the points of a page to those of an answer; on a worker, unless they are few bytes.
+    pub(super) async fn copy(
+        &self,
+        collection: &Collection,
+        deadline: Instant,
+        page: Page,
+        mut points: Points,
+        point: fn(&Parts, &Stored<'_>, f32, &mut Points) -> Result<(), Status>,
+    ) -> Result<Points, Status> {
+        if page.is_small() {
+            page.copy(&mut points, point, || true)?;
+            return Ok(points);
+        }
+        self.work(collection, deadline, move |watch| {
+            page.copy(&mut points, point, || watch.is_wanted())?;
+            watch.read(points.len() as u64);
+            Ok(points)
+        })
+        .await?
     }
 }
 

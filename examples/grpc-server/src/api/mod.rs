@@ -36,14 +36,12 @@ use tonic::{Request, Status};
 
 use crate::admin::metrics::Meters;
 use crate::collection::builder::Builder;
-use crate::collection::rows::Stored;
 use crate::collection::{Catalog, Collection};
 use crate::config::{IndexSettings, Limits};
 use crate::scheduling::{Pace, Scheduler, Watch};
 
 use admission::Call;
 use blocking::Blocking;
-use message::{Page, Parts, Points};
 use schema::Schema;
 
 /// What the services share.
@@ -76,27 +74,6 @@ impl Api {
         let done = done.map_err(|error| self.ended(error))?;
         self.pace.answered(begun.elapsed());
         Ok(done)
-    }
-
-    /// Copies the points of a page to those of an answer; on a worker, unless they are few bytes.
-    async fn copy(
-        &self,
-        collection: &Collection,
-        deadline: Instant,
-        page: Page,
-        mut points: Points,
-        point: fn(&Parts, &Stored<'_>, f32, &mut Points) -> Result<(), Status>,
-    ) -> Result<Points, Status> {
-        if page.is_small() {
-            page.copy(&mut points, point, || true)?;
-            return Ok(points);
-        }
-        self.work(collection, deadline, move |watch| {
-            page.copy(&mut points, point, || watch.is_wanted())?;
-            watch.read(points.len() as u64);
-            Ok(points)
-        })
-        .await?
     }
 
     /// Why a task of the scheduler ended without a result.
