@@ -82,8 +82,13 @@ impl Server {
                 .iter()
                 .map(|&number| Change::Put(point(words, number)))
                 .collect();
-            let written =
-                collection.write(changes, u64::MAX, &api.builder, self.runtime().handle())?;
+            let written = collection.write(
+                changes,
+                true,
+                u64::MAX,
+                &api.builder,
+                self.runtime().handle(),
+            )?;
             self.runtime().block_on(written)??;
         }
         tracing::info!(collection = name, points = words.len(), "sample loaded");

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use common::{Running, line};
 use qdrant_client::qdrant::points_client::PointsClient;
-use qdrant_client::qdrant::{Query, QueryPoints, SearchParams};
+use qdrant_client::qdrant::{
+    Condition, CountPoints, CountPointsBuilder, Filter, PointStruct, Query, QueryPoints,
+    ScrollPointsBuilder, SearchParams, UpsertPointsBuilder, Value,
+};
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
@@ -168,4 +171,81 @@ fn the_baseline_answers_as_chiplet_does() {
         answers(SchedulerKind::Rayon),
         answers(SchedulerKind::Chiplet)
     );
+}
+
+/// Points whose payload is a list, and a filter that compares each element with each of many values.
+fn listed(running: &Running, points: u64, elements: usize) {
+    running.fill("line", 4, 10);
+    let list: Vec<Value> = vec![1.into(); elements];
+    for first in (0..points).step_by(100) {
+        let points = (first..first + 100)
+            .map(|id| PointStruct::new(id, line(4, id), [("a", list.clone().into())]))
+            .collect::<Vec<_>>();
+        let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+        running.run(running.client.upsert_points(upsert)).unwrap();
+    }
+}
+
+fn dear() -> CountPoints {
+    let filter = Filter::should((2..1_000).map(|number| Condition::matches("a", number)));
+    CountPoints {
+        collection_name: "line".into(),
+        filter: Some(filter),
+        ..CountPoints::default()
+    }
+}
+
+/// What takes its time is done by the workers, where it is counted, and not by the network's threads.
+#[test]
+fn filters_and_large_answers_are_tasks_of_their_collection() {
+    let running = Running::start();
+    listed(&running, 200, 100);
+    let done = || running.metric("chiplet_domain_queries_total", &["done"]);
+    let before = done();
+    let filter = Filter::must([Condition::matches("a", 1)]);
+    let count = CountPointsBuilder::new("line").filter(filter);
+    let count = running.run(running.client.count(count)).unwrap();
+    assert_eq!(count.result.unwrap().count, 200);
+    assert_eq!(done(), before + 1.0);
+    let scroll = ScrollPointsBuilder::new("line")
+        .limit(200)
+        .with_payload(true);
+    let page = running.run(running.client.scroll(scroll)).unwrap().result;
+    assert_eq!(page.len(), 200);
+    assert!(page.iter().all(|point| point.payload.contains_key("a")));
+    assert_eq!(done(), before + 2.0);
+    let scroll = ScrollPointsBuilder::new("line").limit(2).with_payload(true);
+    running.run(running.client.scroll(scroll)).unwrap();
+    assert_eq!(done(), before + 2.0, "a small answer is no task");
+}
+
+/// Many times what the server can do: most is refused at once, as searches are, and nothing goes on afterwards.
+#[test]
+fn filters_beyond_a_share_of_the_queue_are_refused() {
+    let running = Running::with(|settings| {
+        settings.scheduler.workers = 1;
+        settings.scheduler.queue_per_worker = 4;
+    });
+    listed(&running, 1_000, 1_000);
+    running.run(async {
+        let client = connect(&running).await;
+        let mut asking = JoinSet::new();
+        for _ in 0..12 {
+            let mut client = client.clone();
+            asking.spawn(async move { client.count(dear()).await });
+        }
+        // One runs and two wait, each for longer than a minute.
+        for _ in 0..9 {
+            let refused = asking.join_next().await.unwrap().unwrap().unwrap_err();
+            assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        }
+        asking.abort_all();
+        while asking.join_next().await.is_some() {}
+    });
+    assert_eq!(running.page("/livez").0, 200);
+    // What the clients have given up ends, or this waits for ever.
+    while running.metric("chiplet_domain_workers_busy", &[]) > 0.0 {
+        std::thread::yield_now();
+    }
+    assert!(running.metric("chiplet_server_shed_total", &["table_queue_full"]) >= 9.0);
 }

@@ -8,10 +8,11 @@ use common::{Running, line};
 use qdrant_client::Payload;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{
-    CountPointsBuilder, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder,
-    DeletePointsBuilder, Distance, FieldType, GetPointsBuilder, PointId, PointStruct,
-    PointsIdsList, QueryBatchPointsBuilder, QueryPointsBuilder, ScoredPoint, SearchParamsBuilder,
-    UpsertPointsBuilder, Value, VectorParamsBuilder,
+    CollectionStatus, CountPointsBuilder, CreateCollectionBuilder,
+    CreateFieldIndexCollectionBuilder, DeletePointsBuilder, Distance, FieldType, GetPointsBuilder,
+    HnswConfigDiffBuilder, OptimizersConfigDiff, PointId, PointStruct, PointsIdsList,
+    QueryBatchPointsBuilder, QueryPointsBuilder, ScoredPoint, SearchParamsBuilder,
+    UpdateCollectionBuilder, UpsertPointsBuilder, Value, VectorParamsBuilder,
 };
 
 fn ids(points: &[ScoredPoint]) -> Vec<u64> {
@@ -334,4 +335,46 @@ fn builds_lose_and_revive_nothing() {
     running.client = running.run(async { config.skip_compatibility_check().build().unwrap() });
     running.server = Some(server);
     check(&running);
+}
+
+/// As bulk loaders do: no index while points are loaded, one afterwards.
+#[test]
+fn an_index_waits_until_everything_is_loaded() {
+    let running = Running::with(|settings| settings.index.full_scan_kib = 1);
+    let client = &running.client;
+    let update = |threshold| {
+        let optimizers = OptimizersConfigDiff {
+            indexing_threshold: Some(threshold),
+            max_optimization_threads: Some(1.into()),
+            ..OptimizersConfigDiff::default()
+        };
+        let update = UpdateCollectionBuilder::new("line").optimizers_config(optimizers);
+        running.run(client.update_collection(update))
+    };
+    running.fill("line", 4, 10);
+    assert!(update(0).unwrap().result);
+    let points: Vec<PointStruct> = (0..400)
+        .map(|id| PointStruct::new(id, line(4, id), Payload::new()))
+        .collect();
+    let upsert = UpsertPointsBuilder::new("line", points).wait(true);
+    running.run(client.upsert_points(upsert)).unwrap();
+    let info = || {
+        let info = running.run(client.collection_info("line"));
+        info.unwrap().result.unwrap()
+    };
+    // A build that is due is asked for before the write is answered, and shows as yellow.
+    assert_eq!(info().status(), CollectionStatus::Green);
+    assert_eq!(info().indexed_vectors_count(), 0);
+    assert!(update(1).unwrap().result);
+    while info().indexed_vectors_count() < 400 {
+        std::thread::yield_now();
+    }
+    let graph = HnswConfigDiffBuilder::default().m(0);
+    let stop = UpdateCollectionBuilder::new("line").hnsw_config(graph);
+    assert!(running.run(client.update_collection(stop)).unwrap().result);
+    let graph = HnswConfigDiffBuilder::default().m(8);
+    let other = UpdateCollectionBuilder::new("line").hnsw_config(graph);
+    let (code, message) = common::refusal(running.run(client.update_collection(other)));
+    assert_eq!(code, tonic::Code::Unimplemented);
+    assert!(message.contains("settings"), "{message}");
 }

@@ -185,7 +185,7 @@ where
             if let Some((meters, method, received)) = unanswered.0.take() {
                 meters.answered(method, code, received.elapsed());
             }
-            Ok(response.map(|body| Outgoing::wrap(body, (place, taken))))
+            Ok(Outgoing::wrap(response, (place, taken)))
         })
     }
 }

@@ -10,14 +10,17 @@ use qdrant_client::qdrant::{
     ListAliasesRequest, ListAliasesResponse, ListCollectionAliasesRequest, ListCollectionsRequest,
     ListCollectionsResponse, ListShardKeysRequest, ListShardKeysResponse, OptimizerStatus,
     PayloadSchemaInfo, PayloadSchemaType, UpdateCollection, UpdateCollectionClusterSetupRequest,
-    UpdateCollectionClusterSetupResponse, UpdateQueueInfo,
+    UpdateCollectionClusterSetupResponse, UpdateQueueInfo, UpdateStatus,
 };
 use tonic::{Request, Response, Status};
 
+use super::message::counted;
 use super::refusal::{self, unsupported};
 use super::{Service, create, open, seconds};
 use crate::collection::Collection;
 use crate::collection::catalog::CatalogError;
+use crate::collection::store::Change;
+use crate::collection::writer::Work;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -60,10 +63,11 @@ impl Collections for Service {
     ) -> Answer<GetCollectionInfoResponse> {
         let (call, message) = open(request);
         let collection = self.0.find(&message.collection_name)?;
-        Ok(Response::new(GetCollectionInfoResponse {
+        let answer = GetCollectionInfoResponse {
             result: Some(describe(&collection)),
             time: seconds(&call),
-        }))
+        };
+        counted(&call, &answer)
     }
 
     async fn list(
@@ -80,10 +84,11 @@ impl Collections for Service {
                 name: listed.name().to_owned(),
             })
             .collect();
-        Ok(Response::new(ListCollectionsResponse {
+        let answer = ListCollectionsResponse {
             collections,
             time: seconds(&call),
-        }))
+        };
+        counted(&call, &answer)
     }
 
     async fn collection_exists(
@@ -102,8 +107,23 @@ impl Collections for Service {
         }))
     }
 
-    async fn update(&self, _: Request<UpdateCollection>) -> Answer<CollectionOperationResponse> {
-        Err(unsupported("changing a collection's settings"))
+    async fn update(
+        &self,
+        request: Request<UpdateCollection>,
+    ) -> Answer<CollectionOperationResponse> {
+        let (call, message) = open(request);
+        let collection = self.0.find(&message.collection_name)?;
+        let (full_scan, rebuild) = create::update(&message, &collection.settings(), &self.0.index)?;
+        let changes = vec![Change::Thresholds { full_scan, rebuild }];
+        let work = Work::Changes(changes);
+        let result = self
+            .0
+            .change(&call, &collection, work, Some(true), message.timeout)
+            .await?;
+        Ok(Response::new(CollectionOperationResponse {
+            result: result.status == UpdateStatus::Completed as i32,
+            time: seconds(&call),
+        }))
     }
 
     async fn update_aliases(

@@ -16,7 +16,8 @@ use prost::Message;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
     self, CollectionConfig, CollectionParams, CreateCollection, Datatype, HnswConfigDiff, Memory,
-    OptimizersConfigDiff, ShardingMethod, Value, VectorParams, VectorsConfig, WalConfigDiff,
+    OptimizersConfigDiff, ShardingMethod, UpdateCollection, Value, VectorParams, VectorsConfig,
+    WalConfigDiff,
 };
 use tonic::Status;
 
@@ -325,6 +326,65 @@ fn thresholds(
         (None, Some(indexing)) => (bytes(indexing), bytes(indexing)),
         (Some(full_scan), None) => (bytes(full_scan), bytes(defaults.rebuild_kib)),
         (None, None) => (bytes(defaults.full_scan_kib), bytes(defaults.rebuild_kib)),
+    })
+}
+
+/// What an update of a collection's settings comes to: the bytes from which on there is an index, and that must be written for
+/// a new one. No index while much is loaded (`indexing_threshold` 0, or `m` 0) and one afterwards is what clients ask for.
+/// Settings of segments mean nothing here, where there are none.
+pub(super) fn update(
+    message: &UpdateCollection,
+    current: &Settings,
+    defaults: &IndexSettings,
+) -> Result<(u64, u64), Status> {
+    const OTHER: &str = "changing a collection's settings other than its thresholds of indexing";
+    let no = [
+        message.params.is_some(),
+        message.vectors_config.is_some(),
+        message.quantization_config.is_some(),
+        message.sparse_vectors_config.is_some(),
+        message
+            .strict_mode_config
+            .as_ref()
+            .is_some_and(|strict| strict.enabled.unwrap_or(false)),
+        !message.metadata.is_empty(),
+    ];
+    unless_absent(&[(no.contains(&true), OTHER)])?;
+    let mut hnsw = message.hnsw_config;
+    let (mut pause, mut go_on) = (false, false);
+    if let Some(hnsw) = &mut hnsw {
+        let (m, ef) = (hnsw.m.take(), hnsw.ef_construct.take());
+        let same = match current.index {
+            IndexKind::Hnsw {
+                m: now,
+                ef_construct,
+            } => {
+                m.is_none_or(|m| m == 0 || m == now as u64)
+                    && ef.is_none_or(|ef| ef == ef_construct as u64)
+            }
+            // As in creating it, graphs' settings are not for these.
+            IndexKind::Ivf { .. } | IndexKind::Flat => m.is_none() && ef.is_none(),
+        };
+        unless_absent(&[(
+            !same,
+            "changing a graph's settings m and ef_construct; make the collection anew",
+        )])?;
+        (pause, go_on) = (m == Some(0), m.is_some_and(|m| m > 0));
+    }
+    let indexing = message
+        .optimizers_config
+        .and_then(|optimizers| optimizers.indexing_threshold);
+    let full_scan = hnsw.as_ref().and_then(|hnsw| hnsw.full_scan_threshold);
+    let optimizers = OptimizersConfigDiff {
+        indexing_threshold: if pause { Some(0) } else { indexing },
+        ..OptimizersConfigDiff::default()
+    };
+    let is_paused = current.rebuild_bytes == u64::MAX;
+    let nothing = optimizers.indexing_threshold.is_none() && full_scan.is_none();
+    let (full_scan_bytes, rebuild_bytes) = thresholds(hnsw, Some(optimizers), defaults)?;
+    Ok(match nothing && !(go_on && is_paused) {
+        true => (current.full_scan_bytes, current.rebuild_bytes),
+        false => (full_scan_bytes, rebuild_bytes),
     })
 }
 

@@ -6,30 +6,47 @@ use qdrant_client::qdrant::{self, FieldCondition};
 use tonic::Status;
 
 use super::message::point_id;
-use super::refusal::{invalid, quoted, unless_absent, unsupported};
+use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
 use crate::collection::filter::{Check, Condition, Range, Test};
-use crate::collection::payload::Path;
+use crate::collection::payload::{LONGEST_KEY, Path};
+use crate::memory::InFlight;
 
 /// Conditions of one filter: each is asked of every block of points.
 const MOST_CONDITIONS: usize = 1_000;
 
-/// A filter's condition.
-pub(super) fn read(filter: qdrant::Filter) -> Result<Condition, Status> {
-    let mut left = MOST_CONDITIONS;
-    within(filter, &mut left)
+/// A filter's condition, and what it takes of the server's memory in `memory`. A list of some hundred thousand values takes
+/// milliseconds, so this is not for the network's threads.
+pub(super) fn read(filter: qdrant::Filter, memory: &InFlight) -> Result<Condition, Status> {
+    let mut reading = Reading {
+        left: MOST_CONDITIONS,
+        memory,
+    };
+    within(filter, &mut reading)
 }
 
-/// A filter that need not be there.
-pub(super) fn read_if_any(filter: Option<qdrant::Filter>) -> Result<Option<Condition>, Status> {
-    filter.map(read).transpose()
+/// A filter that is being read.
+struct Reading<'a> {
+    /// Conditions that it may still have.
+    left: usize,
+    memory: &'a InFlight,
 }
 
-fn within(filter: qdrant::Filter, left: &mut usize) -> Result<Condition, Status> {
+impl Reading<'_> {
+    /// Takes what a condition takes.
+    fn keep(&self, condition: Condition) -> Result<Condition, Status> {
+        match self.memory.try_take(condition.bytes()) {
+            true => Ok(condition),
+            false => Err(refusal::no_memory(self.memory.limit())),
+        }
+    }
+}
+
+fn within(filter: qdrant::Filter, reading: &mut Reading<'_>) -> Result<Condition, Status> {
     unless_absent(&[(filter.min_should.is_some(), "min_should in filters")])?;
     let mut each = |conditions: Vec<qdrant::Condition>| -> Result<Vec<Condition>, Status> {
         conditions
             .into_iter()
-            .map(|condition| one(condition, left))
+            .map(|condition| one(condition, reading))
             .collect()
     };
     let mut all = each(filter.must)?;
@@ -43,13 +60,13 @@ fn within(filter: qdrant::Filter, left: &mut usize) -> Result<Condition, Status>
     Ok(Condition::All(all))
 }
 
-fn one(condition: qdrant::Condition, left: &mut usize) -> Result<Condition, Status> {
-    *left = left.checked_sub(1).ok_or_else(|| {
+fn one(condition: qdrant::Condition, reading: &mut Reading<'_>) -> Result<Condition, Status> {
+    reading.left = reading.left.checked_sub(1).ok_or_else(|| {
         invalid(format!(
             "more than {MOST_CONDITIONS} conditions in a filter"
         ))
     })?;
-    match condition.condition_one_of {
+    let condition = match condition.condition_one_of {
         Some(ConditionOneOf::Field(field)) => self::field(field),
         Some(ConditionOneOf::IsEmpty(empty)) => check(empty.key, Test::IsEmpty),
         Some(ConditionOneOf::IsNull(null)) => check(null.key, Test::IsNull),
@@ -57,24 +74,25 @@ fn one(condition: qdrant::Condition, left: &mut usize) -> Result<Condition, Stat
             let ids = ids.has_id.into_iter().map(|id| point_id(Some(id)));
             Ok(Condition::HasId(ids.collect::<Result<_, _>>()?))
         }
-        Some(ConditionOneOf::Filter(filter)) => within(filter, left),
+        Some(ConditionOneOf::Filter(filter)) => return within(filter, reading),
         Some(ConditionOneOf::Nested(_)) => Err(unsupported("nested conditions in filters")),
         Some(ConditionOneOf::HasVector(_)) => Err(unsupported("has_vector in filters")),
         Some(ConditionOneOf::Slice(_)) => Err(unsupported("slices in filters")),
         None => Err(invalid("a condition of the filter is empty")),
-    }
+    };
+    reading.keep(condition?)
 }
 
 fn check(key: String, test: Test) -> Result<Condition, Status> {
     let path = path(&key)?;
-    Ok(Condition::Field(Check { key, path, test }))
+    Ok(Condition::Field(Check { path, test }))
 }
 
 /// The path that a key of a payload is.
 pub(super) fn path(key: &str) -> Result<Path, Status> {
     Path::parse(key).ok_or_else(|| {
         invalid(format!(
-            "{} is no key of a payload; say a, a.b, a[].b or a[0].b, without quotes",
+            "{} is no key of a payload; say a, a.b, a[].b or a[0].b, without quotes, in at most {LONGEST_KEY} bytes",
             quoted(key)
         ))
     })
@@ -153,6 +171,10 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+
+    fn read(filter: Filter) -> Result<Condition, Status> {
+        super::read(filter, &InFlight::default())
+    }
 
     fn refused(condition: impl Into<qdrant::Condition>) -> (Code, String) {
         let status = read(Filter::must([condition.into()])).unwrap_err();

@@ -1,25 +1,29 @@
 //! Ids, vectors and payloads, from messages and into them.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use prost::Message;
 
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::vectors::VectorsOptions;
 use qdrant_client::qdrant::with_payload_selector::SelectorOptions as PayloadOptions;
 use qdrant_client::qdrant::with_vectors_selector::SelectorOptions as VectorOptions;
 use qdrant_client::qdrant::{
-    self, DenseVector, RetrievedPoint, ScoredPoint, Value, VectorOutput, Vectors, VectorsOutput,
+    self, DenseVector, RetrievedPoint, ScoredPoint, VectorOutput, Vectors, VectorsOutput,
     WithPayloadSelector, WithVectorsSelector, vector, vector_output, vectors_output,
 };
-use tonic::Status;
+use tonic::{Response, Status};
 
 use super::Api;
 use super::admission::Call;
+use super::outgoing::Ready;
 use super::refusal::{self, invalid, quoted, unless_absent, unsupported};
-use super::schema::Schema;
-use super::walk::Walk;
-use crate::collection::payload;
+use crate::collection::Collection;
+use crate::collection::payload::{self, Encoded, LONGEST_KEY};
 use crate::collection::point::{Payload, PointId};
-use crate::collection::rows::Stored;
+use crate::collection::rows::{Row, Stored, View};
 use crate::memory::InFlight;
 
 pub(crate) fn point_id(id: Option<qdrant::PointId>) -> Result<PointId, Status> {
@@ -83,66 +87,196 @@ fn dense(message: qdrant::Vector) -> Result<Vec<f32>, Status> {
     }
 }
 
-fn payload_message(kept: &Payload) -> Result<HashMap<String, Value>, Status> {
-    payload::open(kept)
-        .map_err(|error| Status::data_loss(format!("a payload cannot be decoded: {error}")))
-}
-
 /// A point's id, score and version in an answer, about.
 const POINT_BYTES: usize = 64;
 
-/// What an answer may still take, as it is sent. Taken before a payload is decoded or a vector copied; and then what that takes
-/// is taken of the server's memory, until the client has the answer.
-pub(crate) struct Room<'a> {
+/// The tag of a point's payload in every message that has points.
+const PAYLOAD: u8 = 0x12;
+
+/// Bytes before a message: a flag, and its length.
+const HEAD: usize = 5;
+
+/// The points of an answer, encoded as they are sent: payloads are copied as they are kept, and nothing is decoded. What an
+/// answer may still take is asked for before a point is copied, of `limits.answer_bytes` and of the server's memory, which is
+/// held until the client has the answer.
+pub(crate) struct Points {
+    bytes: Vec<u8>,
     left: usize,
     all: usize,
-    memory: &'a InFlight,
-    schema: &'a Schema,
+    memory: Arc<InFlight>,
 }
 
-impl<'a> Room<'a> {
-    pub(crate) fn new(api: &'a Api, call: &'a Call) -> Self {
-        let all = api.limits.answer_bytes;
+impl Points {
+    pub(crate) fn new(api: &Api, call: &Call) -> Self {
         Self {
-            left: all,
-            all,
-            memory: &call.answer,
-            schema: &api.schema,
+            bytes: vec![0; HEAD],
+            left: api.limits.answer_bytes,
+            all: api.limits.answer_bytes,
+            memory: Arc::clone(&call.answer),
         }
     }
 
-    /// Takes room for a point, of which `payload` is decoded and so many bytes of vector are copied.
-    fn take(&mut self, payload: Option<&Payload>, vector: usize) -> Result<(), Status> {
-        let sent = POINT_BYTES + payload.map_or(0, |payload| payload.len()) + vector;
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn take(&mut self, sent: usize) -> Result<(), Status> {
         self.left = self.left.checked_sub(sent).ok_or_else(|| {
             invalid(format!(
                 "the answer is over {} bytes (limits.answer_bytes); ask for fewer points, or without payload or vectors",
                 self.all
             ))
         })?;
-        let payload = match payload {
-            Some(payload) if !payload.is_empty() => decoded_bytes(self.schema, payload)?,
-            _ => 0,
-        };
-        // The list of points, what they point to, and all of it once more as it is sent.
-        let memory = (size_of::<ScoredPoint>() + vector + sent) as u64 + payload;
-        match self.memory.try_take(memory) {
+        match self.memory.try_take(sent as u64) {
             true => Ok(()),
             false => Err(refusal::no_memory(self.memory.limit())),
         }
     }
+
+    fn add<'a>(
+        &mut self,
+        tag: u8,
+        point: &impl Message,
+        payload: impl Iterator<Item = Encoded<'a>> + Clone,
+    ) {
+        let fields = payload.clone().map(|field| {
+            let length = field.entry.len();
+            1 + prost::length_delimiter_len(length) + length
+        });
+        let length = point.encoded_len() + fields.sum::<usize>();
+        self.bytes.push(tag);
+        prost::encode_length_delimiter(length, &mut self.bytes).expect("vectors grow");
+        point.encode(&mut self.bytes).expect("vectors grow");
+        payload.for_each(|field| payload::append(&mut self.bytes, PAYLOAD, field.entry));
+    }
+
+    /// Begins the points of another query of a batch.
+    pub(crate) fn next(&mut self) -> Vec<u8> {
+        std::mem::replace(&mut self.bytes, vec![0; HEAD])
+    }
+
+    /// Has the points of a batch's queries, each in a message of its own.
+    pub(crate) fn batch(mut self, parts: Vec<Vec<u8>>) -> Self {
+        self.bytes = vec![0; HEAD];
+        for part in parts {
+            payload::append(&mut self.bytes, RESULT, &part[HEAD..]);
+        }
+        self
+    }
+
+    /// The answer that has these points, beside what is in `rest`.
+    pub(crate) fn answer<T: Message + Default>(mut self, rest: &T) -> Response<T> {
+        rest.encode(&mut self.bytes).expect("vectors grow");
+        let length = u32::try_from(self.bytes.len() - HEAD).unwrap_or(u32::MAX);
+        self.bytes[1..HEAD].copy_from_slice(&length.to_be_bytes());
+        let mut response = Response::new(T::default());
+        let ready = Ready(self.bytes.into());
+        response.extensions_mut().insert(ready);
+        response
+    }
 }
 
-/// What a kept payload takes once it is decoded.
-fn decoded_bytes(schema: &Schema, kept: &Payload) -> Result<u64, Status> {
-    let walked = schema
-        .named(POINT)
-        .and_then(|point| Walk::through(schema, point, kept).ok());
-    walked.ok_or_else(|| Status::data_loss("a payload cannot be decoded"))
+/// An answer that was built whole, whose bytes are counted until it has been taken.
+pub(super) fn counted<T: Message + Default>(
+    call: &Call,
+    answer: &T,
+) -> Result<Response<T>, Status> {
+    let bytes = answer.encoded_len() + HEAD;
+    if !call.answer.try_take(bytes as u64) {
+        return Err(refusal::no_memory(call.answer.limit()));
+    }
+    let points = Points {
+        bytes: {
+            let mut room = Vec::with_capacity(bytes);
+            room.resize(HEAD, 0);
+            room
+        },
+        left: 0,
+        all: 0,
+        memory: Arc::clone(&call.answer),
+    };
+    Ok(points.answer(answer))
 }
 
-/// The message that payloads are kept as.
-const POINT: &str = ".qdrant.PointStruct";
+/// Tags of the points in the answers that have them.
+pub(super) const RESULT: u8 = 0x0a;
+pub(super) const SCROLLED: u8 = 0x12;
+
+/// Points whose answers are copied on the network's threads, as they are so few bytes.
+const FEW_BYTES: usize = 16 << 10;
+
+/// How many points are copied between two looks at whether anybody still waits.
+const POINTS_AT_ONCE: usize = 64;
+
+/// Points of an answer, and what is said of each.
+pub(super) struct Page {
+    pub(super) view: Arc<View>,
+    pub(super) rows: Vec<(Row, f32)>,
+    pub(super) parts: Arc<Parts>,
+}
+
+impl Page {
+    /// Whether it takes so little that it is copied where it is found.
+    pub(super) fn is_small(&self) -> bool {
+        let vector = match self.parts.vector {
+            true => self.view.dim * size_of::<f32>(),
+            false => 0,
+        };
+        let payload = |row: Row| match self.parts.payload {
+            PayloadPart::None => 0,
+            _ => self.view.stored(row).payload.len(),
+        };
+        let mut left = FEW_BYTES;
+        self.rows.iter().all(|&(row, _)| {
+            let bytes = payload(row) + vector;
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        })
+    }
+
+    /// Copies its points, unless nobody waits any more.
+    pub(super) fn copy(
+        &self,
+        points: &mut Points,
+        point: fn(&Parts, &Stored<'_>, f32, &mut Points) -> Result<(), Status>,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<(), Status> {
+        for rows in self.rows.chunks(POINTS_AT_ONCE) {
+            if !is_wanted() {
+                return Err(refusal::deadline());
+            }
+            for &(row, score) in rows {
+                point(&self.parts, &self.view.stored(row), score, points)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Api {
+    /// Copies the points of a page to those of an answer; on a worker, unless they are few bytes.
+    pub(super) async fn copy(
+        &self,
+        collection: &Collection,
+        deadline: Instant,
+        page: Page,
+        mut points: Points,
+        point: fn(&Parts, &Stored<'_>, f32, &mut Points) -> Result<(), Status>,
+    ) -> Result<Points, Status> {
+        if page.is_small() {
+            page.copy(&mut points, point, || true)?;
+            return Ok(points);
+        }
+        self.work(collection, deadline, move |watch| {
+            page.copy(&mut points, point, || watch.is_wanted())?;
+            watch.read(points.len() as u64);
+            Ok(points)
+        })
+        .await?
+    }
+}
 
 /// What of a point is to be returned.
 pub(crate) struct Parts {
@@ -153,8 +287,8 @@ pub(crate) struct Parts {
 enum PayloadPart {
     None,
     All,
-    Only(Vec<String>),
-    AllBut(Vec<String>),
+    Only(HashSet<String>),
+    AllBut(HashSet<String>),
 }
 
 impl Parts {
@@ -180,17 +314,25 @@ impl Parts {
         Ok(Self { payload, vector })
     }
 
-    fn payload(&self, kept: &Payload) -> Result<HashMap<String, Value>, Status> {
-        if kept.is_empty() || matches!(self.payload, PayloadPart::None) {
-            return Ok(HashMap::new());
+    /// The fields of a payload that are wanted.
+    fn fields<'a>(&self, kept: &'a Payload) -> Result<Vec<Encoded<'a>>, Status> {
+        let wanted = |key: &str| match &self.payload {
+            PayloadPart::None => false,
+            PayloadPart::All => true,
+            PayloadPart::Only(keys) => keys.contains(key),
+            PayloadPart::AllBut(keys) => !keys.contains(key),
+        };
+        if matches!(self.payload, PayloadPart::None) {
+            return Ok(Vec::new());
         }
-        let mut payload = payload_message(kept)?;
-        match &self.payload {
-            PayloadPart::None | PayloadPart::All => {}
-            PayloadPart::Only(keys) => payload.retain(|key, _| keys.contains(key)),
-            PayloadPart::AllBut(keys) => payload.retain(|key, _| !keys.contains(key)),
+        let mut fields = Vec::new();
+        for field in payload::encoded(kept) {
+            let field = field.ok_or_else(|| Status::data_loss("a payload cannot be decoded"))?;
+            if wanted(field.key) {
+                fields.push(field);
+            }
         }
-        Ok(payload)
+        Ok(fields)
     }
 
     fn vectors(&self, vector: &[f32]) -> Option<VectorsOutput> {
@@ -205,53 +347,86 @@ impl Parts {
         })
     }
 
-    fn take(&self, point: &Stored<'_>, room: &mut Room<'_>) -> Result<(), Status> {
-        let payload = match self.payload {
-            PayloadPart::None => None,
-            _ => Some(point.payload),
-        };
+    /// Takes room for a point; the fields of its payload that are wanted.
+    fn take<'a>(
+        &self,
+        point: &Stored<'a>,
+        points: &mut Points,
+    ) -> Result<Vec<Encoded<'a>>, Status> {
+        let fields = self.fields(point.payload)?;
+        let payload: usize = fields.iter().map(|field| field.entry.len() + 5).sum();
         let vector = match self.vector {
             true => size_of_val(point.vector),
             false => 0,
         };
-        room.take(payload, vector)
+        points.take(POINT_BYTES + payload + vector)?;
+        Ok(fields)
     }
 
     pub(crate) fn scored(
         &self,
         point: &Stored<'_>,
         score: f32,
-        room: &mut Room<'_>,
-    ) -> Result<ScoredPoint, Status> {
-        self.take(point, room)?;
-        Ok(ScoredPoint {
+        points: &mut Points,
+    ) -> Result<(), Status> {
+        let payload = self.take(point, points)?;
+        let message = ScoredPoint {
             id: Some(id_message(point.id)),
-            payload: self.payload(point.payload)?,
             score,
             version: point.version,
             vectors: self.vectors(point.vector),
             ..ScoredPoint::default()
-        })
+        };
+        points.add(RESULT, &message, payload.into_iter());
+        Ok(())
     }
 
-    pub(crate) fn retrieved(
-        &self,
-        point: &Stored<'_>,
-        room: &mut Room<'_>,
-    ) -> Result<RetrievedPoint, Status> {
-        self.take(point, room)?;
-        Ok(RetrievedPoint {
+    fn retrieved(&self, tag: u8, point: &Stored<'_>, points: &mut Points) -> Result<(), Status> {
+        let payload = self.take(point, points)?;
+        let message = RetrievedPoint {
             id: Some(id_message(point.id)),
-            payload: self.payload(point.payload)?,
             vectors: self.vectors(point.vector),
             ..RetrievedPoint::default()
-        })
+        };
+        points.add(tag, &message, payload.into_iter());
+        Ok(())
+    }
+
+    pub(crate) fn got(
+        &self,
+        point: &Stored<'_>,
+        _: f32,
+        points: &mut Points,
+    ) -> Result<(), Status> {
+        self.retrieved(RESULT, point, points)
+    }
+
+    pub(crate) fn scrolled(
+        &self,
+        point: &Stored<'_>,
+        _: f32,
+        points: &mut Points,
+    ) -> Result<(), Status> {
+        self.retrieved(SCROLLED, point, points)
     }
 }
 
+/// Fields that a request may name.
+const MOST_NAMES: usize = 1_000;
+
 /// Names of payload fields; paths into nested ones are not looked up.
-pub(super) fn keys(fields: Vec<String>) -> Result<Vec<String>, Status> {
+pub(super) fn keys(fields: Vec<String>) -> Result<HashSet<String>, Status> {
+    if fields.len() > MOST_NAMES {
+        return Err(invalid(format!(
+            "more than {MOST_NAMES} names of payload fields"
+        )));
+    }
+    if fields.iter().any(|field| field.len() > LONGEST_KEY) {
+        return Err(invalid(format!(
+            "a name of a payload field has more than {LONGEST_KEY} bytes"
+        )));
+    }
     let nested = fields.iter().any(|field| field.contains(['.', '[']));
     unless_absent(&[(nested, "payload selectors with a path (`.` or `[`)")])?;
-    Ok(fields)
+    Ok(fields.into_iter().collect())
 }

@@ -6,7 +6,7 @@
 //! | `incoming` | requests are bounded by what they decode to, before they are decoded |
 //! | `schema`, `walk` | what that is, by the API's description |
 //! | `outgoing` | answers that the client has not taken yet |
-//! | `blocking` | calls that block on the disk |
+//! | `blocking` | creating and deleting collections and payload indexes, a few at a time |
 //! | `collections`, `points`, `health` | the services: one short method for each call |
 //! | `create`, `search`, `select`, `write` | what the larger calls do |
 //! | `message`, `filter` | ids, vectors, payloads and filters from and into messages |
@@ -38,7 +38,7 @@ use crate::admin::metrics::Meters;
 use crate::collection::builder::Builder;
 use crate::collection::{Catalog, Collection};
 use crate::config::{IndexSettings, Limits};
-use crate::scheduling::{Pace, Scheduler};
+use crate::scheduling::{Pace, Scheduler, Watch};
 
 use admission::Call;
 use blocking::Blocking;
@@ -60,6 +60,30 @@ pub(crate) struct Api {
 impl Api {
     fn find(&self, name: &str) -> Result<Arc<Collection>, Status> {
         self.catalog.find(name).map_err(refusal::catalog)
+    }
+
+    /// Does what may take its time as a task of the collection's table: on its workers, in its share of their queue.
+    async fn work<T: Send + 'static>(
+        &self,
+        collection: &Collection,
+        deadline: Instant,
+        code: impl FnOnce(&Watch<'_>) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let begun = Instant::now();
+        let done = self.scheduler.run(&collection.slot, deadline, code).await;
+        let done = done.map_err(|error| self.ended(error))?;
+        self.pace.answered(begun.elapsed());
+        Ok(done)
+    }
+
+    /// Why a task of the scheduler ended without a result.
+    fn ended(&self, error: chiplet::Error) -> Status {
+        if let chiplet::Error::Refused(reason) = &error
+            && let Some(reason) = refusal::shed_reason(reason)
+        {
+            self.meters.shed(reason);
+        }
+        refusal::search(error, &self.pace)
     }
 }
 

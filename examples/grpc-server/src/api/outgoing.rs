@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::Frame;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
@@ -28,6 +29,10 @@ pub(crate) enum Place {
     Stranger(OpenCall),
 }
 
+/// An answer as it is sent: a message with its head. It takes the place of the empty one that its handler returns.
+#[derive(Clone)]
+pub(super) struct Ready(pub(super) Bytes);
+
 /// The place of a request, and the memory of its answer.
 type Held = (Place, Option<Arc<InFlight>>);
 
@@ -35,15 +40,20 @@ pub(crate) struct Outgoing {
     body: Body,
     /// What has been taken from the body and not yet been handed over.
     rest: Bytes,
+    ready: Option<Bytes>,
     _held: Held,
 }
 
 impl Outgoing {
-    pub(crate) fn wrap(body: Body, held: Held) -> Body {
-        Body::new(Self {
-            body,
-            rest: Bytes::new(),
-            _held: held,
+    pub(crate) fn wrap(mut response: Response<Body>, held: Held) -> Response<Body> {
+        let ready = response.extensions_mut().remove::<Ready>();
+        response.map(|body| {
+            Body::new(Self {
+                body,
+                rest: Bytes::new(),
+                ready: ready.map(|ready| ready.0),
+                _held: held,
+            })
         })
     }
 }
@@ -64,7 +74,7 @@ impl http_body::Body for Outgoing {
                 other => return Poll::Ready(other),
             };
             match frame.into_data() {
-                Ok(data) => this.rest = data,
+                Ok(data) => this.rest = this.ready.take().unwrap_or(data),
                 Err(other) => return Poll::Ready(Some(Ok(other))),
             }
         }

@@ -1,26 +1,26 @@
 //! The `Points` service.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use qdrant_client::qdrant::points_server::Points;
 use qdrant_client::qdrant::{
-    BatchResult, ClearPayloadPoints, CountPoints, CountResponse, CountResult,
-    CreateFieldIndexCollection, CreateVectorNameRequest, DeleteFieldIndexCollection,
-    DeletePayloadPoints, DeletePointVectors, DeletePoints, DeleteVectorNameRequest,
-    DiscoverBatchPoints, DiscoverBatchResponse, DiscoverPoints, DiscoverResponse, FacetCounts,
-    FacetResponse, GetPoints, GetResponse, PointsOperationResponse, QueryBatchPoints,
-    QueryBatchResponse, QueryGroupsResponse, QueryPointGroups, QueryPoints, QueryResponse,
-    RecommendBatchPoints, RecommendBatchResponse, RecommendGroupsResponse, RecommendPointGroups,
-    RecommendPoints, RecommendResponse, ScrollPoints, ScrollResponse, SearchBatchPoints,
-    SearchBatchResponse, SearchGroupsResponse, SearchMatrixOffsetsResponse,
-    SearchMatrixPairsResponse, SearchMatrixPoints, SearchPointGroups, SearchPoints, SearchResponse,
-    SetPayloadPoints, UpdateBatchPoints, UpdateBatchResponse, UpdatePointVectors, UpdateResult,
-    UpsertPoints,
+    ClearPayloadPoints, CountPoints, CountResponse, CountResult, CreateFieldIndexCollection,
+    CreateVectorNameRequest, DeleteFieldIndexCollection, DeletePayloadPoints, DeletePointVectors,
+    DeletePoints, DeleteVectorNameRequest, DiscoverBatchPoints, DiscoverBatchResponse,
+    DiscoverPoints, DiscoverResponse, FacetCounts, FacetResponse, GetPoints, GetResponse,
+    PointsOperationResponse, QueryBatchPoints, QueryBatchResponse, QueryGroupsResponse,
+    QueryPointGroups, QueryPoints, QueryResponse, RecommendBatchPoints, RecommendBatchResponse,
+    RecommendGroupsResponse, RecommendPointGroups, RecommendPoints, RecommendResponse,
+    ScrollPoints, ScrollResponse, SearchBatchPoints, SearchBatchResponse, SearchGroupsResponse,
+    SearchMatrixOffsetsResponse, SearchMatrixPairsResponse, SearchMatrixPoints, SearchPointGroups,
+    SearchPoints, SearchResponse, SetPayloadPoints, UpdateBatchPoints, UpdateBatchResponse,
+    UpdatePointVectors, UpdateResult, UpsertPoints,
 };
 use tonic::{Request, Response, Status};
 
 use super::admission::Call;
-use super::message::{Parts, Room, point_id};
+use super::message::{Page, Parts, Points as Answered, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::{Wanted, consistency};
 use super::{Service, open, seconds};
@@ -74,11 +74,10 @@ impl Points for Service {
 
     async fn search(&self, request: Request<SearchPoints>) -> Answer<SearchResponse> {
         let (call, message) = open(request);
-        let result = self.0.search(&call, Wanted::from_search(message)?).await?;
-        Ok(Response::new(SearchResponse {
-            result,
+        let points = self.0.search(&call, Wanted::from_search(message)?).await?;
+        Ok(points.answer(&SearchResponse {
             time: seconds(&call),
-            usage: None,
+            ..SearchResponse::default()
         }))
     }
 
@@ -93,21 +92,19 @@ impl Points for Service {
             message.search_points,
             Wanted::from_search,
         )?;
-        let result = self.batch(&call, batch, message.timeout).await?;
-        Ok(Response::new(SearchBatchResponse {
-            result,
+        let points = self.0.search_batch(&call, batch, message.timeout).await?;
+        Ok(points.answer(&SearchBatchResponse {
             time: seconds(&call),
-            usage: None,
+            ..SearchBatchResponse::default()
         }))
     }
 
     async fn query(&self, request: Request<QueryPoints>) -> Answer<QueryResponse> {
         let (call, message) = open(request);
-        let result = self.0.search(&call, Wanted::from_query(message)?).await?;
-        Ok(Response::new(QueryResponse {
-            result,
+        let points = self.0.search(&call, Wanted::from_query(message)?).await?;
+        Ok(points.answer(&QueryResponse {
             time: seconds(&call),
-            usage: None,
+            ..QueryResponse::default()
         }))
     }
 
@@ -119,11 +116,10 @@ impl Points for Service {
             message.query_points,
             Wanted::from_query,
         )?;
-        let result = self.batch(&call, batch, message.timeout).await?;
-        Ok(Response::new(QueryBatchResponse {
-            result,
+        let points = self.0.search_batch(&call, batch, message.timeout).await?;
+        Ok(points.answer(&QueryBatchResponse {
             time: seconds(&call),
-            usage: None,
+            ..QueryBatchResponse::default()
         }))
     }
 
@@ -146,7 +142,7 @@ impl Points for Service {
         if message.ids.len() > most {
             return Err(refusal::too_many_ids(most));
         }
-        let parts = Parts::read(message.with_payload, message.with_vectors)?;
+        let parts = Arc::new(Parts::read(message.with_payload, message.with_vectors)?);
         let mut ids = message
             .ids
             .into_iter()
@@ -156,15 +152,22 @@ impl Points for Service {
         let mut asked = HashSet::new();
         ids.retain(|id| asked.insert(*id));
         let (view, rows) = collection.find(&ids);
-        let mut room = Room::new(&self.0, &call);
-        let result = rows
-            .into_iter()
-            .map(|row| parts.retrieved(&view.stored(row), &mut room))
-            .collect::<Result<_, _>>()?;
-        Ok(Response::new(GetResponse {
-            result,
+        let page = Page {
+            view,
+            rows: rows.into_iter().map(|row| (row, 0.0)).collect(),
+            parts,
+        };
+        let (points, deadline) = (
+            Answered::new(&self.0, &call),
+            self.0.deadline(&call, message.timeout),
+        );
+        let points = self
+            .0
+            .copy(&collection, deadline, page, points, Parts::got)
+            .await?;
+        Ok(points.answer(&GetResponse {
             time: seconds(&call),
-            usage: None,
+            ..GetResponse::default()
         }))
     }
 
@@ -241,7 +244,7 @@ impl Points for Service {
 
     async fn scroll(&self, request: Request<ScrollPoints>) -> Answer<ScrollResponse> {
         let (call, message) = open(request);
-        self.0.scroll(&call, message).await.map(Response::new)
+        self.0.scroll(&call, message).await
     }
 
     async fn recommend(&self, _: Request<RecommendPoints>) -> Answer<RecommendResponse> {
@@ -318,19 +321,4 @@ fn batch<T>(
         Ok(wanted)
     };
     messages.into_iter().map(one).collect()
-}
-
-impl Service {
-    async fn batch(
-        &self,
-        call: &Call,
-        batch: Vec<Wanted>,
-        timeout: Option<u64>,
-    ) -> Result<Vec<BatchResult>, Status> {
-        let results = self.0.search_batch(call, batch, timeout).await?;
-        Ok(results
-            .into_iter()
-            .map(|result| BatchResult { result })
-            .collect())
-    }
 }

@@ -118,6 +118,7 @@ pub(crate) fn write(error: WriteError, pace: &Pace) -> Status {
         WriteError::Memory { .. } => Status::resource_exhausted(message),
         WriteError::Dimension { .. } => Status::invalid_argument(message),
         WriteError::NoPoint { .. } => Status::not_found(message),
+        WriteError::TooLong { .. } => Status::deadline_exceeded(message),
         WriteError::TooMany { .. } => Status::failed_precondition(message),
         WriteError::BadPayload { .. } => Status::data_loss(message),
         WriteError::Broken => Status::failed_precondition(message),

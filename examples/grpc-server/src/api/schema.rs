@@ -63,6 +63,7 @@ impl Shape {
 /// All message types, and which of them each call takes.
 pub(crate) struct Schema {
     shapes: Vec<Shape>,
+    #[cfg(test)]
     names: HashMap<String, ShapeId>,
     inputs: FxHashMap<String, ShapeId>,
 }
@@ -113,6 +114,7 @@ impl Schema {
         }
         Ok(Self {
             shapes,
+            #[cfg(test)]
             names: types.names,
             inputs,
         })
@@ -124,6 +126,7 @@ impl Schema {
     }
 
     /// A message type by its full name, with a dot before it.
+    #[cfg(test)]
     pub(super) fn named(&self, name: &str) -> Option<ShapeId> {
         self.names.get(name).copied()
     }

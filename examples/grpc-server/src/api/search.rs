@@ -9,17 +9,16 @@ use chiplet::{Error, Filter, Neighbor, Query};
 use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vector_input::Variant as Input;
 use qdrant_client::qdrant::{
-    self, QueryPoints, ReadConsistency, ScoredPoint, SearchParams, SearchPoints, read_consistency,
+    self, QueryPoints, ReadConsistency, SearchParams, SearchPoints, read_consistency,
 };
 use tonic::Status;
 
 use super::Api;
 use super::admission::Call;
-use super::filter;
-use super::message::{Parts, Room, point_id};
+use super::message::{Page, Parts, Points, point_id};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
-use crate::collection::filter::{Condition, Rows};
+use crate::collection::filter::Rows;
 use crate::collection::point::PointId;
 use crate::collection::rows::View;
 use crate::collection::schema::Distance;
@@ -37,8 +36,8 @@ pub(crate) struct Wanted {
     threshold: Option<f32>,
     ef: Option<u64>,
     exact: bool,
-    filter: Option<Condition>,
-    parts: Parts,
+    filter: Option<qdrant::Filter>,
+    parts: Arc<Parts>,
     timeout: Option<u64>,
 }
 
@@ -52,6 +51,8 @@ enum Near {
 /// A query that has been handed to the scheduler.
 struct Running<F> {
     answer: F,
+    collection: Arc<Collection>,
+    deadline: Instant,
     view: Arc<View>,
     distance: Distance,
     wanted: Wanted,
@@ -78,8 +79,8 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
-            filter: filter::read_if_any(message.filter)?,
-            parts: Parts::read(message.with_payload, message.with_vectors)?,
+            filter: message.filter,
+            parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
         })
     }
@@ -107,8 +108,8 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
-            filter: filter::read_if_any(message.filter)?,
-            parts: Parts::read(message.with_payload, message.with_vectors)?,
+            filter: message.filter,
+            parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
         })
     }
@@ -184,15 +185,11 @@ pub(crate) fn consistency(read: Option<ReadConsistency>) -> Result<(), Status> {
 }
 
 impl Api {
-    pub(crate) async fn search(
-        &self,
-        call: &Call,
-        wanted: Wanted,
-    ) -> Result<Vec<ScoredPoint>, Status> {
-        let mut room = Room::new(self, call);
+    pub(crate) async fn search(&self, call: &Call, wanted: Wanted) -> Result<Points, Status> {
+        let points = Points::new(self, call);
         self.submit(call, wanted, None)
             .await?
-            .finish(self, &mut room)
+            .finish(self, points)
             .await
     }
 
@@ -202,7 +199,7 @@ impl Api {
         call: &Call,
         batch: Vec<Wanted>,
         timeout: Option<u64>,
-    ) -> Result<Vec<Vec<ScoredPoint>>, Status> {
+    ) -> Result<Points, Status> {
         if batch.len() > self.limits.batch {
             return Err(refusal::too_many_queries(self.limits.batch));
         }
@@ -211,7 +208,7 @@ impl Api {
         let mut waiting = batch.into_iter();
         let mut running = VecDeque::new();
         let mut answers = Vec::with_capacity(waiting.len());
-        let mut room = Room::new(self, call);
+        let mut points = Points::new(self, call);
         loop {
             while running.len() < most
                 && let Some(wanted) = waiting.next()
@@ -219,8 +216,11 @@ impl Api {
                 running.push_back(self.submit(call, wanted, timeout).await?);
             }
             match running.pop_front() {
-                Some(first) => answers.push(first.finish(self, &mut room).await?),
-                None => return Ok(answers),
+                Some(first) => {
+                    points = first.finish(self, points).await?;
+                    answers.push(points.next());
+                }
+                None => return Ok(points.batch(answers)),
             }
         }
     }
@@ -240,7 +240,7 @@ impl Api {
         let deadline = self.deadline(call, seconds);
         let matching = match wanted.filter.take() {
             None => None,
-            Some(condition) => Some(self.matching(&collection, condition, deadline).await?),
+            Some(filter) => Some(self.matching(&collection, filter, deadline).await?),
         };
         let (view, vector, own) = locate(&collection, &mut wanted.near, distance, &matching)?;
         let mut query = Query::new(vector).top(results + usize::from(own));
@@ -266,6 +266,8 @@ impl Api {
         let query = query.attach(Arc::new(ask));
         Ok(Running {
             answer: self.scheduler.search(&collection.slot, query, deadline),
+            collection,
+            deadline,
             view,
             distance,
             wanted,
@@ -375,31 +377,20 @@ pub(crate) fn prepared(
 }
 
 impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
-    async fn finish(self, api: &Api, room: &mut Room<'_>) -> Result<Vec<ScoredPoint>, Status> {
-        let hits = match self.answer.await {
-            Ok(hits) => hits,
-            Err(error) => {
-                if let Error::Refused(reason) = &error
-                    && let Some(reason) = refusal::shed_reason(reason)
-                {
-                    api.meters.shed(reason);
-                }
-                return Err(refusal::search(error, &api.pace));
-            }
-        };
+    /// The points that were found, behind those that are there already.
+    async fn finish(self, api: &Api, points: Points) -> Result<Points, Status> {
+        let hits = self.answer.await.map_err(|error| api.ended(error))?;
         api.pace.answered(self.submitted.elapsed());
         let own = match self.wanted.near {
             Near::Point(id) => Some(id),
             Near::Vector(_) => None,
         };
         let wanted = &self.wanted;
-        hits.into_iter()
-            .map(|hit| {
-                // Rows are numbered in 32 bits.
-                let point = self.view.stored(hit.id as u32);
-                (point, self.distance.score(hit.distance))
-            })
-            .filter(|(point, _)| own != Some(point.id))
+        let rows = hits
+            .into_iter()
+            // Rows are numbered in 32 bits.
+            .map(|hit| (hit.id as u32, self.distance.score(hit.distance)))
+            .filter(|&(row, _)| own.is_none_or(|own| own != self.view.stored(row).id))
             .take_while(|(_, score)| {
                 wanted
                     .threshold
@@ -407,7 +398,13 @@ impl<F: Future<Output = Result<Vec<Neighbor>, Error>> + Send> Running<F> {
             })
             .skip(wanted.offset as usize)
             .take(wanted.limit as usize)
-            .map(|(point, score)| wanted.parts.scored(&point, score, room))
-            .collect()
+            .collect();
+        let page = Page {
+            rows,
+            parts: Arc::clone(&wanted.parts),
+            view: self.view,
+        };
+        api.copy(&self.collection, self.deadline, page, points, Parts::scored)
+            .await
     }
 }

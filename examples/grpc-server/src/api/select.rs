@@ -2,63 +2,70 @@
 
 use std::collections::BinaryHeap;
 use std::ops::Bound;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
-use qdrant_client::qdrant::{CountPoints, ScrollPoints, ScrollResponse};
-use tonic::Status;
+use qdrant_client::qdrant::{self, CountPoints, ScrollPoints, ScrollResponse};
+use tonic::{Response, Status};
 
 use super::Api;
 use super::admission::Call;
-use super::message::{Parts, Room, id_message, point_id};
+use super::message::{Page, Parts, Points, id_message, point_id};
 use super::refusal::{self, invalid, unless_absent};
 use super::search::consistency;
 use super::{filter, seconds};
 use crate::collection::Collection;
-use crate::collection::filter::{Condition, Rows};
+use crate::collection::filter::Rows;
 use crate::collection::point::PointId;
 use crate::collection::rows::{Row, View};
+use crate::memory::InFlight;
+use crate::scheduling::Watch;
 
 /// Points of a page when a client does not say how many, as the API has it.
 const DEFAULT_PAGE: u32 = 10;
 
 impl Api {
-    /// The points that satisfy a condition, with the view they are in. On a thread that may take its time; it gives up
-    /// when the deadline has passed or nobody waits any more.
+    /// The points that satisfy a filter, with the view they are in. It is worked out by a worker, as a task of the
+    /// collection's table, which gives up when the deadline has passed or nobody waits any more.
     pub(super) async fn matching(
         &self,
         collection: &Arc<Collection>,
-        condition: Condition,
+        filter: qdrant::Filter,
         deadline: Instant,
     ) -> Result<(Arc<View>, Rows), Status> {
-        let waiting = Arc::new(());
-        let waits: Weak<()> = Arc::downgrade(&waiting);
-        let collection = Arc::clone(collection);
-        let work = self.blocking.run(move || {
-            let wanted = || waits.strong_count() > 0 && Instant::now() < deadline;
-            collection.filter(&condition, &wanted)
-        });
-        match tokio::time::timeout_at(deadline.into(), work).await {
-            Ok(done) => match done? {
-                (view, Some(rows)) => Ok((view, rows)),
-                (_, None) => Err(refusal::deadline()),
-            },
-            Err(_) => Err(refusal::deadline()),
-        }
+        let whole = |view, rows| (view, rows);
+        self.selected(collection, filter, deadline, whole).await
+    }
+
+    /// [`Api::matching`], and what `then` makes of it, in the same task.
+    async fn selected<T: Send + 'static>(
+        &self,
+        collection: &Arc<Collection>,
+        filter: qdrant::Filter,
+        deadline: Instant,
+        then: impl FnOnce(Arc<View>, Rows) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let asked = Arc::clone(collection);
+        let work = move |watch: &Watch<'_>| {
+            let memory = InFlight::new(asked.budget());
+            let condition = filter::read(filter, &memory)?;
+            let (view, rows) = asked.filter(&condition, &|| watch.is_wanted());
+            watch.read(view.live as u64 * size_of::<PointId>() as u64);
+            rows.map(|rows| then(view, rows))
+                .ok_or_else(refusal::deadline)
+        };
+        self.work(collection, deadline, work).await?
     }
 
     pub(super) async fn count(&self, call: &Call, message: CountPoints) -> Result<u64, Status> {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         consistency(message.read_consistency)?;
         let collection = self.find(&message.collection_name)?;
-        let count = match filter::read_if_any(message.filter)? {
+        let count = match message.filter {
             None => collection.view().live,
-            Some(condition) => {
+            Some(filter) => {
                 let deadline = self.deadline(call, message.timeout);
-                self.matching(&collection, condition, deadline)
-                    .await?
-                    .1
-                    .len()
+                self.matching(&collection, filter, deadline).await?.1.len()
             }
         };
         Ok(count as u64)
@@ -69,13 +76,13 @@ impl Api {
         &self,
         call: &Call,
         message: ScrollPoints,
-    ) -> Result<ScrollResponse, Status> {
+    ) -> Result<Response<ScrollResponse>, Status> {
         unless_absent(&[
             (message.shard_key_selector.is_some(), "shard keys"),
             (message.order_by.is_some(), "ordering by payload"),
         ])?;
         consistency(message.read_consistency)?;
-        let parts = Parts::read(message.with_payload, message.with_vectors)?;
+        let parts = Arc::new(Parts::read(message.with_payload, message.with_vectors)?);
         let collection = self.find(&message.collection_name)?;
         let limit = message.limit.unwrap_or(DEFAULT_PAGE) as usize;
         let most = self.limits.results;
@@ -85,34 +92,39 @@ impl Api {
             )));
         }
         let offset = message.offset.map(|id| point_id(Some(id))).transpose()?;
-        let (view, mut page) = match filter::read_if_any(message.filter)? {
+        let deadline = self.deadline(call, message.timeout);
+        let (view, mut page) = match message.filter {
             None => collection.with_rows(|view, ids| {
                 let from = offset.map_or(Bound::Unbounded, Bound::Included);
                 let rows = ids.range((from, Bound::Unbounded)).take(limit + 1);
                 (view, rows.map(|(&id, &row)| (id, row)).collect::<Vec<_>>())
             }),
-            Some(condition) => {
-                let deadline = self.deadline(call, message.timeout);
-                let (view, rows) = self.matching(&collection, condition, deadline).await?;
-                let page = first(&view, &rows, offset, limit + 1);
-                (view, page)
+            Some(filter) => {
+                self.selected(&collection, filter, deadline, move |view, rows| {
+                    let page = first(&view, &rows, offset, limit + 1);
+                    (view, page)
+                })
+                .await?
             }
         };
         let next = match page.len() > limit {
             true => page.pop().map(|(id, _)| id),
             false => None,
         };
-        let mut room = Room::new(self, call);
-        let result = page
-            .into_iter()
-            .map(|(_, row)| parts.retrieved(&view.stored(row), &mut room))
-            .collect::<Result<_, _>>()?;
-        Ok(ScrollResponse {
+        let page = Page {
+            view,
+            rows: page.into_iter().map(|(_, row)| (row, 0.0)).collect(),
+            parts,
+        };
+        let points = Points::new(self, call);
+        let points = self
+            .copy(&collection, deadline, page, points, Parts::scrolled)
+            .await?;
+        Ok(points.answer(&ScrollResponse {
             next_page_offset: next.map(id_message),
-            result,
             time: seconds(call),
-            usage: None,
-        })
+            ..ScrollResponse::default()
+        }))
     }
 }
 

@@ -12,8 +12,9 @@ const BESIDE: u64 = 16;
 /// A list begins with room for so many.
 const FIRST_ROOM: u64 = 4;
 
-/// `prost` goes no deeper.
-const DEEPEST: usize = 100;
+/// Clients go no deeper than 100 messages in each other. What is in a request may come back in an answer that has two more
+/// around it: a payload that is set is in one message, and in the answer to a batch of queries in three.
+const DEEPEST: usize = 98 - 1;
 
 /// Why bytes are no message of the type that they should be.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,17 +108,6 @@ impl Walk {
             counted,
             found: 0,
         }
-    }
-
-    /// What a whole message decodes to.
-    pub(super) fn through(
-        schema: &Schema,
-        shape: ShapeId,
-        message: &[u8],
-    ) -> Result<u64, Nonsense> {
-        let mut walk = Self::new(schema, shape, message.len() as u64, 0);
-        walk.go_on(schema, message)?;
-        Ok(walk.decoded)
     }
 
     /// What has been walked through so far takes so many bytes, once it is decoded.
@@ -348,7 +338,7 @@ mod tests {
 
     /// A walk through an upsert that comes in pieces of `size` bytes.
     fn upsert(schema: &Schema, fields: &[u8], size: usize) -> Result<Walk, Nonsense> {
-        let shape = schema.named(".qdrant.UpsertPoints").unwrap();
+        let shape = schema.input("/qdrant.Points/Upsert").unwrap();
         let mut walk = Walk::new(schema, shape, fields.len() as u64, 3);
         for piece in fields.chunks(size) {
             walk.go_on(schema, piece)?;
@@ -418,6 +408,48 @@ mod tests {
         deep.extend(point);
         assert!(UpsertPoints::decode(&*deep).is_err());
         assert!(upsert(&schema, &deep, 9).is_err());
+    }
+
+    /// A payload of so many lists in each other.
+    fn nested(lists: usize) -> std::collections::HashMap<String, qdrant_client::qdrant::Value> {
+        use qdrant_client::qdrant::{ListValue, Value, value::Kind};
+        let value = (0..lists).fold(Value::from(1), |inner, _| Value {
+            kind: Some(Kind::ListValue(ListValue {
+                values: vec![inner],
+            })),
+        });
+        [("a".to_owned(), value)].into()
+    }
+
+    #[test]
+    fn what_may_be_set_can_be_sent_back() {
+        use qdrant_client::qdrant::{
+            BatchResult, QueryBatchResponse, ScoredPoint, SetPayloadPoints,
+        };
+        let schema = schema();
+        let shape = schema.input("/qdrant.Points/SetPayload").unwrap();
+        let fits = |lists: usize| {
+            let message = SetPayloadPoints {
+                payload: nested(lists),
+                ..SetPayloadPoints::default()
+            };
+            let fields = message.encode_to_vec();
+            let mut walk = Walk::new(&schema, shape, fields.len() as u64, 0);
+            walk.go_on(&schema, &fields).is_ok()
+        };
+        let most = (0..100).take_while(|&lists| fits(lists)).last().unwrap();
+        assert!(most >= 40, "{most}");
+        let point = ScoredPoint {
+            payload: nested(most),
+            ..ScoredPoint::default()
+        };
+        let answer = QueryBatchResponse {
+            result: vec![BatchResult {
+                result: vec![point],
+            }],
+            ..QueryBatchResponse::default()
+        };
+        assert!(QueryBatchResponse::decode(&*answer.encode_to_vec()).is_ok());
     }
 
     fn varint(number: u64) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Upserts, deletions, changes of payloads, and declared payload fields.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use prost::Message;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
     ClearPayloadPoints, CreateFieldIndexCollection, DeleteFieldIndexCollection,
@@ -18,11 +18,12 @@ use super::message::{keys, point_id, point_vector};
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use super::search::prepared;
 use crate::collection::alter::{Action, Alter, Selection};
-use crate::collection::payload::{self, Fields};
-use crate::collection::point::Point;
+use crate::collection::payload;
+use crate::collection::point::{Payload, Point};
 use crate::collection::store::Change;
 use crate::collection::writer::{Work, WriteError};
 use crate::collection::{Collection, field_index};
+use crate::memory::InFlight;
 
 /// Payload fields that a collection may have declared.
 const MOST_FIELDS: usize = 1_000;
@@ -68,7 +69,7 @@ impl Api {
         let work = match self.selection(message.points)? {
             // What is not there need not be looked for.
             Selection::Ids(ids) => Work::Changes(ids.into_iter().map(Change::Delete).collect()),
-            points => self.alter(points, Action::Delete, 0),
+            points => self.alter(points, Action::Delete),
         };
         self.change(call, &collection, work, wait, timeout).await
     }
@@ -78,7 +79,7 @@ impl Api {
         &self,
         call: &Call,
         message: SetPayloadPoints,
-        action: fn(Fields) -> Action,
+        action: fn(Payload) -> Action,
     ) -> Result<UpdateResult, Status> {
         unless_absent(&[
             (message.shard_key_selector.is_some(), "shard keys"),
@@ -89,8 +90,7 @@ impl Api {
         ])?;
         let collection = self.find(&message.collection_name)?;
         let points = self.selection(message.points_selector)?;
-        let bytes = payload_bytes(&message.payload);
-        let work = self.alter(points, action(message.payload), bytes);
+        let work = self.alter(points, action(payload::keep(message.payload)));
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -106,10 +106,7 @@ impl Api {
         if message.keys.is_empty() {
             return Err(invalid("no keys are named"));
         }
-        let keys = keys(message.keys)?;
-        let bytes: usize = keys.iter().map(|key| 64 + key.len()).sum();
-        let action = Action::Remove(keys.into_iter().collect());
-        let work = self.alter(points, action, bytes as u64);
+        let work = self.alter(points, Action::Remove(keys(message.keys)?));
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -122,16 +119,16 @@ impl Api {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         let collection = self.find(&message.collection_name)?;
         let points = self.selection(message.points)?;
-        let work = self.alter(points, Action::Clear, 0);
+        let work = self.alter(points, Action::Clear);
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
 
-    fn alter(&self, points: Selection, action: Action, payload_bytes: u64) -> Work {
+    fn alter(&self, points: Selection, action: Action) -> Work {
         Work::Alter(Alter {
             points,
             action,
-            payload_bytes,
+            patience: Duration::from_secs(self.limits.query_seconds),
             most: self.limits.upsert_points,
         })
     }
@@ -147,7 +144,8 @@ impl Api {
                 Ok(Selection::Ids(ids.collect::<Result<_, _>>()?))
             }
             Some(PointsSelectorOneOf::Filter(filter)) => {
-                Ok(Selection::Matching(filter::read(filter)?))
+                let memory = InFlight::new(self.catalog.budget());
+                Ok(Selection::Matching(filter::read(filter, &memory)?))
             }
             None => Err(invalid(
                 "no points are selected; name their ids, or a filter",
@@ -208,7 +206,7 @@ impl Api {
     }
 
     /// Queues changes and, if the client waits, says when they are on disk and visible.
-    async fn change(
+    pub(super) async fn change(
         &self,
         call: &Call,
         collection: &Arc<Collection>,
@@ -219,7 +217,7 @@ impl Api {
         let queue = self.limits.write_queue_bytes;
         let runtime = tokio::runtime::Handle::current();
         let written = collection
-            .write(work, queue, &self.builder, &runtime)
+            .write(work, wait.unwrap_or(false), queue, &self.builder, &runtime)
             .map_err(|error| {
                 match &error {
                     WriteError::QueueFull { .. } => self.meters.shed("write_queue_full"),
@@ -264,14 +262,6 @@ fn put(collection: &Collection, message: PointStruct) -> Result<Point, Status> {
         vector,
         payload: payload::keep(message.payload),
     })
-}
-
-/// What a payload adds to another at most, encoded, and takes while it waits.
-fn payload_bytes(payload: &Fields) -> u64 {
-    payload
-        .iter()
-        .map(|(key, value)| (32 + key.len() + value.encoded_len()) as u64)
-        .sum()
 }
 
 fn field_name(name: String) -> Result<String, Status> {

@@ -4,11 +4,13 @@
 //! shall be, and stored as any other write. So they happen in their order, and what is read back at start needs no more
 //! than points.
 
-use rustc_hash::FxHashSet;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::collection::Collection;
 use super::filter::Condition;
-use super::payload::{self, Fields};
+use super::payload;
 use super::point::{Payload, Point, PointId, stored_bytes};
 use super::rows::{Row, Stored, View};
 use super::store::Change;
@@ -25,11 +27,11 @@ pub(crate) enum Selection {
 #[derive(Debug)]
 pub(crate) enum Action {
     Delete,
-    /// These fields take the place of those of the same names.
-    Set(Fields),
+    /// These fields take the place of those of the same names; null takes one away.
+    Set(Payload),
     /// These fields take the place of all.
-    Overwrite(Fields),
-    Remove(FxHashSet<String>),
+    Overwrite(Payload),
+    Remove(HashSet<String>),
     Clear,
 }
 
@@ -37,8 +39,8 @@ pub(crate) enum Action {
 pub(crate) struct Alter {
     pub(crate) points: Selection,
     pub(crate) action: Action,
-    /// Memory that the payload of the action takes, and what it adds to a point's at most.
-    pub(crate) payload_bytes: u64,
+    /// How long a filter may take; nothing is changed by one that takes longer.
+    pub(crate) patience: Duration,
     /// Payloads that may be changed at once.
     pub(crate) most: usize,
 }
@@ -50,16 +52,31 @@ impl Alter {
             Selection::Ids(ids) => size_of_val(ids.as_slice()) as u64,
             Selection::Matching(condition) => condition.bytes(),
         };
-        points + self.payload_bytes + size_of::<Self>() as u64
+        let action = match &self.action {
+            Action::Set(payload) | Action::Overwrite(payload) => payload.len() as u64,
+            Action::Remove(keys) => keys.iter().map(|key| 80 + key.len() as u64).sum(),
+            Action::Delete | Action::Clear => 0,
+        };
+        points + action + size_of::<Self>() as u64
     }
 
     /// What it comes to; memory has been taken for the points in it. Nothing else may write meanwhile.
     pub(super) fn work_out(self, collection: &Collection) -> Result<Vec<Change>, WriteError> {
         let (view, rows) = match &self.points {
             Selection::Matching(condition) => {
-                let (view, rows) = collection.filter(condition, &|| true);
-                // Nobody says that it is not wanted.
-                (view, rows.unwrap_or_default().iter().collect::<Vec<Row>>())
+                let end = Instant::now() + self.patience;
+                let deleted = || collection.deleted.load(Ordering::Relaxed);
+                let wanted = || !deleted() && Instant::now() < end;
+                let (view, rows) = collection.filter(condition, &wanted);
+                let Some(rows) = rows else {
+                    return Err(match deleted() {
+                        true => WriteError::Deleted,
+                        false => WriteError::TooLong {
+                            seconds: self.patience.as_secs(),
+                        },
+                    });
+                };
+                (view, rows.iter().collect::<Vec<Row>>())
             }
             Selection::Ids(ids) => {
                 let (view, rows) = collection.with_rows(|view, all| {
@@ -70,7 +87,7 @@ impl Alter {
                 if changes && let Some(missing) = rows.iter().position(Option::is_none) {
                     return Err(WriteError::NoPoint { id: ids[missing] });
                 }
-                let mut seen = FxHashSet::default();
+                let mut seen = HashSet::new();
                 let rows = rows.into_iter().flatten();
                 (view, rows.filter(|&row| seen.insert(row)).collect())
             }
@@ -95,8 +112,8 @@ impl Alter {
         rows: &[Row],
     ) -> Result<Vec<Change>, WriteError> {
         let most = |row: &Row| {
-            let payload = view.stored(*row).payload.len() + self.payload_bytes as usize;
-            stored_bytes(view.dim, payload)
+            let (old, new) = (view.stored(*row).payload.len(), self.added());
+            stored_bytes(view.dim, old + new)
         };
         let kept: u64 = rows.iter().map(most).sum();
         let budget = collection.budget();
@@ -121,22 +138,22 @@ impl Alter {
         changes
     }
 
+    /// By how much a payload may grow.
+    fn added(&self) -> usize {
+        match &self.action {
+            Action::Set(payload) | Action::Overwrite(payload) => payload.len(),
+            Action::Delete | Action::Remove(_) | Action::Clear => 0,
+        }
+    }
+
     fn payload(&self, stored: &Stored<'_>) -> Result<Payload, WriteError> {
-        let old =
-            || payload::open(stored.payload).map_err(|_| WriteError::BadPayload { id: stored.id });
-        Ok(match &self.action {
-            Action::Delete | Action::Clear => Payload::default(),
-            Action::Overwrite(fields) => payload::keep(fields.clone()),
-            Action::Set(fields) => {
-                let mut new = old()?;
-                new.extend(fields.clone());
-                payload::keep(new)
-            }
-            Action::Remove(keys) => {
-                let mut new = old()?;
-                new.retain(|key, _| !keys.contains(key));
-                payload::keep(new)
-            }
-        })
+        let old = stored.payload;
+        match &self.action {
+            Action::Delete | Action::Clear => Some(Payload::default()),
+            Action::Overwrite(new) => Some(Payload::clone(new)),
+            Action::Set(new) => payload::merged(old, new),
+            Action::Remove(keys) => payload::without(old, keys),
+        }
+        .ok_or(WriteError::BadPayload { id: stored.id })
     }
 }

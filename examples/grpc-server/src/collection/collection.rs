@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
-use rustc_hash::FxBuildHasher;
 
 use super::builder::Builder;
 use super::catch_up::CatchUp;
 use super::field_index;
-use super::filter::{Condition, Place, Rows};
+use super::filter::{Condition, Patience, Place, Rows};
 use super::point::{Point, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
 use super::saved::Saved;
@@ -191,12 +190,12 @@ impl Collection {
         condition: &Condition,
         wanted: &dyn Fn() -> bool,
     ) -> (Arc<View>, Option<Rows>) {
-        let named = condition.ids();
+        let named = condition.looked_up();
         let (view, rows) = self.with_rows(|view, ids| {
             let rows: Vec<Option<Row>> = named.iter().map(|id| ids.get(id).copied()).collect();
             (view, rows)
         });
-        let rows: HashMap<PointId, Row, FxBuildHasher> = named
+        let rows: HashMap<PointId, Row> = named
             .into_iter()
             .zip(rows)
             .filter_map(|(id, row)| Some((id, row?)))
@@ -207,7 +206,7 @@ impl Collection {
             declared: &declared,
             budget: self.budget(),
         };
-        let found = condition.rows(&place, &|id| rows.get(&id).copied(), wanted);
+        let found = condition.rows(&place, &|id| rows.get(&id).copied(), &Patience::new(wanted));
         (view, found)
     }
 
@@ -283,6 +282,10 @@ impl Collection {
                     self.settings.write().fields.remove(&name);
                     field_index::forget(&self.view(), &name);
                 }
+                Change::Thresholds { full_scan, rebuild } => {
+                    let mut settings = self.settings.write();
+                    (settings.full_scan_bytes, settings.rebuild_bytes) = (full_scan, rebuild);
+                }
             }
         }
         self.view.store(Arc::new(edit.finish()));
@@ -319,6 +322,8 @@ impl Collection {
         let many_dead = view.dead.len() > FEW_DEAD.max((view.live + view.dead.len()) / 5);
         let unindexed = match (&settings.index, &view.base.index) {
             (IndexKind::Flat, _) => false,
+            // No index is wanted, or no newer one.
+            _ if settings.rebuild_bytes == u64::MAX => false,
             (kind, None) => {
                 view.live >= kind.fewest_points()
                     && view.live as u64 * row_bytes >= settings.full_scan_bytes
@@ -335,7 +340,9 @@ impl Collection {
     pub(crate) fn has_leftovers(&self) -> bool {
         let view = self.view();
         let bytes = (view.delta_rows() * view.dim * size_of::<f32>()) as u64;
-        view.base.index.is_some()
+        let wanted = self.with_settings(|settings| settings.rebuild_bytes < u64::MAX);
+        wanted
+            && view.base.index.is_some()
             && bytes >= FEW_LEFTOVERS
             && self.build.may_try(view.live, view.dead.len())
     }

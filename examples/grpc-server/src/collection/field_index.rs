@@ -4,13 +4,12 @@
 //! closed or the first filter asks, and goes with the block. Its memory counts; where there is none the filter looks into
 //! the payloads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use qdrant_client::qdrant::FieldType;
 use qdrant_client::qdrant::value::Kind;
-use rustc_hash::FxHashMap;
 
 use super::filter::{Range, Set, Test};
 use super::payload::{self, Path};
@@ -51,7 +50,8 @@ pub(crate) fn can_index(kind: FieldType) -> bool {
 #[derive(Default)]
 pub(super) struct FieldIndex {
     kind: i32,
-    keywords: FxHashMap<Box<str>, Vec<u32>>,
+    /// Clients choose the keys, so their hashes have a key of this process.
+    keywords: HashMap<Box<str>, Vec<u32>>,
     /// Ascending.
     integers: Vec<(i64, u32)>,
     /// Integers and others, ascending.
@@ -66,11 +66,11 @@ impl FieldIndex {
     /// The index of a block that takes no more rows, made now if it has none; `None` if there is no memory for it.
     pub(super) fn of(
         block: &Block,
-        key: &str,
         path: &Path,
         kind: i32,
         budget: &Arc<Budget>,
     ) -> Option<Arc<Self>> {
+        let key = path.text();
         let find = |entries: &[Entry]| {
             let found = entries
                 .iter()
@@ -116,7 +116,7 @@ impl FieldIndex {
         let numbers = wants(FieldType::Integer) || wants(FieldType::Float);
         for (position, kept) in (0..).zip(&block.payloads) {
             let fields = payload::open(kept).unwrap_or_default();
-            let values = path.values(&fields);
+            let values = path.values(&fields, |_| ());
             if values.iter().all(|value| payload::is_nothing(value)) {
                 index.empty.push(position);
             }
@@ -220,7 +220,7 @@ pub(crate) fn warm(view: &View, key: &str, kind: i32, budget: &Arc<Budget>) -> b
     }
     (0..view.blocks())
         .filter(|&number| view.is_closed(number))
-        .all(|number| FieldIndex::of(view.block(number), key, &path, kind, budget).is_some())
+        .all(|number| FieldIndex::of(view.block(number), &path, kind, budget).is_some())
 }
 
 /// Drops the indexes of a field.

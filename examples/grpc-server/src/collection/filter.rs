@@ -5,17 +5,26 @@
 //! decided row by row, by the payload. So a filter takes memory for one block, whatever its conditions, and what indexes
 //! decide is not looked at.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use qdrant_client::qdrant::Value;
 use qdrant_client::qdrant::value::Kind;
-use rustc_hash::FxHashSet;
 
 use super::field_index::{Declared, FieldIndex};
 use super::payload::{self, Fields, Path};
 use super::point::PointId;
 use super::rows::{Block, Row, View};
 use crate::memory::Budget;
+
+/// Values that clients list. Hashed with a key of this process: whoever chooses the values cannot choose which of them
+/// collide.
+pub(crate) type Listed<T> = HashSet<T>;
+
+/// Ids of a condition that are looked up one by one, while no write becomes visible. More of them are compared with each
+/// point's id instead.
+const MOST_LOOKED_UP: usize = 10_000;
 
 /// A condition, or several.
 #[derive(Clone, Debug)]
@@ -33,7 +42,6 @@ pub(crate) enum Condition {
 /// A test of what is in one place of a payload.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
-    pub(crate) key: String,
     pub(crate) path: Path,
     pub(crate) test: Test,
 }
@@ -41,11 +49,11 @@ pub(crate) struct Check {
 /// What is to be so. Of a list one element is enough.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
-    Keywords(FxHashSet<String>),
-    Integers(FxHashSet<i64>),
-    /// A text that is none of these.
-    OtherKeywords(FxHashSet<String>),
-    OtherIntegers(FxHashSet<i64>),
+    Keywords(Listed<String>),
+    Integers(Listed<i64>),
+    /// Anything but null that is none of these.
+    OtherKeywords(Listed<String>),
+    OtherIntegers(Listed<i64>),
     Bool(bool),
     Range(Range),
     /// Missing, null or an empty list.
@@ -72,26 +80,40 @@ impl Range {
 }
 
 impl Check {
-    fn holds(&self, fields: &Fields) -> bool {
-        let values = self.path.values(fields);
+    fn holds(&self, fields: &Fields, patience: &Patience<'_>) -> bool {
+        let values = self.path.values(fields, |steps| patience.step(steps));
         match &self.test {
             Test::IsEmpty => values.into_iter().all(payload::is_nothing),
             Test::IsNull => values.into_iter().any(payload::is_null),
-            test => values
-                .into_iter()
-                .flat_map(payload::elements)
-                .any(|value| test.holds(value)),
+            test => values.into_iter().flat_map(payload::elements).any(|value| {
+                patience.step(1);
+                test.holds(value)
+            }),
         }
     }
 }
 
 impl Test {
+    /// Values that it lists.
+    fn listed(&self) -> usize {
+        match self {
+            Self::Keywords(texts) | Self::OtherKeywords(texts) => texts.len(),
+            Self::Integers(numbers) | Self::OtherIntegers(numbers) => numbers.len(),
+            _ => 1,
+        }
+    }
+
     fn holds(&self, value: &Value) -> bool {
         match (self, &value.kind) {
             (Self::Keywords(any), Some(Kind::StringValue(text))) => any.contains(text),
+            // As the API has it, what is of another type is none of these either; null and what is missing is nothing.
+            (Self::OtherKeywords(_) | Self::OtherIntegers(_), None | Some(Kind::NullValue(_))) => {
+                false
+            }
             (Self::OtherKeywords(none), Some(Kind::StringValue(text))) => !none.contains(text),
             (Self::Integers(any), Some(Kind::IntegerValue(number))) => any.contains(number),
             (Self::OtherIntegers(none), Some(Kind::IntegerValue(number))) => !none.contains(number),
+            (Self::OtherKeywords(_) | Self::OtherIntegers(_), _) => true,
             (Self::Bool(wanted), Some(Kind::BoolValue(flag))) => wanted == flag,
             (Self::Range(range), Some(Kind::IntegerValue(number))) => range.holds(*number as f64),
             (Self::Range(range), Some(Kind::DoubleValue(number))) => range.holds(*number),
@@ -177,6 +199,7 @@ enum Node<'a> {
     Not(Box<Self>),
     /// Ascending.
     Rows(Vec<Row>),
+    Ids(HashSet<PointId>),
     /// A check, and the payload index that may know.
     Field(&'a Check, Option<i32>),
 }
@@ -221,12 +244,63 @@ impl Rows {
     }
 }
 
-/// Rows whose payloads are looked into between two looks at whether the filter is still wanted.
-const AT_ONCE: usize = 256;
+/// Steps between two looks at whether the filter is still wanted: some ten microseconds.
+const AT_ONCE: u64 = 1_024;
+
+/// How far a filter has got, and whether anybody still waits for it.
+pub(crate) struct Patience<'a> {
+    wanted: &'a dyn Fn() -> bool,
+    steps: Cell<u64>,
+    /// When to look again.
+    next: Cell<u64>,
+    over: Cell<bool>,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(wanted: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            wanted,
+            steps: Cell::new(0),
+            next: Cell::new(0),
+            over: Cell::new(false),
+        }
+    }
+
+    fn step(&self, more: usize) {
+        self.steps.set(self.steps.get() + more as u64);
+    }
+
+    /// Whether nobody waits any more.
+    fn is_over(&self) -> bool {
+        let steps = self.steps.get();
+        if steps >= self.next.get() {
+            self.next.set(steps + AT_ONCE);
+            self.over.set(self.over.get() || !(self.wanted)());
+        }
+        self.over.get()
+    }
+}
 
 impl Condition {
-    /// All ids that it names.
-    pub(crate) fn ids(&self) -> Vec<PointId> {
+    /// How many ids it names.
+    fn count_ids(&self) -> usize {
+        match self {
+            Self::All(all) | Self::Any(all) => all.iter().map(Self::count_ids).sum(),
+            Self::Not(inner) => inner.count_ids(),
+            Self::HasId(ids) => ids.len(),
+            Self::Field(_) => 0,
+        }
+    }
+
+    /// The ids that are to be looked up: all that it names, or none if they are too many.
+    pub(crate) fn looked_up(&self) -> Vec<PointId> {
+        match self.count_ids() {
+            0..=MOST_LOOKED_UP => self.ids(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn ids(&self) -> Vec<PointId> {
         match self {
             Self::All(all) | Self::Any(all) => all.iter().flat_map(Self::ids).collect(),
             Self::Not(inner) => inner.ids(),
@@ -242,33 +316,40 @@ impl Condition {
             Self::All(all) | Self::Any(all) => all.iter().map(Self::bytes).sum(),
             Self::Not(inner) => inner.bytes(),
             Self::HasId(ids) => size_of_val(ids.as_slice()) as u64,
-            Self::Field(check) => match &check.test {
-                Test::Keywords(texts) | Test::OtherKeywords(texts) => {
-                    texts.iter().map(|text| 64 + text.len() as u64).sum()
-                }
-                Test::Integers(numbers) | Test::OtherIntegers(numbers) => 32 * numbers.len() as u64,
-                _ => 64,
-            },
+            // A hash table is up to an eighth full to seven eighths; each text is an allocation.
+            Self::Field(check) => {
+                let listed = match &check.test {
+                    Test::Keywords(texts) | Test::OtherKeywords(texts) => {
+                        texts.iter().map(|text| 80 + text.len() as u64).sum()
+                    }
+                    Test::Integers(numbers) | Test::OtherIntegers(numbers) => {
+                        32 * numbers.len() as u64
+                    }
+                    _ => 0,
+                };
+                listed + check.path.bytes()
+            }
         };
         own as u64 + more
     }
 
-    /// The live rows of a view that satisfy it. `find` names the row of an id. `None` if `wanted` said that nobody waits
-    /// any more.
+    /// The live rows of a view that satisfy it. `find` names the row of an id that is `looked_up`. `None` if
+    /// nobody waits any more.
     pub(crate) fn rows(
         &self,
         place: &Place<'_>,
         find: &dyn Fn(PointId) -> Option<Row>,
-        wanted: &dyn Fn() -> bool,
+        patience: &Patience<'_>,
     ) -> Option<Rows> {
         let view = place.view;
-        let node = self.resolve(place.declared, find);
+        let by_row = self.count_ids() <= MOST_LOOKED_UP;
+        let node = self.resolve(place.declared, by_row.then_some(find));
         let mut found = Rows {
             words: vec![0; (view.end() as usize).div_ceil(64)],
             count: 0,
         };
         for number in 0..view.blocks() {
-            if !wanted() {
+            if patience.is_over() {
                 return None;
             }
             let (block, first) = (view.block(number), view.first_row(number));
@@ -281,19 +362,26 @@ impl Condition {
                 first,
                 budget: view.is_closed(number).then_some(place.budget),
             };
-            let Verdict { sure, maybe } = node.judge(&look);
+            let Verdict { sure, maybe } = node.judge(&look, patience);
             let undecided = maybe.without(&sure).and(&live);
             for position in sure.and(&live).positions() {
                 found.insert(first + position);
             }
-            for (count, position) in undecided.positions().enumerate() {
-                if count % AT_ONCE == AT_ONCE - 1 && !wanted() {
-                    return None;
-                }
+            for position in undecided.positions() {
+                let payload = &block.payloads[position as usize];
+                patience.step(1 + payload.len() / 64);
                 // A payload that cannot be decoded satisfies nothing; an answer with it says so.
-                let fields = payload::open(&block.payloads[position as usize]).unwrap_or_default();
-                if node.holds(first + position, &fields) {
+                let fields = payload::open(payload).unwrap_or_default();
+                let row = Candidate {
+                    row: first + position,
+                    id: block.ids[position as usize],
+                    fields: &fields,
+                };
+                if node.holds(&row, patience) {
                     found.insert(first + position);
+                }
+                if patience.is_over() {
+                    return None;
                 }
             }
         }
@@ -303,7 +391,7 @@ impl Condition {
     fn resolve<'a>(
         &'a self,
         declared: &Declared,
-        find: &dyn Fn(PointId) -> Option<Row>,
+        find: Option<&dyn Fn(PointId) -> Option<Row>>,
     ) -> Node<'a> {
         let each = |all: &'a [Self]| -> Vec<Node<'a>> {
             all.iter().map(|one| one.resolve(declared, find)).collect()
@@ -312,12 +400,15 @@ impl Condition {
             Self::All(all) => Node::All(each(all)),
             Self::Any(all) => Node::Any(each(all)),
             Self::Not(inner) => Node::Not(Box::new(inner.resolve(declared, find))),
-            Self::HasId(ids) => {
-                let mut rows: Vec<Row> = ids.iter().filter_map(|&id| find(id)).collect();
-                rows.sort_unstable();
-                Node::Rows(rows)
-            }
-            Self::Field(check) => Node::Field(check, declared.get(&check.key).copied()),
+            Self::HasId(ids) => match find {
+                Some(find) => {
+                    let mut rows: Vec<Row> = ids.iter().filter_map(|&id| find(id)).collect();
+                    rows.sort_unstable();
+                    Node::Rows(rows)
+                }
+                None => Node::Ids(ids.iter().copied().collect()),
+            },
+            Self::Field(check) => Node::Field(check, declared.get(check.path.text()).copied()),
         }
     }
 }
@@ -330,14 +421,25 @@ struct Look<'a> {
     budget: Option<&'a Arc<Budget>>,
 }
 
+/// A row that no index decides.
+struct Candidate<'a> {
+    row: Row,
+    id: PointId,
+    fields: &'a Fields,
+}
+
 impl Node<'_> {
-    fn judge(&self, look: &Look<'_>) -> Verdict {
+    fn judge(&self, look: &Look<'_>, patience: &Patience<'_>) -> Verdict {
         let rows = look.block.len();
+        patience.step(1 + rows / 64);
+        if patience.is_over() {
+            return Verdict::known(Set::none(rows));
+        }
         match self {
             Self::All(all) => {
                 let mut verdict = Verdict::known(Set::all(rows));
                 for node in all {
-                    let one = node.judge(look);
+                    let one = node.judge(look, patience);
                     verdict.sure = verdict.sure.and(&one.sure);
                     verdict.maybe = verdict.maybe.and(&one.maybe);
                 }
@@ -346,14 +448,14 @@ impl Node<'_> {
             Self::Any(all) => {
                 let mut verdict = Verdict::known(Set::none(rows));
                 for node in all {
-                    let one = node.judge(look);
+                    let one = node.judge(look, patience);
                     verdict.sure = verdict.sure.or(&one.sure);
                     verdict.maybe = verdict.maybe.or(&one.maybe);
                 }
                 verdict
             }
             Self::Not(inner) => {
-                let one = inner.judge(look);
+                let one = inner.judge(look, patience);
                 Verdict {
                     sure: Set::all(rows).without(&one.maybe),
                     maybe: Set::all(rows).without(&one.sure),
@@ -367,11 +469,18 @@ impl Node<'_> {
                     .map(|&row| row - look.first);
                 Verdict::known(Set::of(rows, here))
             }
+            Self::Ids(ids) => {
+                patience.step(rows);
+                let here = (0..).zip(&look.block.ids);
+                let here = here.filter(|(_, id)| ids.contains(id));
+                Verdict::known(Set::of(rows, here.map(|(position, _)| position)))
+            }
             Self::Field(check, kind) => {
+                patience.step(check.test.listed());
                 let known = kind
                     .zip(look.budget)
                     .and_then(|(kind, budget)| {
-                        FieldIndex::of(look.block, &check.key, &check.path, kind, budget)
+                        FieldIndex::of(look.block, &check.path, kind, budget)
                     })
                     .and_then(|index| index.answer(&check.test, rows));
                 match known {
@@ -385,13 +494,20 @@ impl Node<'_> {
         }
     }
 
-    fn holds(&self, row: Row, fields: &Fields) -> bool {
+    fn holds(&self, row: &Candidate<'_>, patience: &Patience<'_>) -> bool {
+        if patience.is_over() {
+            return false;
+        }
         match self {
-            Self::All(all) => all.iter().all(|node| node.holds(row, fields)),
-            Self::Any(all) => all.iter().any(|node| node.holds(row, fields)),
-            Self::Not(inner) => !inner.holds(row, fields),
-            Self::Rows(rows) => rows.binary_search(&row).is_ok(),
-            Self::Field(check, _) => check.holds(fields),
+            Self::All(all) => all.iter().all(|node| node.holds(row, patience)),
+            Self::Any(all) => all.iter().any(|node| node.holds(row, patience)),
+            Self::Not(inner) => !inner.holds(row, patience),
+            Self::Rows(rows) => rows.binary_search(&row.row).is_ok(),
+            Self::Ids(ids) => ids.contains(&row.id),
+            Self::Field(check, _) => check.holds(row.fields, patience),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

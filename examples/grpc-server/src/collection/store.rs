@@ -31,8 +31,44 @@ const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
 /// collection that is there.
 const MOST_DIMENSIONS: usize = 1 << 28;
-/// The points are all in memory; the store's cache only has to hold the upper pages of its tree.
-const CACHE_BYTES: usize = 4 << 20;
+/// Caches of all files together, beside the least that each has. The points are all in memory; a cache only has to hold the
+/// upper pages of its file's tree.
+const CACHES_BYTES: usize = 32 << 20;
+const LARGEST_CACHE: usize = 4 << 20;
+const LEAST_CACHE: usize = 128 << 10;
+
+static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
+
+/// What the caches of all files may still take.
+struct Caches(Mutex<usize>);
+
+/// A file's part of that; given back when the file is closed.
+struct Cache {
+    bytes: usize,
+    of: &'static Caches,
+}
+
+impl Caches {
+    /// An eighth of what is left, so that many files have some and the first no more than they need.
+    fn part(&'static self) -> Cache {
+        let mut left = self.0.lock();
+        let bytes = (*left / 8).min(LARGEST_CACHE);
+        *left -= bytes;
+        Cache { bytes, of: self }
+    }
+}
+
+impl Cache {
+    fn size(&self) -> usize {
+        self.bytes.max(LEAST_CACHE)
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        *self.of.0.lock() += self.bytes;
+    }
+}
 
 /// Why a file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,12 +109,18 @@ pub(crate) enum Change {
     /// Declares a payload field.
     Field(String, i32),
     ForgetField(String),
+    /// From which size on there is an index, and how much must be written for a new one, in bytes.
+    Thresholds {
+        full_scan: u64,
+        rebuild: u64,
+    },
 }
 
 pub(crate) struct Store {
     file: Mutex<Opened>,
     path: PathBuf,
     flushes: Arc<Flushes>,
+    cache: Cache,
 }
 
 /// A collection's file between writes.
@@ -189,7 +231,7 @@ impl Store {
         {
             return Err(failed(&error));
         }
-        let flushes = Arc::default();
+        let (flushes, cache) = (Arc::default(), CACHES.part());
         let file = File::options()
             .read(true)
             .write(true)
@@ -197,7 +239,7 @@ impl Store {
             .open(&draft)
             .map_err(|error| failed(&error))?;
         let database = Disk::new(file, &flushes)
-            .and_then(|disk| builder().create_with_backend(disk))
+            .and_then(|disk| builder(&cache).create_with_backend(disk))
             .map_err(|error| failed(&error))?;
         let transaction = database.begin_write().map_err(|e| failed(&e))?;
         {
@@ -216,6 +258,7 @@ impl Store {
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
+            cache,
         })
     }
 
@@ -230,7 +273,7 @@ impl Store {
             path: shown.clone(),
             message,
         };
-        let flushes = Arc::default();
+        let (flushes, cache) = (Arc::default(), CACHES.part());
         let open = || -> Result<_, StoreError> {
             let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
@@ -246,7 +289,7 @@ impl Store {
                     path: shown.clone(),
                 },
             };
-            let database = open_file(path, &flushes, Check::AllPages).map_err(explained)?;
+            let database = open_file(path, &flushes, &cache, Check::AllPages).map_err(explained)?;
             let settings = read_all(&database, &mut fits, &mut take).map_err(explained)?;
             Ok((database, settings))
         };
@@ -258,6 +301,7 @@ impl Store {
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
+            cache,
         };
         Ok((store, settings))
     }
@@ -288,7 +332,7 @@ impl Store {
         }
         let database = match open.database.take() {
             Some(database) => database,
-            None => open_file(&self.path, &self.flushes, Check::None)
+            None => open_file(&self.path, &self.flushes, &self.cache, Check::None)
                 .map_err(|problem| failed(problem.to_string()))?,
         };
         match commit(&database, changes, settings) {
@@ -326,7 +370,7 @@ fn commit<'a>(
                 Change::Delete(id) => {
                     points.remove(&id.to_key()[..])?;
                 }
-                Change::Field(..) | Change::ForgetField(_) => {}
+                Change::Field(..) | Change::ForgetField(_) | Change::Thresholds { .. } => {}
             }
         }
         if let Some(settings) = settings {
@@ -411,7 +455,12 @@ enum Check {
     AllPages,
 }
 
-fn open_file(path: &Path, flushes: &Arc<Flushes>, check: Check) -> Result<Database, Problem> {
+fn open_file(
+    path: &Path,
+    flushes: &Arc<Flushes>,
+    cache: &Cache,
+    check: Check,
+) -> Result<Database, Problem> {
     let file = File::options()
         .read(true)
         .write(true)
@@ -426,7 +475,7 @@ fn open_file(path: &Path, flushes: &Arc<Flushes>, check: Check) -> Result<Databa
         .opened
         .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let disk = Disk::new(file, flushes)?;
-    let mut builder = builder();
+    let mut builder = builder(cache);
     builder.set_check_integrity_on_open(check == Check::AllPages);
     let file = path.display().to_string();
     builder.set_repair_callback(move |repair| {
@@ -442,9 +491,9 @@ fn open_file(path: &Path, flushes: &Arc<Flushes>, check: Check) -> Result<Databa
     Ok(builder.create_with_backend(disk)?)
 }
 
-fn builder() -> redb::Builder {
+fn builder(cache: &Cache) -> redb::Builder {
     let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES);
+    builder.set_cache_size(cache.size());
     builder
 }
 

@@ -27,6 +27,13 @@ const WHOLE: u64 = 1 << 62;
 /// Rows that are asked for beside the `k` wanted, at least, where rows are dead.
 const FEWEST_MORE: usize = 16;
 
+/// Rows that a filter lets through which are read one by one rather than looked for in lists: beside a filter of as few,
+/// which lists they are in hardly matters, and reading them takes as long as scanning some lists.
+const FEW_MATCHES: u64 = 5_000;
+
+/// Matching rows that lists are visited for, at most: as many are kept sorted.
+const MOST_SOUGHT: u64 = 16_384;
+
 /// Rows whose distances are computed in one call: enough that the call costs nothing beside them, few enough for the stack.
 const AT_ONCE: usize = 256;
 
@@ -103,12 +110,82 @@ impl Ask {
         }
     }
 
-    fn block_probes(&self) -> impl Iterator<Item = Probe> + '_ {
-        (self.first_block()..self.view.blocks()).map(|block| Probe {
+    fn block_probes(&self, from: usize) -> impl Iterator<Item = Probe> + '_ {
+        (from..self.view.blocks()).map(|block| Probe {
             list: BLOCK | block as u64,
             distance: 0.0,
             cost_bytes: (self.view.block(block).len() * self.view.dim * size_of::<f32>()) as u64,
         })
+    }
+
+    /// What an index of lists is asked with a filter: nothing if the rows that match are read one by one.
+    ///
+    /// Lists are visited by place, so a filter that goes with the place may have no row in the nearest of them. Rows that are
+    /// no more than a query without a filter would look at are read; of more, lists are visited until they had as
+    /// large a part of the matching rows as that query's have of all rows.
+    fn in_lists(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<Option<Probe>, SearchError> {
+        let matches = filter.count().unwrap_or(u64::MAX);
+        if matches <= FEW_MATCHES {
+            return Ok(None);
+        }
+        let sought = self.sought(query, matches, lists, context)?;
+        // That part of all rows.
+        let rows = sought.saturating_mul(self.view.base.rows as u64) / matches;
+        if matches <= rows {
+            return Ok(None);
+        }
+        Ok(Some(Probe {
+            list: WHOLE,
+            distance: 0.0,
+            cost_bytes: rows * (self.view.dim * size_of::<f32>()) as u64,
+        }))
+    }
+
+    /// Matching rows that are worth visiting lists for.
+    fn sought(
+        &self,
+        query: &Query,
+        matches: u64,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<u64, SearchError> {
+        let usual = lists.coarse(query, context)?.len() as u64;
+        let all = lists
+            .coarse(&query.clone().nprobe(usize::MAX), context)?
+            .len() as u64;
+        let part = matches.saturating_mul(usual) / all.max(1);
+        Ok(part.min(MOST_SOUGHT).max(query.k() as u64))
+    }
+
+    /// The nearest matching rows of the lists, which are visited until they had enough of them.
+    fn visit(
+        &self,
+        query: &Query,
+        lists: &dyn SplitTable,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let filter = query.requested_filter();
+        let matches = filter.and_then(Filter::count).unwrap_or(u64::MAX);
+        let sought = self.sought(query, matches, lists, context)? as usize;
+        let all = lists.coarse(&query.clone().nprobe(usize::MAX), context)?;
+        let many = query.clone().top(sought);
+        let (mut found, mut visited) = (Vec::new(), 0);
+        let mut next = lists.coarse(query, context)?.len().max(1);
+        while visited < all.len() && found.len() < sought {
+            context.check()?;
+            let end = all.len().min(visited + next);
+            let more = lists.scan(&many, &all, visited..end, context)?;
+            found = merge_nearest(sought, vec![found, more]);
+            (visited, next) = (end, next.saturating_mul(2));
+        }
+        found.truncate(query.k());
+        Ok(found)
     }
 
     /// The nearest live rows that the index finds. Dead rows may crowd out live ones, so more are asked for, until
@@ -261,18 +338,26 @@ impl SplitTable for CollectionTable {
         ask.spans.step(
             |request| step!(request, "coarse"),
             || {
+                let mut first = ask.first_block();
                 let mut probes = match ask.index() {
                     None => Vec::new(),
-                    Some(index) => match index.as_split() {
-                        Some(split) => split.coarse(query, context)?,
-                        None => vec![Probe {
+                    Some(index) => match (index.as_split(), query.requested_filter()) {
+                        (Some(lists), Some(filter)) => {
+                            let probe = ask.in_lists(query, filter, lists, context)?;
+                            if probe.is_none() {
+                                first = 0;
+                            }
+                            probe.into_iter().collect()
+                        }
+                        (Some(split), None) => split.coarse(query, context)?,
+                        (None, _) => vec![Probe {
                             list: WHOLE,
                             distance: 0.0,
                             cost_bytes: graph_cost(query, self.dim),
                         }],
                     },
                 };
-                probes.extend(ask.block_probes());
+                probes.extend(ask.block_probes(first));
                 Ok(probes)
             },
         )
@@ -296,6 +381,9 @@ impl SplitTable for CollectionTable {
                 {
                     let lists = unit.start..unit.end.min(indexed);
                     parts.push(match index.as_split() {
+                        Some(split) if query.requested_filter().is_some() => {
+                            ask.visit(query, split, context)?
+                        }
                         // Its lists are scanned whole, however many rows are asked for.
                         Some(split) => ask
                             .live(query, usize::MAX, |query| {
@@ -346,111 +434,4 @@ fn graph_cost(query: &Query, dim: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use chiplet::index::{HnswConfig, HnswTable, Metric};
-
-    use super::super::point::{Payload, PointId};
-    use super::super::rows::{Base, Row};
-    use super::*;
-
-    /// A graph that counts how often it is walked, and the most that it is asked for.
-    struct Watched {
-        graph: HnswTable,
-        walks: AtomicUsize,
-        widest: AtomicUsize,
-    }
-
-    impl Table for Watched {
-        fn dim(&self) -> usize {
-            self.graph.dim()
-        }
-
-        fn len(&self) -> usize {
-            self.graph.len()
-        }
-
-        fn size_bytes(&self) -> u64 {
-            self.graph.size_bytes()
-        }
-
-        fn search(
-            &self,
-            query: &Query,
-            context: &mut Context,
-        ) -> Result<Vec<Neighbor>, SearchError> {
-            self.walks.fetch_add(1, Ordering::Relaxed);
-            self.widest.fetch_max(query.k(), Ordering::Relaxed);
-            self.graph.search(query, context)
-        }
-    }
-
-    /// Points 0, 1, 2, .. on a line, and a graph over them.
-    fn on_a_line(rows: usize) -> (View, Arc<Watched>) {
-        let vectors: Vec<f32> = (0..rows).map(|x| x as f32).collect();
-        let ids: Vec<PointId> = (0..rows as u64).map(PointId::Number).collect();
-        let graph = HnswTable::build(&vectors, 1, &HnswConfig::new(Metric::L2)).unwrap();
-        let watched = Arc::new(Watched {
-            graph,
-            walks: AtomicUsize::new(0),
-            widest: AtomicUsize::new(0),
-        });
-        let payloads = vec![Payload::default(); rows];
-        let mut view = View::new(1, Metric::L2);
-        view.base = Base::cut(Arc::new(vectors), 1, &ids, payloads, &vec![0; rows]);
-        view.base.index = Some(Arc::<Watched>::clone(&watched));
-        view.live = rows;
-        (view, watched)
-    }
-
-    fn search(view: View, at: f32, k: usize) -> Vec<u64> {
-        let ask = Ask {
-            view: Arc::new(view),
-            exact: false,
-            spans: Spans::under(Span::none()),
-        };
-        let table = CollectionTable { dim: 1 };
-        let query = Query::new([at]).top(k).attach(Arc::new(ask));
-        let found = table.search(&query, &mut Context::default()).unwrap();
-        found.iter().map(|hit| hit.id).collect()
-    }
-
-    #[test]
-    fn beside_many_dead_rows_a_graph_is_walked_only_so_far() {
-        const ROWS: usize = 4_000;
-        const K: usize = 10;
-        let (view, graph) = on_a_line(ROWS);
-        // Fewer than call for a new index, and one beside the other.
-        let dead = 1_000..1_700;
-        let mut edit = view.edit();
-        dead.clone().for_each(|row: Row| edit.kill(row));
-        let found = search(edit.finish(), 1_349.4, K);
-        assert_eq!(
-            found,
-            [999, 1_700, 998, 1_701, 997, 1_702, 996, 1_703, 995, 1_704]
-        );
-        let widest = graph.widest.load(Ordering::Relaxed);
-        assert!(widest <= widest_walk(ROWS, K), "{widest} asked for");
-        assert!(graph.walks.load(Ordering::Relaxed) <= 5);
-    }
-
-    #[test]
-    fn beside_a_few_dead_rows_a_graph_is_enough() {
-        let (view, graph) = on_a_line(1_000);
-        let mut edit = view.edit();
-        (500..520).for_each(|row| edit.kill(row));
-        let found = search(edit.finish(), 509.6, 3);
-        assert_eq!(found, [520, 499, 521]);
-        // 19, then 38: without the scan of all rows that more dead ones would bring.
-        assert_eq!(graph.walks.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn a_walk_may_be_as_wide_as_a_small_part_of_the_rows() {
-        assert_eq!(widest_walk(1_000_000, 10), 31_250);
-        assert_eq!(widest_walk(1_000, 10), 256);
-        assert_eq!(widest_walk(1_000, 100), 1_600);
-        assert_eq!(widest_walk(0, usize::MAX), usize::MAX);
-    }
-}
+mod tests;

@@ -43,6 +43,10 @@ pub(crate) enum WriteError {
     TooMany { points: usize, most: usize },
     #[error("the payload of point {id} cannot be decoded; nothing was changed")]
     BadPayload { id: PointId },
+    #[error(
+        "the write's filter was not worked out within {seconds} seconds (limits.query_seconds); nothing was changed; narrow it, or index its fields"
+    )]
+    TooLong { seconds: u64 },
     #[error("the collection was deleted")]
     Deleted,
     #[error(
@@ -102,11 +106,11 @@ impl Work {
         }
     }
 
-    /// Memory of the points that it brings along.
+    /// Memory of the points that it brings along, or of what it waits with.
     fn kept(&self) -> u64 {
         match self {
             Self::Changes(changes) => put_bytes(changes),
-            Self::Alter(_) => 0,
+            Self::Alter(alter) => alter.bytes(),
         }
     }
 }
@@ -116,6 +120,8 @@ struct Group {
     bytes: u64,
     /// What it has taken of the memory's budget.
     kept: u64,
+    /// Whether somebody wants to hear how it ends.
+    watched: bool,
     done: Done,
 }
 
@@ -188,17 +194,20 @@ fn bytes(change: &Change) -> u64 {
         Change::Put(point) => point.bytes(),
         Change::Delete(_) => 32,
         Change::Field(name, _) | Change::ForgetField(name) => 64 + name.len() as u64,
+        Change::Thresholds { .. } => 32,
     }
 }
 
 impl Collection {
-    /// Queues a write, on a thread of `runtime` if none is at it. All of it happens or nothing.
+    /// Queues a write, on a thread of `runtime` if none is at it. All of it happens or nothing. If it fails and nobody is
+    /// told (`watched` is false), that is logged and counted.
     ///
     /// # Errors
     /// Over a bound, or a point of another dimension: nothing is queued then.
     pub(crate) fn write(
         self: &Arc<Self>,
         work: impl Into<Work>,
+        watched: bool,
         queue_bytes: u64,
         builder: &Arc<Builder>,
         runtime: &tokio::runtime::Handle,
@@ -239,6 +248,7 @@ impl Collection {
             work,
             bytes: weight,
             kept,
+            watched,
             done,
         });
         if !std::mem::replace(&mut waiting.served, true) {
@@ -309,6 +319,11 @@ impl Collection {
     fn store_groups(&self, groups: Vec<Group>) {
         let mut changes = Vec::new();
         let mut waiters = Vec::new();
+        // What a change of what is there waited with is gone when it is worked out.
+        let alters = groups
+            .iter()
+            .filter(|group| matches!(group.work, Work::Alter(_)));
+        let waited = alters.map(|group| group.kept).sum();
         for group in groups {
             let version = self.next_version();
             let work = match group.work {
@@ -316,6 +331,14 @@ impl Collection {
                 Work::Alter(alter) => match alter.work_out(self) {
                     Ok(changes) => changes,
                     Err(error) => {
+                        if !group.watched && !matches!(error, WriteError::Deleted) {
+                            tracing::error!(
+                                collection = &*self.name,
+                                %error,
+                                "a write that nobody waits for failed"
+                            );
+                            self.count_failed(1);
+                        }
                         // Whoever did not want to wait is gone.
                         let _ = group.done.send(Err(error));
                         continue;
@@ -326,6 +349,7 @@ impl Collection {
             waiters.push((version, group.done));
         }
         if waiters.is_empty() {
+            self.budget().give_back(waited);
             return;
         }
         let stored = self.store_changes(&changes);
@@ -340,6 +364,7 @@ impl Collection {
                 }
             }
         }
+        self.budget().give_back(waited);
         for (version, done) in waiters {
             // Whoever did not want to wait is gone.
             let _ = done.send(stored.clone().map(|()| version));
@@ -365,6 +390,10 @@ impl Collection {
                 Change::ForgetField(name) => {
                     let settings = settings.get_or_insert_with(|| self.settings());
                     settings.fields.remove(name);
+                }
+                Change::Thresholds { full_scan, rebuild } => {
+                    let settings = settings.get_or_insert_with(|| self.settings());
+                    (settings.full_scan_bytes, settings.rebuild_bytes) = (*full_scan, *rebuild);
                 }
                 Change::Put(_) | Change::Delete(_) => {}
             }

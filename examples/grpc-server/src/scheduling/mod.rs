@@ -3,12 +3,14 @@
 pub(crate) mod background;
 pub(crate) mod cores;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use chiplet::{
-    BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, Table, TableId,
+    BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, SubmitError,
+    Table, TableId,
 };
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
@@ -154,7 +156,7 @@ impl Scheduler {
     ) -> impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<> {
         let begun = match (self, slot) {
             (Self::Chiplet { executor, .. }, Slot::Table(table)) => {
-                Begun::Ticket(executor.search(*table, query.deadline(deadline)))
+                Begun::Ticket(Ok(executor.search(*table, query.deadline(deadline))))
             }
             (Self::Rayon(pool), Slot::Pool(table)) => {
                 let table = Arc::clone(table);
@@ -174,16 +176,49 @@ impl Scheduler {
             }
             _ => unreachable!("a slot belongs to the scheduler that made it"),
         };
-        async move {
-            match begun {
-                // A ticket keeps its deadline by itself.
-                Begun::Ticket(ticket) => ticket.await,
-                Begun::Pool(answered) => match timeout_at(deadline.into(), answered).await {
-                    Ok(answer) => answer.unwrap_or(Err(Error::ShutDown)),
-                    Err(_) => Err(Error::Expired),
-                },
+        begun.end(deadline)
+    }
+
+    /// Runs what a request of a collection needs besides its search, such as a filter, as a task of the collection's table:
+    /// queued, bounded, shared and shed as its searches are, and on their threads. What it does it should stop when
+    /// [`Watch::is_wanted`] says no. The future ends at `deadline` at the latest; dropping it cancels.
+    pub(crate) fn run<T, F>(
+        &self,
+        slot: &Slot,
+        deadline: Instant,
+        code: F,
+    ) -> impl Future<Output = Result<T, Error>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Watch<'_>) -> T + Send + 'static,
+    {
+        let begun = match (self, slot) {
+            (Self::Chiplet { executor, .. }, Slot::Table(table)) => {
+                let task = executor.submit_fn(*table, Some(deadline), move |context| {
+                    let wanted = || !context.should_stop();
+                    let watch = Watch::new(&wanted);
+                    let result = code(&watch);
+                    let bytes = watch.bytes.get();
+                    context.add_bytes(bytes);
+                    result
+                });
+                Begun::Ticket(task.map_err(|refused| refused.reason))
             }
-        }
+            (Self::Rayon(pool), Slot::Pool(_)) => {
+                let (answer, answered) = oneshot::channel();
+                pool.spawn(move || {
+                    let wanted = || !answer.is_closed() && Instant::now() < deadline;
+                    let work = std::panic::AssertUnwindSafe(|| code(&Watch::new(&wanted)));
+                    let result = std::panic::catch_unwind(work)
+                        .map_err(|_| Error::Panicked("the task panicked".into()));
+                    // Whoever asked may have hung up.
+                    let _ = answer.send(result);
+                });
+                Begun::Pool(answered)
+            }
+            _ => unreachable!("a slot belongs to the scheduler that made it"),
+        };
+        begun.end(deadline)
     }
 
     /// Runs what is queued, for at most `patience`.
@@ -198,9 +233,48 @@ fn table_limit(queue_limit: usize) -> usize {
     (queue_limit / 2).max(1)
 }
 
-enum Begun {
-    Ticket(chiplet::Ticket<Vec<Neighbor>>),
-    Pool(oneshot::Receiver<Result<Vec<Neighbor>, Error>>),
+enum Begun<T> {
+    Ticket(Result<chiplet::Ticket<T>, SubmitError>),
+    Pool(oneshot::Receiver<Result<T, Error>>),
+}
+
+impl<T: Send> Begun<T> {
+    async fn end(self, deadline: Instant) -> Result<T, Error> {
+        match self {
+            // A ticket keeps its deadline by itself.
+            Self::Ticket(Ok(ticket)) => ticket.await,
+            Self::Ticket(Err(reason)) => Err(Error::Refused(reason)),
+            Self::Pool(answered) => match timeout_at(deadline.into(), answered).await {
+                Ok(answer) => answer.unwrap_or(Err(Error::ShutDown)),
+                Err(_) => Err(Error::Expired),
+            },
+        }
+    }
+}
+
+/// What a task of [`Scheduler::run`] asks and says while it runs.
+pub(crate) struct Watch<'a> {
+    wanted: &'a dyn Fn() -> bool,
+    bytes: Cell<u64>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(wanted: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            wanted,
+            bytes: Cell::new(0),
+        }
+    }
+
+    /// Whether somebody still waits, and the deadline has not passed.
+    pub(crate) fn is_wanted(&self) -> bool {
+        (self.wanted)()
+    }
+
+    /// Counts what was read, which places the table.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
 }
 
 /// How long answers take at present, from which a refused client is told when to come back: when queues are full,

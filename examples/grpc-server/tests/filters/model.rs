@@ -139,9 +139,8 @@ fn condition(random: &mut Random, depth: u64) -> (Condition, Test) {
         }
         8 => {
             let except = vec!["red".to_owned()];
-            let test = move |_, payload: &Value| {
-                any(payload, key, |x| x.is_string() && *x != json!("red"))
-            };
+            let test =
+                move |_, payload: &Value| any(payload, key, |x| !x.is_null() && *x != json!("red"));
             (
                 Condition::matches(key, !MatchValue::from(except)),
                 Box::new(test),

@@ -337,3 +337,15 @@ fn pages_that_are_stale_or_in_anothers_place_are_noticed() {
     println!("{refused:?} of {tried:?} were refused");
     assert!(tried[0] >= 50 && tried[1] >= 20 && refused[0] > 0 && refused[1] > 0);
 }
+
+#[test]
+fn caches_of_many_files_have_one_bound() {
+    static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
+    let open: Vec<Cache> = (0..1_000).map(|_| CACHES.part()).collect();
+    let all: usize = open.iter().map(Cache::size).sum();
+    assert!(all <= CACHES_BYTES + 1_000 * LEAST_CACHE, "{all} bytes");
+    assert_eq!(open[0].size(), LARGEST_CACHE);
+    assert_eq!(open[999].size(), LEAST_CACHE);
+    drop(open);
+    assert_eq!(*CACHES.0.lock(), CACHES_BYTES);
+}

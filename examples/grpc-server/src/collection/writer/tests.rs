@@ -1,8 +1,12 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
 use crate::collection::Catalog;
+use crate::collection::alter::{Action, Selection};
 use crate::collection::catalog::Loading;
+use crate::collection::filter::{Check, Condition, Test};
+use crate::collection::payload;
 use crate::collection::point::{Payload, Point};
 use crate::collection::schema::{Distance, IndexKind, Settings};
 use crate::config::SchedulerSettings;
@@ -62,9 +66,14 @@ impl Server {
         }
     }
 
-    fn write(&self, changes: Vec<Change>) -> Result<Written, WriteError> {
+    fn write(&self, work: impl Into<Work>) -> Result<Written, WriteError> {
+        self.begin(work, true)
+    }
+
+    fn begin(&self, work: impl Into<Work>, watched: bool) -> Result<Written, WriteError> {
         let collection = self.catalog.find("a").unwrap();
-        collection.write(changes, MEMORY, &self.builder, self.runtime.handle())
+        let runtime = self.runtime.handle();
+        collection.write(work, watched, MEMORY, &self.builder, runtime)
     }
 }
 
@@ -121,5 +130,81 @@ fn a_write_that_panics_gives_back_what_it_and_those_behind_it_have_taken() {
     assert!(collection.writes.is_idle());
     let after = server.write(vec![put(4, vec![1.0; 3])]);
     assert!(matches!(after, Err(WriteError::Broken)), "{after:?}");
+    assert_eq!(server.catalog.budget().used(), before);
+}
+
+/// A change of a point that is not there.
+fn impossible(points: Selection, patience: Duration) -> Work {
+    Work::Alter(Alter {
+        points,
+        action: Action::Set(Payload::from(vec![0; 1 << 20])),
+        patience,
+        most: 10,
+    })
+}
+
+/// A filter that nothing satisfies, and no index knows of.
+fn filter() -> Selection {
+    Selection::Matching(Condition::Field(Check {
+        path: payload::Path::parse("a").unwrap(),
+        test: Test::Bool(true),
+    }))
+}
+
+fn served() -> (tempfile::TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::over(folder.path());
+    server.catalog.create("a", settings()).unwrap();
+    let written = server.write(vec![put(1, vec![1.0; 3])]).unwrap();
+    server.runtime.block_on(written).unwrap().unwrap();
+    (folder, server)
+}
+
+#[test]
+fn a_failure_that_nobody_hears_of_is_counted() {
+    let (_folder, server) = served();
+    let missing = || Selection::Ids(vec![PointId::Number(7)]);
+    for (watched, failed) in [(true, 0), (false, 1)] {
+        let work = impossible(missing(), Duration::MAX);
+        let written = server.begin(work, watched).unwrap();
+        let error = server.runtime.block_on(written).unwrap().unwrap_err();
+        assert!(matches!(error, WriteError::NoPoint { .. }), "{error}");
+        assert_eq!(server.catalog.failed_writes(), failed);
+    }
+}
+
+#[test]
+fn a_filter_of_a_write_ends_with_its_time_and_with_its_collection() {
+    let (_folder, server) = served();
+    let written = server.write(impossible(filter(), Duration::ZERO)).unwrap();
+    let error = server.runtime.block_on(written).unwrap().unwrap_err();
+    assert!(matches!(error, WriteError::TooLong { .. }), "{error}");
+    let long = Duration::from_secs(1 << 30);
+    let written = server.write(impossible(filter(), long)).unwrap();
+    server.runtime.block_on(written).unwrap().unwrap();
+    let collection = server.catalog.find("a").unwrap();
+    collection.deleted.store(true, Ordering::Relaxed);
+    let Work::Alter(alter) = impossible(filter(), long) else {
+        unreachable!("it is one");
+    };
+    let error = alter.work_out(&collection).unwrap_err();
+    assert!(matches!(error, WriteError::Deleted), "{error}");
+}
+
+#[test]
+fn a_change_of_payloads_takes_memory_while_it_waits() {
+    let (_folder, server) = served();
+    let before = server.catalog.budget().used();
+    let (begin, begun) = std::sync::mpsc::channel::<()>();
+    server.runtime.spawn_blocking(move || begun.recv());
+    let wait = || impossible(filter(), Duration::from_secs(1 << 30));
+    let one = server.write(wait()).unwrap();
+    let other = server.write(wait()).unwrap();
+    let waiting = server.catalog.budget().used() - before;
+    assert!(waiting >= 2 << 20, "{waiting} bytes for two of a MiB");
+    drop(begin);
+    for written in [one, other] {
+        server.runtime.block_on(written).unwrap().unwrap();
+    }
     assert_eq!(server.catalog.budget().used(), before);
 }
