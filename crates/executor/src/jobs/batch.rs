@@ -29,6 +29,7 @@ use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Report};
+use crate::scheduler::Terms;
 use crate::sync::{self, Mutex, Step, left_out};
 use crate::table::{Neighbor, Query, SearchError, Table};
 use crate::ticket::Outcome;
@@ -155,6 +156,11 @@ impl Batch {
                 Routing::Rotate => engine.hub.at_work(),
             };
             let parts = batch.cut(workers.max(1));
+            // Parts differ by one query at most.
+            let terms = Terms {
+                queries: batch.queries.len().div_ceil(parts.len().max(1)) as u32,
+                ..terms
+            };
             let pushed = engine
                 .hub
                 .push_all(group, entry.id, terms, parts, weight, at);
