@@ -161,6 +161,11 @@ impl<T> Lane<T> {
         self.newest
     }
 
+    /// The next task is ordered no later than `key` for those that came before it.
+    pub(super) fn catch_up(&mut self, key: u64) {
+        self.newest = self.newest.min(key);
+    }
+
     /// If the lane is full, goes on in a longer buffer if there is one to spare.
     pub(super) fn lengthen(&mut self, buffers: &mut Buffers<T>) {
         let slots = self.tasks.capacity();

@@ -319,8 +319,15 @@ impl<T> Order<T> {
             return;
         };
         self.work.remove(lane, lane.queries());
+        let was_unknown = lane.service.home == 0;
         lane.service
             .learn(took, outcome.queries, ended, away, self.typical);
+        if was_unknown && !away {
+            // What waits was ordered by a guess. The next task is not to be late for that.
+            let less = self.tally.less(f64::from(lane.weight));
+            let waiting = lane.queries().saturating_mul(lane.service.home);
+            lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
+        }
         self.work.add(lane, lane.queries());
         if !away {
             let each = took.spent / u64::from(outcome.queries.max(1));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{MILLI, SECOND, Served, Simulation, ratio, source};
+use crate::queue::{Pace, Terms};
 
 #[test]
 fn two_tables_that_ask_for_too_much_are_served_by_their_weights() {
@@ -90,6 +91,21 @@ fn equal_tables_that_keep_tasks_waiting_get_the_same_time_however_many_those_are
             let (longest, half) = (served.longest(), 2 * MILLI * tasks as u32);
             assert!(longest <= 2 * half, "{few} and {many}: {longest:?}");
         }
+    }
+}
+
+#[test]
+fn a_first_burst_of_short_tasks_is_no_flood_once_they_are_known() {
+    // 200 tasks of 5 us come before one has run; then as many come as are served.
+    let short = source(1.0, 1.0).taking(Duration::from_micros(5));
+    let sources = [short.keeping(200), short.keeping(200)];
+    let mut simulation = Simulation::new(8, &sources);
+    simulation.run_until(2 * MILLI);
+    let now = simulation.epoch + 2 * MILLI;
+    for slot in 0..2 {
+        let (table, task) = (Simulation::table(slot), (slot, 2 * MILLI));
+        let pace = simulation.queue.push(table, Terms::default(), task, now);
+        assert_eq!(pace, Ok(Pace::Within), "table {slot}");
     }
 }
 
