@@ -109,6 +109,7 @@ impl KeptOptions {
             class,
             weight,
             limit: queue_limit,
+            queries: 1,
         }
     }
 }

@@ -38,6 +38,7 @@ mod intake;
 mod lane;
 mod order;
 mod outlook;
+mod service;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -92,8 +93,18 @@ pub enum Refusal {
     NoMemory,
 }
 
-/// A task that leaves for another group's queue: its table, on which terms it waited, and itself.
-pub type Moved<T> = (TableId, Terms, T);
+/// A task that leaves for another group's queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moved<T> {
+    /// Its table.
+    pub table: TableId,
+    /// On which terms it waits.
+    pub terms: Terms,
+    /// When it came.
+    pub at: Instant,
+    /// The task itself.
+    pub task: T,
+}
 
 /// A group's queue of tasks.
 pub struct Queue<T> {
@@ -214,7 +225,8 @@ impl<T> Queue<T> {
     ) {
         if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) {
             let at = self.nanos(at);
-            self.orders[terms.class as usize].note_refused(table, tasks, at);
+            let queries = tasks as u64 * u64::from(terms.queries);
+            self.orders[terms.class as usize].note_refused(table, queries, at);
         }
     }
 
@@ -260,15 +272,15 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Queues a task that has been accepted in another group. It has no place left to go back to, so memory that the
-    /// system refuses ends the process here, as it does by default.
-    pub fn adopt(&mut self, (table, terms, task): Moved<T>, at: Instant) {
-        self.append(table, terms, task, at);
+    /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back to,
+    /// so memory that the system refuses ends the process here, as it does by default.
+    pub fn adopt(&mut self, moved: Moved<T>) {
+        self.append(moved.table, moved.terms, moved.task, moved.at);
     }
 
     fn append(&mut self, table: TableId, terms: Terms, task: T, at: Instant) -> Pace {
         let at = self.nanos(at);
-        self.orders[terms.class as usize].append(table, task, at, terms.weight)
+        self.orders[terms.class as usize].append(table, task, at, terms)
     }
 
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
@@ -310,7 +322,11 @@ impl<T> Queue<T> {
     /// Takes note of how long the last task of `run` took, at home or away.
     fn learn(&mut self, run: &mut Run, away: bool) {
         if let Some(outcome) = run.outcome() {
-            self.orders[outcome.class as usize].learn(&outcome, away);
+            let ended = outcome
+                .took
+                .as_ref()
+                .map_or(0, |took| self.nanos(took.ended));
+            self.orders[outcome.class as usize].learn(&outcome, ended, away);
         }
     }
 
@@ -322,15 +338,18 @@ impl<T> Queue<T> {
         if self.is_empty() {
             return None;
         }
-        let fronts = self.fronts();
-        let (class, front) = self.next(fronts)?;
         let at = self.nanos(now);
+        let fronts = self.fronts(at);
+        let (class, front) = self.next(fronts)?;
         let order = &mut self.orders[class as usize];
         let taken = order.take(front, worker, run, at)?;
         run.begin(&taken, class, self.discipline.run_length, now);
         run.expected = match self.len() {
             0 => None,
-            _ => self.orders[class as usize].service(taken.table),
+            _ => {
+                let usual = self.orders[class as usize].usual(taken.table, taken.queries, at);
+                usual.map(Duration::from_nanos)
+            }
         };
         Some(taken.task)
     }
@@ -346,8 +365,8 @@ impl<T> Queue<T> {
         }
     }
 
-    fn fronts(&mut self) -> [Option<Front>; 2] {
-        self.orders.each_mut().map(Order::front)
+    fn fronts(&mut self, now: u64) -> [Option<Front>; 2] {
+        self.orders.each_mut().map(|order| order.front(now))
     }
 
     /// When a bulk task counts as having come, among interactive ones.
@@ -365,7 +384,9 @@ impl<T> Queue<T> {
     ) -> Vec<(TableId, T)> {
         let mut out = Vec::new();
         for order in &mut self.orders {
-            order.extract(of, &mut dead, |table, _, task| out.push((table, task)));
+            order.extract(of, &mut dead, |table, _, popped| {
+                out.push((table, popped.task));
+            });
         }
         out
     }
@@ -378,16 +399,18 @@ impl<T> Queue<T> {
             order.extract(
                 None,
                 |_| true,
-                |table, weight, task| {
-                    out.push((
+                |table, weight, popped| {
+                    out.push(Moved {
                         table,
-                        Terms {
+                        terms: Terms {
                             class,
                             weight,
                             limit,
+                            queries: popped.queries,
                         },
-                        task,
-                    ));
+                        at: self.epoch + Duration::from_nanos(popped.at),
+                        task: popped.task,
+                    });
                 },
             );
         }

@@ -22,10 +22,9 @@ impl Engine {
             Routing::Home => {
                 let (first, second) = entry.state.next_homes(self.draw(at));
                 let first = self.group_of(first);
+                let wait = |group| self.hub.wait(group, class, entry.state.pace());
                 match second.map(|second| self.group_of(second)) {
-                    Some(second) if self.hub.wait(second, class) < self.hub.wait(first, class) => {
-                        second
-                    }
+                    Some(second) if wait(second) < wait(first) => second,
                     _ => first,
                 }
             }

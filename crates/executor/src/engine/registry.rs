@@ -166,6 +166,13 @@ impl TableState {
         }
     }
 
+    pub(crate) fn pace(&self) -> Pace {
+        match self.is_over_share() {
+            true => Pace::OverShare,
+            false => Pace::Within,
+        }
+    }
+
     pub(crate) fn is_over_share(&self) -> bool {
         self.over_share.load(Ordering::Relaxed)
     }

@@ -112,6 +112,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
         Ok(()) => {
             worker.stats().started(table, rung, task.weight());
             let started = now();
+            worker.start(started);
             Arc::clone(&task).execute(worker, started, rung);
         }
     }

@@ -93,6 +93,11 @@ impl Worker {
         }
     }
 
+    /// Says that the task which it has taken starts at `now`.
+    pub(crate) fn start(&mut self, now: Instant) {
+        self.local.start(now);
+    }
+
     /// Says that a task has ended at `now`, which has used so much.
     pub(crate) fn tell(&mut self, now: Instant, used: &Used) {
         self.local.tell(now, used.helped, used.blocked);

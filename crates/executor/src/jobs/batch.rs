@@ -29,6 +29,7 @@ use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Report};
+use crate::scheduler::Terms;
 use crate::sync::{self, Mutex, Step, left_out};
 use crate::table::{Neighbor, Query, SearchError, Table};
 use crate::ticket::Outcome;
@@ -158,6 +159,11 @@ impl Batch {
             let places = entry.state.options.queue_limit();
             let places = places.unwrap_or(engine.table_limit).min(engine.queue_limit);
             let parts = batch.cut(workers.min(places).max(1));
+            // Parts differ by one query at most.
+            let terms = Terms {
+                queries: batch.queries.len().div_ceil(parts.len().max(1)) as u32,
+                ..terms
+            };
             let pushed = engine
                 .hub
                 .push_all(group, entry.id, terms, parts, weight, at);

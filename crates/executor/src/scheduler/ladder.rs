@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Class, Rung, StealRule, can_lend};
 
-use super::{Found, Hub, Inbox, Local, Offer, call, watch};
+use super::{Found, Hub, Inbox, Local, Offer, Pace, call, watch};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -339,7 +339,7 @@ impl<T, U> Hub<T, U> {
                 let nearest = self.groups[local.group].nearest.iter();
                 let needy = nearest.filter(|&&group| self.needy.contains(group));
                 // Of queues with nothing but bulk tasks, the nearest.
-                let wait = |&group| (group, self.wait(group, Class::Interactive));
+                let wait = |&group| (group, self.wait(group, Class::Interactive, Pace::OverShare));
                 chiplet_policy::choose_victim(needy.map(wait))
             }
         }

@@ -100,8 +100,9 @@ impl<T, U> Group<T, U> {
 struct Seen {
     /// The queue's length.
     queued: AtomicU32,
-    /// How long a task of each class that comes now will wait, in nanoseconds, as far as is known.
-    waits: [AtomicU64; 2],
+    /// How long a task of each class that comes now will wait, in nanoseconds, as far as is known: of a table within its
+    /// share, and of one over it.
+    waits: [[AtomicU64; 2]; 2],
     /// What a cold cache would cost the next task, in nanoseconds.
     price: AtomicU64,
     /// Since when the next task waits (`relief.rs`).
@@ -182,11 +183,19 @@ impl<U> Local<U> {
     /// waited for something else meanwhile (`blocked`).
     pub(crate) fn tell(&mut self, now: Instant, helped: Duration, blocked: Duration) {
         self.now = now;
-        // What a task costs its domain.
-        let ended = (now + helped).checked_sub(blocked).unwrap_or(now);
+        self.present().tell_shared(now, helped, blocked);
+    }
+
+    /// Says that the task which it has taken starts at `now`.
+    pub(crate) fn start(&mut self, now: Instant) {
+        self.present().start(now);
+    }
+
+    /// Of the group that its task is from.
+    fn present(&mut self) -> &mut Run {
         match &mut self.away {
-            Some((_, run)) if self.stealing => run.tell(ended),
-            _ => self.run.tell(ended),
+            Some((_, run)) if self.stealing => run,
+            _ => &mut self.run,
         }
     }
 
@@ -271,7 +280,7 @@ impl<T, U> Hub<T, U> {
                 inbox: CachePadded::new(Mutex::new(Inbox::new(queue, duty))),
                 seen: CachePadded::new(Seen {
                     queued: AtomicU32::new(0),
-                    waits: [(); 2].map(|()| AtomicU64::new(0)),
+                    waits: [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0))),
                     price: AtomicU64::new(0),
                     since: AtomicU64::new(0),
                     at_work: AtomicU32::new(at_work),
@@ -322,15 +331,16 @@ impl<T, U> Hub<T, U> {
         (inbox.idle(), inbox.queue.len())
     }
 
-    /// How long a task of `class` that is pushed to `group` now would wait, as far as is known.
-    pub(crate) fn wait(&self, group: usize, class: Class) -> Duration {
-        let wait = &self.groups[group].seen.waits[class as usize];
+    /// How long a task of `class` that is pushed to `group` now would wait, as far as is known, if its table asks for its
+    /// share or for more.
+    pub(crate) fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
+        let wait = &self.groups[group].seen.waits[pace as usize][class as usize];
         Duration::from_nanos(wait.load(Ordering::Relaxed))
     }
 
     /// The group that should have a task of `table` and `class` instead of its home, to keep their queues alike, if any.
     pub(crate) fn evens_out(&self, home: usize, table: TableId, class: Class) -> Option<usize> {
-        let wait = self.wait(home, class);
+        let wait = self.wait(home, class, Pace::Within);
         if wait < LONG_WAIT || !self.is_watched() {
             return None;
         }
@@ -339,7 +349,8 @@ impl<T, U> Hub<T, U> {
         overflow_domains(table, nearest.len())
             .map(|at| nearest[at])
             .find(|&other| {
-                self.at_work_in(other) > 0 && is_worth_evening(wait, self.wait(other, class), price)
+                self.at_work_in(other) > 0
+                    && is_worth_evening(wait, self.wait(other, class, Pace::Within), price)
             })
     }
 
@@ -376,19 +387,19 @@ impl<T, U> Hub<T, U> {
             return false;
         }
         let mut needy = false;
-        let mut waits = [Duration::ZERO; 2];
+        let mut waits = [[Duration::ZERO; 2]; 2];
         let mut since = 0;
         if queued > 0 {
             let outlook = inbox.queue.outlook(now);
             let backlog = outlook.backlog;
             needy = is_worth_crossing(&backlog, &self.rules.steal);
-            waits = outlook.waits;
+            waits = [outlook.waits, outlook.waits_over];
             since = self.since(&outlook, now);
             let price = self.rules.steal.price(&backlog).as_nanos() as u64;
             seen.price.store(price, Ordering::Relaxed);
         }
         seen.since.store(since, Ordering::Relaxed);
-        for (seen, wait) in seen.waits.iter().zip(waits) {
+        for (seen, wait) in seen.waits.as_flattened().iter().zip(waits.as_flattened()) {
             seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
         }
         // Not written unless it changes: its cache line is read with every task, by clients and workers.

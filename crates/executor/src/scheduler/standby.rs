@@ -85,11 +85,11 @@ impl<T, U> Hub<T, U> {
                 continue;
             }
             for moved in inboxes[from].queue.move_out() {
-                let wanted = rehome(&moved.2);
+                let wanted = rehome(&moved.task);
                 let to = (0..count).map(|step| (wanted + step) % count);
                 let to = to.into_iter().find(|&to| !inboxes[to].queue.is_vacant());
                 match to {
-                    Some(to) => inboxes[to].queue.adopt(moved, now()),
+                    Some(to) => inboxes[to].queue.adopt(moved),
                     None => unreachable!("at least one worker is at work"),
                 }
             }

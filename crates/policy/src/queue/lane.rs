@@ -3,6 +3,7 @@
 use std::collections::{TryReserveError, VecDeque};
 
 use super::Intake;
+use super::service::Service;
 
 /// An emptied lane gives back its buffer above this many slots.
 const LANE_KEEPS: usize = 16;
@@ -11,10 +12,6 @@ const LANE_KEEPS: usize = 16;
 /// every burst; about as many lanes are long at once as a domain has cores.
 const SPARE_BUFFERS: usize = 8;
 
-/// A mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
-/// table whose queries change.
-const FOLLOW: u64 = 8;
-
 /// A waiting task. Times are nanoseconds since the hub was made.
 struct Waiting<T> {
     task: T,
@@ -22,19 +19,24 @@ struct Waiting<T> {
     at: u64,
     /// Its place in the order of the queue: when it would have come, had its table kept to its share.
     key: u64,
+    /// Queries that it answers.
+    queries: u32,
 }
 
-/// Mean service times, in nanoseconds; 0 while unknown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Service {
-    pub(super) home: u64,
-    pub(super) away: u64,
+/// A task out of a lane.
+pub(super) struct Popped<T> {
+    pub(super) task: T,
+    pub(super) at: u64,
+    pub(super) queries: u32,
 }
 
-impl Service {
-    /// How many times longer the table's tasks take on a cold cache, if both are known.
-    pub(super) fn cold(&self) -> Option<f64> {
-        (self.home > 0 && self.away > 0).then(|| self.away as f64 / self.home as f64)
+impl<T> Waiting<T> {
+    fn popped(self) -> Popped<T> {
+        Popped {
+            task: self.task,
+            at: self.at,
+            queries: self.queries,
+        }
     }
 }
 
@@ -43,6 +45,8 @@ pub(super) struct Lane<T> {
     tasks: VecDeque<Waiting<T>>,
     /// The lane's own short buffer, while `tasks` is a long one from [`Buffers`].
     short: VecDeque<Waiting<T>>,
+    /// Queries of the waiting tasks.
+    queries: u64,
     pub(super) intake: Intake,
     pub(super) service: Service,
     /// The worker of the domain that last ran this table.
@@ -67,6 +71,7 @@ impl<T> Default for Lane<T> {
         Self {
             tasks: VecDeque::new(),
             short: VecDeque::new(),
+            queries: 0,
             intake: Intake::default(),
             service: Service::default(),
             last: None,
@@ -96,6 +101,11 @@ impl<T> Lane<T> {
         self.tasks.len()
     }
 
+    /// Queries of its waiting tasks.
+    pub(super) fn queries(&self) -> u64 {
+        self.queries
+    }
+
     /// The key of the task that is next in this lane.
     pub(super) fn key(&self) -> Option<u64> {
         self.tasks.front().map(|waiting| waiting.key)
@@ -112,11 +122,11 @@ impl<T> Lane<T> {
         ((time / f64::from(self.weight)) as u64).max(1)
     }
 
-    /// What the next task is charged: its mean service time, and what earlier ones were charged too little. If those were
-    /// charged too much, as tasks are that turn out to be dead, it is charged less.
-    pub(super) fn charge(&mut self) -> u64 {
-        let due = self.service.home.saturating_add_signed(self.uncharged);
-        self.uncharged += self.service.home as i64 - due as i64;
+    /// What the next task is charged: what it is `expected` to take, and what earlier ones were charged too little. If
+    /// those were charged too much, as tasks are that turn out to be dead, it is charged less.
+    pub(super) fn charge(&mut self, expected: u64) -> u64 {
+        let due = expected.saturating_add_signed(self.uncharged);
+        self.uncharged += expected as i64 - due as i64;
         due
     }
 
@@ -130,12 +140,18 @@ impl<T> Lane<T> {
         self.tasks.try_reserve(tasks)
     }
 
-    /// Adds a task accepted at `at`. Tasks of one table are ordered at least `apart` from each other, but none later than
-    /// `lead` after it came.
-    pub(super) fn append(&mut self, task: T, at: u64, apart: u64, lead: u64) -> u64 {
+    /// Adds a task of so many queries that was accepted at `at`. Tasks of one table are ordered at least `apart` from each
+    /// other, but none later than `lead` after it came.
+    pub(super) fn append(&mut self, task: T, queries: u32, at: u64, apart: u64, lead: u64) -> u64 {
         let key = self.ask(at, apart, lead);
         self.intake.waiting += 1;
-        self.tasks.push_back(Waiting { task, at, key });
+        self.queries += u64::from(queries);
+        self.tasks.push_back(Waiting {
+            task,
+            at,
+            key,
+            queries,
+        });
         key
     }
 
@@ -143,6 +159,11 @@ impl<T> Lane<T> {
     pub(super) fn ask(&mut self, at: u64, apart: u64, lead: u64) -> u64 {
         self.newest = self.newest.saturating_add(apart).min(at + lead).max(at);
         self.newest
+    }
+
+    /// The next task is ordered no later than `key` for those that came before it.
+    pub(super) fn catch_up(&mut self, key: u64) {
+        self.newest = self.newest.min(key);
     }
 
     /// If the lane is full, goes on in a longer buffer if there is one to spare.
@@ -158,9 +179,10 @@ impl<T> Lane<T> {
     }
 
     /// The next task.
-    pub(super) fn pop(&mut self, buffers: &mut Buffers<T>) -> Option<T> {
+    pub(super) fn pop(&mut self, buffers: &mut Buffers<T>) -> Option<Popped<T>> {
         let waiting = self.tasks.pop_front()?;
         self.intake.waiting -= 1;
+        self.queries -= u64::from(waiting.queries);
         if self.tasks.is_empty() && self.tasks.capacity() > LANE_KEEPS {
             let short = std::mem::take(&mut self.short);
             let buffer = std::mem::replace(&mut self.tasks, short);
@@ -168,30 +190,25 @@ impl<T> Lane<T> {
                 buffers.0.push(buffer);
             }
         }
-        Some(waiting.task)
+        Some(waiting.popped())
     }
 
     /// Takes out every task for which `dead` holds.
-    pub(super) fn extract(&mut self, mut dead: impl FnMut(&T) -> bool, mut out: impl FnMut(T)) {
+    pub(super) fn extract(
+        &mut self,
+        mut dead: impl FnMut(&T) -> bool,
+        mut out: impl FnMut(Popped<T>),
+    ) {
         for _ in 0..self.tasks.len() {
             match self.tasks.pop_front() {
                 Some(waiting) if dead(&waiting.task) => {
                     self.intake.waiting -= 1;
-                    out(waiting.task);
+                    self.queries -= u64::from(waiting.queries);
+                    out(waiting.popped());
                 }
                 Some(waiting) => self.tasks.push_back(waiting),
                 None => break,
             }
         }
-    }
-}
-
-/// `mean` after one more task that took `nanos`.
-pub(super) fn follow(mean: u64, nanos: u64) -> u64 {
-    let nanos = nanos.max(1);
-    match mean {
-        0 => nanos,
-        // The rest that division drops must not keep the mean from falling.
-        _ => (mean * (FOLLOW - 1) + nanos).div_ceil(FOLLOW),
     }
 }

@@ -11,13 +11,22 @@
 //! Every waiting task stands in the lane of its table ([`Lane`]). A lane whose tasks come only a little too fast
 //! stands in `within` by its first task's key. One whose tasks are [`TOO_FAST`] late by then, refused ones included,
 //! is *over its share* and stands in `over` until it is empty; or, where weights are equal, until its tasks come
-//! slowly again. All lanes there together are ordered among the others as one table would be that asks for too much:
-//! its next task is due at `turn`. Which of them has that turn is decided by their weights alone: each has a tag,
+//! slowly again and few wait. All lanes there together are ordered among the others as one table would be that asks for too much:
+//! its next task is due at `turn`, which counts from when the last one was served: time that others needed meanwhile is
+//! not made up for. So those who ask for what is left hardly wait for it, however little that is; but at least
+//! [`FLOOR`] of the time is theirs. Which of them has that turn is decided by their weights alone: each has a tag,
 //! which every task that it is served moves on by its service time over its weight, and the smallest is next
 //! (self-clocked fair queueing; Golestani, INFOCOM 1994). So they get time in proportion to their weights, however
 //! fast their tasks come and however many wait. A lane that joins them is tagged as if it had just been served, at
 //! `clock`. So nothing of an overload is held against a table here once its tasks are through. What is left is its
 //! newest key, which is at most [`LEAD`] late.
+//!
+//! A table of many clients that wait for their answers sends as slowly as it is served, and is not late for that. So a
+//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] than of
+//! the others, or others are over theirs; and it stays so until less waits of it.
+//!
+//! Of a table of which nothing is known, queries are taken to be as long as a typical table's, but for the [`FIRST`] few.
+//! So a first burst of a new table is bounded like any other.
 //!
 //! A lane that was served out of turn keeps its old key in its heap, which is mended when it comes to the front; a
 //! lane that has left a heap is found there until then, too.
@@ -31,8 +40,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::lane::{Buffers, Lane, follow};
-use super::terms::{Outcome, Run, Taken};
+use super::lane::{Buffers, Lane, Popped};
+use super::service::{ASSUMED, follow};
+use super::terms::{Outcome, Run, Taken, Terms};
 use super::weights::Tally;
 use super::{Discipline, Intake, Pace};
 use crate::TableId;
@@ -51,6 +61,17 @@ const LEAD: Duration = Duration::from_secs(1);
 /// burst.
 const TOO_FAST: Duration = Duration::from_millis(10);
 
+/// The part of its domain's time that tables over their share get at least, all together, whatever the others ask for;
+/// less if their weights are less.
+const FLOOR: u64 = 16;
+
+/// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as others'.
+/// By the time that those have run it is known.
+const FIRST: u64 = 8;
+
+/// How many times as much as of another table has to wait of one that floods, on average over the others.
+const FAR_MORE: u64 = 3;
+
 /// Lanes by the key or tag of their first task, smallest first. It may be too small, and a lane may have left since.
 type Heap = BinaryHeap<Reverse<(u64, TableId)>>;
 
@@ -66,11 +87,65 @@ pub(super) struct Order<T> {
     clock: u64,
     /// When the next task of a lane over its share is due.
     turn: u64,
+    /// When it is, whatever the others ask for.
+    floor: u64,
     tally: Tally,
     buffers: Buffers<T>,
     queued: usize,
-    /// What all waiting tasks will take, by their tables' mean service times, in nanoseconds.
-    work: u64,
+    work: Work,
+    /// What a query takes on average over all tables, in nanoseconds.
+    typical: u64,
+}
+
+/// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
+/// known count nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    pub(super) all: u64,
+    /// Of that, of tables over their share.
+    pub(super) over: u64,
+}
+
+impl Work {
+    fn of<T>(&self, lane: &Lane<T>, queries: u64) -> u64 {
+        queries.saturating_mul(lane.service.home)
+    }
+
+    /// So many queries of a lane wait that did not.
+    fn add<T>(&mut self, lane: &Lane<T>, queries: u64) {
+        let nanos = self.of(lane, queries);
+        self.all = self.all.saturating_add(nanos);
+        if lane.over {
+            self.over = self.over.saturating_add(nanos);
+        }
+    }
+
+    /// They do not wait any more.
+    fn remove<T>(&mut self, lane: &Lane<T>, queries: u64) {
+        let nanos = self.of(lane, queries);
+        self.all = self.all.saturating_sub(nanos);
+        if lane.over {
+            self.over = self.over.saturating_sub(nanos);
+        }
+    }
+
+    /// A lane is about to be over its share no more.
+    fn forgive<T>(&mut self, lane: &Lane<T>) {
+        self.over = self.over.saturating_sub(self.of(lane, lane.queries()));
+    }
+
+    /// Whether more of a lane waits than all workers serve in [`TOO_FAST`].
+    fn waits_long<T>(&self, lane: &Lane<T>, workers: u64) -> bool {
+        self.of(lane, lane.queries()) / workers > nanos(TOO_FAST)
+    }
+
+    /// Whether [`FAR_MORE`] times as much of a lane waits as of each of the others, on average over all `lanes` in which
+    /// tasks wait.
+    fn is_far_more<T>(&self, lane: &Lane<T>, lanes: u32) -> bool {
+        let own = self.of(lane, lane.queries());
+        let others = self.all.saturating_sub(own);
+        own > FAR_MORE * (others / u64::from(lanes.saturating_sub(1)).max(1))
+    }
 }
 
 impl<T> Order<T> {
@@ -84,10 +159,12 @@ impl<T> Order<T> {
             over: BinaryHeap::new(),
             clock: 0,
             turn: 0,
+            floor: 0,
             tally: Tally::default(),
             buffers: Buffers::new(),
             queued: 0,
-            work: 0,
+            work: Work::default(),
+            typical: ASSUMED,
         }
     }
 
@@ -99,8 +176,8 @@ impl<T> Order<T> {
         self.queued
     }
 
-    /// What all waiting tasks will take, in nanoseconds.
-    pub(super) fn work(&self) -> u64 {
+    /// What waits, in time.
+    pub(super) fn work(&self) -> Work {
         self.work
     }
 
@@ -135,21 +212,35 @@ impl<T> Order<T> {
     }
 
     /// Adds a task that came at `at`.
-    pub(super) fn append(&mut self, table: TableId, task: T, at: u64, weight: f32) -> Pace {
+    pub(super) fn append(&mut self, table: TableId, task: T, at: u64, terms: Terms) -> Pace {
+        let Terms {
+            weight, queries, ..
+        } = terms;
         let lane = self.lanes.entry(table).or_default();
         lane.lengthen(&mut self.buffers);
         self.tally.join(lane, weight);
         let less = self.tally.less(f64::from(weight));
-        let apart = apart(lane.service.home, self.workers, less);
-        let key = lane.append(task, at, apart, nanos(LEAD));
+        let expected = match lane.service.home {
+            0 if (lane.len() as u64) < FIRST * self.workers => 0,
+            _ => lane
+                .service
+                .mean(self.typical)
+                .saturating_mul(queries.into()),
+        };
+        let apart = apart(expected, self.workers, less);
+        let key = lane.append(task, queries, at, apart, nanos(LEAD));
         self.queued += 1;
-        self.work += lane.service.home;
+        self.work.add(lane, queries.into());
         let is_late = key - at > nanos(TOO_FAST);
-        if lane.over && !is_late && self.tally.is_even() {
+        let waits_long = self.work.waits_long(lane, self.workers);
+        if lane.over && !is_late && !waits_long && self.tally.is_even() {
+            self.work.forgive(lane);
             self.tally.forgive(lane);
         }
-        if !lane.over && is_late {
-            self.mark_over(table);
+        let floods =
+            waits_long && (self.tally.over > 0 || self.work.is_far_more(lane, self.tally.lanes));
+        if !lane.over && (is_late || floods) {
+            self.mark_over(table, at);
             return Pace::OverShare;
         }
         match lane.over {
@@ -165,17 +256,18 @@ impl<T> Order<T> {
     }
 
     /// So many tasks of `table` that came at `at` were refused: it has asked for them all the same.
-    pub(super) fn note_refused(&mut self, table: TableId, tasks: usize, at: u64) {
+    pub(super) fn note_refused(&mut self, table: TableId, queries: u64, at: u64) {
         if let Some(lane) = self.lanes.get_mut(&table) {
             let less = self.tally.less(f64::from(lane.weight));
-            let apart = apart(lane.service.home, self.workers, less);
-            lane.ask(at, apart.saturating_mul(tasks as u64), nanos(LEAD));
+            let expected = lane.service.mean(self.typical).saturating_mul(queries);
+            lane.ask(at, apart(expected, self.workers, less), nanos(LEAD));
         }
     }
 
     /// Puts a lane with waiting tasks among those over their share.
-    fn mark_over(&mut self, table: TableId) {
-        if self.tally.over == 0 {
+    fn mark_over(&mut self, table: TableId, now: u64) {
+        let is_first = self.tally.over == 0;
+        if is_first {
             // What was left behind there is of another time.
             for Reverse((_, other)) in self.over.drain() {
                 if let Some(lane) = self.lanes.get_mut(&other) {
@@ -187,13 +279,17 @@ impl<T> Order<T> {
         let Some(lane) = self.lanes.get_mut(&table) else {
             return;
         };
-        if self.tally.over == 0 {
-            self.turn = lane.key().unwrap_or_default();
-        }
+        let expected = lane.service.mean(self.typical);
         self.tally.over += 1;
         self.tally.over_weight += f64::from(lane.weight);
         lane.over = true;
-        let step = lane.step(lane.service.home, self.workers);
+        self.work.over += self.work.of(lane, lane.queries());
+        if is_first {
+            self.turn = lane.key().unwrap_or_default();
+            let less = self.tally.less(self.tally.over_weight);
+            self.floor = now.saturating_add(at_least(expected, self.workers, less));
+        }
+        let step = lane.step(expected, self.workers);
         lane.tag = self.clock.saturating_add(step);
         if !std::mem::replace(&mut lane.in_over, true) {
             self.over.push(Reverse((lane.tag, table)));
@@ -205,31 +301,37 @@ impl<T> Order<T> {
         &mut self.lanes.entry(table).or_default().intake
     }
 
-    /// How long a task of `table` takes at home, if that is known.
-    pub(super) fn service(&self, table: TableId) -> Option<Duration> {
-        let home = self.lanes.get(&table)?.service.home;
-        (home > 0).then(|| Duration::from_nanos(home))
+    /// How long a task of so many queries of `table` that begins at `now` usually takes, if that is known.
+    pub(super) fn usual(&mut self, table: TableId, queries: u32, now: u64) -> Option<u64> {
+        self.lanes.get_mut(&table)?.service.usual(queries, now)
     }
 
     /// Takes note of how long a task took, at home or away, if it was run at all.
-    pub(super) fn learn(&mut self, outcome: &Outcome, away: bool) {
+    pub(super) fn learn(&mut self, outcome: &Outcome, ended: u64, away: bool) {
         let Some(lane) = self.lanes.get_mut(&outcome.table) else {
             return;
         };
         if let Some(charged) = outcome.charged.filter(|_| lane.over) {
-            let spent = outcome.spent.unwrap_or(0);
+            let spent = outcome.took.as_ref().map_or(0, |took| took.spent);
             lane.uncharged += spent as i64 - charged as i64;
         }
-        let Some(nanos) = outcome.spent else {
+        let Some(took) = &outcome.took else {
             return;
         };
-        if away {
-            lane.service.away = follow(lane.service.away, nanos);
-        } else {
-            let before = lane.service.home;
-            lane.service.home = follow(before, nanos);
-            let waiting = lane.len() as u64;
-            self.work = (self.work + waiting * lane.service.home).saturating_sub(waiting * before);
+        self.work.remove(lane, lane.queries());
+        let was_unknown = lane.service.home == 0;
+        lane.service
+            .learn(took, outcome.queries, ended, away, self.typical);
+        if was_unknown && !away {
+            // What waits was ordered by a guess. The next task is not to be late for that.
+            let less = self.tally.less(f64::from(lane.weight));
+            let waiting = lane.queries().saturating_mul(lane.service.home);
+            lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
+        }
+        self.work.add(lane, lane.queries());
+        if !away {
+            let each = took.spent / u64::from(outcome.queries.max(1));
+            self.typical = follow(self.typical, each, self.typical);
         }
     }
 
@@ -243,21 +345,28 @@ impl<T> Order<T> {
     ) -> Option<Taken<T>> {
         let table = self.choose(front, worker, run, now);
         let lane = self.lanes.get_mut(&table)?;
-        let task = lane.pop(&mut self.buffers)?;
+        let Popped { task, queries, .. } = lane.pop(&mut self.buffers)?;
         if worker.is_some() {
             lane.last = worker;
         }
         self.queued -= 1;
-        self.work = self.work.saturating_sub(lane.service.home);
+        self.work.remove(lane, queries.into());
         let mut charged = None;
         if front.over {
+            let expected = lane
+                .service
+                .mean(self.typical)
+                .saturating_mul(queries.into());
             self.clock = self.clock.max(front.place);
-            charged = Some(lane.service.home);
-            let due = lane.charge();
+            charged = Some(expected);
+            let due = lane.charge(expected);
             lane.tag = lane.tag.saturating_add(lane.step(due, self.workers));
             let less = self.tally.less(self.tally.over_weight);
+            // Counted from now, if it was due earlier: others needed the time.
             let apart = apart(due, self.workers, less);
-            self.turn = front.key.saturating_add(apart).min(now + nanos(LEAD));
+            let lead = now.saturating_add(nanos(LEAD));
+            self.turn = front.key.max(now).saturating_add(apart).min(lead);
+            self.floor = now.saturating_add(at_least(expected, self.workers, less));
         }
         if lane.len() == 0 {
             self.tally.leave(lane);
@@ -265,6 +374,7 @@ impl<T> Order<T> {
         Some(Taken {
             table,
             task,
+            queries,
             charged,
         })
     }
@@ -275,7 +385,7 @@ impl<T> Order<T> {
         &mut self,
         of: Option<TableId>,
         mut dead: impl FnMut(&T) -> bool,
-        mut out: impl FnMut(TableId, f32, T),
+        mut out: impl FnMut(TableId, f32, Popped<T>),
     ) {
         let heaps = [&self.within, &self.over];
         let all = heaps.into_iter().flat_map(|heap| heap.as_slice());
@@ -290,12 +400,11 @@ impl<T> Order<T> {
             let Some(lane) = self.lanes.get_mut(&table) else {
                 continue;
             };
-            let before = lane.len();
+            let (before, queries) = (lane.len(), lane.queries());
             let weight = lane.weight;
             lane.extract(&mut dead, |task| out(table, weight, task));
-            let gone = before - lane.len();
-            self.queued -= gone;
-            self.work = self.work.saturating_sub(gone as u64 * lane.service.home);
+            self.queued -= before - lane.len();
+            self.work.remove(lane, queries - lane.queries());
             if before > 0 && lane.len() == 0 {
                 self.tally.leave(lane);
             }
@@ -319,10 +428,16 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
+/// How far apart tasks that take `service` are served if their tables get just [`FLOOR`], and `less` times less of that.
+fn at_least(service: u64, workers: u64, less: f64) -> u64 {
+    let apart = service.saturating_mul(FLOOR) / workers;
+    (apart as f64 * less.max(1.0)) as u64
+}
+
 /// How far apart tasks that take `service` come if their table asks for just its share, which is `less` times less
 /// than [`SHARE`].
 fn apart(service: u64, workers: u64, less: f64) -> u64 {
-    let apart = service * SHARE.1 / (workers * SHARE.0);
+    let apart = service.saturating_mul(SHARE.1) / (workers * SHARE.0);
     match less > 1.0 {
         true => (apart as f64 * less) as u64,
         false => apart,

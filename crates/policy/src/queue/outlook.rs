@@ -11,8 +11,11 @@ use crate::Backlog;
 pub struct Outlook {
     /// As a worker of another group sees it.
     pub backlog: Backlog,
-    /// How long a task of each class that is pushed now would wait, as far as is known.
+    /// How long a task of each class that is pushed now would wait, as far as is known, if its table asks for no more than
+    /// its share.
     pub waits: [Duration; 2],
+    /// The same for a table that asks for more: what waits of such tables is before it.
+    pub waits_over: [Duration; 2],
     /// How long the next task has waited, as its order counts it: a bulk task since it no longer gives way, that of a
     /// table over its share since it was due.
     pub lag: Duration,
@@ -28,8 +31,11 @@ impl<T> Queue<T> {
     /// that have given way long enough. How many those are is not counted: of bulk work that came evenly it is the
     /// part of the oldest one's wait that lies beyond [`bulk_wait`](super::Discipline::bulk_wait). Where a bulk task is
     /// next, all that waits counts, and it is as old as it counts for.
+    ///
+    /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered behind
+    /// it. A table that floods would otherwise drive all others out of its home.
     pub fn outlook(&mut self, now: Instant) -> Outlook {
-        let fronts = self.fronts();
+        let fronts = self.fronts(0);
         let Some((class, front)) = self.next(fronts) else {
             return Outlook::default();
         };
@@ -42,9 +48,15 @@ impl<T> Queue<T> {
             }
             _ => 0.0,
         };
-        let [interactive, bulk] = self.orders.each_ref().map(Order::work);
-        let ahead = interactive + (bulk as f64 * overdue) as u64;
-        let all = interactive + bulk;
+        let works = self.orders.each_ref().map(Order::work);
+        let ahead_and_all = |[interactive, bulk]: [u64; 2]| {
+            [
+                interactive + (bulk as f64 * overdue) as u64,
+                interactive + bulk,
+            ]
+        };
+        let [ahead, all] = ahead_and_all(works.map(|work| work.all));
+        let fair = ahead_and_all(works.map(|work| work.all.saturating_sub(work.over)));
         let [queued, bulk] = self.orders.each_ref().map(|order| order.len() as u32);
         let (work, queued) = match class {
             Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
@@ -72,7 +84,8 @@ impl<T> Queue<T> {
         };
         Outlook {
             backlog,
-            waits: [wait(ahead), wait(all)],
+            waits: fair.map(wait),
+            waits_over: [ahead, all].map(wait),
             lag: Duration::from_nanos(now.saturating_sub(due)),
             fair: class == Class::Interactive && !front.over,
         }

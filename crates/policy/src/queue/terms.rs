@@ -14,6 +14,8 @@ pub struct Terms {
     pub weight: f32,
     /// Tasks of the table that the queue may hold; `None`: as many as of any table.
     pub limit: Option<usize>,
+    /// Queries that the task answers: more than 1 if it is part of a batch. Service times are learnt by query.
+    pub queries: u32,
 }
 
 impl Default for Terms {
@@ -22,6 +24,7 @@ impl Default for Terms {
             class: Class::Interactive,
             weight: 1.0,
             limit: None,
+            queries: 1,
         }
     }
 }
@@ -30,6 +33,7 @@ impl Default for Terms {
 pub(super) struct Taken<T> {
     pub(super) table: TableId,
     pub(super) task: T,
+    pub(super) queries: u32,
     /// How long it was taken to last, in nanoseconds, if its table is over its share.
     pub(super) charged: Option<u64>,
 }
@@ -38,9 +42,19 @@ pub(super) struct Taken<T> {
 pub(super) struct Outcome {
     pub(super) table: TableId,
     pub(super) class: Class,
+    pub(super) queries: u32,
     pub(super) charged: Option<u64>,
-    /// The nanoseconds that it took, unless it turned out to be dead or too late.
-    pub(super) spent: Option<u64>,
+    /// What it took, unless it turned out to be dead or too late.
+    pub(super) took: Option<Took>,
+}
+
+/// How long a task took, in nanoseconds.
+pub(super) struct Took {
+    /// Of all hands together: what it cost its domain.
+    pub(super) spent: u64,
+    /// From its start to its end.
+    pub(super) lasted: u64,
+    pub(super) ended: Instant,
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
@@ -48,11 +62,15 @@ pub(super) struct Outcome {
 pub struct Run {
     pub(super) table: Option<TableId>,
     class: Class,
+    queries: u32,
     charged: Option<u64>,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     began: Option<Instant>,
     ended: Option<Instant>,
+    /// Time that others have given to the task, and that it has waited for something else.
+    helped: Duration,
+    blocked: Duration,
     /// How long the present task will take, if others wait for it and that is known.
     pub(super) expected: Option<Duration>,
 }
@@ -66,14 +84,32 @@ impl Run {
         };
         self.table = Some(taken.table);
         self.class = class;
+        self.queries = taken.queries;
         self.charged = taken.charged;
         self.began = Some(now);
+        self.ended = None;
+    }
+
+    /// Says that the task which was taken starts at `now`. What passed since it was taken, for the last task's end or
+    /// another that turned out to be dead, is not its time. Without this it starts when it is taken.
+    pub fn start(&mut self, now: Instant) {
+        if self.began.is_some() {
+            self.began = Some(now);
+        }
     }
 
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
     pub fn tell(&mut self, now: Instant) {
+        self.tell_shared(now, Duration::ZERO, Duration::ZERO);
+    }
+
+    /// [`Run::tell`] of a task to which others have given time besides (`helped`), and which has waited for something
+    /// that takes no processor (`blocked`).
+    pub fn tell_shared(&mut self, now: Instant, helped: Duration, blocked: Duration) {
         self.ended = Some(now);
+        self.helped = helped;
+        self.blocked = blocked;
     }
 
     /// How long the present task will take, as far as is known, if others wait meanwhile.
@@ -84,12 +120,21 @@ impl Run {
     /// What became of the task that was taken last; once.
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let (began, ended) = (self.began.take()?, self.ended.take());
-        let spent = ended.map(|ended| ended.saturating_duration_since(began));
+        let took = ended.map(|ended| {
+            let lasted = ended.saturating_duration_since(began);
+            let spent = (lasted + self.helped).saturating_sub(self.blocked);
+            Took {
+                spent: spent.as_nanos() as u64,
+                lasted: lasted.as_nanos() as u64,
+                ended,
+            }
+        });
         Some(Outcome {
             table: self.table?,
             class: self.class,
+            queries: self.queries,
             charged: self.charged,
-            spent: spent.map(|spent| spent.as_nanos() as u64),
+            took,
         })
     }
 }

@@ -9,6 +9,8 @@ pub(super) struct Tally {
     /// Lanes over their share, and their weights together.
     pub(super) over: u32,
     pub(super) over_weight: f64,
+    /// Lanes in which tasks wait.
+    pub(super) lanes: u32,
 }
 
 impl Tally {
@@ -18,8 +20,9 @@ impl Tally {
         if waits && lane.weight == weight {
             return;
         }
-        if waits {
-            self.weights.remove(lane.weight);
+        match waits {
+            true => self.weights.remove(lane.weight),
+            false => self.lanes += 1,
         }
         if lane.over {
             self.over_weight += f64::from(weight) - f64::from(lane.weight);
@@ -31,6 +34,7 @@ impl Tally {
     /// A lane has got empty.
     pub(super) fn leave<T>(&mut self, lane: &mut Lane<T>) {
         self.weights.remove(lane.weight);
+        self.lanes -= 1;
         self.forgive(lane);
     }
 

@@ -21,8 +21,8 @@ pub(in crate::queue) struct Front {
 }
 
 impl<T> Order<T> {
-    /// The task that is next in order.
-    pub(in crate::queue) fn front(&mut self) -> Option<Front> {
+    /// The task that is next in order at `now`.
+    pub(in crate::queue) fn front(&mut self, now: u64) -> Option<Front> {
         if self.queued == 0 {
             return None;
         }
@@ -31,6 +31,12 @@ impl<T> Order<T> {
             return within;
         }
         let over = self.front_over();
+        if now >= self.floor
+            && let Some(over) = over
+        {
+            // Before all others, of either class.
+            return Some(Front { key: 0, ..over });
+        }
         match (within, over) {
             (Some(within), Some(over)) if over.key < within.key => Some(over),
             (within, over) => within.or(over),

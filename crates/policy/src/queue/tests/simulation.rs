@@ -104,7 +104,7 @@ pub(super) struct Simulation {
     pub(super) taken: Vec<usize>,
     /// Where each is, and when and of which source the task that it runs ends.
     workers: Vec<(Run, Option<(Duration, usize)>)>,
-    epoch: Instant,
+    pub(super) epoch: Instant,
     now: Duration,
 }
 

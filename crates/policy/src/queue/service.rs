@@ -1,0 +1,179 @@
+//! How long a table's queries take, as far as the queue has learnt it. All times are nanoseconds, and 0 is unknown.
+//!
+//! Two estimates are kept, for two questions. What a query costs its domain *on average* decides shares, waits and prices.
+//! How long one *usually* takes until it is answered decides whether a deadline can still be met: the few that meet a slow
+//! disk or a throttled processor say nothing about the next one.
+//!
+//! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
+//! 50 ms, and the table as one that floods its domain.
+
+use super::terms::Took;
+
+/// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
+/// table whose queries change.
+const FOLLOW: u64 = 8;
+
+/// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there in
+/// some ten of them.
+const OUTLIER: u64 = 4;
+
+/// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph that no
+/// cache holds take about as long.
+pub(super) const ASSUMED: u64 = 1_000_000;
+
+/// After so long without an answer the usual time is not believed: the next task is begun whatever its deadline. So a
+/// table whose estimate is wrong is found out ten times a second, and one that really is too slow costs little.
+const BELIEVED: u64 = 100_000_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Service {
+    /// Means of a query's cost, on the home's warm cache and elsewhere.
+    pub(super) home: u64,
+    pub(super) away: u64,
+    /// How long a query usually takes until it is answered.
+    usual: u64,
+    /// When that was last seen.
+    seen: u64,
+}
+
+impl Service {
+    /// How many times longer the table's queries take on a cold cache, if both are known.
+    pub(super) fn cold(&self) -> Option<f64> {
+        (self.home > 0 && self.away > 0).then(|| self.away as f64 / self.home as f64)
+    }
+
+    /// A query's mean cost at home, or that of a `typical` table's if it is unknown.
+    pub(super) fn mean(&self, typical: u64) -> u64 {
+        match self.home {
+            0 => typical,
+            home => home,
+        }
+    }
+
+    /// How long a task of so many queries that begins at `at` usually takes. `None` if that is unknown, or not believed:
+    /// then the caller begins the task, and others are told as before meanwhile.
+    pub(super) fn usual(&mut self, queries: u32, at: u64) -> Option<u64> {
+        if self.usual == 0 {
+            return None;
+        }
+        if at.saturating_sub(self.seen) > BELIEVED {
+            self.seen = at;
+            return None;
+        }
+        Some(self.usual.saturating_mul(u64::from(queries)))
+    }
+
+    /// Takes note of a task of so many queries. `typical` is what a query of any table takes.
+    pub(super) fn learn(
+        &mut self,
+        took: &Took,
+        queries: u32,
+        ended: u64,
+        away: bool,
+        typical: u64,
+    ) {
+        let [spent, lasted] =
+            [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
+        let base = self.mean(typical);
+        match away {
+            true => self.away = follow(self.away, spent, base.max(self.away)),
+            false => self.home = follow(self.home, spent, base),
+        }
+        self.seen = ended;
+        self.usual = match self.usual {
+            0 => lasted,
+            // Down at once, near to what was seen: an estimate that is too high keeps tasks from being begun.
+            usual if lasted < usual => (usual.midpoint(lasted)).min(lasted.saturating_mul(OUTLIER)),
+            // Up by an eighth at most.
+            usual => usual + (lasted - usual).min(usual).div_ceil(FOLLOW),
+        };
+    }
+}
+
+/// `mean` after one more query that took `nanos`, where such a one usually takes `base`.
+pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
+    let nanos = nanos.clamp(1, base.saturating_mul(OUTLIER).max(1));
+    match mean {
+        0 => nanos,
+        // The rest that division drops must not keep the mean from falling.
+        _ => (mean * (FOLLOW - 1) + nanos).div_ceil(FOLLOW),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const MILLI: u64 = 1_000_000;
+
+    fn took(nanos: u64) -> Took {
+        Took {
+            spent: nanos,
+            lasted: nanos,
+            ended: Instant::now(),
+        }
+    }
+
+    fn known(nanos: u64) -> Service {
+        let mut service = Service::default();
+        for _ in 0..50 {
+            service.learn(&took(nanos), 1, 0, false, ASSUMED);
+        }
+        service
+    }
+
+    #[test]
+    fn one_outlier_moves_no_estimate_far() {
+        let mut service = known(MILLI / 2);
+        service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
+        assert!(service.home < MILLI, "{service:?}");
+        assert!(service.usual(1, 0).unwrap() < MILLI, "{service:?}");
+    }
+
+    #[test]
+    fn an_outlier_that_comes_first_is_forgotten_after_one_look() {
+        let mut service = Service::default();
+        service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
+        assert_eq!(service.home, 4 * ASSUMED);
+        assert_eq!(service.usual(1, BELIEVED), Some(400 * MILLI));
+        // Nobody was answered meanwhile: one task is begun to see, the others are told as before.
+        assert_eq!(service.usual(1, BELIEVED + 1), None);
+        assert_eq!(service.usual(1, BELIEVED + 2), Some(400 * MILLI));
+        service.learn(&took(MILLI / 2), 1, BELIEVED + MILLI, false, ASSUMED);
+        assert_eq!(service.usual(1, BELIEVED + MILLI), Some(2 * MILLI));
+    }
+
+    #[test]
+    fn queries_that_take_longer_from_now_on_are_known_soon() {
+        let mut service = known(MILLI / 2);
+        for _ in 0..40 {
+            service.learn(&took(20 * MILLI), 1, 0, false, ASSUMED);
+        }
+        assert!(service.home > 15 * MILLI, "{service:?}");
+        assert!(service.usual(1, 0).unwrap() > 10 * MILLI, "{service:?}");
+    }
+
+    #[test]
+    fn a_part_of_a_batch_counts_as_its_queries() {
+        let mut service = Service::default();
+        service.learn(&took(64 * MILLI), 64, 0, false, ASSUMED);
+        assert_eq!(service.home, MILLI);
+        assert_eq!(service.usual(1, 0), Some(MILLI));
+        assert_eq!(service.usual(64, 0), Some(64 * MILLI));
+    }
+
+    #[test]
+    fn what_others_give_to_a_task_is_its_cost_and_not_its_length() {
+        let mut service = Service::default();
+        let cut = Took {
+            spent: 4 * MILLI,
+            lasted: MILLI,
+            ended: Instant::now(),
+        };
+        service.learn(&cut, 1, 0, false, ASSUMED);
+        assert_eq!(service.home, 4 * MILLI);
+        assert_eq!(service.usual(1, 0), Some(MILLI));
+    }
+}
