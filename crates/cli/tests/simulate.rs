@@ -231,3 +231,74 @@ fn what_was_measured_here_is_simulated_elsewhere() {
         assert!(said.contains(named) && said.contains("mine.json"), "{said}");
     }
 }
+
+#[test]
+fn tables_with_clients_of_their_own_are_told_of_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (workload, json, page) = (path("mine.toml"), path("sim.json"), path("page.html"));
+    let text = "name = 'mine'\nseconds = 1\n[[tables]]\nname = 'flood'\nkind = 'task'\nmicros = 2000\ncount = 1\nhome = 0\n\
+                class = 'bulk'\n[[tables.asks]]\noutstanding = 100\n[[tables]]\nname = 'quiet'\nkind = 'task'\nmicros = 500\n\
+                count = 3\nhome = 0\ndeadline_ms = 200\n[[tables.asks]]\nrate = 100\n";
+    std::fs::write(&workload, text).unwrap();
+    let run = |options: &[&str]| {
+        let options = [&["--domains", "1", "--workload", &workload], options].concat();
+        simulate(&options)
+    };
+    let output = run(&[
+        "--strategy",
+        "ccd-aware",
+        "--json",
+        &json,
+        "--report",
+        &page,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for named in ["flood", "quiet", "in queue", "passed", "bulk", "refused"] {
+        assert!(text.contains(named), "{named}: {text}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let run_of = &report["runs"][0];
+    assert_eq!(run_of["tenants"].as_array().unwrap().len(), 2);
+    assert_eq!(run_of["tables"].as_array().unwrap().len(), 4);
+    let quiet = &run_of["tenants"][1];
+    assert_eq!(
+        (&quiet["name"], &quiet["tables"]),
+        (&"quiet".into(), &3.into())
+    );
+    assert!(quiet["done"].as_u64().unwrap() > 200, "{quiet}");
+    assert_eq!(
+        report["workload"]["asking"]["tenants"][0]["asks"][0]["class"],
+        "bulk"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("What became of whose queries") && page.contains("<td>quiet</td>"));
+    for (options, named) in [
+        (&["--loads", "50"][..], "asks"),
+        (&["--flip", "1"][..], "flip"),
+    ] {
+        let refused = run(options);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            refused.status.code() == Some(2) && said.contains(named),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_home_that_the_machine_lacks_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = folder.path().join("mine.toml");
+    let text = "name = 'mine'\n[[tables]]\nname = 'far'\nkind = 'task'\nmicros = 5\ncount = 1\nhome = 2\n[[tables.asks]]\nrate = 1\n";
+    std::fs::write(&workload, text).unwrap();
+    let refused = simulate(&["--domains", "2", "--workload", workload.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        refused.status.code() == Some(2) && said.contains("far: home = 2"),
+        "{said}"
+    );
+}

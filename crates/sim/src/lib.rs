@@ -42,5 +42,8 @@ pub use compute::Compute;
 pub use engine::{Load, Scenario, Settings};
 pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS};
-pub use outcome::{Moved, Outcome, Percentiles};
-pub use workload::{Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Table, Workload};
+pub use outcome::{Expired, Moved, Outcome, Percentiles, Served};
+pub use workload::{
+    Arrivals, Ask, Asking, Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Stall, Stalled,
+    Table, Tenant, Workload,
+};

@@ -51,6 +51,12 @@ pub struct Outcome {
     pub remaps: Vec<Moved>,
     /// For each table the domains that are home to it at the end, with their parts.
     pub placement: Vec<Vec<(u32, f64)>>,
+    /// What became of each tenant's queries, by kind, where the workload has tenants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Served>,
+    /// The same of each table alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Served>,
     /// Answers in each tenth of a second of the run.
     pub timeline: Vec<u64>,
     /// The 99th percentile of their latencies in each tenth of a second, microseconds; 0 where there were none.
@@ -86,6 +92,56 @@ fn middle(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// What became of queries of one kind since the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
+    /// The tenant's name, with a number if it has several kinds of queries.
+    pub name: String,
+    /// `interactive` or `bulk`.
+    pub class: String,
+    /// Which of the workload's tables, if it is one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<usize>,
+    /// How many tables.
+    pub tables: usize,
+    /// Answered in time.
+    pub done: u64,
+    /// Not answered in time.
+    pub expired: Expired,
+    /// Refused, for want of places in the queue.
+    pub refused: u64,
+    /// Begun by workers of a domain that is home to the table; 0 under strategies that know no homes.
+    pub at_home: u64,
+    /// Begun by others.
+    pub away: u64,
+    /// From arrival to start, microseconds, of those that began.
+    pub wait_us: Percentiles,
+    /// From arrival to answer, microseconds, of those that were answered in time.
+    pub latency_us: Percentiles,
+    /// The part of all workers' time that they took.
+    pub time_share: f64,
+    /// How many were answered and how many expired in each second, from the beginning of the run.
+    pub each_second: Vec<[u64; 2]>,
+}
+
+/// Queries whose deadline passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Expired {
+    /// While they waited in a queue.
+    pub waiting: u64,
+    /// Not begun by the worker that took them, as there was too little time left.
+    pub passed_over: u64,
+    /// While they ran: time spent for nothing.
+    pub late: u64,
+}
+
+impl Expired {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        self.waiting + self.passed_over + self.late
+    }
 }
 
 /// Percentiles.
@@ -149,6 +205,8 @@ mod tests {
             crossing_share: 0.0,
             remaps: Vec::new(),
             placement: Vec::new(),
+            tenants: Vec::new(),
+            tables: Vec::new(),
             timeline: Vec::new(),
             timeline_p99_us: p99.to_vec(),
         }

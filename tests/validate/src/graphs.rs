@@ -7,7 +7,7 @@ use chiplet::Table as _;
 use chiplet::index::{HnswConfig, HnswTable};
 use chiplet_caches::tables;
 use chiplet_sim::trace::Walks;
-use chiplet_sim::{Prepared, Table, Workload};
+use chiplet_sim::{Asking, Prepared, Table, Workload};
 
 /// Graphs, and what their searches read.
 pub struct Searched {
@@ -61,6 +61,7 @@ pub fn recorded(
         query_skew: 0.0,
         queries,
         hot_share: 0.0,
+        asking: Asking::default(),
     };
     let all = walks.iter().flat_map(|walks| &walks.walks);
     let compared: usize = all.clone().map(|walk| walk.rows.len()).sum();

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     pub(crate) domains: Vec<usize>,
 
-    /// paper-hnsw, paper-ivf, or a TOML file (see below)
+    /// paper-hnsw, paper-ivf, flood, bulk, stall, or a TOML file (see below)
     #[arg(long, default_value = "paper-hnsw")]
     pub(crate) workload: String,
 
@@ -76,7 +76,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB")]
     pub(crate) l3: Option<u64>,
 
-    /// Queries that are counted in each run, after a third as many to warm up
+    /// Queries that are counted in each run, after a third as many to warm up; where tables have clients of their own the
+    /// workload says for how long a run goes on
     #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub(crate) queries: u64,
 
@@ -122,6 +123,10 @@ Examples:
   chiplet simulate --hot 80 --strategy global-steal,ccd-aware
   chiplet simulate --rows-as sq8 --rerank f32               the same tables with rows of one byte a component
   chiplet simulate --machine turin-9575fx2 --workload mine.toml
+  chiplet simulate --workload flood --domains 1 --strategy ccd-aware
+                                                            one table floods beside quiet ones: who waits?
+  chiplet simulate --workload bulk --domains 1,2            bulk work beside interactive queries
+  chiplet simulate --workload stall --domains 1             slow tasks of a table whose queries have deadlines
   chiplet simulate --machine genoa-9654 --mine bench.json   what chiplet bench --json bench.json ran here, there
 
 A workload file:
@@ -136,6 +141,36 @@ A workload file:
   k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
   rows_as = \"sq8\"                # or \"f16\", \"bf16\", \"f32\" (the default)
   rerank = \"f32\"                 # or \"f16\", \"bf16\"; without it no second copy. For hnsw alone
+
+Tables with clients of their own, and on terms of their own (all of it may be left out):
+  warm = 2                       # virtual seconds before anything is counted
+  seconds = 8                    # virtual seconds that are counted
+  [[tables]]
+  name = \"backfill\"              # in reports
+  kind = \"task\"                  # reads nothing: each query takes so many microseconds of a core; no rows, dims, k
+  micros = 2000
+  times = \"exponential\"          # or \"equal\" (the default)
+  count = 1
+  weight = 2.0                   # 0.01 to 100; of tables that ask for too much
+  class = \"bulk\"                 # or \"interactive\" (the default)
+  deadline_ms = 50               # after the query came; without it queries wait as long as it takes
+  queue_limit = 100              # tasks of each table that a queue may hold
+  home = 0                       # stays in the machine's first domain; without it the planner places
+  [[tables.stalls]]              # tasks that take longer: a disk read, a throttled cgroup
+  ms = 100
+  at = 1.0                       # those that begin so many seconds into the run, or after; or
+  tasks = 2                      # chance = 0.001: each with this probability
+  [[tables.asks]]                # one for each kind of query; without any the common stream asks these tables
+  rate = 80                      # queries a second for each table, at random; or
+                                 # outstanding = 600: so many clients, each asks again when it is told; or
+                                 # burst = 600: so many at once, again each `every` seconds
+  from = 1.0                     # seconds into the run
+  until = 5.0
+  class = \"interactive\"          # instead of the table's; so may be deadline_ms
+  work = 4.0                     # these take so many times micros; tables of tasks alone
+The reports then tell for each [[tables]], and each kind of query, how many were answered, expired (in the queue,
+passed over by a worker as too little time was left, or while they ran) and refused, how many began at home and away,
+how long they waited from arrival to start, and their part of all workers' time. --json has each table alone, too.
 
 Exit status: 0; 2 for input that cannot be used; 130 after Ctrl-C.";
 

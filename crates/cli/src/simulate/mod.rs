@@ -14,7 +14,7 @@ mod text;
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use chiplet_policy::Strategy;
 use chiplet_sim::{
     Compute, Costs, Flip, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Workload,
@@ -69,6 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         true => Compute::measure(),
         false => Compute::default(),
     };
+    let workload = recipe.workload(arguments.seed);
+    check(arguments, &workload, &machines)?;
     let bar = ProgressBar::new_spinner();
     bar.set_style(
         ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"),
@@ -79,7 +81,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         seed: arguments.seed,
         ..Sampling::default()
     };
-    let workload = recipe.workload(arguments.seed);
     let prepared = Prepared::new(workload, sampling, |what| bar.set_message(what.to_owned()));
     let mut runs = Vec::new();
     for machine in machines {
@@ -136,6 +137,13 @@ struct Session<'a> {
 impl Session<'_> {
     fn run(&self, runs: &mut Vec<Run>) {
         let strategies = self.arguments.strategies();
+        if self.prepared.workload.shared_tables() == 0 {
+            runs.extend(strategies.iter().map(|&strategy| Run {
+                load: None,
+                outcome: self.one(strategy, None),
+            }));
+            return;
+        }
         let mut saturation = 0.0;
         for (at, &strategy) in strategies.iter().enumerate() {
             let outcome = self.one(strategy, None);
@@ -170,8 +178,10 @@ impl Session<'_> {
         scenario.compute = self.compute;
         scenario.seed = self.arguments.seed;
         scenario.settled = !self.arguments.unsettled;
-        scenario.measured = self.arguments.queries;
-        scenario.warmup = self.arguments.queries / 3;
+        if !self.prepared.workload.is_timed() {
+            scenario.measured = self.arguments.queries;
+            scenario.warmup = self.arguments.queries / 3;
+        }
         scenario.load = match rate {
             Some(rate) => Load::Open { rate },
             None => Load::Saturated {
@@ -186,13 +196,47 @@ impl Session<'_> {
             scenario.longest = 2.0 * at;
         }
         let on = self.machine.topology.domains().len();
-        let all = scenario.warmup + scenario.measured;
+        let all = match self.prepared.workload.is_timed() {
+            true => String::new(),
+            false => format!(" of {}", scenario.warmup + scenario.measured),
+        };
         scenario.run(&mut |answered| {
             self.bar.set_message(format!(
-                "{strategy} on {on} domains: {answered} of {all} queries"
+                "{strategy} on {on} domains: {answered}{all} queries"
             ));
         })
     }
+}
+
+/// What a workload with clients of its own cannot have.
+fn check(arguments: &Arguments, workload: &Workload, machines: &[Machine]) -> anyhow::Result<()> {
+    for tenant in &workload.asking.tenants {
+        let Some(home) = tenant.home else { continue };
+        for machine in machines {
+            let domains = machine.topology.domains().len();
+            ensure!(
+                home < domains,
+                "{}: home = {home}, but {} is run with {domains} domains: give one from 0 to {}",
+                tenant.name,
+                machine.name,
+                domains - 1
+            );
+        }
+    }
+    if workload.is_timed() {
+        ensure!(
+            arguments.flip.is_none(),
+            "--flip moves the common stream's hot set: give it with a workload in which no table has `asks`"
+        );
+    }
+    if workload.shared_tables() == 0 {
+        ensure!(
+            arguments.loads.is_empty() && arguments.outstanding.is_none(),
+            "--loads and --outstanding are about the common stream, but all tables of {} have `asks`: say there how much",
+            workload.name
+        );
+    }
+    Ok(())
 }
 
 fn machine(arguments: &Arguments) -> anyhow::Result<Machine> {
@@ -231,7 +275,7 @@ fn recipe(arguments: &Arguments, mine: Option<&Mine>) -> anyhow::Result<Recipe> 
         (None, Some(recipe)) => recipe,
         (None, None) => {
             let text = std::fs::read_to_string(name).with_context(|| {
-                format!("{name} is neither paper-hnsw nor paper-ivf, and cannot be read as a file")
+                format!("{name} is none of paper-hnsw, paper-ivf, flood, bulk and stall, and cannot be read as a file")
             })?;
             text.parse().with_context(|| name.clone())?
         }

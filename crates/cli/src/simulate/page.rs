@@ -19,10 +19,53 @@ pub(super) fn page(report: &Report) -> String {
                 "what queries read is recorded from real searches and scaled."
             }
         }
-        section { h2 { "Throughput at saturation" } (throughput(report)) }
+        @if report.workload.shared_tables() > 0 {
+            section { h2 { "Throughput at saturation" } (throughput(report)) }
+        } @else {
+            section { h2 { "Throughput" } (throughput(report)) }
+        }
+        @if !report.workload.asking.tenants.is_empty() {
+            section { h2 { "What became of whose queries" } (tenants(report)) }
+        }
         section { h2 { "All figures" } pre { (text::render(report)) } }
     };
     frame(&format!("{title} · chiplet simulate"), &main)
+}
+
+/// A row for each tenant of each run.
+fn tenants(report: &Report) -> Markup {
+    html! {
+        p {
+            "Expired: in the queue; passed over by a worker, as too little time was left; while they ran. Home and away: "
+            "where they began. Waits are from arrival to start, of those that began."
+        }
+        table.facts {
+            thead { tr {
+                th { "Run" } th { "Who" } th { "Class" } th { "Tables" } th { "Done" } th { "Expired" } th { "Refused" }
+                th { "Home" } th { "Away" } th { "Wait p50, us" } th { "p99" } th { "p999" } th { "Time" }
+            } }
+            tbody {
+                @for run in &report.runs {
+                    @for served in &run.outcome.tenants {
+                        @let expired = served.expired;
+                        tr {
+                            td {
+                                (run.outcome.strategy) " · " (run.outcome.domains)
+                                @if let Some(load) = run.load { " · " (load) " %" }
+                            }
+                            td { (served.name) } td { (served.class) } td { (served.tables) } td { (served.done) }
+                            td { (expired.waiting) " / " (expired.passed_over) " / " (expired.late) }
+                            td { (served.refused) } td { (served.at_home) } td { (served.away) }
+                            td { (format!("{:.0}", served.wait_us.p50)) }
+                            td { (format!("{:.0}", served.wait_us.p99)) }
+                            td { (format!("{:.0}", served.wait_us.p999)) }
+                            td { (format!("{:.1} %", 100.0 * served.time_share)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A bar for each saturated run.

@@ -19,7 +19,11 @@ pub(super) fn render(report: &Report) -> String {
     let several = saturated
         .iter()
         .any(|outcome| outcome.domains != saturated[0].domains);
-    text += "\nsaturated\n  CCDs strategy            queries/s  to first  of ideal  L3 miss   stall  \
+    text += match report.workload.shared_tables() {
+        0 => "\nas the tables' own clients ask",
+        _ => "\nsaturated",
+    };
+    text += "\n  CCDs strategy            queries/s  to first  of ideal  L3 miss   stall  \
              MB/query  link  socket  crossing  remaps\n";
     for outcome in &saturated {
         let first = saturated
@@ -76,6 +80,7 @@ pub(super) fn render(report: &Report) -> String {
             outcome.remaps.len(),
         );
     }
+    text += &tenants(report);
     for run in &report.runs {
         for moved in &run.outcome.remaps {
             let _ = writeln!(
@@ -96,6 +101,70 @@ pub(super) fn render(report: &Report) -> String {
             None => "p99 is not as before the flip until the end".to_owned(),
         };
         let _ = writeln!(text, "  {} at {load} %: {recovered}", run.outcome.strategy);
+    }
+    text
+}
+
+/// What became of each tenant's queries.
+fn tenants(report: &Report) -> String {
+    let mut text = String::new();
+    let told = report.runs.iter();
+    let told = told.filter(|run| !run.outcome.tenants.is_empty());
+    for (at, run) in told.enumerate() {
+        if at == 0 {
+            text += "\nby whose tables were asked: expired in the queue, passed over as too little time was left, and while \
+                     they ran;\nbegun at home and away; wait from arrival to start; part of all workers' time\n";
+        }
+        let outcome = &run.outcome;
+        let load = run
+            .load
+            .map(|load| format!(" at {load} %"))
+            .unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  {}{load}, {} CCDs, {:.1} virtual seconds\n    {:18} {:11} {:>6} {:>9} {:>8} {:>7} {:>6} {:>8} {:>8} {:>8} \
+             {:>9} {:>9} {:>9} {:>6}",
+            outcome.strategy,
+            outcome.domains,
+            outcome.seconds,
+            "who",
+            "class",
+            "tables",
+            "done",
+            "in queue",
+            "passed",
+            "late",
+            "refused",
+            "home",
+            "away",
+            "p50 us",
+            "p99 us",
+            "p999 us",
+            "time"
+        );
+        for served in &outcome.tenants {
+            let (expired, wait) = (served.expired, served.wait_us);
+            let (home, away) = match served.at_home + served.away {
+                0 => ("-".to_owned(), "-".to_owned()),
+                _ => (served.at_home.to_string(), served.away.to_string()),
+            };
+            let _ = writeln!(
+                text,
+                "    {:18} {:11} {:6} {:9} {:8} {:7} {:6} {:8} {home:>8} {away:>8} {:9.0} {:9.0} {:9.0} {:5.1}%",
+                served.name,
+                served.class,
+                served.tables,
+                served.done,
+                expired.waiting,
+                expired.passed_over,
+                expired.late,
+                served.refused,
+                wait.p50,
+                wait.p99,
+                wait.p999,
+                100.0 * served.time_share,
+            );
+        }
     }
     text
 }

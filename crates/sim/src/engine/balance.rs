@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use chiplet_policy::{DomainSpec, Homes, Planner, Routing, Usage};
-use chiplet_workload::traffic::Traffic;
 
 use super::items::Items;
 use super::{Engine, Event, Load, Scenario, table_id};
@@ -113,7 +112,7 @@ impl Balancer {
         &mut self,
         scenario: &Scenario<'_>,
         items: &Items,
-        traffic: &Traffic,
+        shares: &[f64],
         means: Option<&Means>,
     ) -> Vec<Homes> {
         let (machine, domains) = (scenario.machine, scenario.machine.topology.domains());
@@ -131,7 +130,7 @@ impl Balancer {
             self.planner.add_table_on(id, bytes, node);
         }
         if let Some(means) = means {
-            self.settle(scenario, items, traffic, means);
+            self.settle(scenario, items, shares, means);
         }
         let placement = self.planner.placement();
         let homes = |slot| placement.homes(table_id(slot)).cloned();
@@ -141,10 +140,8 @@ impl Balancer {
     }
 
     /// Feeds the planner the loads that are to come.
-    fn settle(&mut self, scenario: &Scenario<'_>, items: &Items, traffic: &Traffic, means: &Means) {
+    fn settle(&mut self, scenario: &Scenario<'_>, items: &Items, shares: &[f64], means: &Means) {
         let prepared = scenario.prepared;
-        let shares = traffic.table_shares(Duration::ZERO);
-        let shares = shares.expect("a recipe's values are checked");
         // What a query costs, times how many of all are the item's.
         let costs = items.tables.iter().enumerate().map(|(item, &table)| {
             let (computing, bytes) = computing(scenario, &prepared.plans[table as usize]);
@@ -158,7 +155,18 @@ impl Balancer {
             Load::Open { rate } => rate.min(cores / mean),
             Load::Saturated { .. } => cores / mean,
         };
-        let costs = costs.iter().map(|cost| (rate * cost.0, rate * cost.1));
+        // Where nobody asks by the common stream there is no mean.
+        let rate = if mean > 0.0 { rate } else { 0.0 };
+        let asking = &prepared.workload.asking;
+        let domain = cores / self.workers.len() as f64;
+        let costs = items.tables.iter().enumerate().zip(&costs);
+        let costs = costs.map(|((item, &table), cost)| {
+            let (computing, bytes) = computing(scenario, &prepared.plans[table as usize]);
+            let seconds = means.seconds(item, computing);
+            let own =
+                asking.rate(table as usize, seconds, domain) / f64::from(items.siblings(item));
+            (rate * cost.0 + own * seconds, rate * cost.1 + own * bytes)
+        });
         let told = self.told(costs.collect());
         for second in 1..=SETTLING {
             let now = Duration::from_secs(second);
@@ -280,7 +288,6 @@ fn computing(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
             let seconds = 1e-9 * (listed * slower + centroids) / compute.scan_gbs;
             (seconds, listed + centroids)
         }
-        #[cfg(test)]
         Plan::Task { nanos, .. } => (nanos / 1e9, 0.0),
     }
 }
@@ -318,8 +325,11 @@ impl Engine<'_> {
         };
         let moved = remap.moves.len();
         for change in remap.moves {
-            if let Some(to) = change.to {
-                self.homes[change.table.slot as usize] = to;
+            let item = change.table.slot as usize;
+            if let Some(to) = change.to
+                && !self.fixed[item]
+            {
+                self.homes[item] = to;
             }
         }
         self.balancer.remaps.push(Moved {

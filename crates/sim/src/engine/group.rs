@@ -32,12 +32,14 @@ pub(super) struct Group {
     pub(super) offered: bool,
     /// Its queue is worth crossing for.
     pub(super) needy: bool,
-    /// How long an interactive task that comes now would wait.
-    pub(super) wait: Duration,
+    /// How long a task of each class that comes now would wait.
+    pub(super) waits: [Duration; 2],
     /// What a cold cache would cost the next task.
     pub(super) price: Duration,
     /// Queries with units that its workers may take.
     pub(super) open: Vec<Shared>,
+    /// It has refused a task since it was last searched for dead ones.
+    pub(super) refused: bool,
 }
 
 impl Group {
@@ -56,9 +58,10 @@ impl Group {
             stealing: 0,
             offered: false,
             needy: false,
-            wait: Duration::ZERO,
+            waits: [Duration::ZERO; 2],
             price: Duration::ZERO,
             open: Vec::new(),
+            refused: false,
         }
     }
 
@@ -109,11 +112,11 @@ impl Engine<'_> {
         let group = &mut self.groups[group];
         let before = group.needy;
         if group.queue.is_empty() {
-            (group.needy, group.wait) = (false, Duration::ZERO);
+            (group.needy, group.waits) = (false, [Duration::ZERO; 2]);
         } else {
             let outlook = group.queue.outlook(now);
             group.needy = is_worth_crossing(&outlook.backlog, config);
-            group.wait = outlook.waits[Class::Interactive as usize];
+            group.waits = outlook.waits;
             group.price = config.price(&outlook.backlog);
         }
         group.needy && !before
@@ -147,7 +150,8 @@ impl Engine<'_> {
                     .nearest
                     .iter()
                     .filter(|&&group| groups[group].needy);
-                choose_victim(needy.map(|&group| (group, groups[group].wait)))
+                let wait = |group: usize| groups[group].waits[Class::Interactive as usize];
+                choose_victim(needy.map(|&group| (group, wait(group))))
             }
         }
     }
@@ -192,7 +196,14 @@ impl Engine<'_> {
         if self.is_needy(group) {
             self.call_help(group, 1);
         }
-        if self.is_watched() && !self.looking {
+        if self.is_watched() {
+            self.look_soon();
+        }
+    }
+
+    /// Has the timed look come.
+    pub(super) fn look_soon(&mut self) {
+        if !self.looking {
             self.looking = true;
             self.at(self.now + LOOK, Event::Look);
         }
@@ -202,6 +213,9 @@ impl Engine<'_> {
     pub(super) fn look(&mut self) {
         let mut waiting = false;
         for group in 0..self.groups.len() {
+            if std::mem::take(&mut self.groups[group].refused) {
+                self.purge(group);
+            }
             if self.groups[group].queue.is_empty() {
                 continue;
             }

@@ -1,9 +1,5 @@
 //! What has homes: tables, or regions of tables where those are tried.
 
-use std::time::Duration;
-
-use chiplet_workload::traffic::Traffic;
-
 use super::{Engine, Scenario};
 
 /// A table is cut into regions that has more than so many domains' share of all queries.
@@ -18,11 +14,9 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn new(scenario: &Scenario<'_>, traffic: &Traffic) -> Self {
+    pub(super) fn new(scenario: &Scenario<'_>, shares: &[f64]) -> Self {
         let domains = scenario.machine.topology.domains();
         let cache = domains.iter().map(|domain| domain.cache_bytes).max();
-        let shares = traffic.table_shares(Duration::ZERO);
-        let shares = shares.expect("a recipe's values are checked");
         let regions = scenario.settings.ideas.regions.max(1);
         let (mut tables, mut of_table) = (Vec::new(), Vec::new());
         for (number, table) in (0_u32..).zip(&scenario.prepared.workload.tables) {

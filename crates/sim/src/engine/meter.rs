@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 
 use super::Engine;
 use super::memory::{Memory, Pipe};
+use super::rows::Row;
 use crate::cache::Lines;
 use crate::outcome::{Outcome, Percentiles};
 
@@ -34,10 +35,12 @@ pub(super) struct Meter {
     pub(super) taken: [u64; 3],
     pub(super) link_bytes: Vec<f64>,
     pub(super) socket_bytes: Vec<f64>,
+    /// Of each kind of query, where that is asked for.
+    pub(super) rows: Vec<Row>,
 }
 
 impl Meter {
-    pub(super) fn new(workers: usize) -> Self {
+    pub(super) fn new(workers: usize, rows: Vec<Row>) -> Self {
         let histogram = || {
             Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
                 .expect("three digits up to an hour are within bounds")
@@ -60,6 +63,7 @@ impl Meter {
             taken: [0; 3],
             link_bytes: Vec::new(),
             socket_bytes: Vec::new(),
+            rows,
         }
     }
 
@@ -74,6 +78,7 @@ impl Meter {
         self.busy.fill(0);
         self.stalled = 0.0;
         self.taken = [0; 3];
+        self.rows.iter_mut().for_each(Row::begin);
         let bytes = |pipes: &[Pipe]| pipes.iter().map(|pipe| pipe.bytes).collect();
         self.link_bytes = bytes(&memory.links);
         self.socket_bytes = bytes(&memory.sockets);
@@ -123,7 +128,7 @@ impl Meter {
     }
 }
 
-fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
+pub(super) fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
     Percentiles {
         p50: at(0.5),
@@ -147,6 +152,7 @@ impl Engine<'_> {
             let bytes = pipes.map(|(at, pipe)| pipe.bytes - before.get(at).unwrap_or(&0.0));
             bytes.map(|bytes| bytes / nanos / gbs).collect()
         };
+        let (tenants, tables) = self.served();
         let costs = &self.scenario.machine.costs;
         let homes = self.homes.iter().map(|homes| {
             let homes = homes.iter().map(|home| (home.domain.0, home.share()));
@@ -179,6 +185,8 @@ impl Engine<'_> {
             crossing_share: meter.taken[2] as f64 / taken.max(1) as f64,
             remaps: self.balancer.remaps,
             placement: homes.collect(),
+            tenants,
+            tables,
             timeline: self.meter.timeline,
             timeline_p99_us: self.meter.timeline_p99,
         }

@@ -8,6 +8,7 @@
 //! | file | does what of the executor |
 //! |---|---|
 //! | `group` | `scheduler`: queues, sleepers, who calls for help |
+//! | `clients` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
 //! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
@@ -17,9 +18,12 @@
 //! | `items` | regions of tables, which the executor does not have |
 //! | `together` | queries that read a list once, which it does not have for single ones |
 //! | `balance` | `placement/balancer.rs`: the tick |
-//! | `meter` | counts |
+//! | `meter`, `rows` | counts |
 
 mod balance;
+#[cfg(test)]
+mod client_tests;
+mod clients;
 mod group;
 mod items;
 mod memory;
@@ -30,6 +34,7 @@ mod rerank;
 mod route;
 #[cfg(test)]
 mod row_tests;
+mod rows;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -41,9 +46,11 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::{Discipline, Run};
-use chiplet_policy::{Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId};
+use chiplet_policy::{
+    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId,
+};
 use chiplet_topology::DomainId;
-use chiplet_workload::traffic::Stream;
+use chiplet_workload::traffic::{Stream, Traffic};
 
 use crate::cache::Caches;
 use crate::compute::Compute;
@@ -52,6 +59,7 @@ use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::workload::{Flip, Prepared};
 use balance::{Balancer, Means};
+use clients::Clients;
 use group::Group;
 use items::Items;
 use memory::Memory;
@@ -62,6 +70,9 @@ use together::Gathering;
 /// Short runs before a run, each with tables where the one before has them put: what queries take depends on where tables
 /// lie, and the other way round. An executor finds its way remap by remap.
 const PILOTS: u32 = 4;
+
+/// Virtual seconds of such a run where runs are timed.
+const PILOT: f64 = 1.0;
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +108,8 @@ pub struct Scenario<'a> {
     pub measured: u64,
     /// The run ends at this many virtual seconds even if fewer were answered.
     pub longest: f64,
+    /// Virtual seconds before anything is counted, besides `warmup`.
+    pub warm: f64,
     /// The hot set moves.
     pub flip: Option<Flip>,
     /// Let the placement settle before the run, on the loads that the tables will have; else tables are where they were
@@ -142,17 +155,25 @@ impl Default for Settings {
 }
 
 impl<'a> Scenario<'a> {
-    /// A saturated run of one strategy, with defaults for the rest.
+    /// A run of one strategy with defaults for the rest: saturated; or, where tables are asked by clients of their own, for
+    /// as many virtual seconds as the workload says.
     pub fn new(machine: &'a Machine, prepared: &'a Prepared, strategy: Strategy) -> Self {
+        let asking = &prepared.workload.asking;
+        let timed = prepared.workload.is_timed();
         Self {
             machine,
             prepared,
             strategy,
             load: Load::Saturated { outstanding: 4 },
             compute: Compute::default(),
-            warmup: 20_000,
-            measured: 40_000,
-            longest: 3_600.0,
+            warmup: if timed { 0 } else { 20_000 },
+            measured: if timed { u64::MAX } else { 40_000 },
+            longest: if timed {
+                asking.warm + asking.seconds
+            } else {
+                3_600.0
+            },
+            warm: if timed { asking.warm } else { 0.0 },
             flip: None,
             settled: true,
             seed: 1,
@@ -162,23 +183,32 @@ impl<'a> Scenario<'a> {
 
     /// Runs it. `report` is told now and then how many queries have been answered.
     pub fn run(&self, report: &mut dyn FnMut(u64)) -> Outcome {
-        let settles = self.settled && self.strategy.routing == Routing::Home;
+        let tenants = &self.prepared.workload.asking.tenants;
+        let fixed = !tenants.is_empty() && tenants.iter().all(|tenant| tenant.home.is_some());
+        let settles = self.settled && self.strategy.routing == Routing::Home && !fixed;
         let pilots = if settles { PILOTS } else { 0 };
         let means = (0..pilots).fold(None, |means, _| Some(self.pilot(means.as_ref())));
-        let mut engine = Engine::new(self, means.as_ref());
+        let mut engine = Engine::new(self, means.as_ref(), false);
         engine.run(report);
         engine.outcome()
     }
 
     /// A short run for what queries take where tables lie by what is known before.
     fn pilot(&self, means: Option<&Means>) -> Means {
+        let timed = self.prepared.workload.is_timed();
         let pilot = Self {
             warmup: 0,
-            measured: self.warmup.max(1),
+            measured: if timed { u64::MAX } else { self.warmup.max(1) },
+            longest: if timed {
+                self.longest.min(PILOT)
+            } else {
+                self.longest
+            },
+            warm: 0.0,
             flip: None,
             ..*self
         };
-        let mut engine = Engine::new(&pilot, means);
+        let mut engine = Engine::new(&pilot, means, true);
         engine.run(&mut |_| {});
         engine.balancer.means(&pilot, &engine.items)
     }
@@ -189,6 +219,12 @@ impl<'a> Scenario<'a> {
 enum Event {
     /// A query comes.
     Arrive,
+    /// A client of a table's own asks.
+    Ask(usize),
+    /// The deadline of the query in this place that has this number passes.
+    Due(usize, u64),
+    /// Things are counted from now on.
+    Begin,
     /// A worker is through with what it does, or wakes up.
     Work(usize),
     /// The planner looks.
@@ -215,6 +251,17 @@ struct Query {
     units: Option<Units>,
     /// Queries that are answered with it.
     mates: Vec<usize>,
+    /// Who asks, if that is not the common stream.
+    client: Option<usize>,
+    /// The row that it counts for.
+    row: Option<u32>,
+    class: Class,
+    /// How many times what its table's tasks take.
+    work: f64,
+    due: Option<u64>,
+    /// Its client has been told that it has expired.
+    told: bool,
+    running: bool,
 }
 
 /// What a worker does.
@@ -267,7 +314,8 @@ struct Engine<'a> {
     queries: Vec<Query>,
     /// Places in `queries` that are free.
     free: Vec<usize>,
-    stream: Stream,
+    stream: Option<Stream>,
+    clients: Clients,
     /// The query that comes next, in an open loop.
     coming: Option<chiplet_workload::traffic::Arrival>,
     items: Items,
@@ -275,6 +323,8 @@ struct Engine<'a> {
     caches: Caches,
     memory: Memory,
     homes: Vec<Homes>,
+    /// Whose homes are not the planner's to change.
+    fixed: Vec<bool>,
     over_share: Vec<bool>,
     /// Units of each item's last query.
     last_units: Vec<u32>,
@@ -287,7 +337,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(scenario: &'a Scenario<'a>, means: Option<&Means>) -> Self {
+    fn new(scenario: &'a Scenario<'a>, means: Option<&Means>, pilot: bool) -> Self {
         let machine = scenario.machine;
         let topology = &machine.topology;
         let prepared = scenario.prepared;
@@ -298,7 +348,8 @@ impl<'a> Engine<'a> {
             Load::Saturated { .. } => 1e6,
         };
         let traffic = prepared.workload.traffic(rate, seed, flip);
-        let stream = traffic.stream().expect("a recipe's values are checked");
+        let stream = traffic.as_ref();
+        let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
         let mut groups: Vec<Group> = Vec::new();
         let epoch = Instant::now();
@@ -343,9 +394,20 @@ impl<'a> Engine<'a> {
         let sample = prepared.sampling.sample;
         let sizes = topology.domains().iter();
         let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
-        let items = Items::new(scenario, &traffic);
+        let shares = shares(scenario, traffic.as_ref());
+        let items = Items::new(scenario, &shares);
         let mut balancer = Balancer::new(scenario, &items);
-        let homes = balancer.place(scenario, &items, &traffic, means);
+        let mut homes = balancer.place(scenario, &items, &shares, means);
+        let given = items.tables.iter();
+        let given: Vec<_> = given
+            .map(|&table| prepared.workload.asking.home(table as usize))
+            .map(|home| home.and_then(|home| domains.get(home).copied()))
+            .collect();
+        for (homes, &given) in homes.iter_mut().zip(&given) {
+            if let Some(domain) = given {
+                *homes = Homes::single(domain);
+            }
+        }
         let count = items.tables.len();
         Self {
             scenario,
@@ -356,16 +418,18 @@ impl<'a> Engine<'a> {
             groups,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
             memory: Memory::new(machine, prepared.plans.len()),
-            meter: Meter::new(workers.len()),
+            meter: Meter::new(workers.len(), Clients::rows(scenario)),
             workers,
             domains,
             queries: Vec::new(),
             free: Vec::new(),
             stream,
+            clients: Clients::new(scenario, pilot),
             coming: None,
             items,
             gathering: Gathering::default(),
             homes,
+            fixed: given.iter().map(Option::is_some).collect(),
             over_share: vec![false; count],
             last_units: vec![0; count],
             open: Vec::new(),
@@ -376,7 +440,12 @@ impl<'a> Engine<'a> {
     }
 
     fn run(&mut self, report: &mut dyn FnMut(u64)) {
+        self.begin_asking();
+        if self.scenario.warm > 0.0 {
+            self.at((self.scenario.warm * 1e9) as u64, Event::Begin);
+        }
         match self.scenario.load {
+            _ if self.stream.is_none() => {}
             Load::Open { .. } => self.expect_next(),
             Load::Saturated { outstanding } => {
                 for _ in 0..outstanding as usize * self.workers.len() {
@@ -385,7 +454,7 @@ impl<'a> Engine<'a> {
             }
         }
         self.at(self.scenario.settings.tick.as_nanos() as u64, Event::Tick);
-        let all = self.scenario.warmup + self.scenario.measured;
+        let all = self.scenario.warmup.saturating_add(self.scenario.measured);
         let longest = (self.scenario.longest * 1e9) as u64;
         let mut told = 0;
         while self.meter.answered < all
@@ -395,6 +464,9 @@ impl<'a> Engine<'a> {
             self.now = at;
             match event {
                 Event::Arrive => self.arrive(),
+                Event::Ask(client) => self.ask(client),
+                Event::Due(place, serial) => self.due(place, serial),
+                Event::Begin => self.meter.begin(self.now, &self.memory),
                 Event::Work(worker) => self.work(worker),
                 Event::Tick => self.tick(),
                 Event::Look => self.look(),
@@ -417,7 +489,7 @@ impl<'a> Engine<'a> {
 
     /// Remembers the query that comes next in an open loop.
     fn expect_next(&mut self) {
-        self.coming = self.stream.next();
+        self.coming = self.stream.as_mut().and_then(Iterator::next);
         if let Some(arrival) = self.coming {
             self.at(arrival.at.as_nanos() as u64, Event::Arrive);
         }
@@ -430,11 +502,22 @@ impl<'a> Engine<'a> {
                 self.expect_next();
                 arrival
             }
-            Load::Saturated { .. } => self.stream.next(),
+            Load::Saturated { .. } => self.stream.as_mut().and_then(Iterator::next),
         };
         let Some(arrival) = arrival else { return };
         let (table, number) = (arrival.table as u32, arrival.query as u32);
+        let (row, ask) = self.clients.shared(table);
         let query = Query {
+            row,
+            class: ask.map_or(Class::Interactive, |ask| ask.class),
+            ..self.query(table, number)
+        };
+        self.enter(query, ask.and_then(|ask| ask.deadline_ms));
+    }
+
+    /// A query that comes now.
+    fn query(&self, table: u32, number: u32) -> Query {
+        Query {
             serial: self.meter.sent,
             table,
             item: self.items.of(self.scenario, table, number),
@@ -445,8 +528,19 @@ impl<'a> Engine<'a> {
             busy: 0,
             units: None,
             mates: Vec::new(),
-        };
-        let place = match self.free.pop() {
+            client: None,
+            row: None,
+            class: Class::Interactive,
+            work: 1.0,
+            due: None,
+            told: false,
+            running: false,
+        }
+    }
+
+    /// Finds a place for a query.
+    fn place(&mut self, query: Query) -> usize {
+        match self.free.pop() {
             Some(place) => {
                 self.queries[place] = query;
                 place
@@ -455,25 +549,40 @@ impl<'a> Engine<'a> {
                 self.queries.push(query);
                 self.queries.len() - 1
             }
-        };
-        self.meter.sent += 1;
-        self.submit(place);
+        }
     }
 
     /// A query has been answered.
     fn answered(&mut self, query: usize) {
         let ended = &self.queries[query];
-        let (arrived, item) = (ended.arrived, ended.item);
-        self.meter.answer(self.now, arrived);
+        let (arrived, item, client) = (ended.arrived, ended.item, ended.client);
         self.balancer.ran(item as usize);
+        if ended.told {
+            self.release(query);
+            return;
+        }
+        let now = self.now;
+        self.meter.answer(now, arrived);
+        if let Some(row) = self.row_of(query) {
+            row.answered(now - arrived, clients::second_of(now));
+        }
         if self.meter.answered == self.scenario.warmup {
             self.meter.begin(self.now, &self.memory);
         }
-        self.free.push(query);
-        if let Load::Saturated { .. } = self.scenario.load {
-            self.at(self.now, Event::Arrive);
-        }
+        self.release(query);
+        self.ask_again(client, 0);
     }
+}
+
+/// The part of the common stream's queries that each table gets.
+fn shares(scenario: &Scenario<'_>, traffic: Option<&Traffic>) -> Vec<f64> {
+    let shares = traffic.map(|traffic| {
+        let shares = traffic.table_shares(Duration::ZERO);
+        shares.expect("a recipe's values are checked")
+    });
+    let mut shares = shares.unwrap_or_default();
+    shares.resize(scenario.prepared.workload.tables.len(), 0.0);
+    shares
 }
 
 /// What queues and the planner know an item by.

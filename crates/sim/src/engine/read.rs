@@ -89,7 +89,6 @@ impl Engine<'_> {
                 self.scan_bytes(worker, query, centroids, all, &mut reading);
                 Some(self.finish(self.workers[worker].domain, table, reading))
             }
-            #[cfg(test)]
             Plan::Task { nanos, random } => {
                 let state = &mut self.queries[query];
                 if state.segment > 0 {
@@ -98,6 +97,7 @@ impl Engine<'_> {
                 state.segment = 1;
                 let drawn = mix(state.arrived ^ mix(u64::from(state.number))) as f64;
                 let part = (drawn + 1.0) / (u64::MAX as f64 + 2.0);
+                let nanos = nanos * state.work;
                 Some(match random {
                     true => (-part.ln() * nanos) as u64 + 1,
                     false => nanos as u64,

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use chiplet_policy::queue::{Pace, Refusal, Terms};
-use chiplet_policy::{Routing, is_worth_evening, overflow_domains};
+use chiplet_policy::queue::{Pace, Refusal};
+use chiplet_policy::{Class, Routing, is_worth_evening, overflow_domains};
 use chiplet_topology::DomainId;
 
-use super::{Engine, Event, Load, table_id};
+use super::{Engine, table_id};
 use crate::trace::mix;
 
 /// Shorter waits are not compared with other groups'.
 pub(super) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// How long a client of a closed loop waits after a refusal.
-const PAUSE: u64 = 200_000;
+pub(super) const PAUSE: u64 = 200_000;
 
 impl Engine<'_> {
     /// Finds a queue for a query that has just come.
     pub(super) fn submit(&mut self, query: usize) {
-        let item = self.queries[query].item;
+        let (item, class) = (self.queries[query].item, self.queries[query].class);
         let draw = mix(self.meter.sent);
-        let home = self.route(item, draw as u32);
-        if let Some(other) = self.evens_out(item, home)
+        let home = self.route(item, class, draw as u32);
+        if let Some(other) = self.evens_out(item, class, home)
             && self.push(other, query).is_ok()
         {
             return;
@@ -49,13 +49,10 @@ impl Engine<'_> {
         self.groups[home].queue.count_shed(table_id(item), 1);
         self.balancer.missed(item as usize);
         self.meter.shed += 1;
-        self.free.push(query);
-        if let Load::Saturated { .. } = self.scenario.load {
-            self.at(self.now + PAUSE, Event::Arrive);
-        }
+        self.refused(home, query);
     }
 
-    fn route(&mut self, item: u32, draw: u32) -> usize {
+    fn route(&mut self, item: u32, class: Class, draw: u32) -> usize {
         match self.scenario.strategy.routing {
             Routing::Rotate => {
                 self.turn += 1;
@@ -65,7 +62,9 @@ impl Engine<'_> {
                 let homes = &self.homes[item as usize];
                 let [first, second] = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let [first, second] = [first, second].map(|home| self.group_of(home));
-                match self.groups[second].wait < self.groups[first].wait {
+                let [wait, other] =
+                    [first, second].map(|group| self.groups[group].waits[class as usize]);
+                match other < wait {
                     true => second,
                     false => first,
                 }
@@ -79,22 +78,25 @@ impl Engine<'_> {
     }
 
     /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth.
-    fn evens_out(&self, item: u32, home: usize) -> Option<usize> {
+    fn evens_out(&self, item: u32, class: Class, home: usize) -> Option<usize> {
         let rotates = self.scenario.strategy.routing == Routing::Rotate;
         if rotates || self.over_share[item as usize] || !self.is_watched() {
             return None;
         }
         let group = &self.groups[home];
-        if group.wait < LONG_WAIT {
+        let wait = |group: usize| self.groups[group].waits[class as usize];
+        if wait(home) < LONG_WAIT {
             return None;
         }
         overflow_domains(table_id(item), group.nearest.len())
             .map(|at| group.nearest[at])
-            .find(|&other| is_worth_evening(group.wait, self.groups[other].wait, group.price))
+            .find(|&other| is_worth_evening(wait(home), wait(other), group.price))
     }
 
     fn push(&mut self, group: usize, query: usize) -> Result<Pace, Refusal> {
-        let item = self.queries[query].item;
+        let state = &self.queries[query];
+        let item = state.item;
+        let terms = self.clients.terms(state.table, state.class);
         if self.gather(group, query) {
             return Ok(match self.over_share[item as usize] {
                 true => Pace::OverShare,
@@ -103,7 +105,7 @@ impl Engine<'_> {
         }
         let at = self.instant();
         let queue = &mut self.groups[group].queue;
-        let pushed = queue.push(table_id(item), Terms::default(), query, at);
+        let pushed = queue.push(table_id(item), terms, query, at);
         let pace = pushed.map_err(|(refusal, _)| refusal)?;
         self.open_to_others(group, query);
         let _ = self.publish(group);

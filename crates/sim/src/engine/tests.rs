@@ -177,7 +177,7 @@ fn every_query_ends_once_or_is_still_there() {
                 let mut scenario = Scenario::new(&machine, &prepared, strategy);
                 (scenario.warmup, scenario.measured) = (500, 3_000);
                 scenario.load = load;
-                let mut engine = Engine::new(&scenario, None);
+                let mut engine = Engine::new(&scenario, None, false);
                 engine.run(&mut |_| ());
                 let waiting: usize = engine.groups.iter().map(|group| group.queue.len()).sum();
                 let mut begun: Vec<usize> = engine
@@ -217,7 +217,7 @@ fn queries_that_are_answered_together_end_once_each_and_read_a_list_once() {
         scenario.settings.ideas.together = together;
         scenario.load = Load::Saturated { outstanding: 16 };
         (scenario.warmup, scenario.measured) = (100, 400);
-        let mut engine = Engine::new(&scenario, None);
+        let mut engine = Engine::new(&scenario, None, false);
         engine.run(&mut |_| ());
         let meter = &engine.meter;
         let under_way = engine.queries.len() - engine.free.len();
@@ -250,7 +250,7 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
     let machine = machine(2, 1);
     let tasks = Prepared::tasks(8, 10_000.0, false);
     let scenario = Scenario::new(&machine, &tasks, Strategy::CCD_AWARE);
-    let mut engine = Engine::new(&scenario, None);
+    let mut engine = Engine::new(&scenario, None, false);
     (0..40).for_each(|_| engine.arrive());
     let now = engine.instant();
     let mut run = chiplet_policy::queue::Run::default();

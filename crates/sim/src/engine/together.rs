@@ -12,6 +12,10 @@ impl Engine<'_> {
     /// Adds a query that has come to one that waits, if there is one with room.
     pub(super) fn gather(&mut self, group: usize, query: usize) -> bool {
         let most = self.scenario.settings.ideas.together.max(1) as usize - 1;
+        // Who asks by himself, or for a time, waits for himself.
+        if self.queries[query].row.is_some() {
+            return false;
+        }
         let key = (group, self.queries[query].item);
         let Some(&first) = self.gathering.get(&key) else {
             return false;

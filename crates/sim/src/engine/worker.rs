@@ -39,8 +39,12 @@ impl Engine<'_> {
     pub(super) fn busy(&mut self, worker: usize, query: usize, took: u64) {
         let query = &mut self.queries[query];
         query.busy += took;
-        self.balancer.used(query.item as usize, worker, took);
+        let (item, row) = (query.item, query.row);
+        self.balancer.used(item as usize, worker, took);
         self.meter.busy(worker, took);
+        if let Some(row) = row.and_then(|row| self.meter.rows.get_mut(row as usize)) {
+            row.busy += took;
+        }
     }
 
     /// The query is done; `worker` is the one that answers it.
@@ -215,8 +219,13 @@ impl Engine<'_> {
 
     /// Starts a query that was taken from `group`.
     pub(super) fn begin(&mut self, worker: usize, query: usize, rung: Rung, group: usize) {
-        self.meter.take(rung);
         self.close_to_others(group, query);
+        if self.clients.expire && self.passes_over(worker, query) {
+            let took = self.hand_over(worker, self.groups[group].domain);
+            self.go_on_looking(worker, took);
+            return;
+        }
+        self.meter.take(rung);
         let state = &mut self.queries[query];
         state.started = self.now;
         self.meter.wait(self.now - state.arrived);
@@ -227,7 +236,11 @@ impl Engine<'_> {
         let hand_over = self.hand_over(worker, self.groups[group].domain) + self.route_ns(query);
         self.workers[worker].doing = Doing::Query(query);
         self.meter.busy(worker, hand_over);
-        self.at(self.now + hand_over, Event::Work(worker));
+        let stalled = self.note_begun(worker, query);
+        if stalled > 0 {
+            self.busy(worker, query, stalled);
+        }
+        self.at(self.now + hand_over + stalled, Event::Work(worker));
     }
 
     /// What it takes to get a task from a queue of `domain`.

@@ -1,14 +1,19 @@
 //! What is searched and how often: tables, and the traffic over them.
 
+mod asking;
+mod examples;
 mod paper;
 mod prepare;
 mod recipe;
+mod terms;
 
 use chiplet_index::RowFormat;
-use chiplet_workload::traffic::{Arrivals, Change, Group, Traffic};
+use chiplet_workload::traffic::{self, Change, Group, Traffic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+pub(crate) use asking::class_name;
+pub use asking::{Arrivals, Ask, Asking, Stall, Stalled, Tenant};
 pub(crate) use prepare::{Plan, drawn, tile};
 pub use prepare::{Prepared, Sampling};
 pub use recipe::{Recipe, RecipeError};
@@ -18,7 +23,8 @@ pub use recipe::{Recipe, RecipeError};
 pub struct Workload {
     /// How it is called in reports.
     pub name: String,
-    /// The tables. The first is the most popular one.
+    /// The tables: first those that the common stream asks, the most popular one at the front, then those that are
+    /// asked by clients of their own.
     pub tables: Vec<Table>,
     /// Zipf exponent over the tables.
     pub table_skew: f64,
@@ -28,6 +34,9 @@ pub struct Workload {
     pub queries: usize,
     /// The part of all queries that goes to the first table beside its share by the law.
     pub hot_share: f64,
+    /// Who else asks, and on which terms.
+    #[serde(skip_serializing_if = "Asking::is_plain")]
+    pub asking: Asking,
 }
 
 /// One table.
@@ -64,6 +73,13 @@ pub enum Table {
         /// How the lists keep rows.
         #[serde(skip_serializing_if = "is_f32")]
         rows_as: RowFormat,
+    },
+    /// Nothing that is read: each query computes for so long.
+    Task {
+        /// Microseconds on average.
+        micros: f64,
+        /// Exponential times, else all alike.
+        random: bool,
     },
 }
 
@@ -114,6 +130,7 @@ impl Table {
     pub fn dim(&self) -> u32 {
         match *self {
             Self::Graph { dim, .. } | Self::Lists { dim, .. } => dim,
+            Self::Task { .. } => 1,
         }
     }
 
@@ -121,6 +138,7 @@ impl Table {
     pub fn rows_as(&self) -> RowFormat {
         match *self {
             Self::Graph { rows_as, .. } | Self::Lists { rows_as, .. } => rows_as,
+            Self::Task { .. } => RowFormat::F32,
         }
     }
 
@@ -128,7 +146,7 @@ impl Table {
     pub fn rerank(&self) -> Option<Rerank> {
         match *self {
             Self::Graph { rerank, .. } => rerank,
-            Self::Lists { .. } => None,
+            Self::Lists { .. } | Self::Task { .. } => None,
         }
     }
 
@@ -149,6 +167,7 @@ impl Table {
             Self::Lists {
                 rows, dim, rows_as, ..
             } => rows * listed(rows_as, dim),
+            Self::Task { .. } => 4,
         }
     }
 }
@@ -161,24 +180,42 @@ pub struct Flip {
 }
 
 impl Workload {
-    /// The stream of queries.
-    pub(crate) fn traffic(&self, rate: f64, seed: u64, flip: Option<Flip>) -> Traffic {
-        let tables = 0..self.tables.len();
+    /// Tables that the common stream asks; they come first.
+    pub fn shared_tables(&self) -> usize {
+        let shared = self.asking.tenants.iter();
+        let shared = shared.filter(|tenant| tenant.asks[0].arrivals == Arrivals::Shared);
+        match self.asking.is_plain() {
+            true => self.tables.len(),
+            false => shared.map(|tenant| tenant.tables.len()).sum(),
+        }
+    }
+
+    /// Whether clients of some tables' own ask, so that runs end by the clock and not by what was answered.
+    pub fn is_timed(&self) -> bool {
+        self.shared_tables() < self.tables.len()
+    }
+
+    /// The stream of queries that no table has for its own, if there is one.
+    pub(crate) fn traffic(&self, rate: f64, seed: u64, flip: Option<Flip>) -> Option<Traffic> {
+        let tables = 0..self.shared_tables();
+        if tables.is_empty() {
+            return None;
+        }
         let group = |tables| {
             Group::new(tables, self.queries)
                 .table_skew(self.table_skew)
                 .query_skew(self.query_skew)
         };
-        let mut traffic = Traffic::new(seed, Arrivals::Poisson { rate });
+        let mut traffic = Traffic::new(seed, traffic::Arrivals::Poisson { rate });
         if self.hot_share > 0.0 {
             traffic = traffic.group(group(0..1).share(self.hot_share));
         }
         if self.hot_share < 1.0 {
             traffic = traffic.group(group(tables).share(1.0 - self.hot_share));
         }
-        match flip {
+        Some(match flip {
             Some(flip) => traffic.flip(Duration::from_secs_f64(flip.at), Change::Shuffle),
             None => traffic,
-        }
+        })
     }
 }

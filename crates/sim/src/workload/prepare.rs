@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use chiplet_index::RowFormat;
 
+#[cfg(test)]
+use super::Asking;
 use super::{Rerank, Table, Workload, listed, stride, touched};
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
@@ -70,8 +72,7 @@ pub(crate) enum Plan {
         /// Bytes of all centroids.
         centroid_bytes: u64,
     },
-    /// Tasks that read nothing, for known answers.
-    #[cfg(test)]
+    /// Tasks that read nothing.
     Task {
         nanos: f64,
         /// Exponential times, else all alike.
@@ -111,12 +112,9 @@ impl Prepared {
     /// Tables of tasks that read nothing.
     #[cfg(test)]
     pub(crate) fn tasks(tables: usize, nanos: f64, random: bool) -> Self {
-        let task = Table::Lists {
-            rows: 1,
-            dim: 1,
-            lists: 1,
-            probes: 1,
-            rows_as: RowFormat::F32,
+        let task = Table::Task {
+            micros: nanos / 1e3,
+            random,
         };
         Self {
             workload: Workload {
@@ -126,6 +124,7 @@ impl Prepared {
                 query_skew: 0.0,
                 queries: 1 << 20,
                 hot_share: 0.0,
+                asking: Asking::default(),
             },
             plans: vec![Plan::Task { nanos, random }; tables],
             scales: Vec::new(),
@@ -210,6 +209,10 @@ impl Prepared {
                 rows_as,
                 centroid_bytes: (lists as u64) * listed(RowFormat::F32, dim),
             },
+            Table::Task { micros, random } => Plan::Task {
+                nanos: 1e3 * micros,
+                random,
+            },
         });
         Self {
             plans: plans.collect(),
@@ -252,7 +255,9 @@ impl Prepared {
                     rerank: Full::of(rerank, dim),
                 }
             }
-            Table::Lists { .. } => panic!("searches of lists are not recorded"),
+            Table::Lists { .. } | Table::Task { .. } => {
+                panic!("searches of graphs alone are recorded")
+            }
         });
         Self {
             plans: plans.collect(),
@@ -294,7 +299,6 @@ impl Prepared {
                     shape.parts(),
                 )
             }
-            #[cfg(test)]
             Plan::Task { .. } => return 0.0,
         };
         let tile = tile(drawn) as usize % tiles;

@@ -4,7 +4,8 @@ use chiplet_index::{HnswConfig, RowFormat};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::{Rerank, Table, Workload, paper};
+use super::terms::{AskEntry, StallEntry, Terms, Urgency};
+use super::{Asking, Rerank, Table, Workload, examples, paper};
 use crate::trace::mix;
 
 /// A workload as a file describes it.
@@ -41,6 +42,11 @@ pub struct Recipe {
     queries: usize,
     #[serde(default)]
     hot_share: f64,
+    /// Virtual seconds before anything is counted, and those that are, where tables are asked by clients of their own.
+    #[serde(default)]
+    warm: f64,
+    #[serde(default = "seconds")]
+    seconds: f64,
     tables: Vec<Tables>,
 }
 
@@ -49,7 +55,9 @@ pub struct Recipe {
 struct Tables {
     kind: Kind,
     count: usize,
+    #[serde(default)]
     rows: [u64; 2],
+    #[serde(default)]
     dims: Vec<u32>,
     #[serde(default = "k")]
     k: Vec<usize>,
@@ -61,6 +69,46 @@ struct Tables {
     #[serde(default)]
     rows_as: RowFormat,
     rerank: Option<RowFormat>,
+    /// Of tasks: microseconds that each takes.
+    micros: Option<f64>,
+    #[serde(default)]
+    times: Times,
+    name: Option<String>,
+    weight: Option<f32>,
+    queue_limit: Option<usize>,
+    home: Option<usize>,
+    class: Option<Urgency>,
+    deadline_ms: Option<f64>,
+    #[serde(default)]
+    stalls: Vec<StallEntry>,
+    #[serde(default)]
+    asks: Vec<AskEntry>,
+}
+
+impl Tables {
+    /// Who asks them, and on which terms.
+    fn terms(&self) -> Terms {
+        Terms {
+            name: self.name.clone(),
+            weight: self.weight,
+            queue_limit: self.queue_limit,
+            home: self.home,
+            class: self.class,
+            deadline_ms: self.deadline_ms,
+            stalls: self.stalls.clone(),
+            asks: self.asks.clone(),
+        }
+    }
+}
+
+/// How long tasks take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Times {
+    /// All alike.
+    #[default]
+    Equal,
+    Exponential,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -68,10 +116,15 @@ struct Tables {
 enum Kind {
     Hnsw,
     Ivf,
+    Task,
 }
 
 fn queries() -> usize {
     1 << 20
+}
+
+fn seconds() -> f64 {
+    Asking::default().seconds
 }
 
 fn k() -> Vec<usize> {
@@ -120,11 +173,14 @@ fn of_lists(format: RowFormat) -> RecipeError {
 }
 
 impl Recipe {
-    /// `paper-hnsw` or `paper-ivf`.
+    /// `paper-hnsw`, `paper-ivf`, or one of the examples `flood`, `bulk`, `stall`.
     pub fn built_in(name: &str) -> Option<Self> {
         let text = match name {
             "paper-hnsw" => paper::HNSW,
             "paper-ivf" => paper::IVF,
+            "flood" => examples::FLOOD,
+            "bulk" => examples::BULK,
+            "stall" => examples::STALL,
             _ => return None,
         };
         Some(text.parse().expect("the built-in workloads are right"))
@@ -220,7 +276,28 @@ impl Recipe {
         if !(1..=100_000).contains(&count) {
             return wrong("the number of tables", count.to_string(), "1 to 100000");
         }
+        if !(0.0..=1e6).contains(&self.warm) || !(self.seconds > 0.0 && self.seconds <= 1e6) {
+            return wrong(
+                "warm or seconds",
+                format!("{}, {}", self.warm, self.seconds),
+                "virtual seconds, up to 1000000, `seconds` above 0",
+            );
+        }
         for tables in &self.tables {
+            let of_tasks = tables.kind == Kind::Task;
+            tables.terms().check(of_tasks)?;
+            let micros = tables.micros.unwrap_or_default();
+            if of_tasks != tables.micros.is_some() || (of_tasks && !(0.001..=1e9).contains(&micros))
+            {
+                return wrong(
+                    "micros",
+                    format!("{:?}", tables.micros),
+                    "microseconds, above 0, to tables of the kind task, and to no others",
+                );
+            }
+            if of_tasks {
+                continue;
+            }
             let [least, most] = tables.rows;
             if least == 0 || least > most || most > 1 << 32 {
                 return wrong(
@@ -257,7 +334,24 @@ impl Recipe {
     /// Draws the tables. Their order, which is that of their popularity, has nothing to do with their sizes.
     pub fn workload(&self, seed: u64) -> Workload {
         let mut all = Vec::new();
-        for (group, tables) in self.tables.iter().enumerate() {
+        let mut tenants = Vec::new();
+        // Those that the common stream asks come first.
+        let (own, shared): (Vec<_>, Vec<_>) = self
+            .tables
+            .iter()
+            .enumerate()
+            .partition(|(_, tables)| !tables.asks.is_empty());
+        for (group, tables) in shared.into_iter().chain(own) {
+            let first = all.len();
+            tenants.push(tables.terms().tenant(group, first..first + tables.count));
+            if tables.kind == Kind::Task {
+                let task = Table::Task {
+                    micros: tables.micros.unwrap_or_default(),
+                    random: tables.times == Times::Exponential,
+                };
+                all.resize(first + tables.count, task);
+                continue;
+            }
             for number in 0..tables.count {
                 let mut state = mix(seed ^ mix(((group as u64) << 32) | number as u64));
                 let mut next = || {
@@ -298,6 +392,7 @@ impl Recipe {
                             rows_as: tables.rows_as,
                         }
                     }
+                    Kind::Task => continue,
                 });
             }
         }
@@ -308,6 +403,14 @@ impl Recipe {
             query_skew: self.query_skew,
             queries: self.queries,
             hot_share: self.hot_share,
+            asking: Asking {
+                tenants: match self.tables.iter().all(|tables| tables.terms().is_plain()) {
+                    true => Vec::new(),
+                    false => tenants,
+                },
+                warm: self.warm,
+                seconds: self.seconds,
+            },
         }
     }
 }
@@ -345,6 +448,50 @@ mod tests {
             "{error}"
         );
         assert!("name = 'a'\ntable = 1".parse::<Recipe>().is_err());
+    }
+
+    #[test]
+    fn terms_that_cannot_be_are_named() {
+        let tables = |terms: &str| {
+            let text = format!("name='a'\n[[tables]]\nkind='task'\ncount=1\nmicros=5\n{terms}");
+            text.parse::<Recipe>().map(|recipe| recipe.workload(1))
+        };
+        for (terms, named) in [
+            ("weight=0.0", "weight is 0"),
+            ("deadline_ms=0", "deadline_ms is 0"),
+            ("queue_limit=0", "queue_limit"),
+            ("class='slow'", "interactive"),
+            ("work=2.0", "unknown field `work`"),
+            ("[[tables.asks]]", "one of `rate`"),
+            ("[[tables.asks]]\nrate=1.0\nburst=2", "one of `rate`"),
+            ("[[tables.asks]]\nrate=0.0", "rate is 0"),
+            ("[[tables.asks]]\nrate=1.0\nevery=1.0", "every"),
+            ("[[tables.asks]]\noutstanding=0", "outstanding is 0"),
+            (
+                "[[tables.asks]]\nrate=1.0\nspeed=1",
+                "unknown field `speed`",
+            ),
+            ("[[tables.stalls]]\nms=1.0", "either `at`"),
+            (
+                "[[tables.stalls]]\nms=1.0\nat=1.0\nchance=0.5",
+                "either `at`",
+            ),
+            ("[[tables.stalls]]\nms=0.0\nat=1.0", "ms of a stall"),
+            ("[[tables.stalls]]\nms=1.0\nchance=1.5", "either `at`"),
+        ] {
+            let error = tables(terms).unwrap_err().to_string();
+            assert!(error.contains(named), "{terms}: {error}");
+        }
+        assert!(tables("").unwrap().asking.is_plain());
+        let graph = "name='a'\n[[tables]]\nkind='hnsw'\ncount=1\nrows=[5,5]\ndims=[8]\n";
+        for terms in ["micros=5", "[[tables.asks]]\nrate=1.0\nwork=2.0"] {
+            let error = format!("{graph}{terms}").parse::<Recipe>().unwrap_err();
+            assert!(error.to_string().contains("task"), "{error}");
+        }
+        for name in ["flood", "bulk", "stall"] {
+            let workload = Recipe::built_in(name).unwrap().workload(1);
+            assert!(workload.is_timed() && workload.shared_tables() == 0);
+        }
     }
 
     #[test]
