@@ -28,6 +28,8 @@ mod group;
 mod items;
 mod memory;
 mod meter;
+#[cfg(test)]
+mod promises;
 mod read;
 mod relief;
 mod rerank;
