@@ -1,5 +1,6 @@
 //! The result of a run: plain figures, all of them modelled.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// The result of a run.
@@ -155,6 +156,19 @@ pub struct Percentiles {
     pub p999: f64,
     /// The mean.
     pub mean: f64,
+}
+
+impl Percentiles {
+    /// Microseconds of nanoseconds.
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            mean: histogram.mean() / 1e3,
+        }
+    }
 }
 
 /// A change of the placement.

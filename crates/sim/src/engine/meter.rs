@@ -128,16 +128,6 @@ impl Meter {
     }
 }
 
-pub(super) fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
-    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-    Percentiles {
-        p50: at(0.5),
-        p99: at(0.99),
-        p999: at(0.999),
-        mean: histogram.mean() / 1e3,
-    }
-}
-
 impl Engine<'_> {
     pub(super) fn outcome(mut self) -> Outcome {
         self.meter.end_tenth();
@@ -169,8 +159,8 @@ impl Engine<'_> {
             seconds: nanos / 1e9,
             counted: meter.counted,
             qps: meter.counted as f64 / nanos * 1e9,
-            latency_us: percentiles(&meter.latencies),
-            wait_us: percentiles(&meter.waits),
+            latency_us: Percentiles::of(&meter.latencies),
+            wait_us: Percentiles::of(&meter.waits),
             utilisation: busy as f64 / nanos / self.workers.len() as f64,
             stall_share: meter.stalled / (busy as f64).max(1.0),
             l3_miss_ratio: match l3 + memory > 0.0 {

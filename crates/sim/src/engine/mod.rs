@@ -8,7 +8,8 @@
 //! | file | does what of the executor |
 //! |---|---|
 //! | `group` | `scheduler`: queues, sleepers, who calls for help |
-//! | `clients` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
+//! | `clients`, `asked` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
+//! | `queries` | queries come and end |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
 //! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
@@ -18,8 +19,9 @@
 //! | `items` | regions of tables, which the executor does not have |
 //! | `together` | queries that read a list once, which it does not have for single ones |
 //! | `balance` | `placement/balancer.rs`: the tick |
-//! | `meter`, `rows` | counts |
+//! | `meter`, `rows`, `served` | counts |
 
+mod asked;
 mod balance;
 #[cfg(test)]
 mod client_tests;
@@ -30,6 +32,7 @@ mod memory;
 mod meter;
 #[cfg(test)]
 mod promises;
+mod queries;
 mod read;
 mod relief;
 mod rerank;
@@ -38,6 +41,7 @@ mod route;
 mod row_tests;
 mod rows;
 mod scan;
+mod served;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -420,13 +424,13 @@ impl<'a> Engine<'a> {
             groups,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
             memory: Memory::new(machine, prepared.plans.len()),
-            meter: Meter::new(workers.len(), Clients::rows(scenario)),
+            meter: Meter::new(workers.len(), Clients::rows(&prepared.workload.asking)),
             workers,
             domains,
             queries: Vec::new(),
             free: Vec::new(),
             stream,
-            clients: Clients::new(scenario, pilot),
+            clients: Clients::new(&prepared.workload.asking, seed, pilot),
             coming: None,
             items,
             gathering: Gathering::default(),
@@ -487,92 +491,6 @@ impl<'a> Engine<'a> {
 
     fn instant(&self) -> Instant {
         self.epoch + Duration::from_nanos(self.now)
-    }
-
-    /// Remembers the query that comes next in an open loop.
-    fn expect_next(&mut self) {
-        self.coming = self.stream.as_mut().and_then(Iterator::next);
-        if let Some(arrival) = self.coming {
-            self.at(arrival.at.as_nanos() as u64, Event::Arrive);
-        }
-    }
-
-    fn arrive(&mut self) {
-        let arrival = match self.scenario.load {
-            Load::Open { .. } => {
-                let arrival = self.coming.take();
-                self.expect_next();
-                arrival
-            }
-            Load::Saturated { .. } => self.stream.as_mut().and_then(Iterator::next),
-        };
-        let Some(arrival) = arrival else { return };
-        let (table, number) = (arrival.table as u32, arrival.query as u32);
-        let (row, ask) = self.clients.shared(table);
-        let query = Query {
-            row,
-            class: ask.map_or(Class::Interactive, |ask| ask.class),
-            ..self.query(table, number)
-        };
-        self.enter(query, ask.and_then(|ask| ask.deadline_ms));
-    }
-
-    /// A query that comes now.
-    fn query(&self, table: u32, number: u32) -> Query {
-        Query {
-            serial: self.meter.sent,
-            table,
-            item: self.items.of(self.scenario, table, number),
-            number,
-            arrived: self.now,
-            started: 0,
-            segment: 0,
-            busy: 0,
-            units: None,
-            mates: Vec::new(),
-            client: None,
-            row: None,
-            class: Class::Interactive,
-            work: 1.0,
-            due: None,
-            told: false,
-            running: false,
-        }
-    }
-
-    /// Finds a place for a query.
-    fn place(&mut self, query: Query) -> usize {
-        match self.free.pop() {
-            Some(place) => {
-                self.queries[place] = query;
-                place
-            }
-            None => {
-                self.queries.push(query);
-                self.queries.len() - 1
-            }
-        }
-    }
-
-    /// A query has been answered.
-    fn answered(&mut self, query: usize) {
-        let ended = &self.queries[query];
-        let (arrived, item, client) = (ended.arrived, ended.item, ended.client);
-        self.balancer.ran(item as usize);
-        if ended.told {
-            self.release(query);
-            return;
-        }
-        let now = self.now;
-        self.meter.answer(now, arrived);
-        if let Some(row) = self.row_of(query) {
-            row.answered(now - arrived, clients::second_of(now));
-        }
-        if self.meter.answered == self.scenario.warmup {
-            self.meter.begin(self.now, &self.memory);
-        }
-        self.release(query);
-        self.ask_again(client, 0);
     }
 }
 

@@ -1,15 +1,10 @@
-//! What became of queries, by table and kind, and all tables of a tenant together.
+//! What became of one kind of query of one table.
 
 use hdrhistogram::Histogram;
 
-use super::Engine;
-use super::meter::percentiles;
-use crate::outcome::{Expired, Served};
-use crate::workload::class_name;
-
 /// What became of one kind of query of one table.
 pub(super) struct Row {
-    done: u64,
+    pub(super) done: u64,
     /// Expired while they waited.
     pub(super) waiting: u64,
     pub(super) passed_over: u64,
@@ -20,10 +15,10 @@ pub(super) struct Row {
     pub(super) away: u64,
     /// Time of workers.
     pub(super) busy: u64,
-    waits: Histogram<u64>,
-    latencies: Histogram<u64>,
+    pub(super) waits: Histogram<u64>,
+    pub(super) latencies: Histogram<u64>,
     /// Answered and expired in each second of the run, from its beginning.
-    seconds: Vec<[u64; 2]>,
+    pub(super) seconds: Vec<[u64; 2]>,
 }
 
 impl Row {
@@ -76,7 +71,8 @@ impl Row {
         self.second(second)[1] += 1;
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds another table's.
+    pub(super) fn add(&mut self, other: &Self) {
         self.done += other.done;
         self.waiting += other.waiting;
         self.passed_over += other.passed_over;
@@ -105,60 +101,7 @@ fn grow_and_record(histogram: &mut Histogram<u64>, nanos: u64) {
     recorded.expect("it grows as need be");
 }
 
-impl Engine<'_> {
-    /// What became of the queries of each tenant's each kind, and of each table's.
-    pub(super) fn served(&self) -> (Vec<Served>, Vec<Served>) {
-        let (mut tenants, mut tables) = (Vec::new(), Vec::new());
-        let mut rows = self.meter.rows.iter();
-        for tenant in &self.scenario.prepared.workload.asking.tenants {
-            let mut together: Vec<Row> = tenant.asks.iter().map(|_| Row::new()).collect();
-            let named = |at: usize| {
-                let ask = &tenant.asks[at];
-                let name = match tenant.asks.len() {
-                    1 => tenant.name.clone(),
-                    _ => format!("{} {}", tenant.name, at + 1),
-                };
-                (name, class_name(ask.class))
-            };
-            for table in tenant.tables.clone() {
-                for (at, (all, row)) in together.iter_mut().zip(rows.by_ref()).enumerate() {
-                    all.add(row);
-                    tables.push(self.served_by(named(at), row, 1, Some(table)));
-                }
-            }
-            let count = tenant.tables.len();
-            let together = together.iter().enumerate();
-            tenants.extend(together.map(|(at, row)| self.served_by(named(at), row, count, None)));
-        }
-        (tenants, tables)
-    }
-
-    fn served_by(
-        &self,
-        (name, class): (String, &'static str),
-        row: &Row,
-        tables: usize,
-        table: Option<usize>,
-    ) -> Served {
-        let all = (self.now - self.meter.began).max(1) as f64 * self.workers.len() as f64;
-        Served {
-            name,
-            class: class.to_owned(),
-            table,
-            tables,
-            done: row.done,
-            expired: Expired {
-                waiting: row.waiting,
-                passed_over: row.passed_over,
-                late: row.late,
-            },
-            refused: row.refused,
-            at_home: row.at_home,
-            away: row.away,
-            wait_us: percentiles(&row.waits),
-            latency_us: percentiles(&row.latencies),
-            time_share: row.busy as f64 / all,
-            each_second: row.seconds.clone(),
-        }
-    }
+/// The second of the run in which a moment lies.
+pub(super) fn second_of(at: u64) -> usize {
+    (at / 1_000_000_000) as usize
 }

@@ -1,6 +1,7 @@
 //! What is searched and how often: tables, and the traffic over them.
 
 mod asking;
+mod error;
 mod examples;
 mod paper;
 mod prepare;
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 pub(crate) use asking::class_name;
 pub use asking::{Arrivals, Ask, Asking, Stall, Stalled, Tenant};
+pub use error::RecipeError;
 pub(crate) use prepare::{Plan, drawn, tile};
 pub use prepare::{Prepared, Sampling};
-pub use recipe::{Recipe, RecipeError};
+pub use recipe::Recipe;
 
 /// Tables and traffic. Made by a [`Recipe`].
 #[derive(Clone, Debug, PartialEq, Serialize)]

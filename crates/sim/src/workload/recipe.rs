@@ -2,8 +2,8 @@
 
 use chiplet_index::{HnswConfig, RowFormat};
 use serde::Deserialize;
-use thiserror::Error;
 
+use super::error::RecipeError;
 use super::terms::{AskEntry, StallEntry, Terms, Urgency};
 use super::{Asking, Rerank, Table, Workload, examples, paper};
 use crate::trace::mix;
@@ -135,24 +135,6 @@ fn m() -> u32 {
     16
 }
 
-/// Why a workload cannot be used.
-#[derive(Debug, Error)]
-pub enum RecipeError {
-    /// The file is no recipe.
-    #[error("this is no workload: {0}")]
-    Form(#[from] Box<toml::de::Error>),
-    /// A value is out of range.
-    #[error("{what} is {value}: give {accepted}")]
-    Value {
-        /// Which value.
-        what: &'static str,
-        /// What was given.
-        value: String,
-        /// What is accepted.
-        accepted: &'static str,
-    },
-}
-
 impl std::str::FromStr for Recipe {
     type Err = RecipeError;
 
@@ -276,7 +258,8 @@ impl Recipe {
         if !(1..=100_000).contains(&count) {
             return wrong("the number of tables", count.to_string(), "1 to 100000");
         }
-        if !(0.0..=1e6).contains(&self.warm) || !(self.seconds > 0.0 && self.seconds <= 1e6) {
+        let within = |seconds: f64| (0.0..=1e6).contains(&seconds);
+        if !within(self.warm) || !within(self.seconds) || self.seconds == 0.0 {
             return wrong(
                 "warm or seconds",
                 format!("{}, {}", self.warm, self.seconds),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use chiplet_policy::Class;
 use serde::Deserialize;
 
-use super::recipe::RecipeError;
+use super::error::RecipeError;
 use super::{Arrivals, Ask, Stall, Stalled, Tenant};
 
 /// Clients and bursts of one entry, at most: each query under way takes memory.
@@ -101,8 +101,8 @@ impl Terms {
         }
         time("deadline_ms", self.deadline_ms, true)?;
         self.stalls.iter().try_for_each(StallEntry::check)?;
-        let asks = self.asks.iter();
-        asks.map(|ask| ask.check(of_tasks)).collect()
+        let mut asks = self.asks.iter();
+        asks.try_for_each(|ask| ask.check(of_tasks))
     }
 
     /// The tenant of these tables, which is number `at` of the workload's.
