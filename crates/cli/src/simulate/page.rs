@@ -1,9 +1,10 @@
 //! The figures as one HTML page that needs nothing else.
 
+use chiplet_sim::Served;
 use maud::{Markup, html};
 
-use super::Report;
 use super::text;
+use super::{Report, Run};
 use crate::bench::chart::{Layout, Look, Px, figure};
 use crate::bench::frame;
 
@@ -32,6 +33,23 @@ pub(super) fn page(report: &Report) -> String {
     frame(&format!("{title} · chiplet simulate"), &main)
 }
 
+/// What is told of each tenant.
+const COLUMNS: [&str; 13] = [
+    "strategy · CCDs",
+    "who",
+    "class",
+    "tables",
+    "done",
+    "expired",
+    "refused",
+    "home",
+    "away",
+    "wait p50,\u{a0}µs",
+    "p99,\u{a0}µs",
+    "p99.9,\u{a0}µs",
+    "time",
+];
+
 /// A row for each tenant of each run.
 fn tenants(report: &Report) -> Markup {
     html! {
@@ -39,31 +57,37 @@ fn tenants(report: &Report) -> Markup {
             "Expired: in the queue; passed over by a worker, as too little time was left; while they ran. Home and away: "
             "where they began. Waits are from arrival to start, of those that began."
         }
-        table.facts {
-            thead { tr {
-                th { "Run" } th { "Who" } th { "Class" } th { "Tables" } th { "Done" } th { "Expired" } th { "Refused" }
-                th { "Home" } th { "Away" } th { "Wait p50, us" } th { "p99" } th { "p999" } th { "Time" }
-            } }
-            tbody {
-                @for run in &report.runs {
-                    @for served in &run.outcome.tenants {
-                        @let expired = served.expired;
-                        tr {
-                            td {
-                                (run.outcome.strategy) " · " (run.outcome.domains)
-                                @if let Some(load) = run.load { " · " (load) " %" }
-                            }
-                            td { (served.name) } td { (served.class) } td { (served.tables) } td { (served.done) }
-                            td { (expired.waiting) " / " (expired.passed_over) " / " (expired.late) }
-                            td { (served.refused) } td { (served.at_home) } td { (served.away) }
-                            td { (format!("{:.0}", served.wait_us.p50)) }
-                            td { (format!("{:.0}", served.wait_us.p99)) }
-                            td { (format!("{:.0}", served.wait_us.p999)) }
-                            td { (format!("{:.1} %", 100.0 * served.time_share)) }
-                        }
+        div.scroll role="region" tabindex="0" aria-label="What became of whose queries" {
+            table aria-label="What became of whose queries" {
+                thead { tr { @for column in COLUMNS { th scope="col" { (column) } } } }
+                tbody {
+                    @for run in &report.runs {
+                        @for served in &run.outcome.tenants { (tenant(run, served)) }
                     }
                 }
             }
+        }
+    }
+}
+
+fn tenant(run: &Run, served: &Served) -> Markup {
+    let (expired, wait) = (served.expired, served.wait_us);
+    html! {
+        tr {
+            th scope="row" {
+                (run.outcome.strategy) " · " (run.outcome.domains)
+                @if let Some(load) = run.load { " · " (load) " %" }
+            }
+            td { (served.name) }
+            td { (served.class) }
+            td { (served.tables) }
+            td { (served.done) }
+            td { (expired.waiting) " / " (expired.passed_over) " / " (expired.late) }
+            td { (served.refused) }
+            @if served.at_home + served.away == 0 { td { "-" } td { "-" } }
+            @else { td { (served.at_home) } td { (served.away) } }
+            @for value in [wait.p50, wait.p99, wait.p999] { td { (format!("{value:.0}")) } }
+            td { (format!("{:.1} %", 100.0 * served.time_share)) }
         }
     }
 }

@@ -140,6 +140,8 @@ pub struct Settings {
     pub reorder: f64,
     /// Tasks that may wait for each worker of a domain.
     pub queue_per_worker: usize,
+    /// How long bulk tasks give way to interactive ones.
+    pub bulk_wait: Duration,
     /// Between two looks of the planner.
     pub tick: Duration,
     /// What the executor does not do.
@@ -154,6 +156,7 @@ impl Default for Settings {
             split: SplitConfig::default(),
             reorder: 0.3,
             queue_per_worker: chiplet_executor::QUEUE_PER_WORKER,
+            bulk_wait: Duration::from_millis(100),
             tick: Duration::from_secs(1),
             ideas: Ideas::default(),
         }
@@ -390,7 +393,7 @@ impl<'a> Engine<'a> {
                     reorder: settings.reorder,
                     limit,
                     table_limit: (limit - limit.div_ceil(4)).max(1),
-                    bulk_wait: Duration::from_millis(100),
+                    bulk_wait: settings.bulk_wait,
                 };
                 groups.push(Group::new(domain, first..workers.len(), discipline, epoch));
             }

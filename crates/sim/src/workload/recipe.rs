@@ -27,6 +27,27 @@ use crate::trace::mix;
 ///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16"
 /// "#.parse()?;
 /// assert_eq!(recipe.workload(1).tables.len(), 16);
+///
+/// // Tables that are asked by clients of their own, on terms of their own: a flood beside queries with deadlines.
+/// let recipe: Recipe = r#"
+///     name = "flood"
+///     seconds = 8                 # virtual seconds that a run goes on for
+///     [[tables]]
+///     kind = "task"               # reads nothing
+///     micros = 2_000              # and takes so many microseconds
+///     count = 1
+///     class = "bulk"
+///     [[tables.asks]]
+///     outstanding = 600           # clients, each of which asks again when it has been told how its query ended
+///     [[tables]]
+///     kind = "task"
+///     micros = 500
+///     count = 20
+///     deadline_ms = 20
+///     [[tables.asks]]
+///     rate = 80                   # queries a second for each table, at random
+/// "#.parse()?;
+/// assert!(recipe.workload(1).is_timed());
 /// # Ok::<(), chiplet_sim::RecipeError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
