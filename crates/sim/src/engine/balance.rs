@@ -323,13 +323,17 @@ impl Engine<'_> {
         let Some(remap) = self.balancer.planner.tick(now, &capacities) else {
             return;
         };
-        let moved = remap.moves.len();
-        for change in remap.moves {
-            let item = change.table.slot as usize;
-            if let Some(to) = change.to
-                && !self.fixed[item]
-            {
-                self.homes[item] = to;
+        let mut moves = remap.moves;
+        let planned = moves.len();
+        // The planner does not know which tables stay where they are.
+        moves.retain(|change| !self.fixed[change.table.slot as usize]);
+        let moved = moves.len();
+        if moved == 0 && planned > 0 {
+            return;
+        }
+        for change in moves {
+            if let Some(to) = change.to {
+                self.homes[change.table.slot as usize] = to;
             }
         }
         self.balancer.remaps.push(Moved {
