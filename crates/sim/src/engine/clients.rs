@@ -138,6 +138,7 @@ impl Clients {
                 class,
                 weight: asked.weight,
                 limit: asked.limit,
+                ..Terms::default()
             },
             None => Terms {
                 class,

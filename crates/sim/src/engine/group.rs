@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::queue::{Discipline, Queue};
+use chiplet_policy::queue::{Discipline, Pace, Queue};
 use chiplet_policy::{
     Class, Staff, StealRule, can_lend, can_spare, choose_victim, is_worth_crossing,
 };
@@ -32,8 +32,8 @@ pub(super) struct Group {
     pub(super) offered: bool,
     /// Its queue is worth crossing for.
     pub(super) needy: bool,
-    /// How long a task of each class that comes now would wait.
-    pub(super) waits: [Duration; 2],
+    /// How long a task of each class that comes now would wait, if its table asks for its share, and if it asks for more.
+    pub(super) waits: [[Duration; 2]; 2],
     /// What a cold cache would cost the next task.
     pub(super) price: Duration,
     /// Queries with units that its workers may take.
@@ -58,11 +58,16 @@ impl Group {
             stealing: 0,
             offered: false,
             needy: false,
-            waits: [Duration::ZERO; 2],
+            waits: [[Duration::ZERO; 2]; 2],
             price: Duration::ZERO,
             open: Vec::new(),
             refused: false,
         }
+    }
+
+    /// How long a task of `class` that comes now would wait.
+    pub(super) fn wait(&self, class: Class, pace: Pace) -> Duration {
+        self.waits[pace as usize][class as usize]
     }
 
     pub(super) fn staff(&self) -> Staff {
@@ -112,11 +117,11 @@ impl Engine<'_> {
         let group = &mut self.groups[group];
         let before = group.needy;
         if group.queue.is_empty() {
-            (group.needy, group.waits) = (false, [Duration::ZERO; 2]);
+            (group.needy, group.waits) = (false, [[Duration::ZERO; 2]; 2]);
         } else {
             let outlook = group.queue.outlook(now);
             group.needy = is_worth_crossing(&outlook.backlog, config);
-            group.waits = outlook.waits;
+            group.waits = [outlook.waits, outlook.waits_over];
             group.price = config.price(&outlook.backlog);
         }
         group.needy && !before
@@ -150,7 +155,7 @@ impl Engine<'_> {
                     .nearest
                     .iter()
                     .filter(|&&group| groups[group].needy);
-                let wait = |group: usize| groups[group].waits[Class::Interactive as usize];
+                let wait = |group: usize| groups[group].wait(Class::Interactive, Pace::OverShare);
                 choose_victim(needy.map(|&group| (group, wait(group))))
             }
         }

@@ -1,8 +1,7 @@
 //! What the order of service promises, in virtual time: floods, bulk work, deadlines and slow tasks.
 //!
 //! Nothing here is left to chance: the same policy gives the same figures. Bounds are wide enough for a policy that is
-//! changed, and far from what a policy gives that does not keep the promise. Promises that are not kept yet are ignored:
-//! `cargo test -p chiplet-sim --lib promises -- --ignored` shows by how much.
+//! changed, and far from what a policy gives that does not keep the promise.
 
 use chiplet_policy::Strategy;
 use chiplet_topology::Topology;
@@ -61,7 +60,6 @@ fn stalled(stalls: &str, deadline: f64, beside: u32) -> Vec<[u64; 2]> {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn a_table_with_deadlines_answers_again_within_a_second_of_slow_tasks() {
     let two = "[[tables.stalls]]\nat=1.0\ntasks=2\nms=100.0";
     let long = "[[tables.stalls]]\nat=1.0\nms=500.0";
@@ -81,7 +79,6 @@ fn a_table_with_deadlines_answers_again_within_a_second_of_slow_tasks() {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn rare_stalls_cost_the_queries_that_they_meet() {
     let often = "[[tables.stalls]]\nchance=0.01\nms=100.0";
     let seconds = stalled(often, 20.0, 4);
@@ -104,7 +101,6 @@ fn evicted(floods: bool) -> Outcome {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn quiet_tables_stay_at_home_beside_a_flood() {
     for floods in [false, true] {
         let outcome = evicted(floods);
@@ -156,7 +152,6 @@ fn is_protected(part: f64, outcome: &Outcome) {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn a_flood_is_held_back_whatever_the_others_ask_for() {
     for part in [0.2, 0.4, 0.6, 0.8, 0.9] {
         is_protected(part, &beside(part, "", 600));
@@ -164,7 +159,6 @@ fn a_flood_is_held_back_whatever_the_others_ask_for() {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn bulk_work_gives_way_whatever_the_others_ask_for() {
     for part in [0.2, 0.3, 0.4, 0.6, 0.8, 0.9] {
         is_protected(part, &beside(part, "class='bulk'", 1_000));
@@ -216,7 +210,6 @@ fn two_floods_share_by_weight() {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn the_first_burst_of_a_table_that_nothing_is_known_of_is_held_back_like_any() {
     for class in ["interactive", "bulk"] {
         for from in [0.0, 2.0] {
@@ -248,7 +241,6 @@ fn the_first_burst_of_a_table_that_nothing_is_known_of_is_held_back_like_any() {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn one_slow_task_does_not_make_a_table_that_floods() {
     for ms in [400.0_f64, 2_000.0] {
         let stall = format!("home=0\n[[tables.stalls]]\nat=0.0\nms={ms:?}");
@@ -265,7 +257,6 @@ fn one_slow_task_does_not_make_a_table_that_floods() {
 }
 
 #[test]
-#[ignore = "the policy does not keep this yet"]
 fn short_queries_do_not_expire_for_long_ones_of_their_table() {
     // Four tasks of 64 queries each, as of a batch, every 200 ms; between them, when all workers are free, bursts of
     // eight single queries of 1 ms, which have 15 ms.

@@ -62,8 +62,12 @@ impl Engine<'_> {
                 let homes = &self.homes[item as usize];
                 let [first, second] = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let [first, second] = [first, second].map(|home| self.group_of(home));
+                let pace = match self.over_share[item as usize] {
+                    true => Pace::OverShare,
+                    false => Pace::Within,
+                };
                 let [wait, other] =
-                    [first, second].map(|group| self.groups[group].waits[class as usize]);
+                    [first, second].map(|group| self.groups[group].wait(class, pace));
                 match other < wait {
                     true => second,
                     false => first,
@@ -84,7 +88,7 @@ impl Engine<'_> {
             return None;
         }
         let group = &self.groups[home];
-        let wait = |group: usize| self.groups[group].waits[class as usize];
+        let wait = |group: usize| self.groups[group].wait(class, Pace::Within);
         if wait(home) < LONG_WAIT {
             return None;
         }

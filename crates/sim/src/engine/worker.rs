@@ -67,11 +67,11 @@ impl Engine<'_> {
 
     /// Says to the queue that the worker's task has ended, for which others have given time besides.
     pub(super) fn tell(&mut self, worker: usize, helped: u64) {
-        let ended = self.instant() + Duration::from_nanos(helped);
+        let (now, helped) = (self.instant(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
-            Some((_, run)) if worker.stealing => run.tell(ended),
-            _ => worker.run.tell(ended),
+            Some((_, run)) if worker.stealing => run.tell_shared(now, helped, Duration::ZERO),
+            _ => worker.run.tell_shared(now, helped, Duration::ZERO),
         }
     }
 
