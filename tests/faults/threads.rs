@@ -16,6 +16,10 @@ const STACK: u64 = 128 << 20;
 const DOMAINS: u32 = 12;
 const CORES: u32 = 8;
 const WORKERS: u64 = 96;
+/// Threads that call wakers at deadlines, in turn.
+const TIMERS: u64 = 4;
+/// All of an executor's threads.
+const THREADS: u64 = WORKERS + TIMERS + 2;
 
 /// Address space in use, in bytes.
 fn mapped() -> u64 {
@@ -79,7 +83,7 @@ fn build_fails_at(started: u64, name: &str) {
 
     // Nothing of the failure stays: the same can be built once it is allowed.
     let executor = builder().build().unwrap();
-    assert_eq!(threads() as u64, before as u64 + WORKERS + 3);
+    assert_eq!(threads() as u64, before as u64 + THREADS);
     let table = executor.add_closure_table("t", 1);
     assert_eq!(executor.spawn(table, || 7).wait(), Ok(7));
 }
@@ -92,7 +96,7 @@ fn check(test: &str, started: u64, name: &str) {
         ("MALLOC_ARENA_MAX", "1"),
     ];
     child::run(test, name, &variables, || build_fails_at(started, name));
-    verified(&format!("no thread {name}, after {started} of 99"));
+    verified(&format!("no thread {name}, after {started} of {THREADS}"));
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn the_timer_cannot_be_started() {
 fn the_balancer_cannot_be_started() {
     check(
         "threads::the_balancer_cannot_be_started",
-        WORKERS + 1,
+        WORKERS + TIMERS,
         "chiplet-balance",
     );
 }
@@ -144,7 +148,7 @@ fn the_balancer_cannot_be_started() {
 fn the_timed_look_cannot_be_started() {
     check(
         "threads::the_timed_look_cannot_be_started",
-        WORKERS + 2,
+        WORKERS + TIMERS + 1,
         "chiplet-watch",
     );
 }
