@@ -22,8 +22,8 @@
 //! newest key, which is at most [`LEAD`] late.
 //!
 //! A table of many clients that wait for their answers sends as slowly as it is served, and is not late for that. So a
-//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] than of
-//! the others, or others are over theirs; and it stays so until less waits of it.
+//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] times as
+//! much as of the others; and it stays so until less than that waits of it.
 //!
 //! Of a table of which nothing is known, queries are taken to be as long as a typical table's, but for the [`FIRST`] few.
 //! So a first burst of a new table is bounded like any other.
@@ -237,8 +237,7 @@ impl<T> Order<T> {
             self.work.forgive(lane);
             self.tally.forgive(lane);
         }
-        let floods =
-            waits_long && (self.tally.over > 0 || self.work.is_far_more(lane, self.tally.lanes));
+        let floods = waits_long && self.work.is_far_more(lane, self.tally.lanes);
         if !lane.over && (is_late || floods) {
             self.mark_over(table, at);
             return Pace::OverShare;
