@@ -22,11 +22,12 @@
 //! newest key, which is at most [`LEAD`] late.
 //!
 //! A table of many clients that wait for their answers sends as slowly as it is served, and is not late for that. So a
-//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] than of
-//! the others, or others are over theirs; and it stays so until less waits of it.
+//! lane is over its share also if what waits of it takes all workers more than [`TOO_FAST`] and is [`FAR_MORE`] times as
+//! much as of the others; and it stays so until less than that waits of it.
 //!
 //! Of a table of which nothing is known, queries are taken to be as long as a typical table's, but for the [`FIRST`] few.
-//! So a first burst of a new table is bounded like any other.
+//! So a first burst of a new table is bounded like any other; and if very many wait, the table is over its share until it
+//! is known.
 //!
 //! A lane that was served out of turn keeps its old key in its heap, which is mended when it comes to the front; a
 //! lane that has left a heap is found there until then, too.
@@ -68,6 +69,10 @@ const FLOOR: u64 = 16;
 /// Tasks for each worker that may wait of a table of which nothing is known before they are taken to be as long as others'.
 /// By the time that those have run it is known.
 const FIRST: u64 = 8;
+
+/// As long as this queries of a table of which nothing is known may well take, in nanoseconds: if so many wait that this would
+/// be too much, the table is over its share until it is known.
+const LONG: u64 = 1_000_000;
 
 /// How many times as much as of another table has to wait of one that floods, on average over the others.
 const FAR_MORE: u64 = 3;
@@ -231,14 +236,17 @@ impl<T> Order<T> {
         let key = lane.append(task, queries, at, apart, nanos(LEAD));
         self.queued += 1;
         self.work.add(lane, queries.into());
-        let is_late = key - at > nanos(TOO_FAST);
+        let is_late = key - at > nanos(TOO_FAST) || {
+            // Of an unknown table: if its tasks turn out to be short, it is forgiven with the next one.
+            let guess = lane.queries().saturating_mul(LONG) / self.workers;
+            lane.service.home == 0 && guess > 2 * nanos(TOO_FAST)
+        };
         let waits_long = self.work.waits_long(lane, self.workers);
         if lane.over && !is_late && !waits_long && self.tally.is_even() {
             self.work.forgive(lane);
             self.tally.forgive(lane);
         }
-        let floods =
-            waits_long && (self.tally.over > 0 || self.work.is_far_more(lane, self.tally.lanes));
+        let floods = waits_long && self.work.is_far_more(lane, self.tally.lanes);
         if !lane.over && (is_late || floods) {
             self.mark_over(table, at);
             return Pace::OverShare;

@@ -18,8 +18,12 @@ const FOLLOW: u64 = 8;
 const OUTLIER: u64 = 4;
 
 /// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph that no
-/// cache holds take about as long.
-pub(super) const ASSUMED: u64 = 1_000_000;
+/// cache holds take some hundreds of microseconds.
+pub(super) const ASSUMED: u64 = 200_000;
+
+/// A table's first service time counts as at most [`OUTLIER`] times this, or times a typical table's: there is nothing else
+/// to hold it against.
+const FIRST: u64 = 1_000_000;
 
 /// After so long without an answer the usual time is not believed: the next task is begun whatever its deadline. So a
 /// table whose estimate is wrong is found out ten times a second, and one that really is too slow costs little.
@@ -74,7 +78,7 @@ impl Service {
     ) {
         let [spent, lasted] =
             [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
-        let base = self.mean(typical);
+        let base = self.mean(typical.max(FIRST));
         match away {
             true => self.away = follow(self.away, spent, base.max(self.away)),
             false => self.home = follow(self.home, spent, base),
@@ -136,7 +140,7 @@ mod tests {
     fn an_outlier_that_comes_first_is_forgotten_after_one_look() {
         let mut service = Service::default();
         service.learn(&took(400 * MILLI), 1, 0, false, ASSUMED);
-        assert_eq!(service.home, 4 * ASSUMED);
+        assert_eq!(service.home, OUTLIER * FIRST);
         assert_eq!(service.usual(1, BELIEVED), Some(400 * MILLI));
         // Nobody was answered meanwhile: one task is begun to see, the others are told as before.
         assert_eq!(service.usual(1, BELIEVED + 1), None);
