@@ -122,6 +122,8 @@ struct Sections {
     ids: Section,
     full: Option<Section>,
     low: Section,
+    /// Pairs of nodes with equal rows: one with links, in ascending order, and one without, by id.
+    copies: Option<Section>,
 }
 
 /// A graph in memory of its own.
@@ -194,6 +196,9 @@ impl Frozen {
                 .full
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
             low: draft.add("low", low.len() * 4),
+            // Most tables have none, and files of before neither.
+            copies: (!links.copies.is_empty())
+                .then(|| draft.add("copies", links.copies.len() * size_of::<[u32; 2]>())),
         };
         let mut image = draft.allocate(config.pages)?;
         image.section_mut::<f32>(sections.low).copy_from_slice(&low);
@@ -222,6 +227,13 @@ impl Frozen {
         let mut place = vec![0; nodes];
         for (new, &old) in order.iter().enumerate() {
             place[old as usize] = new as u32;
+        }
+        if let Some(section) = sections.copies {
+            let moved = |pair: &[u32; 2]| pair.map(|old| place[old as usize]);
+            let mut pairs: Vec<[u32; 2]> = links.copies.iter().map(moved).collect();
+            pairs.sort_unstable_by_key(|&[first, copy]| (first, ids[copy as usize]));
+            let out = image.section_mut::<u32>(section);
+            out.copy_from_slice(pairs.as_flattened());
         }
         let mut upper = Vec::new();
         for (level, layer) in links.layers.iter().enumerate() {
@@ -271,7 +283,15 @@ impl Frozen {
                 None => None,
             },
             low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
+            copies: image.find("copies").ok(),
         };
+        let pair = size_of::<[u32; 2]>();
+        let bytes = sections
+            .copies
+            .map_or(0, |section| image.section::<u8>(section).len());
+        if !bytes.is_multiple_of(pair) || bytes / pair > nodes {
+            return Err(image.damaged(format!("{bytes} bytes of equal rows among {nodes}")));
+        }
         Ok(Self::of(image, sections, meta))
     }
 
@@ -292,6 +312,27 @@ impl Frozen {
 
     pub(super) fn nodes(&self) -> usize {
         self.meta.nodes()
+    }
+
+    /// Whether some rows are equal, so that not all nodes have links.
+    pub(super) fn has_copies(&self) -> bool {
+        self.sections.copies.is_some()
+    }
+
+    /// The nodes without links whose rows are equal to that of `node`, which has some; by id.
+    pub(super) fn copies(&self, node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
+        let pairs: &[u32] = match self.sections.copies {
+            Some(section) => self.image.section(section),
+            None => &[],
+        };
+        let (pairs, _) = pairs.as_chunks::<2>();
+        let first = pairs.partition_point(|pair| pair[0] < node);
+        let same = pairs[first..]
+            .iter()
+            .take_while(move |pair| pair[0] == node);
+        // What a file says is not believed.
+        let nodes = self.nodes() as u32;
+        same.map(|pair| pair[1]).filter(move |&copy| copy < nodes)
     }
 
     /// The memory that holds all of it.

@@ -60,6 +60,7 @@ mod tests {
             stride,
             layers,
             one_look: false,
+            copies: Vec::new(),
         }
     }
 

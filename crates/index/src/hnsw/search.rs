@@ -110,7 +110,7 @@ impl Searcher {
                 let plan = Plan::of(graph, filter, ef);
                 plan.walks
                     && self.walk_where(graph, ef, filter, plan.budget, context)
-                    && self.scratch.pool.len() >= k
+                    && self.found(graph, k, Some(filter))
             }
         };
         self.answer(graph, query, k, found, context)
@@ -165,7 +165,19 @@ impl Searcher {
     /// Whether the walk found `k` rows: fewer if links do not lead to so many from the entry. No `ef` finds the others.
     pub(super) fn end(&mut self, graph: &Frozen, k: usize) -> bool {
         self.scratch.end(&graph.ground());
-        self.scratch.pool.len() >= k
+        self.found(graph, k, None)
+    }
+
+    /// Whether what a walk left in the pool are `k` rows, with those that are equal to one of them.
+    fn found(&self, graph: &Frozen, k: usize, filter: Option<&Filter>) -> bool {
+        let pool = &self.scratch.pool;
+        pool.len() >= k
+            || graph.has_copies() && {
+                let rows = pool
+                    .iter()
+                    .flat_map(|(_, node)| same(graph, node, k, filter));
+                rows.take(k).count() == k
+            }
     }
 
     /// The nearest `k` rows: of those that a walk left in the pool, if it `found` enough; else of all.
@@ -178,7 +190,7 @@ impl Searcher {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let mut hits = if found {
-            self.collect(graph, k)
+            self.collect(graph, k, query.requested_filter())
         } else {
             self.scan(graph, query, k, context)?
         };
@@ -209,7 +221,10 @@ impl Searcher {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
         let ids = graph.ids();
-        let allows = |node| filter.allows(ids.of(node));
+        let allows = |node| {
+            filter.allows(ids.of(node))
+                || graph.has_copies() && graph.copies(node).any(|copy| filter.allows(ids.of(copy)))
+        };
         let ground = graph.ground();
         let wanted = || !context.should_stop();
         self.scratch
@@ -262,13 +277,16 @@ impl Searcher {
         scratch.pool.len() >= k
     }
 
-    /// The `k` nearest of the pool, by the full rows if there are any.
-    fn collect(&mut self, graph: &Frozen, k: usize) -> Vec<Neighbor> {
+    /// The `k` nearest of the pool and of the rows that are equal to those, by the full rows if there are any.
+    fn collect(&mut self, graph: &Frozen, k: usize, filter: Option<&Filter>) -> Vec<Neighbor> {
         let meta = &graph.meta;
         let ids = graph.ids();
-        let neighbor = |(distance, node)| Neighbor {
-            id: ids.of(node),
-            distance,
+        let filter = filter.filter(|_| graph.has_copies());
+        let neighbors = |(distance, node)| {
+            same(graph, node, k, filter).map(move |node| Neighbor {
+                id: ids.of(node),
+                distance,
+            })
         };
         let candidates = self.scratch.pool.iter();
         let mut hits: Vec<Neighbor> = match graph.full() {
@@ -276,7 +294,7 @@ impl Searcher {
                 // All as near as the k-th, so that ties are decided by id.
                 let kth = candidates.clone().nth(k - 1);
                 let near = |&(distance, _): &(f32, u32)| kth.is_none_or(|(kth, _)| distance <= kth);
-                candidates.take_while(near).map(neighbor).collect()
+                candidates.take_while(near).flat_map(neighbors).collect()
             }
             Some((format, rows)) => {
                 self.full
@@ -293,7 +311,7 @@ impl Searcher {
                 self.scratch.computed += self.nodes.len() as u64;
                 let nodes = self.nodes.iter().copied();
                 let pairs = self.distances.iter().copied().zip(nodes);
-                pairs.map(neighbor).collect()
+                pairs.flat_map(neighbors).collect()
             }
         };
         hits.sort_unstable();
@@ -346,6 +364,22 @@ impl Searcher {
         }
         Ok(nearest.into_sorted())
     }
+}
+
+/// `node` and the nodes whose rows are equal to its own, of those that `filter` allows, if there is one; of the others at most
+/// `k`, by id.
+fn same<'a>(
+    graph: &'a Frozen,
+    node: u32,
+    k: usize,
+    filter: Option<&'a Filter>,
+) -> impl Iterator<Item = u32> + 'a {
+    let ids = graph.ids();
+    let allowed = move |node: &u32| filter.is_none_or(|filter| filter.allows(ids.of(*node)));
+    let copies = graph.has_copies().then(|| graph.copies(node));
+    let copies = copies.into_iter().flatten();
+    let first = std::iter::once(node).filter(allowed);
+    first.chain(copies.filter(allowed).take(k))
 }
 
 /// Whether to walk or to scan.

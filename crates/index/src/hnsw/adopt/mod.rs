@@ -231,6 +231,7 @@ impl Graph {
             ground_stride,
             stride,
             one_look: false,
+            copies: Vec::new(),
         })
     }
 }

@@ -11,22 +11,23 @@ pub(super) struct Plan {
     pub(super) layers: Vec<usize>,
 }
 
-/// Draws the layers of `total` rows: layer `l` holds a share of about `m^-l` (arXiv 1603.09320, section 4.1).
-pub(super) fn plan(total: usize, m: usize) -> Plan {
+/// Draws the layers of rows of these numbers, in ascending order: layer `l` holds a share of about `m^-l` (arXiv 1603.09320, section 4.1).
+pub(super) fn plan(numbers: Vec<u32>, m: usize) -> Plan {
     let scale = 1.0 / (m as f64).ln();
     let level = |row: u32| {
         // In (0, 1]: the logarithm is finite.
         let uniform = ((mixed(u64::from(row)) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         ((-uniform.ln() * scale) as usize).min(MAX_LAYERS - 1)
     };
-    let levels: Vec<usize> = (0..total as u32).map(level).collect();
+    let levels: Vec<usize> = numbers.iter().copied().map(level).collect();
     let top = levels.iter().copied().max().unwrap_or(0);
     let layers = (0..=top)
         .map(|layer| levels.iter().filter(|&&level| level >= layer).count())
         .collect();
-    let mut rows: Vec<u32> = (0..total as u32).collect();
+    let mut rows: Vec<(usize, u32)> = levels.into_iter().zip(numbers).collect();
     // Stable: rows of one level stay in order.
-    rows.sort_by_key(|&row| std::cmp::Reverse(levels[row as usize]));
+    rows.sort_by_key(|&(level, _)| std::cmp::Reverse(level));
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
     Plan { rows, layers }
 }
 

@@ -11,11 +11,13 @@
 //! time. A node can be met on a layer only after its links on the layers below are there. With one thread the graph
 //! depends on the rows and settings alone.
 
+mod copies;
 mod layer;
 mod levels;
 mod select;
 mod team;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::BuildError;
@@ -25,7 +27,7 @@ use crate::progress::Progress;
 
 use super::config::HnswConfig;
 use super::format::RowDistances;
-use super::walk::{Distances as _, Scratch};
+use super::walk::{Distances as _, NONE, Scratch};
 use layer::GrowingLayer;
 use select::Selection;
 
@@ -40,9 +42,24 @@ pub(crate) struct Links {
     pub(crate) layers: Vec<Vec<u32>>,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     pub(crate) one_look: bool,
+    /// Nodes without links whose rows are equal to another node's: that node, and the one without links.
+    pub(crate) copies: Vec<[u32; 2]>,
 }
 
 impl Links {
+    /// Adds the rows that are equal to another one as nodes without links.
+    fn add(&mut self, copies: &[copies::Same]) {
+        let node_of: HashMap<u32, u32> = self.rows.iter().copied().zip(0..).collect();
+        for copy in copies {
+            let node = self.rows.len() as u32;
+            self.rows.push(copy.number);
+            self.copies.push([node_of[&copy.first], node]);
+        }
+        if let Some(ground) = self.layers.first_mut() {
+            ground.resize(self.rows.len() * self.ground_stride, NONE);
+        }
+    }
+
     pub(crate) fn stride_of(&self, level: usize) -> usize {
         if level == 0 {
             self.ground_stride
@@ -59,8 +76,9 @@ pub(crate) fn build(
     config: &HnswConfig,
     report: impl FnMut(Progress),
 ) -> Result<Links, BuildError> {
-    let total = rows.len() / dim;
-    let plan = levels::plan(total, config.m);
+    let (firsts, copies) = copies::apart(rows, dim);
+    let total = firsts.len();
+    let plan = levels::plan(firsts, config.m);
     // Rows in the order of nodes, each beginning with a cache line.
     let stride = (dim * size_of::<f32>()).next_multiple_of(64) / size_of::<f32>();
     let mut own = vec![0.0; total * stride];
@@ -85,7 +103,7 @@ pub(crate) fn build(
         total,
     };
     team::run(config, total, report, || Worker::new(&builder))?;
-    Ok(Links {
+    let mut links = Links {
         rows: plan.rows,
         ground_stride: config.links(0),
         stride: config.links(1),
@@ -95,7 +113,12 @@ pub(crate) fn build(
             .map(GrowingLayer::into_links)
             .collect(),
         one_look: false,
-    })
+        copies: Vec::new(),
+    };
+    if !copies.is_empty() {
+        links.add(&copies);
+    }
+    Ok(links)
 }
 
 /// What all threads share.
