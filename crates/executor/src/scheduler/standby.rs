@@ -211,7 +211,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// The threads that may fill the same place as `thread`, itself among them.
-    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + use<T, U> {
+    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + Clone + use<T, U> {
         let worker = self.stands_in_for(thread);
         let each = self.rules.substitutes;
         let first = self.workers + worker * each;
