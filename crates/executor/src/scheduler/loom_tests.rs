@@ -267,6 +267,21 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
     thief.join().unwrap();
 }
 
+fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() {
+    // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on there.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let mut sibling = locals.pop().unwrap();
+    let mut helper = locals.pop().unwrap();
+    push(&hub, 0, TABLE, 1).unwrap();
+    helper.postpone(1, Rung::Domain);
+    let other = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.next(&mut sibling).is_some())
+    };
+    assert!(hub.next(&mut helper).is_some());
+    assert!(other.join().unwrap());
+}
+
 fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
     // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
@@ -435,6 +450,7 @@ checks! {
     one_stealing: a_group_with_one_worker_stealing_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
     invitation: an_invitation_reaches_a_sibling_that_is_going_to_sleep without SweepBeforeParking InvitationWakes;
+    postponed: what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep without PostponedInvites;
     spilled: a_spilled_invitation_reaches_another_group_that_is_going_to_sleep without SpillCalls FenceOfSpare;
     withdrawn: what_is_left_of_a_spilled_invitation_is_taken_back without SpillTakenBack;
     joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;

@@ -25,6 +25,7 @@ mod watch;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+pub(crate) use chiplet_policy::queue::Underway;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::{
@@ -135,6 +136,8 @@ pub(crate) struct Local<U> {
     /// To take part in what this worker has started.
     offers: deque::Worker<U>,
     run: Run,
+    /// An invitation that it gave way with, and the rung that it came from: there is more to do.
+    postponed: Option<(U, Rung)>,
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
@@ -160,6 +163,7 @@ impl<U> Local<U> {
             worker,
             group,
             offers,
+            postponed: None,
             run: Run::default(),
             away: None,
             now: began,
@@ -202,6 +206,12 @@ impl<U> Local<U> {
     /// Says that it is `now`: when this worker has helped with another's task.
     pub(crate) fn pass(&mut self, now: Instant) {
         self.now = now;
+    }
+
+    /// Keeps an invitation for after the task that goes before it.
+    pub(crate) fn postpone(&mut self, offer: U, rung: Rung) {
+        debug_assert!(self.postponed.is_none(), "one thing is done at a time");
+        self.postponed = Some((offer, rung));
     }
 
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.

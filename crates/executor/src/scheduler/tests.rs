@@ -157,6 +157,39 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
 }
 
 #[test]
+fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    to_bed(&hub, &mut locals[0]);
+    to_bed(&hub, &mut locals[2]);
+    locals[1].postpone(7, Rung::Domain);
+    push(&hub, 0, table(0), 1);
+    assert_eq!(asleep(&hub, 0), 1, "worker 2 comes for the task");
+    assert!(matches!(
+        hub.next(&mut locals[1]),
+        Some(Found::Task(1, Rung::Own))
+    ));
+    assert_eq!(asleep(&hub, 0), 0, "worker 0 comes for the rest");
+    hub.sleep(&mut locals[0]);
+    assert!(matches!(
+        hub.next(&mut locals[0]),
+        Some(Found::Offer(7, Rung::Domain))
+    ));
+}
+
+#[test]
+fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    push(&hub, 0, table(0), 1);
+    locals[1].postpone(7, Rung::Domain);
+    assert!(hub.next(&mut locals[0]).is_some());
+    assert!(matches!(
+        hub.next(&mut locals[1]),
+        Some(Found::Offer(7, Rung::Domain))
+    ));
+    assert!(!hub.may_join(0), "nothing is left over");
+}
+
+#[test]
 fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
     let owner = locals.remove(0);

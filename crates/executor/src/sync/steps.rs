@@ -20,6 +20,8 @@ pub(crate) enum Step {
     SpillCalls,
     /// Whoever has let other groups take part takes back what is left of that.
     SpillTakenBack,
+    /// A worker that has left what a sibling has started, for a task, invites others in its place.
+    PostponedInvites,
     /// A worker that joins what a sibling has started, while a task waits, leaves that task to another.
     JoiningHandsOn,
     /// The hand that leaves a cut query last answers it.

@@ -78,10 +78,7 @@ impl<T> Queue<T> {
             };
         }
         let wait = |work| Duration::from_nanos(work) / self.workers.max(1);
-        let due = match class {
-            Class::Interactive => front.key,
-            Class::Bulk => self.due(front),
-        };
+        let due = self.place(class, front.key);
         Outlook {
             backlog,
             waits: fair.map(wait),
