@@ -332,6 +332,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
+    pub fn settle(&mut self, mut task: Run, away: bool) {
+        self.learn(&mut task, away);
+    }
+
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {

@@ -10,7 +10,7 @@ use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
 use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
-use crate::scheduler::{Cover, Found, Local, Underway};
+use crate::scheduler::{Cover, Found, Late, Local, Underway};
 use crate::sync::now;
 use crate::table::Probe;
 
@@ -125,6 +125,16 @@ impl Worker {
     /// Says that a task has ended at `now`, which has used so much.
     pub(crate) fn tell(&mut self, now: Instant, used: &Used) {
         self.local.tell(now, used.helped, used.blocked);
+    }
+
+    /// Says that it has done its part of a task at `now`, in which others still take part.
+    pub(crate) fn hand_over(&mut self, now: Instant, used: &Used) -> Late {
+        self.local.hand_over(now, used.blocked)
+    }
+
+    /// Says that another worker's task has ended at `now`, to which others than that one have given so much time.
+    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
+        self.engine.hub.settle(task, now, helped);
     }
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's

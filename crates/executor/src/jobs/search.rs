@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::{Class, Rung, Splitting, TableId};
 
@@ -200,18 +200,15 @@ impl SearchTask {
         }
     }
 
-    /// This worker leaves the query, having counted what it did; the last one to leave answers.
-    fn leave(&self, units: &Units, worker: &Worker, time: Duration) {
-        if let Some(found) = units.leave(time)
-            && !left_out(Step::LastHandAnswers)
-        {
-            self.finish(units, worker, found);
-        }
-    }
-
-    /// Merges and answers.
+    /// Merges and answers, for the worker that leaves last.
     fn finish(&self, units: &Units, worker: &Worker, found: Found) {
+        if left_out(Step::LastHandAnswers) {
+            return;
+        }
         let merging = now();
+        if let Some(late) = found.late {
+            worker.settle(late, merging, found.helped);
+        }
         let result = found.parts.and_then(|parts| {
             guarded(|| {
                 let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
@@ -293,15 +290,14 @@ impl Task for SearchTask {
             (None, None) => unreachable!("a query that is not answered has been shared out"),
         };
         let ended = now();
-        used.helped += units.helped();
-        worker.tell(ended, &used);
         let busy = used.busy(ended.saturating_duration_since(started));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
-        match worker.splitting() {
-            Splitting::Domain | Splitting::Spill => self.leave(units, worker, Duration::ZERO),
-            // All of its units are left to whoever comes, this worker like any other.
-            Splitting::Never | Splitting::AllCores => {}
+        let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
+        if let Some(found) = found {
+            used.helped = found.helped;
+            worker.tell(ended, &used);
+            self.finish(units, worker, found);
         }
         if worker.has_barrier() {
             self.wait_at_barrier(units, worker);
@@ -340,7 +336,9 @@ impl Shared for SearchTask {
         let busy = used.busy(ended.saturating_duration_since(begun));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
-        self.leave(units, worker, busy + used.helped);
+        if let Some(found) = units.leave(busy + used.helped) {
+            self.finish(units, worker, found);
+        }
         gives_way
     }
 }

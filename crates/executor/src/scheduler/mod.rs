@@ -195,6 +195,20 @@ impl<U> Local<U> {
         self.present().start(now);
     }
 
+    /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
+    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::settle`].
+    pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
+        self.now = now;
+        let away = self.away.as_ref().filter(|_| self.stealing);
+        Late {
+            group: away.map_or(self.group, |(group, _)| *group),
+            away: away.is_some(),
+            run: self.present().hand_over(),
+            ended: now,
+            blocked,
+        }
+    }
+
     /// Of the group that its task is from.
     fn present(&mut self) -> &mut Run {
         match &mut self.away {
@@ -219,6 +233,31 @@ impl<U> Local<U> {
         match &self.away {
             Some((_, run)) if self.stealing => run.expected(),
             _ => self.run.expected(),
+        }
+    }
+}
+
+/// A task of which its worker has done its part, until the last of those who help leaves it.
+pub(crate) struct Late {
+    /// The group whose queue it was taken from, and whether by a worker of another.
+    group: usize,
+    away: bool,
+    run: Run,
+    /// When its worker had done its part.
+    ended: Instant,
+    blocked: Duration,
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+impl Default for Late {
+    /// Of no queue.
+    fn default() -> Self {
+        Self {
+            group: 0,
+            away: false,
+            run: Run::default(),
+            ended: now(),
+            blocked: Duration::ZERO,
         }
     }
 }
@@ -362,6 +401,21 @@ impl<T, U> Hub<T, U> {
                 self.at_work_in(other) > 0
                     && is_worth_evening(wait, self.wait(other, class, Pace::Within), price)
             })
+    }
+
+    /// Says that a task has ended at `now`, to which others than its worker have given so much time.
+    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
+        let Late {
+            group,
+            away,
+            mut run,
+            ended,
+            blocked,
+        } = task;
+        // Its own worker has not been at it since.
+        let after = now.saturating_duration_since(ended);
+        run.tell_shared(now, helped, blocked + after);
+        self.groups[group].inbox.lock().queue.settle(run, away);
     }
 
     /// The queue of `group` and its sleepers, under their lock.

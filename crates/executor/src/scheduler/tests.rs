@@ -308,6 +308,31 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
 }
 
 #[test]
+fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let micros = Duration::from_micros;
+    for (group, stealing) in [(0, false), (1, true)] {
+        for task in 0..4 {
+            push(&hub, group, table(group as u32), task);
+        }
+        let found = hub.next(&mut locals[0]);
+        assert!(matches!(found, Some(Found::Task(..))));
+        assert_eq!(locals[0].stealing, stealing);
+        let started = now();
+        locals[0].start(started);
+        // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
+        let late = locals[0].hand_over(started + micros(250), micros(50));
+        hub.settle(late, started + micros(280), micros(400));
+        let backlog = hub.inbox(group).lock().queue.backlog(started);
+        match stealing {
+            false => assert_eq!(backlog.service, micros(600)),
+            true => assert_eq!(backlog.service, Duration::ZERO, "that is the mean at home"),
+        }
+        let _ = hub.extract(group, None, |_| true);
+    }
+}
+
+#[test]
 fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
     for task in 0..8 {
