@@ -69,6 +69,11 @@ impl<T, U> Hub<T, U> {
         let successor = {
             let mut inbox = self.groups[group].inbox.lock();
             if inbox.queue.len() <= inbox.spinning {
+                let left = inbox.is_left_to_others();
+                drop(inbox);
+                if left {
+                    self.leave_to_spinning();
+                }
                 return;
             }
             let successor = inbox.wake_one();

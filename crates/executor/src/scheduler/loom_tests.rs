@@ -300,6 +300,25 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     }
 }
 
+fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
+    // The first worker spins, and never comes back.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    hub.inbox(0).lock().spinning += 1;
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+    };
+    let sibling = &mut locals[1];
+    if matches!(hub.rest(sibling), Rest::Park) {
+        // The thread of the timed look, when the task has waited long enough.
+        hub.watch.park();
+        assert!(hub.look(now() + Duration::from_secs(1), |_, _| ()));
+        hub.sleep(sibling);
+    }
+    assert!(matches!(hub.next(sibling), Some(Found::Task(..))));
+    submitter.join().unwrap();
+}
+
 fn a_push_against_the_close_is_run_or_refused() {
     let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
     let submitter = {
@@ -454,6 +473,8 @@ checks! {
     spilled: a_spilled_invitation_reaches_another_group_that_is_going_to_sleep without SpillCalls FenceOfSpare;
     withdrawn: what_is_left_of_a_spilled_invitation_is_taken_back without SpillTakenBack;
     joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;
+    left_to_spinning: a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time
+        without SpinnersTaskArms LookWakes;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;

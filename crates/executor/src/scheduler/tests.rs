@@ -333,6 +333,41 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
 }
 
 #[test]
+fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
+    locals[1..4].iter_mut().for_each(|local| to_bed(&hub, local));
+    hub.inbox(0).lock().spinning += 1;
+    assert!(!hub.watch.is_armed());
+    let pushed = now();
+    hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
+    assert_eq!(asleep(&hub, 0), 3);
+    assert!(
+        hub.watch.is_armed(),
+        "the spinning worker may lose its core"
+    );
+    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 2);
+}
+
+#[test]
+fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    to_bed(&hub, &mut locals[1]);
+    hub.inbox(0).lock().spinning += 1;
+    let pushed = now();
+    let bulk = Terms {
+        class: Class::Bulk,
+        ..Terms::default()
+    };
+    hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
+    assert!(hub.watch.is_armed());
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 0);
+}
+
+#[test]
 fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
     for task in 0..8 {

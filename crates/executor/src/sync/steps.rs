@@ -36,6 +36,10 @@ pub(crate) enum Step {
     FenceOfSpare,
     /// The timed look lets itself be woken before it looks at the queues for the last time.
     FenceOfWatch,
+    /// A task that is left to a worker that spins, while others sleep, arms the timed look.
+    SpinnersTaskArms,
+    /// The timed look wakes a sleeper for a task that has waited beside it.
+    LookWakes,
     /// A worker that stops spinning is counted out.
     SpinEnds,
     /// An answer wakes whoever waits for it.
