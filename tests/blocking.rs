@@ -94,6 +94,36 @@ fn when_no_substitute_is_free_a_wait_for_ones_own_executor_is_refused() {
 }
 
 #[test]
+fn a_task_whose_substitute_blocks_meanwhile_may_not_wait_for_another() {
+    let executor = Arc::new(with_substitutes(1, 1));
+    let table = executor.add_closure_table("t", 1);
+    let inner = Arc::clone(&executor);
+    let [(free_first, first), (free_second, second)] = [(); 2].map(|()| channel::<()>());
+    let (answers, answer) = channel();
+    let outer = executor.submit_fn(table, None, move |context: &mut Context| {
+        // The substitute takes the other task meanwhile, and keeps the place.
+        context.block_in_place(|| first.recv_timeout(HANG).unwrap());
+        let asked = inner.spawn(table, || 7);
+        answers
+            .send(context.block_in_place(|| asked.wait()))
+            .unwrap();
+    });
+    let (blocks, blocked) = channel();
+    let other = executor.submit_fn(table, None, move |context: &mut Context| {
+        context.block_in_place(|| {
+            blocks.send(()).unwrap();
+            second.recv_timeout(HANG).unwrap();
+        });
+    });
+    blocked.recv_timeout(HANG).unwrap();
+    free_first.send(()).unwrap();
+    assert_eq!(answer.recv_timeout(HANG), Ok(Err(Error::WouldDeadlock)));
+    free_second.send(()).unwrap();
+    outer.unwrap().wait().unwrap();
+    other.unwrap().wait().unwrap();
+}
+
+#[test]
 fn time_that_a_task_blocks_counts_for_its_report_and_not_as_load() {
     let executor = executor(1, 1);
     let table = executor.add_closure_table("t", 1);

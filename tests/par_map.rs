@@ -10,7 +10,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use chiplet::{
-    Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, Strategy, Table, TableId,
+    Class, Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, Strategy, Table,
+    TableId, TableOptions,
 };
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, pass};
 
@@ -43,6 +44,54 @@ fn parts_run_side_by_side_and_come_back_in_order() {
     assert_eq!(results, [(0, true), (1, true), (2, true)]);
     let steals = executor.snapshot().domains[0].steals;
     assert_eq!((steals.own, steals.domain), (1, 2));
+}
+
+#[test]
+fn who_helps_a_bulk_task_leaves_between_parts_for_an_interactive_one_and_comes_back() {
+    let executor = executor(1, 2);
+    let bulk = TableOptions {
+        class: Class::Bulk,
+        ..TableOptions::default()
+    };
+    let bulk = executor.add_closure_table_with("bulk", 1, bulk);
+    let table = executor.add_closure_table("t", 1);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let (free, held) = channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let (entered, inside) = channel();
+    let (leave, left) = channel::<()>();
+    let left = std::sync::Mutex::new(left);
+    let counted = Arc::clone(&begun);
+    let shared = executor.submit_fn(bulk, None, move |context: &mut Context| {
+        let runner = std::thread::current().id();
+        context.par_map(100, move |part, _| {
+            let at = counted.fetch_add(1, Ordering::SeqCst);
+            let is_runner = std::thread::current().id() == runner;
+            // Each of the two workers stays in its first part until it is told to go on.
+            if at < 2 {
+                entered.send(()).unwrap();
+                let gate = if is_runner { &held } else { &left };
+                gate.lock().unwrap().recv_timeout(HANG).unwrap();
+            }
+            part
+        })
+    });
+    for _ in 0..2 {
+        inside.recv_timeout(HANG).unwrap();
+    }
+    let seen = Arc::clone(&begun);
+    let urgent = executor.spawn(table, move || seen.load(Ordering::SeqCst));
+    leave.send(()).unwrap();
+    assert_eq!(urgent.wait(), Ok(2), "no other part is begun before it");
+    // The bulk task's own worker is still in its first part, so its helper runs all others.
+    let began = Instant::now();
+    while begun.load(Ordering::SeqCst) < 100 {
+        assert!(began.elapsed() < HANG, "the helper comes back");
+        std::thread::yield_now();
+    }
+    free.send(()).unwrap();
+    let results = shared.unwrap().wait().unwrap();
+    assert!(results.into_iter().eq(0..100));
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use chiplet_policy::TableId;
+use chiplet_policy::{Class, TableId};
 use chiplet_topology::DomainId;
 use rustc_hash::FxHashMap;
 
@@ -20,6 +20,9 @@ pub(crate) trait Wanted: Send + Sync {
 
     /// The table that it counts for.
     fn table_id(&self) -> TableId;
+
+    /// Of which class it is, and when it came.
+    fn came(&self) -> (Class, Instant);
 }
 
 /// A task by reference, of which there can be one more: for the worker that runs a part of it.

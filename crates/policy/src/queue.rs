@@ -42,6 +42,7 @@ mod service;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod underway;
 mod weights;
 
 use std::time::{Duration, Instant};
@@ -53,6 +54,7 @@ use lane::Lane;
 use order::{Front, Order};
 pub use outlook::Outlook;
 pub use terms::{Run, Terms};
+pub use underway::Underway;
 
 /// How a group's queue behaves; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
@@ -330,6 +332,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
+    pub fn settle(&mut self, mut task: Run, away: bool) {
+        self.learn(&mut task, away);
+    }
+
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
     pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {
@@ -371,9 +378,16 @@ impl<T> Queue<T> {
 
     /// When a bulk task counts as having come, among interactive ones.
     fn due(&self, bulk: Front) -> u64 {
-        let gives_way = self.discipline.bulk_wait.as_nanos();
-        let gives_way = u64::try_from(gives_way).unwrap_or(u64::MAX);
-        bulk.key.saturating_add(gives_way)
+        self.place(Class::Bulk, bulk.key)
+    }
+
+    /// The place among all tasks of one of `class` that has `key` among those.
+    fn place(&self, class: Class, key: u64) -> u64 {
+        let gives_way = match class {
+            Class::Interactive => 0,
+            Class::Bulk => self.discipline.bulk_wait.as_nanos(),
+        };
+        key.saturating_add(u64::try_from(gives_way).unwrap_or(u64::MAX))
     }
 
     /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.

@@ -64,8 +64,9 @@ pub(crate) trait Shared: Send + Sync {
     /// Whether there is enough left for one more worker.
     fn is_open(&self) -> bool;
 
-    /// Has this worker take part, until nothing is left or it is no longer wanted.
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung);
+    /// Has this worker take part, until nothing is left or it is no longer wanted. True: until a task that waits goes
+    /// before the rest, of which it may do more later.
+    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool;
 }
 
 /// A place for one more worker.
@@ -77,11 +78,16 @@ impl Invitation {
         Self(Some(shared))
     }
 
-    pub(crate) fn accept(mut self, worker: &mut Worker, rung: Rung) {
-        if let Some(shared) = &self.0 {
-            Arc::clone(shared).join(worker, rung);
+    /// Takes part. The invitation comes back if there may be more to do, after a task that goes before it.
+    #[must_use]
+    pub(crate) fn accept(mut self, worker: &mut Worker, rung: Rung) -> Option<Self> {
+        if let Some(shared) = &self.0
+            && Arc::clone(shared).join(worker, rung)
+        {
+            return Some(self);
         }
         self.let_go();
+        None
     }
 
     /// It may be the last that refers to the task, whose parts are the caller's.

@@ -10,7 +10,7 @@ use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
 use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
-use crate::scheduler::{Cover, Found, Local};
+use crate::scheduler::{Cover, Found, Late, Local, Underway};
 use crate::sync::now;
 use crate::table::Probe;
 
@@ -20,6 +20,8 @@ pub(crate) struct Worker {
     local: Local<Invitation>,
     place: Place,
     scratch: Scratch,
+    /// When the task that it runs, or takes part in, was begun.
+    began: Instant,
 }
 
 /// A worker that blocks, until it goes.
@@ -61,6 +63,7 @@ impl Worker {
             local,
             place: Place { domain, node },
             scratch: Scratch::default(),
+            began: now(),
         }
     }
 
@@ -88,19 +91,50 @@ impl Worker {
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, rung) => task::run(task, &mut self, rung),
-                Found::Offer(invitation, rung) => invitation.accept(&mut self, rung),
+                Found::Offer(invitation, rung) => {
+                    if let Some(more) = invitation.accept(&mut self, rung) {
+                        self.local.postpone(more, rung);
+                    }
+                }
             }
         }
     }
 
     /// Says that the task which it has taken starts at `now`.
     pub(crate) fn start(&mut self, now: Instant) {
+        self.began = now;
         self.local.start(now);
+    }
+
+    /// When the task that it runs, or takes part in, was begun.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Says that it takes part in a task that was begun at `began`.
+    pub(crate) fn take_part(&mut self, began: Instant) {
+        self.began = began;
+    }
+
+    /// Whether it should leave `task`, in which it takes part, for one that waits in its own domain. At the barrier of
+    /// `fork-join` it looks at nothing but invitations.
+    pub(crate) fn gives_way(&self, task: &Underway) -> bool {
+        !self.has_barrier() && self.engine.hub.gives_way(&self.local, task)
     }
 
     /// Says that a task has ended at `now`, which has used so much.
     pub(crate) fn tell(&mut self, now: Instant, used: &Used) {
         self.local.tell(now, used.helped, used.blocked);
+    }
+
+    /// Says that it has done its part of a task at `now`, in which others still take part.
+    pub(crate) fn hand_over(&mut self, now: Instant, used: &Used) -> Late {
+        self.local.hand_over(now, used.blocked)
+    }
+
+    /// Says that another worker's task has ended at `now`, to which others than that one have given so much time.
+    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
+        self.engine.hub.settle(task, now, helped);
     }
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's

@@ -348,6 +348,10 @@ impl Wanted for Part {
     fn table_id(&self) -> TableId {
         self.batch.header.entry.id
     }
+
+    fn came(&self) -> (Class, Instant) {
+        (self.batch.header.class, self.batch.header.accepted)
+    }
 }
 
 impl Expire for Batch {

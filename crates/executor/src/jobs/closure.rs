@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::{Rung, TableId};
+use chiplet_policy::{Class, Rung, TableId};
 
 use super::{guarded, pass_over, settled};
 use crate::context::{Context, Wanted};
@@ -107,6 +107,10 @@ where
 
     fn table_id(&self) -> TableId {
         self.header.entry.id
+    }
+
+    fn came(&self) -> (Class, Instant) {
+        (self.header.class, self.header.accepted)
     }
 }
 

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chiplet_policy::Rung;
 
@@ -17,11 +17,14 @@ use crate::context::{Context, Used, Wanted};
 use crate::engine::completion::contain;
 use crate::engine::task::Shared;
 use crate::engine::worker::Worker;
+use crate::scheduler::Underway;
 use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, now, pause};
 
 /// Parts of a task, and what has come of them.
 struct Parts<F, R, E> {
     task: Arc<dyn Wanted>,
+    /// When that was begun.
+    began: Instant,
     count: usize,
     progress: Mutex<Progress<F, R, E>>,
     /// The last worker besides the task's own has left.
@@ -54,8 +57,9 @@ impl Context<'_> {
     /// returns the results in the order of the parts.
     ///
     /// For a closure or a table that has work for more than one core. Siblings are workers of the same domain, which
-    /// share this one's cache. They come when they are free, and before they begin a new task. If none does, this
-    /// worker runs all parts, one after the other. Parts should take 10 us or more: handing one over costs about 1
+    /// share this one's cache. They come when they are free, and before they begin a new task. After a part they leave if
+    /// a task waits that goes first: an interactive one if this one is bulk, any if this one has run for 10 ms. If none
+    /// comes, this worker runs all parts, one after the other. Parts should take 10 us or more: handing one over costs about 1
     /// us.
     ///
     /// Each part is given a context of the worker that runs it: its [`scratch`](Context::scratch), its domain. Bytes
@@ -132,7 +136,7 @@ impl Context<'_> {
             Some((worker, task)) if others(worker) > 0 => (worker, task, others(worker)),
             _ => return (0..parts).map(|part| code(part, self)).collect(),
         };
-        let parts = Arc::new(Parts::new(task.share(), parts, code));
+        let parts = Arc::new(Parts::new(task.share(), worker.began(), parts, code));
         let shared = Arc::clone(&parts) as Arc<dyn Shared>;
         worker.invite(&shared, others, others);
         drop(shared);
@@ -148,7 +152,7 @@ impl<F, R, E> Parts<F, R, E>
 where
     F: Fn(usize, &mut Context) -> Result<R, E>,
 {
-    fn new(task: Arc<dyn Wanted>, count: usize, code: F) -> Self {
+    fn new(task: Arc<dyn Wanted>, began: Instant, count: usize, code: F) -> Self {
         let progress = Progress {
             code: Some(Arc::new(code)),
             next: 0,
@@ -160,6 +164,7 @@ where
         };
         Self {
             task,
+            began,
             count,
             progress: Mutex::new(progress),
             left: Condvar::new(),
@@ -177,6 +182,18 @@ where
         let begun = progress.begin(self.count)?;
         progress.inside += 1;
         Some(begun)
+    }
+
+    /// Whether a worker that helps should leave for a task that waits, while parts are left.
+    fn gives_way(&self, worker: &Worker) -> bool {
+        let (class, came) = self.task.came();
+        let began = self.began;
+        worker.gives_way(&Underway { class, came, began }) && self.is_left()
+    }
+
+    /// Whether a part is left that nobody has begun.
+    fn is_left(&self) -> bool {
+        self.progress.lock().next < self.count
     }
 
     fn run(&self, part: usize, code: Arc<F>, context: &mut Context) {
@@ -274,20 +291,30 @@ where
     E: Send + 'static,
 {
     fn is_open(&self) -> bool {
-        self.progress.lock().next < self.count
+        self.is_left()
     }
 
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) {
+    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
+        if self.gives_way(worker) {
+            return true;
+        }
         let mut begun = self.enter();
         if begun.is_none() {
-            return;
+            return false;
         }
+        // What it has left for a task lies on its own deque since: it helps all the same.
+        let rung = rung.max(Rung::Domain);
         let started = now();
+        worker.take_part(self.began);
+        let mut gives_way = false;
         let ((), mut used) = worker.in_context(&self.task, |worker, context| {
             while let Some((part, code)) = begun.take() {
                 worker.stats().unit_started(rung);
                 self.run(part, code, context);
-                begun = self.begin();
+                gives_way = self.gives_way(worker);
+                if !gives_way {
+                    begun = self.begin();
+                }
             }
         });
         let ended = now();
@@ -299,5 +326,6 @@ where
         worker.stats().worked(self.task.table_id(), 0, busy);
         used.helped += busy;
         self.leave(used);
+        gives_way
     }
 }

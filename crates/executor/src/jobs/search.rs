@@ -11,9 +11,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use chiplet_policy::{Rung, Splitting, TableId};
+use chiplet_policy::{Class, Rung, Splitting, TableId};
 
 use super::units::{Found, Units, cost};
 use super::{guarded, pass_over, settled};
@@ -25,6 +25,7 @@ use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::report::{Answer, Report};
+use crate::scheduler::Underway;
 use crate::sync::atomic::Ordering;
 use crate::sync::{OnceLock, Step, left_out, now};
 use crate::table::{Neighbor, Query, SearchError, SplitTable, Table};
@@ -154,16 +155,24 @@ impl SearchTask {
         }
     }
 
-    /// Scans `unit`, which this worker has taken, and then the next ones that it can get.
+    /// Whether a sibling that helps should leave for a task that waits, while enough is left for one more.
+    fn gives_way(&self, units: &Units, worker: &Worker) -> bool {
+        let (class, came) = self.came();
+        let began = units.started;
+        worker.gives_way(&Underway { class, came, began }) && units.is_open()
+    }
+
+    /// Scans `unit`, which this worker has taken, and then the next ones that it can get. True: until a task that waits
+    /// goes before them.
     fn scan_units(
         &self,
         mut unit: Range<usize>,
         worker: &Worker,
         rung: Rung,
         context: &mut Context,
-    ) {
+    ) -> bool {
         let Some(units) = self.units.get() else {
-            return;
+            return false;
         };
         loop {
             worker.stats().unit_started(rung);
@@ -175,31 +184,31 @@ impl SearchTask {
             });
             units.put(first, rung, found.map_err(|error| self.explain(error)));
             if !worker.splitting().is_by_load() {
-                return;
+                return false;
             }
             // What is left is left to those who are at home here.
             if rung == Rung::Remote && worker.is_wanted_at_home() {
-                return;
+                return false;
+            }
+            if rung == Rung::Domain && self.gives_way(units, worker) {
+                return true;
             }
             unit = match units.take(worker) {
                 Some(unit) => unit,
-                None => return,
+                None => return false,
             };
         }
     }
 
-    /// This worker leaves the query, having counted what it did; the last one to leave answers.
-    fn leave(&self, units: &Units, worker: &Worker, time: Duration) {
-        if let Some(found) = units.leave(time)
-            && !left_out(Step::LastHandAnswers)
-        {
-            self.finish(units, worker, found);
-        }
-    }
-
-    /// Merges and answers.
+    /// Merges and answers, for the worker that leaves last.
     fn finish(&self, units: &Units, worker: &Worker, found: Found) {
+        if left_out(Step::LastHandAnswers) {
+            return;
+        }
         let merging = now();
+        if let Some(late) = found.late {
+            worker.settle(late, merging, found.helped);
+        }
         let result = found.parts.and_then(|parts| {
             guarded(|| {
                 let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
@@ -234,7 +243,7 @@ impl SearchTask {
     fn wait_at_barrier(&self, units: &Units, worker: &mut Worker) {
         while !units.is_answered() {
             match worker.next_invitation() {
-                Some((invitation, rung)) => invitation.accept(worker, rung),
+                Some((invitation, rung)) => drop(invitation.accept(worker, rung)),
                 None if !units.is_answered() => worker.park(),
                 None => {}
             }
@@ -281,15 +290,14 @@ impl Task for SearchTask {
             (None, None) => unreachable!("a query that is not answered has been shared out"),
         };
         let ended = now();
-        used.helped += units.helped();
-        worker.tell(ended, &used);
         let busy = used.busy(ended.saturating_duration_since(started));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
-        match worker.splitting() {
-            Splitting::Domain | Splitting::Spill => self.leave(units, worker, Duration::ZERO),
-            // All of its units are left to whoever comes, this worker like any other.
-            Splitting::Never | Splitting::AllCores => {}
+        let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
+        if let Some(found) = found {
+            used.helped = found.helped;
+            worker.tell(ended, &used);
+            self.finish(units, worker, found);
         }
         if worker.has_barrier() {
             self.wait_at_barrier(units, worker);
@@ -302,23 +310,36 @@ impl Shared for SearchTask {
         self.units.get().is_some_and(Units::is_open)
     }
 
-    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) {
+    fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
         let Some(units) = self.units.get() else {
-            return;
+            return false;
         };
+        // What it has left for a task lies on its own deque since: it helps all the same.
+        let rung = match worker.splitting().is_by_load() {
+            true => rung.max(Rung::Domain),
+            false => rung,
+        };
+        if rung == Rung::Domain && worker.splitting().is_by_load() && self.gives_way(units, worker)
+        {
+            return true;
+        }
         let Some(unit) = units.enter(worker) else {
-            return;
+            return false;
         };
         let begun = now();
-        let ((), used) = worker.in_context(&self, |worker, context| {
-            self.scan_units(unit, worker, rung, context);
+        worker.take_part(units.started);
+        let (gives_way, used) = worker.in_context(&self, |worker, context| {
+            self.scan_units(unit, worker, rung, context)
         });
         let ended = now();
         worker.pass(ended);
         let busy = used.busy(ended.saturating_duration_since(begun));
         let entry = &self.header.entry;
         worker.stats().worked(entry.id, used.bytes, busy);
-        self.leave(units, worker, busy + used.helped);
+        if let Some(found) = units.leave(busy + used.helped) {
+            self.finish(units, worker, found);
+        }
+        gives_way
     }
 }
 
@@ -335,6 +356,10 @@ impl Wanted for SearchTask {
 
     fn table_id(&self) -> TableId {
         self.header.entry.id
+    }
+
+    fn came(&self) -> (Class, Instant) {
+        (self.header.class, self.header.accepted)
     }
 }
 

@@ -11,6 +11,7 @@ use chiplet_policy::{Rung, SplitConfig};
 
 use crate::engine::worker::Worker;
 use crate::error::Error;
+use crate::scheduler::Late;
 use crate::sync::Mutex;
 use crate::table::{Neighbor, Probe};
 
@@ -43,6 +44,8 @@ struct Progress {
     farthest: Rung,
     /// Time of workers that have left, other than the query's own.
     helped: Duration,
+    /// The query as its own worker has left it, if others were inside then: whoever leaves last says what it took.
+    late: Option<Late>,
     answered: bool,
 }
 
@@ -52,6 +55,10 @@ pub(super) struct Found {
     pub(super) parts: Result<Vec<Vec<Neighbor>>, Error>,
     pub(super) units: u32,
     pub(super) farthest: Rung,
+    /// Time that others than the query's own worker have given to it, and the query as that one has left it, unless it
+    /// was itself the last.
+    pub(super) helped: Duration,
+    pub(super) late: Option<Late>,
 }
 
 /// What these probes cost, in bytes.
@@ -61,7 +68,7 @@ pub(super) fn cost(probes: &[Probe]) -> u128 {
 }
 
 impl Units {
-    /// Of these probes the first `taken` are the unit of a worker that has entered by this; 0 if nobody has.
+    /// The query's own worker has entered by this; of these probes the first `taken` are its unit.
     /// `by_load` says when one more is welcome; without it, as long as there is a list.
     pub(super) fn new(
         probes: Vec<Probe>,
@@ -75,12 +82,13 @@ impl Units {
         let progress = Progress {
             next: taken,
             left: cost(&probes[taken..]),
-            inside: usize::from(taken > 0),
+            inside: 1,
             parts: Vec::new(),
             failure: None,
             units: 0,
             farthest: rung,
             helped: Duration::ZERO,
+            late: None,
             answered: false,
         };
         Self {
@@ -151,19 +159,33 @@ impl Units {
         }
     }
 
-    /// A worker that has entered leaves, having found nothing to take or being no longer wanted; it has given `time`
-    /// to another's query. If it is the last one, it gets what was found, parts in the order of their probes, and has
-    /// to answer.
+    /// A worker that has entered another's query leaves, having found nothing to take or being no longer wanted; it has
+    /// given `time` to it. If it is the last one, it gets what was found, parts in the order of their probes, and has to
+    /// answer and to say what the query took.
     pub(super) fn leave(&self, time: Duration) -> Option<Found> {
+        self.leave_as(time, || None)
+    }
+
+    /// As [`Units::leave`], for the query's own worker, for which others have worked besides for `helped`. If it is not the
+    /// last it hands the query over.
+    pub(super) fn leave_own(&self, helped: Duration, late: impl FnOnce() -> Late) -> Option<Found> {
+        self.leave_as(helped, || Some(late()))
+    }
+
+    fn leave_as(&self, time: Duration, late: impl FnOnce() -> Option<Late>) -> Option<Found> {
         let mut progress = self.progress.lock();
         progress.inside -= 1;
         progress.helped += time;
         if progress.inside > 0 || progress.next < self.probes.len() {
+            if let Some(late) = late() {
+                progress.late = Some(late);
+            }
             return None;
         }
         let mut parts = std::mem::take(&mut progress.parts);
         let failure = progress.failure.take();
         let (units, farthest) = (progress.units, progress.farthest);
+        let (helped, late) = (progress.helped, progress.late.take());
         drop(progress);
         parts.sort_unstable_by_key(|&(first, _)| first);
         let parts = match failure {
@@ -174,12 +196,9 @@ impl Units {
             parts,
             units,
             farthest,
+            helped,
+            late,
         })
-    }
-
-    /// The time that others have given to this query so far.
-    pub(super) fn helped(&self) -> Duration {
-        self.progress.lock().helped
     }
 
     pub(super) fn is_answered(&self) -> bool {
@@ -188,5 +207,41 @@ impl Units {
 
     pub(super) fn set_answered(&self) {
         self.progress.lock().answered = true;
+    }
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::now;
+
+    /// A query of one unit, which its own worker has taken, and into which so many others have come.
+    fn with_helpers(count: usize) -> Units {
+        let started = (now(), Rung::Own);
+        let units = Units::new(Vec::new(), 1, 0, None, 4, started, None);
+        units.progress.lock().inside += count;
+        units
+    }
+
+    #[test]
+    fn hands_that_leave_after_the_querys_own_worker_count_like_those_before() {
+        let milli = Duration::from_millis;
+        let units = with_helpers(3);
+        assert!(units.leave(milli(1)).is_none());
+        assert!(units.leave_own(milli(2), Late::default).is_none());
+        assert!(units.leave(milli(4)).is_none());
+        let found = units.leave(milli(8)).unwrap();
+        assert_eq!(found.helped, milli(15));
+        assert!(found.late.is_some(), "it says what the query took");
+    }
+
+    #[test]
+    fn a_query_whose_own_worker_leaves_last_is_not_handed_over() {
+        let units = with_helpers(1);
+        assert!(units.leave(Duration::from_millis(1)).is_none());
+        let found = units.leave_own(Duration::ZERO, || unreachable!("it is the last"));
+        let found = found.unwrap();
+        assert_eq!(found.helped, Duration::from_millis(1));
+        assert!(found.late.is_none());
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Cover {
     Found { unpark: Option<usize> },
     /// A substitute that is to be started.
     Start(usize),
-    /// Nobody: all that it may have are blocked themselves.
+    /// Nobody: all that it may have are blocked themselves, or inside a task.
     Nobody,
 }
 
@@ -94,12 +94,18 @@ impl Duty {
         self.parked.retain(|&other| other != thread);
     }
 
-    /// `thread` of `post` is about to block: another one takes its place, if there is one.
-    pub(super) fn block(&mut self, thread: usize, mut post: impl Iterator<Item = usize>) -> Cover {
+    /// `thread` of `post` is about to block. If nobody takes the post's tasks then, another one does from now on, if there
+    /// is one: `thread` may be off already, with a substitute that has blocked since.
+    pub(super) fn block(
+        &mut self,
+        thread: usize,
+        mut post: impl Iterator<Item = usize> + Clone,
+    ) -> Cover {
         self.blocked.push(thread);
-        if self.is_off(thread) {
+        let holder = self.holder(post.clone());
+        let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {
             return Cover::Found { unpark: None };
-        }
+        };
         let free = |other: &usize| match self.unstarted.contains(other) {
             true => true,
             false => self.is_off(*other) && self.parked.contains(other),
@@ -107,7 +113,7 @@ impl Duty {
         let Some(substitute) = post.find(free) else {
             return Cover::Nobody;
         };
-        self.off.push(thread);
+        self.off.push(holder);
         if let Some(at) = self.unstarted.iter().position(|&other| other == substitute) {
             self.unstarted.swap_remove(at);
             self.started += 1;
@@ -208,6 +214,29 @@ mod tests {
         duty.unblock(0);
         assert_eq!(duty.recall(POST), 0);
         assert_eq!(duty.at_work(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_is_off_is_covered_only_as_long_as_its_substitute_does_not_block() {
+        let mut duty = Duty::new(1, 1..2);
+        assert_eq!(duty.block(0, 0..2), Cover::Start(1));
+        duty.unblock(0);
+        assert_eq!(duty.block(0, 0..2), Cover::Found { unpark: None });
+        duty.unblock(0);
+        assert_eq!(duty.block(1, 0..2), Cover::Nobody);
+        assert_eq!(duty.block(0, 0..2), Cover::Nobody);
+        assert_eq!((duty.at_work(), duty.holder(0..2)), (1, Some(1)));
+    }
+
+    #[test]
+    fn a_thread_that_is_off_has_another_free_one_take_the_place_of_its_blocked_substitute() {
+        let mut duty = duty();
+        assert_eq!(duty.block(0, POST), Cover::Start(1));
+        duty.unblock(0);
+        assert_eq!(duty.block(1, POST), Cover::Start(2));
+        duty.take_back(1, 2);
+        assert_eq!(duty.block(0, POST), Cover::Start(2));
+        assert_eq!((duty.at_work(), duty.holder(POST)), (1, Some(2)));
     }
 
     #[test]

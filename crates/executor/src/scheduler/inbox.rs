@@ -105,6 +105,11 @@ impl<T> Inbox<T> {
         Some(worker)
     }
 
+    /// Whether what waits is left to workers that are awake while others sleep.
+    pub(super) fn is_left_to_others(&self) -> bool {
+        !self.queue.is_empty() && !self.sleepers.is_empty()
+    }
+
     /// Workers that have nothing to do, asleep, about to be, or just woken.
     pub(super) fn idle(&self) -> usize {
         self.sleepers.len() + self.spinning + self.woken

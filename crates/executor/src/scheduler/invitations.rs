@@ -6,9 +6,9 @@
 use chiplet_policy::Rung;
 use chiplet_topology::DomainId;
 
-use super::{Hub, Local, deque};
+use super::{Hub, Local, Underway, deque};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Step, left_out};
+use crate::sync::{Step, left_out, now};
 
 /// An invitation, as the scheduler sees it.
 pub(crate) trait Offer: Clone {
@@ -69,6 +69,11 @@ impl<T, U> Hub<T, U> {
         let successor = {
             let mut inbox = self.groups[group].inbox.lock();
             if inbox.queue.len() <= inbox.spinning {
+                let left = inbox.is_left_to_others();
+                drop(inbox);
+                if left {
+                    self.leave_to_spinning();
+                }
                 return;
             }
             let successor = inbox.wake_one();
@@ -78,6 +83,15 @@ impl<T, U> Hub<T, U> {
         match successor {
             Some(worker) => self.seats[worker].parker.unpark(),
             None => self.seek_help(group, 1),
+        }
+    }
+
+    /// Whether a task of this worker's own group goes before another piece of `task`, in which it takes part.
+    pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
+        self.queued(local.group) > 0 && {
+            let now = now();
+            let mut inbox = self.groups[local.group].inbox.lock();
+            inbox.queue.goes_before(task, now)
         }
     }
 

@@ -68,6 +68,9 @@ impl<T, U: Offer> Hub<T, U> {
     /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new
     /// task, if there is enough left of it for one more: it came before that task, and ends sooner.
     fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
+        if let Some((offer, rung)) = local.postponed.take() {
+            return self.take_before(local, offer, rung);
+        }
         if let Some(offer) = self.own_offer(local) {
             return Near::Found(Found::Offer(offer, Rung::Own));
         }
@@ -89,6 +92,20 @@ impl<T, U: Offer> Hub<T, U> {
         match self.siblings_offer(local) {
             Some(offer) => Near::Found(Found::Offer(offer, Rung::Domain)),
             None => Near::Nothing,
+        }
+    }
+
+    /// A task of this worker's own group, for which it has left what `offer` is for; or that, if somebody else has taken
+    /// the task. While it runs the task others may take its place.
+    fn take_before(&self, local: &mut Local<U>, offer: U, rung: Rung) -> Near<T, U> {
+        match self.take_own(local) {
+            Near::Nothing => Near::Found(Found::Offer(offer, rung)),
+            near => {
+                if !left_out(Step::PostponedInvites) {
+                    self.invite(local, std::iter::once(offer), 1);
+                }
+                near
+            }
         }
     }
 

@@ -267,6 +267,21 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
     thief.join().unwrap();
 }
 
+fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() {
+    // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on there.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let mut sibling = locals.pop().unwrap();
+    let mut helper = locals.pop().unwrap();
+    push(&hub, 0, TABLE, 1).unwrap();
+    helper.postpone(1, Rung::Domain);
+    let other = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || hub.next(&mut sibling).is_some())
+    };
+    assert!(hub.next(&mut helper).is_some());
+    assert!(other.join().unwrap());
+}
+
 fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
     // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
@@ -283,6 +298,25 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     if joined.join().unwrap() {
         hub.watch.park();
     }
+}
+
+fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
+    // The first worker spins, and never comes back.
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    hub.inbox(0).lock().spinning += 1;
+    let submitter = {
+        let hub = Arc::clone(&hub);
+        thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
+    };
+    let sibling = &mut locals[1];
+    if matches!(hub.rest(sibling), Rest::Park) {
+        // The thread of the timed look, when the task has waited long enough.
+        hub.watch.park();
+        assert!(hub.look(now() + Duration::from_secs(1), |_, _| ()));
+        hub.sleep(sibling);
+    }
+    assert!(matches!(hub.next(sibling), Some(Found::Task(..))));
+    submitter.join().unwrap();
 }
 
 fn a_push_against_the_close_is_run_or_refused() {
@@ -435,9 +469,12 @@ checks! {
     one_stealing: a_group_with_one_worker_stealing_hears_of_another_groups_work without FenceOfSpare;
     called: a_call_for_help_outlives_work_at_home without CallPassedOn;
     invitation: an_invitation_reaches_a_sibling_that_is_going_to_sleep without SweepBeforeParking InvitationWakes;
+    postponed: what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep without PostponedInvites;
     spilled: a_spilled_invitation_reaches_another_group_that_is_going_to_sleep without SpillCalls FenceOfSpare;
     withdrawn: what_is_left_of_a_spilled_invitation_is_taken_back without SpillTakenBack;
     joined: a_task_is_seen_to_though_who_was_to_take_it_joins_another without JoiningHandsOn;
+    left_to_spinning: a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time
+        without SpinnersTaskArms LookWakes;
     close: a_push_against_the_close_is_run_or_refused without CloseRefuses;
     old_token: an_old_token_does_not_make_a_worker_deaf without WakingLeavesList;
     stands_by: a_worker_that_stands_by_hands_on_its_call without CallHandedOn;

@@ -25,6 +25,7 @@ mod watch;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+pub(crate) use chiplet_policy::queue::Underway;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::{
@@ -135,6 +136,8 @@ pub(crate) struct Local<U> {
     /// To take part in what this worker has started.
     offers: deque::Worker<U>,
     run: Run,
+    /// An invitation that it gave way with, and the rung that it came from: there is more to do.
+    postponed: Option<(U, Rung)>,
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
@@ -160,6 +163,7 @@ impl<U> Local<U> {
             worker,
             group,
             offers,
+            postponed: None,
             run: Run::default(),
             away: None,
             now: began,
@@ -191,6 +195,20 @@ impl<U> Local<U> {
         self.present().start(now);
     }
 
+    /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
+    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::settle`].
+    pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
+        self.now = now;
+        let away = self.away.as_ref().filter(|_| self.stealing);
+        Late {
+            group: away.map_or(self.group, |(group, _)| *group),
+            away: away.is_some(),
+            run: self.present().hand_over(),
+            ended: now,
+            blocked,
+        }
+    }
+
     /// Of the group that its task is from.
     fn present(&mut self) -> &mut Run {
         match &mut self.away {
@@ -204,11 +222,42 @@ impl<U> Local<U> {
         self.now = now;
     }
 
+    /// Keeps an invitation for after the task that goes before it.
+    pub(crate) fn postpone(&mut self, offer: U, rung: Rung) {
+        debug_assert!(self.postponed.is_none(), "one thing is done at a time");
+        self.postponed = Some((offer, rung));
+    }
+
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
     pub(crate) fn expected(&self) -> Option<Duration> {
         match &self.away {
             Some((_, run)) if self.stealing => run.expected(),
             _ => self.run.expected(),
+        }
+    }
+}
+
+/// A task of which its worker has done its part, until the last of those who help leaves it.
+pub(crate) struct Late {
+    /// The group whose queue it was taken from, and whether by a worker of another.
+    group: usize,
+    away: bool,
+    run: Run,
+    /// When its worker had done its part.
+    ended: Instant,
+    blocked: Duration,
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+impl Default for Late {
+    /// Of no queue.
+    fn default() -> Self {
+        Self {
+            group: 0,
+            away: false,
+            run: Run::default(),
+            ended: now(),
+            blocked: Duration::ZERO,
         }
     }
 }
@@ -352,6 +401,21 @@ impl<T, U> Hub<T, U> {
                 self.at_work_in(other) > 0
                     && is_worth_evening(wait, self.wait(other, class, Pace::Within), price)
             })
+    }
+
+    /// Says that a task has ended at `now`, to which others than its worker have given so much time.
+    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
+        let Late {
+            group,
+            away,
+            mut run,
+            ended,
+            blocked,
+        } = task;
+        // Its own worker has not been at it since.
+        let after = now.saturating_duration_since(ended);
+        run.tell_shared(now, helped, blocked + after);
+        self.groups[group].inbox.lock().queue.settle(run, away);
     }
 
     /// The queue of `group` and its sleepers, under their lock.

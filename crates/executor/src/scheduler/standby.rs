@@ -117,7 +117,7 @@ impl<T, U> Hub<T, U> {
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
     pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
         let group = &self.groups[local.group];
-        let (successor, spare) = {
+        let (successor, spare, left) = {
             let mut inbox = group.inbox.lock();
             let relieves = !left_out(Step::StandbyRelieves)
                 && inbox.duty.relieve(local.worker, self.post(local.worker));
@@ -134,10 +134,14 @@ impl<T, U> Hub<T, U> {
                 None
             };
             self.refresh_spare(local.group, &mut inbox);
-            (successor, inbox.offered)
+            let left = !wanted && inbox.is_left_to_others();
+            (successor, inbox.offered, left)
         };
         if let Some(successor) = successor {
             self.seats[successor].parker.unpark();
+        }
+        if left {
+            self.leave_to_spinning();
         }
         self.pass_on(local);
         // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
@@ -211,7 +215,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// The threads that may fill the same place as `thread`, itself among them.
-    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + use<T, U> {
+    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + Clone + use<T, U> {
         let worker = self.stands_in_for(thread);
         let each = self.rules.substitutes;
         let first = self.workers + worker * each;

@@ -157,6 +157,39 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
 }
 
 #[test]
+fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    to_bed(&hub, &mut locals[0]);
+    to_bed(&hub, &mut locals[2]);
+    locals[1].postpone(7, Rung::Domain);
+    push(&hub, 0, table(0), 1);
+    assert_eq!(asleep(&hub, 0), 1, "worker 2 comes for the task");
+    assert!(matches!(
+        hub.next(&mut locals[1]),
+        Some(Found::Task(1, Rung::Own))
+    ));
+    assert_eq!(asleep(&hub, 0), 0, "worker 0 comes for the rest");
+    hub.sleep(&mut locals[0]);
+    assert!(matches!(
+        hub.next(&mut locals[0]),
+        Some(Found::Offer(7, Rung::Domain))
+    ));
+}
+
+#[test]
+fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    push(&hub, 0, table(0), 1);
+    locals[1].postpone(7, Rung::Domain);
+    assert!(hub.next(&mut locals[0]).is_some());
+    assert!(matches!(
+        hub.next(&mut locals[1]),
+        Some(Found::Offer(7, Rung::Domain))
+    ));
+    assert!(!hub.may_join(0), "nothing is left over");
+}
+
+#[test]
 fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
     let owner = locals.remove(0);
@@ -272,6 +305,66 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
         !hub.look(pushed + Duration::from_millis(9), |_, _| ()),
         "nothing waits"
     );
+}
+
+#[test]
+fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let micros = Duration::from_micros;
+    for (group, stealing) in [(0, false), (1, true)] {
+        for task in 0..4 {
+            push(&hub, group, table(group as u32), task);
+        }
+        let found = hub.next(&mut locals[0]);
+        assert!(matches!(found, Some(Found::Task(..))));
+        assert_eq!(locals[0].stealing, stealing);
+        let started = now();
+        locals[0].start(started);
+        // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
+        let late = locals[0].hand_over(started + micros(250), micros(50));
+        hub.settle(late, started + micros(280), micros(400));
+        let backlog = hub.inbox(group).lock().queue.backlog(started);
+        match stealing {
+            false => assert_eq!(backlog.service, micros(600)),
+            true => assert_eq!(backlog.service, Duration::ZERO, "that is the mean at home"),
+        }
+        let _ = hub.extract(group, None, |_| true);
+    }
+}
+
+#[test]
+fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
+    locals[1..4].iter_mut().for_each(|local| to_bed(&hub, local));
+    hub.inbox(0).lock().spinning += 1;
+    assert!(!hub.watch.is_armed());
+    let pushed = now();
+    hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
+    assert_eq!(asleep(&hub, 0), 3);
+    assert!(
+        hub.watch.is_armed(),
+        "the spinning worker may lose its core"
+    );
+    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 2);
+}
+
+#[test]
+fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
+    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    to_bed(&hub, &mut locals[1]);
+    hub.inbox(0).lock().spinning += 1;
+    let pushed = now();
+    let bulk = Terms {
+        class: Class::Bulk,
+        ..Terms::default()
+    };
+    hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
+    assert!(hub.watch.is_armed());
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert_eq!(asleep(&hub, 0), 0);
 }
 
 #[test]

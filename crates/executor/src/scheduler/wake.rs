@@ -18,7 +18,7 @@ impl<T, U> Hub<T, U> {
         task: T,
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
-        let (pace, sleeper, unseen) = {
+        let (pace, sleeper, unseen, left) = {
             let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push(table, terms, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
@@ -30,10 +30,15 @@ impl<T, U> Hub<T, U> {
                 None
             };
             self.refresh_spare(group, &mut inbox);
-            (pace, sleeper, sleeper.is_none() && queued > inbox.spinning)
+            let seen = queued <= inbox.spinning;
+            let left = seen && inbox.is_left_to_others();
+            (pace, sleeper, sleeper.is_none() && !seen, left)
         };
         if let Some(worker) = sleeper {
             self.seats[worker].parker.unpark();
+        }
+        if left {
+            self.leave_to_spinning();
         }
         self.seek_help(group, usize::from(unseen));
         Ok(pace)
@@ -51,7 +56,7 @@ impl<T, U> Hub<T, U> {
         at: Instant,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
         let count = tasks.len();
-        let (pace, sleepers, unseen) = {
+        let (pace, sleepers, unseen, left) = {
             let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push_all(table, terms, tasks, weight, at)?;
             let _ = self.publish(group, &mut inbox, at);
@@ -62,14 +67,26 @@ impl<T, U> Hub<T, U> {
                 true => Vec::new(),
             };
             self.refresh_spare(group, &mut inbox);
+            let left = unseen < count && inbox.is_left_to_others();
             let unseen = unseen - sleepers.len();
-            (pace, sleepers, unseen)
+            (pace, sleepers, unseen, left)
         };
         for worker in sleepers {
             self.seats[worker].parker.unpark();
         }
+        if left {
+            self.leave_to_spinning();
+        }
         self.seek_help(group, unseen);
         Ok(pace)
+    }
+
+    /// A task is left to a worker that spins while others of its group sleep. The system may run something else on that
+    /// one's core for some time, so the timed look sees whether it comes.
+    pub(super) fn leave_to_spinning(&self) {
+        if !left_out(Step::SpinnersTaskArms) {
+            self.watch.arm();
+        }
     }
 
     /// So many tasks were pushed to `group` that none of its workers will see soon: calls other groups' workers if the queue

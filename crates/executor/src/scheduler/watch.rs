@@ -1,6 +1,10 @@
 //! The timed look: notices tasks that have waited too long when nobody submits and nobody goes to sleep, and queues that
 //! refuse tasks while dead ones hold their places.
 //!
+//! A push wakes nobody if a worker of its group spins and is about to see the task. That worker may lose its core to
+//! another program just then, for a time slice or longer. So the thread looks after such tasks too, and wakes a sleeper of
+//! the group for one that has waited for [`INTERVAL`].
+//!
 //! A queue becomes worth crossing for when a task is pushed or taken, which is when its length changes. It may also
 //! become so by age alone: its workers are inside long tasks, and other groups' workers have been asleep since before.
 //! One thread looks every [`INTERVAL`] while tasks wait anywhere, and calls for help for the queues that need it by
@@ -58,6 +62,11 @@ impl Watch {
         self.parker.unpark();
     }
 
+    #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+    pub(super) fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Acquire)
+    }
+
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -101,7 +110,8 @@ impl<T, U> Hub<T, U> {
         }
     }
 
-    /// Calls for help for every queue that is worth crossing for at `now`, and has those cleared that have refused tasks.
+    /// Wakes a sleeper for every task that has waited beside it, calls for help for every queue that is worth crossing for at
+    /// `now`, and has those cleared that have refused tasks.
     /// True if any task waits anywhere.
     pub(super) fn look(&self, now: Instant, clear: impl Fn(usize, Option<TableId>)) -> bool {
         let mut waiting = false;
@@ -114,11 +124,30 @@ impl<T, U> Hub<T, U> {
             if let Some(of) = search {
                 clear(group, of);
             }
+            self.rouse_for_old(group, now);
             if self.is_watched() {
                 self.look_at(group, now);
             }
         }
         waiting
+    }
+
+    /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that was
+    /// awake without work, or about to be, and that has not come.
+    fn rouse_for_old(&self, group: usize, now: Instant) {
+        let sleeper = {
+            let mut inbox = self.groups[group].inbox.lock();
+            let waits = inbox.is_left_to_others() && inbox.queue.outlook(now).waited >= INTERVAL;
+            if !waits || left_out(Step::LookWakes) {
+                return;
+            }
+            let sleeper = inbox.wake_one();
+            self.refresh_spare(group, &mut inbox);
+            sleeper
+        };
+        if let Some(worker) = sleeper {
+            self.seats[worker].parker.unpark();
+        }
     }
 
     /// Calls for help for the queue of `group` if it is worth crossing for.

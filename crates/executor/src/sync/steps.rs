@@ -20,6 +20,8 @@ pub(crate) enum Step {
     SpillCalls,
     /// Whoever has let other groups take part takes back what is left of that.
     SpillTakenBack,
+    /// A worker that has left what a sibling has started, for a task, invites others in its place.
+    PostponedInvites,
     /// A worker that joins what a sibling has started, while a task waits, leaves that task to another.
     JoiningHandsOn,
     /// The hand that leaves a cut query last answers it.
@@ -34,6 +36,10 @@ pub(crate) enum Step {
     FenceOfSpare,
     /// The timed look lets itself be woken before it looks at the queues for the last time.
     FenceOfWatch,
+    /// A task that is left to a worker that spins, while others sleep, arms the timed look.
+    SpinnersTaskArms,
+    /// The timed look wakes a sleeper for a task that has waited beside it.
+    LookWakes,
     /// A worker that stops spinning is counted out.
     SpinEnds,
     /// An answer wakes whoever waits for it.

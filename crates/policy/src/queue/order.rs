@@ -60,7 +60,7 @@ const LEAD: Duration = Duration::from_secs(1);
 
 /// A table whose tasks are ordered this much later than they came asks for more than its share, and not just in a
 /// burst.
-const TOO_FAST: Duration = Duration::from_millis(10);
+pub(super) const TOO_FAST: Duration = Duration::from_millis(10);
 
 /// The part of its domain's time that tables over their share get at least, all together, whatever the others ask for;
 /// less if their weights are less.

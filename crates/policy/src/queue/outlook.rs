@@ -19,6 +19,8 @@ pub struct Outlook {
     /// How long the next task has waited, as its order counts it: a bulk task since it no longer gives way, that of a
     /// table over its share since it was due.
     pub lag: Duration,
+    /// How long the next task has waited since it came.
+    pub waited: Duration,
     /// Whether the next task is an interactive one of a table within its share, so that others should care.
     pub fair: bool,
 }
@@ -62,6 +64,7 @@ impl<T> Queue<T> {
             Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
             Class::Bulk => (all, queued + bulk),
         };
+        let mut waited = Duration::ZERO;
         let mut backlog = Backlog {
             workers: self.workers,
             queued,
@@ -71,22 +74,20 @@ impl<T> Queue<T> {
         if let Some(lane) = self.orders[class as usize].lane(front.table) {
             backlog.service = Duration::from_nanos(lane.service.home);
             backlog.cold = lane.service.cold();
-            let age = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
+            waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
             backlog.age = match class {
-                Class::Interactive => age,
-                Class::Bulk => age.saturating_sub(self.discipline.bulk_wait),
+                Class::Interactive => waited,
+                Class::Bulk => waited.saturating_sub(self.discipline.bulk_wait),
             };
         }
         let wait = |work| Duration::from_nanos(work) / self.workers.max(1);
-        let due = match class {
-            Class::Interactive => front.key,
-            Class::Bulk => self.due(front),
-        };
+        let due = self.place(class, front.key);
         Outlook {
             backlog,
             waits: fair.map(wait),
             waits_over: [ahead, all].map(wait),
             lag: Duration::from_nanos(now.saturating_sub(due)),
+            waited,
             fair: class == Class::Interactive && !front.over,
         }
     }

@@ -112,6 +112,15 @@ impl Run {
         self.blocked = blocked;
     }
 
+    /// Takes the present task out, which ends elsewhere and later: whoever ends it says so with [`Run::tell_shared`] on
+    /// what is returned and hands that to [`Queue::settle`](super::Queue::settle).
+    #[must_use]
+    pub fn hand_over(&mut self) -> Self {
+        let task = *self;
+        (self.began, self.ended) = (None, None);
+        task
+    }
+
     /// How long the present task will take, as far as is known, if others wait meanwhile.
     pub fn expected(&self) -> Option<Duration> {
         self.expected

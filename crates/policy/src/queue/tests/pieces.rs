@@ -1,0 +1,67 @@
+//! When a task that waits goes before another piece of one that is shared out.
+
+use std::time::{Duration, Instant};
+
+use super::simulation::{DISCIPLINE, MILLI, Simulation};
+use crate::queue::{Class, Queue, Run, Terms, Underway};
+
+/// Whether a task of `waits` that came at 5 ms goes before a piece of one of `shared` that came at 1 ms and was begun at
+/// 2 ms, at each of these times in milliseconds.
+fn goes_before<const N: usize>(waits: Class, shared: Class, times: [u32; N]) -> [bool; N] {
+    let epoch = Instant::now();
+    let mut queue = Queue::new(DISCIPLINE, 4, epoch);
+    let terms = Terms {
+        class: waits,
+        ..Terms::default()
+    };
+    queue
+        .push(Simulation::table(0), terms, (), epoch + 5 * MILLI)
+        .unwrap();
+    let task = Underway {
+        class: shared,
+        came: epoch + MILLI,
+        began: epoch + 2 * MILLI,
+    };
+    times.map(|time| queue.goes_before(&task, epoch + time * MILLI))
+}
+
+#[test]
+fn what_has_been_started_goes_first_unless_it_takes_long() {
+    use Class::{Bulk, Interactive};
+    let times = [6, 12, 13, 90];
+    let after_long = [false, false, true, true];
+    assert_eq!(goes_before(Interactive, Interactive, times), after_long);
+    assert_eq!(goes_before(Bulk, Bulk, times), after_long);
+    assert_eq!(goes_before(Interactive, Bulk, times), [true; 4]);
+}
+
+#[test]
+fn a_bulk_task_goes_before_an_interactive_ones_pieces_when_it_has_given_way_for_long_enough() {
+    let times = [13, 104, 105, 106];
+    let waited = [false, false, false, true];
+    assert_eq!(DISCIPLINE.bulk_wait, Duration::from_millis(100));
+    assert_eq!(goes_before(Class::Bulk, Class::Interactive, times), waited);
+}
+
+#[test]
+fn nothing_goes_first_when_nothing_waits() {
+    let epoch = Instant::now();
+    let mut queue = Queue::new(DISCIPLINE, 4, epoch);
+    let task = Underway {
+        class: Class::Bulk,
+        came: epoch,
+        began: epoch,
+    };
+    assert!(!queue.goes_before(&task, epoch + 50 * MILLI));
+    let table = Simulation::table(0);
+    queue
+        .push(table, Terms::default(), (), epoch + 50 * MILLI)
+        .unwrap();
+    assert!(queue.goes_before(&task, epoch + 50 * MILLI));
+    assert!(
+        queue
+            .take(Some(0), &mut Run::default(), epoch + 50 * MILLI)
+            .is_some()
+    );
+    assert!(!queue.goes_before(&task, epoch + 51 * MILLI));
+}
