@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::kernel::{self, CodeQuery, Element, Positions, Rows};
-use crate::metric::Metric;
+use crate::metric::{Metric, norm};
 
 use super::config::HnswConfig;
 use super::walk::{Distances, MAX_NODES};
@@ -20,7 +20,8 @@ pub enum RowFormat {
     /// 4 bytes a component, as they came.
     #[default]
     F32,
-    /// 2 bytes: IEEE 754 half precision, 11 bits of a number, up to 65,504 in size.
+    /// 2 bytes: IEEE 754 half precision, 11 bits of a number, up to 65,504 in size and down to 6e-5; below it bits are
+    /// lost, and rows that would lose too many are refused.
     F16,
     /// 2 bytes: bfloat16, 8 bits of a number, the range of `f32`.
     Bf16,
@@ -136,12 +137,40 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
                         limit: half::f16::MAX.to_f32(),
                     });
                 }
+                check_small(rows, dim)?;
             }
             // bfloat16 holds every row that its metric accepts.
             RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 => {}
         }
     }
     Ok(())
+}
+
+/// Refuses rows that `f16` rounds to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them.
+/// Small components of longer rows lose nothing that counts, nor do single rows: beside the others they are zeros.
+fn check_small(rows: &[f32], dim: usize) -> Result<(), BuildError> {
+    let lost = |row: &&[f32]| {
+        let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
+        let lost: f64 = pairs
+            .map(|(x, y)| (f64::from(x) - f64::from(y)).powi(2))
+            .sum();
+        lost.sqrt() > norm(row) / 100.0
+    };
+    let small = rows.chunks_exact(dim).enumerate();
+    let mut small = small.filter(|(_, row)| lost(row)).peekable();
+    let Some(&(row, first)) = small.peek() else {
+        return Ok(());
+    };
+    let number = small.count();
+    if number <= rows.len() / dim / 100 {
+        return Ok(());
+    }
+    Err(BuildError::TooSmall {
+        row,
+        norm: norm(first),
+        rows: number,
+        format: "f16",
+    })
 }
 
 /// The steps of 8-bit codes: component `i` of code `c` stands for `low[i] + c * step`.
