@@ -3,7 +3,7 @@
 mod common;
 
 use chiplet_executor::{Context, Query, Table};
-use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat, normalized};
 use common::{recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -54,6 +54,25 @@ fn one_wild_component_does_not_coarsen_all_rows() {
                 with >= without - 0.02,
                 "{metric:?}, {wild}: {with} of {without}"
             );
+        }
+    }
+}
+
+#[test]
+fn a_cosine_query_outside_the_rows_range_gets_true_distances() {
+    let mut rows = normal(ROWS, 1);
+    // All rows in one half of space.
+    rows.chunks_exact_mut(DIM).for_each(|row| row[0] += 10.0);
+    let coded = sq8(&rows, Metric::Cosine);
+    let units: Vec<Vec<f32>> = rows.chunks_exact(DIM).map(normalized).collect();
+    for vector in normal(20, 2).chunks_exact(DIM) {
+        for query in queries(vector) {
+            let direction = normalized(vector);
+            for hit in unsplit(&coded, &query) {
+                let exact = squared(&direction, &units[hit.id as usize]) / 2.0;
+                let off = f64::from(hit.distance) - exact;
+                assert!(off.abs() < 0.01 * exact, "{hit:?}, truly {exact}");
+            }
         }
     }
 }

@@ -212,14 +212,15 @@ impl Grid<'_> {
 
     /// The components of `vector` in steps above the lowest.
     fn steps(&self, vector: &[f32]) -> impl ExactSizeIterator<Item = f64> + Clone {
-        let step = f64::from(self.step);
+        let steps = 1.0 / f64::from(self.step);
         let pairs = vector.iter().zip(self.low);
-        pairs.map(move |(&x, &low)| (f64::from(x) - f64::from(low)) / step)
+        pairs.map(move |(&x, &low)| (f64::from(x) - f64::from(low)) * steps)
     }
 
     /// Whether codes stand for all components of `vector`.
     fn holds(&self, vector: &[f32]) -> bool {
-        self.steps(vector).all(|code| beyond(code) == 0.0)
+        // All of them, without a branch for each.
+        self.steps(vector).map(beyond).fold(0.0, f64::max) == 0.0
     }
 
     fn codes(&self, row: &[f32]) -> impl ExactSizeIterator<Item = u8> {
