@@ -105,6 +105,21 @@ pub enum BuildError {
         /// The largest value it holds.
         limit: f32,
     },
+    /// Rows too small for the format that they are stored in: more than one in a hundred would change by more than a
+    /// hundredth of its length.
+    #[error(
+        "row {row} has a length of {norm:e}, of which {format} would lose more than a hundredth, as of {rows} rows in all; store rows as bf16, or scale them up"
+    )]
+    TooSmall {
+        /// The number of the first such row.
+        row: usize,
+        /// Its Euclidean norm.
+        norm: f64,
+        /// How many such rows there are.
+        rows: usize,
+        /// The format's name.
+        format: &'static str,
+    },
     /// Another number of ids than of rows.
     #[error("{ids} ids were passed for {rows} rows; pass one for each")]
     IdCount {

@@ -66,7 +66,7 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
-    /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooManyRows`],
+    /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooSmall`], [`BuildError::TooManyRows`],
     /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`].
     pub fn build(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<Self, BuildError> {
         Self::build_with(rows, dim, config, |_| ())

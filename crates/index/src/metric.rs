@@ -27,7 +27,8 @@ pub enum Metric {
     #[default]
     L2,
     /// `1 - cos` of the angle between the vectors, in `[0, 2]`. Rows and queries are scaled to length 1
-    /// when they come in; a zero vector has no direction and is at distance 1 from everything.
+    /// when they come in; a zero vector has no direction and is at distance 1 from everything. Computed as half the
+    /// squared distance of the scaled vectors, which tells nearly parallel ones apart.
     Cosine,
     /// The inner product, negated.
     InnerProduct,
@@ -100,21 +101,30 @@ impl Metric {
     ) {
         match self {
             Self::L2 => kernel::squared_l2(element, query, rows, positions, out),
-            Self::Cosine | Self::InnerProduct => {
-                kernel::dot(element, query, rows, positions, out);
-                out.iter_mut().for_each(|x| *x = self.of_product(*x));
+            Self::Cosine => {
+                // 1 - cos = |q - r|^2 / 2 of vectors of length 1. 1 less their product, in f32, would be a multiple of 6e-8:
+                // nothing to tell rows apart that are within an angle of 1e-3 from the query.
+                kernel::squared_l2(element, query, rows, positions, out);
+                if query.iter().all(|&x| x == 0.0) {
+                    return out.fill(1.0);
+                }
+                let bytes = query.len() * element.bytes();
+                for (i, x) in out.iter_mut().enumerate() {
+                    // A row of zeros is at 1 from the query, up to rounding, as is one at 60 degrees.
+                    let maybe_zero = (*x - 1.0).abs() < 0.01;
+                    *x = if maybe_zero && rows.is_zero(positions.at(i), bytes, element.bytes()) {
+                        1.0
+                    } else {
+                        // Rounding can make it more than 2.
+                        (0.5 * *x).min(2.0)
+                    };
+                }
             }
-        }
-    }
-
-    /// The reported distance of vectors whose inner product is `product`; not for L2.
-    #[inline(always)]
-    pub(crate) fn of_product(self, product: f32) -> f32 {
-        match self {
-            // A true cosine distance is never negative; rounding can make it so.
-            Self::Cosine => (1.0 - product).max(0.0),
-            // Not -product: a product of 0 shall be 0.0, as -0.0 would sort before it.
-            Self::L2 | Self::InnerProduct => 0.0 - product,
+            Self::InnerProduct => {
+                kernel::dot(element, query, rows, positions, out);
+                // Not -product: a product of 0 shall be 0.0, as -0.0 would sort before it.
+                out.iter_mut().for_each(|x| *x = 0.0 - *x);
+            }
         }
     }
 

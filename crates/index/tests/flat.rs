@@ -3,9 +3,13 @@
 mod common;
 
 use chiplet_executor::{Context, Query, SplitTable, Table};
-use chiplet_index::{BuildError, FlatTable, MAX_NORM, Metric, normalized};
+use chiplet_index::{
+    BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
+};
 use common::{clustered, duplicated, split, unsplit};
 use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::sync::LazyLock;
 
 const DIM: usize = 24;
@@ -145,4 +149,67 @@ fn refuses_rows_it_cannot_compare_and_names_them() {
     );
     // Scaling to length 1 makes any finite row comparable.
     assert!(FlatTable::build([1.0, 1e19], 1, Metric::Cosine).is_ok());
+}
+
+#[test]
+fn cosine_ranks_rows_that_are_nearly_parallel() {
+    let (rows, dim) = (400, 48);
+    let mut random = StdRng::seed_from_u64(9);
+    let base: Vec<f32> = (0..dim).map(|_| random.random_range(-1.0..1.0)).collect();
+    let length = f64::sqrt(base.iter().map(|&x| f64::from(x).powi(2)).sum());
+    for angle in [1e-3, 1e-4] {
+        let size = (angle * length / f64::from(dim as u32).sqrt()) as f32;
+        let mut near = |count: usize| -> Vec<f32> {
+            let values = base.iter().cycle().take(count * dim);
+            values
+                .map(|x| x + random.random_range(-size..size))
+                .collect()
+        };
+        let (vectors, queries) = (near(rows), near(20));
+        // Distances of unit vectors as they are kept: what normalizing in f32 loses is lost to any table.
+        let unit: Vec<Vec<f32>> = vectors.chunks_exact(dim).map(normalized).collect();
+        let flat = FlatTable::build(&vectors, dim, Metric::Cosine).unwrap();
+        let config = HnswConfig::new(Metric::Cosine);
+        let graph = HnswTable::build(&vectors, dim, &config).unwrap();
+        let reranked = HnswTable::build(&vectors, dim, &config.rerank(RowFormat::F32)).unwrap();
+        for table in [&flat as &dyn Table, &graph, &reranked] {
+            let mut right = 0;
+            for query in queries.chunks_exact(dim) {
+                let direction = normalized(query);
+                let mut truth: Vec<(f64, u64)> = unit
+                    .iter()
+                    .zip(0..)
+                    .map(|(row, id)| (plain_distance(Metric::L2, &direction, row) / 2.0, id))
+                    .collect();
+                truth.sort_by(|a, b| a.partial_cmp(b).unwrap());
+                let hits = unsplit(table, &Query::new(query).top(10).ef(rows));
+                for hit in &hits {
+                    let (exact, _) = truth.iter().find(|(_, id)| *id == hit.id).unwrap();
+                    assert!(
+                        (f64::from(hit.distance) / exact - 1.0).abs() < 1e-4,
+                        "{hit:?}"
+                    );
+                }
+                let ten: Vec<u64> = truth[..10].iter().map(|&(_, id)| id).collect();
+                right += hits.iter().filter(|hit| ten.contains(&hit.id)).count();
+            }
+            // 200 in all; two may tie in f32.
+            assert!(
+                right >= 198,
+                "angle {angle}: {right} of 200, {}",
+                table.size_bytes()
+            );
+        }
+    }
+}
+
+#[test]
+fn cosine_tells_rows_of_zeros_from_rows_at_sixty_degrees() {
+    let rows = [0.0, 0.0, 0.5, 0.75_f32.sqrt(), -0.0, 0.0, 0.0, 1.0];
+    let table = FlatTable::build(rows, 2, Metric::Cosine).unwrap();
+    let hits = unsplit(&table, &Query::new([1.0, 0.0]).top(4));
+    assert_eq!(hits[0].id, 1);
+    assert!((hits[0].distance - 0.5).abs() < 1e-6);
+    let others: Vec<_> = hits[1..].iter().map(|hit| (hit.id, hit.distance)).collect();
+    assert_eq!(others, [(0, 1.0), (2, 1.0), (3, 1.0)]);
 }

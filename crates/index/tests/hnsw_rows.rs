@@ -217,6 +217,62 @@ fn a_component_that_f16_cannot_hold_is_refused_by_name() {
 }
 
 #[test]
+fn rows_that_f16_rounds_away_are_refused() {
+    let ordinary = clustered(300, DIM, 3);
+    let f16 = |metric| config(metric).rows(RowFormat::F16);
+    for (scale, refused) in [
+        (1e-2, false),
+        (1e-4, false),
+        (1e-7, true),
+        (1e-8, true),
+        (1e-30, true),
+    ] {
+        let rows: Vec<f32> = ordinary.iter().map(|x| x * scale).collect();
+        for config in [
+            f16(Metric::L2),
+            config(Metric::InnerProduct).rerank(RowFormat::F16),
+        ] {
+            match HnswTable::build(&rows, DIM, &config) {
+                Ok(_) => assert!(!refused, "{scale:e}"),
+                Err(error) => {
+                    assert!(refused, "{scale:e}: {error}");
+                    let told = error.to_string();
+                    assert!(told.contains("bf16") && told.contains("scale"), "{told}");
+                    let BuildError::TooSmall {
+                        row,
+                        norm,
+                        rows,
+                        format,
+                    } = error
+                    else {
+                        panic!("{told}");
+                    };
+                    assert_eq!((row, rows, format), (0, 300, "f16"));
+                    assert!(norm > 0.0 && norm < 1e-5, "{norm}");
+                }
+            }
+        }
+        // Scaled to length 1, or with the exponents of f32, they fit.
+        assert!(HnswTable::build(&rows, DIM, &f16(Metric::Cosine)).is_ok());
+        let bf16 = config(Metric::L2).rows(RowFormat::Bf16);
+        assert!(HnswTable::build(&rows, DIM, &bf16).is_ok());
+    }
+    // Small components of ordinary rows, rows of zeros and a few small rows do no harm.
+    let mut rows = ordinary;
+    rows.iter_mut().step_by(2).for_each(|x| *x *= 1e-8);
+    rows[..40 * DIM].fill(0.0);
+    rows[40 * DIM..43 * DIM].fill(1e-9);
+    assert!(HnswTable::build(&rows, DIM, &f16(Metric::L2)).is_ok());
+    rows[43 * DIM..44 * DIM].fill(1e-9);
+    let refused = HnswTable::build(&rows, DIM, &f16(Metric::L2)).err();
+    let error = refused.expect("four small rows of 300");
+    let BuildError::TooSmall { row, rows, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((row, rows), (40, 4));
+}
+
+#[test]
 fn distances_of_the_longest_rows_are_finite() {
     let long = (MAX_NORM * 0.99) as f32;
     let rows = [long, 0.0, -long, 0.0, 0.0, long, 0.0, -long];

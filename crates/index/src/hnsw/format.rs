@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::kernel::{self, CodeQuery, Element, Positions, Rows};
-use crate::metric::Metric;
+use crate::metric::{Metric, norm};
 
 use super::config::HnswConfig;
 use super::walk::{Distances, MAX_NODES};
@@ -20,11 +20,17 @@ pub enum RowFormat {
     /// 4 bytes a component, as they came.
     #[default]
     F32,
-    /// 2 bytes: IEEE 754 half precision, 11 bits of a number, up to 65,504 in size.
+    /// 2 bytes: IEEE 754 half precision, 11 bits of a number, up to 65,504 in size and down to 6e-5; below it bits are
+    /// lost, and rows that would lose too many are refused.
     F16,
     /// 2 bytes: bfloat16, 8 bits of a number, the range of `f32`.
     Bf16,
-    /// 1 byte: 256 equal steps between the smallest and the largest value, the same step for all components.
+    /// 1 byte: 256 equal steps between the smallest and the largest value, the same step for all components. Under L2 and
+    /// cosine, at most one row in a thousand that has a component at more than twice the distance from its component's
+    /// median that the other rows keep is left out of this range, so that it does not coarsen all others. Such a row is
+    /// kept at the range's edge, with its distance from there added to all its distances: it is found as a far row, but
+    /// not as the nearest of a query beside it. Queries may lie outside the range; they take two to three times the
+    /// arithmetic. Under inner product the range is that of all rows, as the longest are the answers.
     Sq8,
 }
 
@@ -131,12 +137,40 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
                         limit: half::f16::MAX.to_f32(),
                     });
                 }
+                check_small(rows, dim)?;
             }
             // bfloat16 holds every row that its metric accepts.
             RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 => {}
         }
     }
     Ok(())
+}
+
+/// Refuses rows that `f16` rounds to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them.
+/// Small components of longer rows lose nothing that counts, nor do single rows: beside the others they are zeros.
+fn check_small(rows: &[f32], dim: usize) -> Result<(), BuildError> {
+    let lost = |row: &&[f32]| {
+        let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
+        let lost: f64 = pairs
+            .map(|(x, y)| (f64::from(x) - f64::from(y)).powi(2))
+            .sum();
+        lost.sqrt() > norm(row) / 100.0
+    };
+    let small = rows.chunks_exact(dim).enumerate();
+    let mut small = small.filter(|(_, row)| lost(row)).peekable();
+    let Some(&(row, first)) = small.peek() else {
+        return Ok(());
+    };
+    let number = small.count();
+    if number <= rows.len() / dim / 100 {
+        return Ok(());
+    }
+    Err(BuildError::TooSmall {
+        row,
+        norm: norm(first),
+        rows: number,
+        format: "f16",
+    })
 }
 
 /// The steps of 8-bit codes: component `i` of code `c` stands for `low[i] + c * step`.
@@ -147,18 +181,28 @@ pub(super) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// The smallest value of each component, and the step that lets 256 of them span all components.
-    pub(super) fn of(rows: &[f32], dim: usize) -> (Vec<f32>, f32) {
+    /// The smallest value of each component, and the step that lets 256 of them span all components; both of the rows that
+    /// [`reach`] includes.
+    pub(super) fn of(rows: &[f32], dim: usize, metric: Metric) -> (Vec<f32>, f32) {
+        if rows.is_empty() {
+            return (vec![0.0; dim], 1.0);
+        }
+        let middle = medians(rows, dim);
+        let reach = match metric {
+            Metric::L2 | Metric::Cosine => reach(rows, &middle),
+            // The longest rows are the answers.
+            Metric::InnerProduct => f32::INFINITY,
+        };
         let mut low = vec![f32::INFINITY; dim];
         let mut high = vec![f32::NEG_INFINITY; dim];
         for row in rows.chunks_exact(dim) {
-            for ((low, high), &x) in low.iter_mut().zip(&mut high).zip(row) {
-                *low = low.min(x);
-                *high = high.max(x);
+            let range = low.iter_mut().zip(&mut high);
+            for (((low, high), &x), middle) in range.zip(row).zip(&middle) {
+                if (x - middle).abs() <= reach {
+                    *low = low.min(x);
+                    *high = high.max(x);
+                }
             }
-        }
-        if rows.is_empty() {
-            return (vec![0.0; dim], 1.0);
         }
         let spans = low.iter().zip(&high).map(|(low, high)| high - low);
         let step = spans.fold(0.0, f32::max) / 255.0;
@@ -166,11 +210,78 @@ impl Grid<'_> {
         (low, if step > 0.0 { step } else { 1.0 })
     }
 
+    /// The components of `vector` in steps above the lowest.
+    fn steps(&self, vector: &[f32]) -> impl ExactSizeIterator<Item = f64> + Clone {
+        let steps = 1.0 / f64::from(self.step);
+        let pairs = vector.iter().zip(self.low);
+        pairs.map(move |(&x, &low)| (f64::from(x) - f64::from(low)) * steps)
+    }
+
+    /// Whether codes stand for all components of `vector`.
+    fn holds(&self, vector: &[f32]) -> bool {
+        // All of them, without a branch for each.
+        self.steps(vector).map(beyond).fold(0.0, f64::max) == 0.0
+    }
+
     fn codes(&self, row: &[f32]) -> impl ExactSizeIterator<Item = u8> {
         let steps = 1.0 / self.step;
         let pairs = row.iter().zip(self.low);
         // `as` saturates.
         pairs.map(move |(&x, &low)| ((x - low) * steps).round_ties_even() as u8)
+    }
+
+    /// How much farther `row` is than its codes from the middle of the range, in squared steps: for each component
+    /// `(127.5 + beyond)^2 - 127.5^2`. From a query elsewhere inside it is as much on average over both sides.
+    fn farther(&self, row: &[f32]) -> f64 {
+        let beyond = self.steps(row).map(beyond);
+        beyond.map(|beyond| beyond * (beyond + 255.0)).sum()
+    }
+}
+
+/// How far `code` is from the nearest code, if that is not rounding.
+fn beyond(code: f64) -> f64 {
+    let beyond = (-code).max(code - 255.0);
+    if beyond > 0.5 { beyond } else { 0.0 }
+}
+
+/// Rows that medians are taken of.
+const MEDIAN_OF: usize = 1000;
+
+/// The median of each component, of rows at equal distances.
+fn medians(rows: &[f32], dim: usize) -> Vec<f32> {
+    let count = rows.len() / dim;
+    let step = count.div_ceil(MEDIAN_OF);
+    let mut values = Vec::with_capacity(MEDIAN_OF);
+    let median = |component| {
+        values.clear();
+        values.extend(rows.iter().skip(component).step_by(step * dim));
+        let middle = values.len() / 2;
+        *values.select_nth_unstable_by(middle, f32::total_cmp).1
+    };
+    (0..dim).map(median).collect()
+}
+
+/// How far a component may be from its median to count for the range of codes: twice what all rows keep to but one in a
+/// thousand, or one of a hundred to a thousand. Whole rows are counted, not values: where each row has a few components
+/// that nearly all others lack, these are what tells rows apart.
+fn reach(rows: &[f32], middle: &[f32]) -> f32 {
+    let farthest = |row: &[f32]| {
+        let apart = row.iter().zip(middle).map(|(x, middle)| (x - middle).abs());
+        apart.fold(0.0, f32::max)
+    };
+    let mut farthest: Vec<f32> = rows.chunks_exact(middle.len()).map(farthest).collect();
+    let count = farthest.len();
+    let left_out = if count < 100 {
+        0
+    } else {
+        (count / 1000).max(1)
+    };
+    let (_, kept, _) = farthest.select_nth_unstable_by(count - 1 - left_out, f32::total_cmp);
+    // If nearly all rows are equal, the few others are what there is to tell apart.
+    if *kept > 0.0 {
+        2.0 * *kept
+    } else {
+        f32::INFINITY
     }
 }
 
@@ -201,11 +312,12 @@ pub(super) fn write_row(
         RowFormat::Sq8 => {
             let codes: Vec<u8> = grid.codes(row).collect();
             // A row of zeros has no direction: as far from every query of length 1 as one at right angles.
-            let farther = match metric {
-                Metric::Cosine if row.iter().all(|&x| x == 0.0) => (grid.step.powi(-2)) as i32,
-                _ => 0,
+            let right_angle = match metric {
+                Metric::Cosine if row.iter().all(|&x| x == 0.0) => f64::from(grid.step).powi(-2),
+                _ => 0.0,
             };
-            kernel::write_row(&codes, farther, out);
+            // `as` saturates.
+            kernel::write_row(&codes, (right_angle + grid.farther(row)) as i32, out);
         }
     }
 }
@@ -229,15 +341,22 @@ impl Prepared {
             return;
         }
         let square = grid.step * grid.step;
+        let outside = metric != Metric::InnerProduct && !grid.holds(query);
         match metric {
-            Metric::L2 => {
-                self.codes.squared_l2(grid.codes(query));
-                (self.offset, self.factor) = (0.0, square);
-            }
             // A query of zeros has no direction: as far from every row as one at right angles.
             Metric::Cosine if query.iter().all(|&x| x == 0.0) => {
                 self.codes.squared_l2(grid.codes(query));
                 (self.offset, self.factor) = (1.0, 0.0);
+            }
+            Metric::L2 | Metric::Cosine if outside => {
+                let part = if metric == Metric::Cosine { 0.5 } else { 1.0 };
+                let unit = part * f64::from(grid.step).powi(2);
+                self.codes.squared_l2_outside(grid.steps(query), unit);
+                (self.offset, self.factor) = (0.0, 1.0);
+            }
+            Metric::L2 => {
+                self.codes.squared_l2(grid.codes(query));
+                (self.offset, self.factor) = (0.0, square);
             }
             // Of vectors of length 1: |a - b|^2 = 2 (1 - cos).
             Metric::Cosine => {

@@ -153,7 +153,7 @@ impl Frozen {
             .collect();
         let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
         let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
-            Grid::of(rows, dim)
+            Grid::of(rows, dim, config.metric)
         } else {
             (Vec::new(), 1.0)
         };

@@ -8,6 +8,11 @@
 //! ```
 //!
 //! The brackets are the row's constant. An inner product needs none: its weights are signed to begin with.
+//!
+//! A query may have components that no code stands for. Its `q - 128` does not fit a byte then, so it is written in digits of
+//! base 256, from -128 to 127, and each digit's products with the row are summed by themselves. The same equation holds.
+
+use std::marker::PhantomData;
 
 use super::level::{Level, level};
 use super::portable::Portable;
@@ -46,6 +51,46 @@ pub(crate) struct CodeQuery {
     dim: usize,
     /// Added to the constant of a row; `None` where rows' constants do not count.
     squares: Option<i32>,
+    outside: Option<Outside>,
+}
+
+/// What a query needs whose components lie outside the codes; its weights are digits, the lowest of all components first.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    squares: f64,
+    /// What a weight of 1 stands for, in steps: more than 1 only if three digits do not reach.
+    grain: f64,
+    /// What a distance of one squared step is reported as.
+    unit: f64,
+}
+
+/// Digits of base 256 that weights have at most, and what they reach: 127 of each.
+const DIGITS: usize = 3;
+const REACH: f64 = 8_355_711.0;
+
+/// Rows whose distances to a query outside are computed at once.
+const BLOCK: usize = 64;
+
+/// The positions from `start` on, `len` of them.
+#[derive(Clone, Copy)]
+struct Part<P> {
+    all: P,
+    start: usize,
+    len: usize,
+}
+
+impl<P: Positions> Positions for Part<P> {
+    const SCATTERED: bool = P::SCATTERED;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> usize {
+        self.all.at(self.start + i)
+    }
 }
 
 impl CodeQuery {
@@ -59,6 +104,50 @@ impl CodeQuery {
         self.squares = Some(squares);
     }
 
+    /// Squared distances, times `unit`, to `query`: what each component would have as a code if codes were numbers of any
+    /// size, in steps above the lowest.
+    pub(crate) fn squared_l2_outside(
+        &mut self,
+        query: impl ExactSizeIterator<Item = f64> + Clone,
+        unit: f64,
+    ) {
+        let largest = query
+            .clone()
+            .fold(0.0_f64, |most, q| most.max((q - 128.0).abs()));
+        let grain = (largest / REACH).max(1.0);
+        let mut squares = 0.0;
+        let weights: Vec<i32> = query
+            .map(|q| {
+                let weight = ((q - 128.0) / grain).round_ties_even();
+                squares += (weight * grain + 128.0).powi(2);
+                weight as i32
+            })
+            .collect();
+        self.fill([].into_iter());
+        self.dim = weights.len();
+        assert!(self.dim <= MAX_DIM, "sums overflow");
+        let mut rest = weights;
+        for digit in 0..DIGITS {
+            if digit > 0 && rest.iter().all(|&w| w == 0) {
+                break;
+            }
+            let lowest = rest.iter_mut().map(|w| {
+                let digit = *w as i8;
+                *w = (*w - i32::from(digit)) >> 8;
+                digit
+            });
+            self.weights.extend(lowest);
+            let whole = self.weights.len().next_multiple_of(WIDTH);
+            self.weights.resize(whole, 0);
+        }
+        self.squares = None;
+        self.outside = Some(Outside {
+            squares,
+            grain,
+            unit,
+        });
+    }
+
     /// Sums of codes by `weights`.
     pub(crate) fn weighted(&mut self, weights: impl ExactSizeIterator<Item = i8>) {
         self.fill(weights);
@@ -66,6 +155,7 @@ impl CodeQuery {
     }
 
     fn fill(&mut self, weights: impl ExactSizeIterator<Item = i8>) {
+        self.outside = None;
         self.dim = weights.len();
         assert!(self.dim <= MAX_DIM, "sums overflow");
         self.weights.clear();
@@ -78,39 +168,124 @@ impl CodeQuery {
     /// # Panics
     /// If a row is not there or too short, or if `out` has another length than `positions`.
     pub(crate) fn run<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
+        if let Some(outside) = self.outside {
+            return self.run_outside(outside, rows, positions, out);
+        }
+        let Some(squares) = self.squares else {
+            return self.sums(&self.weights, rows, positions, out, |sum, _| sum as f32);
+        };
+        self.sums(&self.weights, rows, positions, out, |sum, constant| {
+            // Up to 2^31, and as much again for a row that is farther than its codes say. A damaged constant may wrap.
+            squares
+                .wrapping_add(constant.read())
+                .wrapping_sub(sum.wrapping_mul(2))
+                .cast_unsigned() as f32
+        });
+    }
+
+    fn run_outside<P: Positions>(
+        &self,
+        outside: Outside,
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [f32],
+    ) {
+        assert_eq!(out.len(), positions.len(), "room for other results");
+        let plane = self.dim.next_multiple_of(WIDTH).max(1);
+        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+            let part = Part {
+                all: positions,
+                start: block * BLOCK,
+                len: out.len(),
+            };
+            let mut found = [(0_i32, 0_i32); BLOCK];
+            let mut products = [0_i64; BLOCK];
+            let found = &mut found[..out.len()];
+            for (weights, digit) in self.weights.chunks_exact(plane).zip(0..) {
+                self.sums(weights, rows, part, found, |sum, constant| {
+                    (sum, constant.read())
+                });
+                for (product, &(sum, _)) in products.iter_mut().zip(&*found) {
+                    *product += i64::from(sum) << (8 * digit);
+                }
+            }
+            for ((out, &(_, constant)), product) in out.iter_mut().zip(&*found).zip(products) {
+                let inner = outside.grain * product as f64;
+                let squared = outside.squares + f64::from(constant) - 2.0 * inner;
+                *out = (squared.max(0.0) * outside.unit) as f32;
+            }
+        }
+    }
+
+    /// What `finish` makes of each row's codes weighted and added up, and of a function that reads the row's constant.
+    ///
+    /// # Panics
+    /// As [`CodeQuery::run`], or if `weights` are not whole registers for all components.
+    fn sums<P: Positions, O>(
+        &self,
+        weights: &[i8],
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [O],
+        finish: impl Fn(i32, Constant<'_>) -> O,
+    ) {
         // "Inside".
         assert!(row_bytes(self.dim) <= rows.stride, "rows are shorter");
         assert_eq!(out.len(), positions.len(), "room for other results");
+        assert_eq!(weights.len(), self.dim.next_multiple_of(WIDTH), "weights");
         match level() {
             // SAFETY: every processor has what the target always has; "Inside".
-            Level::Portable => unsafe { self.all::<Portable, P>(rows, positions, out) },
+            Level::Portable => unsafe {
+                self.all::<Portable, P, O>(weights, rows, positions, out, finish)
+            },
             // SAFETY: "Detected", "Inside".
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { self.all_avx2(rows, positions, out) },
+            Level::Avx2 => unsafe { self.all_avx2(weights, rows, positions, out, finish) },
             // SAFETY: "Detected", "Inside".
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { self.all_avx512(rows, positions, out) },
+            Level::Avx512 => unsafe { self.all_avx512(weights, rows, positions, out, finish) },
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn all_avx512<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
+    unsafe fn all_avx512<P: Positions, O>(
+        &self,
+        weights: &[i8],
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [O],
+        finish: impl Fn(i32, Constant<'_>) -> O,
+    ) {
         // SAFETY: passed on.
-        unsafe { self.all::<super::avx512::Avx512, P>(rows, positions, out) }
+        unsafe { self.all::<super::avx512::Avx512, P, O>(weights, rows, positions, out, finish) }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn all_avx2<P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
+    unsafe fn all_avx2<P: Positions, O>(
+        &self,
+        weights: &[i8],
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [O],
+        finish: impl Fn(i32, Constant<'_>) -> O,
+    ) {
         // SAFETY: passed on.
-        unsafe { self.all::<super::avx2::Avx2, P>(rows, positions, out) }
+        unsafe { self.all::<super::avx2::Avx2, P, O>(weights, rows, positions, out, finish) }
     }
 
     /// # Safety
     /// "Detected" and "Inside".
     #[inline(always)]
-    unsafe fn all<I: Products, P: Positions>(&self, rows: Rows<'_>, positions: P, out: &mut [f32]) {
+    unsafe fn all<I: Products, P: Positions, O>(
+        &self,
+        weights: &[i8],
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [O],
+        finish: impl Fn(i32, Constant<'_>) -> O,
+    ) {
         let bytes = row_bytes(self.dim);
         let count = positions.len();
         if P::SCATTERED {
@@ -119,7 +294,12 @@ impl CodeQuery {
             }
         }
         let row = |i: usize| rows.start(positions.at(i));
-        let weights = self.weights.as_ptr();
+        let weights = weights.as_ptr();
+        let finish = |row: *const u8, sum| {
+            let at = row.wrapping_add(self.dim.next_multiple_of(4));
+            // SAFETY: "Inside": each row is long enough for the constant.
+            finish(sum, unsafe { Constant::new(at) })
+        };
         let mut i = 0;
         while i + 4 <= count {
             if P::SCATTERED {
@@ -131,39 +311,39 @@ impl CodeQuery {
             // SAFETY: "Detected"; whole registers of weights, and `dim` codes at each row.
             let sums = unsafe { I::four(weights, four, self.dim) };
             for at in 0..4 {
-                // SAFETY: "Inside".
-                out[i + at] = unsafe { self.finish(four[at], sums[at]) };
+                out[i + at] = finish(four[at], sums[at]);
             }
             i += 4;
         }
         while i < count {
             // SAFETY: as above.
-            out[i] = unsafe { self.finish(row(i), I::one(weights, row(i), self.dim)) };
+            let sum = unsafe { I::one(weights, row(i), self.dim) };
+            out[i] = finish(row(i), sum);
             i += 1;
         }
     }
+}
 
-    /// The result for a row whose codes, weighted, add up to `sum`.
-    ///
+/// Where a row has its constant: read only by what needs it, as it may be in a cache line of its own.
+#[derive(Clone, Copy)]
+struct Constant<'a> {
+    at: *const u8,
+    row: PhantomData<&'a [u8]>,
+}
+
+impl Constant<'_> {
     /// # Safety
-    /// `row` is one of [`Rows`] long enough for the constant.
+    /// Four bytes can be read at `at` for as long as this is there.
     #[inline(always)]
-    unsafe fn finish(&self, row: *const u8, sum: i32) -> f32 {
-        let Some(squares) = self.squares else {
-            return sum as f32;
-        };
-        // SAFETY: by the caller.
-        let constant = unsafe {
-            row.add(self.dim.next_multiple_of(4))
-                .cast::<i32>()
-                .read_unaligned()
-        };
-        let constant = i32::from_le(constant);
-        // Up to 2^31, and as much again for a row that is farther than its codes say. A damaged constant may wrap.
-        squares
-            .wrapping_add(constant)
-            .wrapping_sub(sum.wrapping_mul(2))
-            .cast_unsigned() as f32
+    unsafe fn new(at: *const u8) -> Self {
+        let row = PhantomData;
+        Self { at, row }
+    }
+
+    #[inline(always)]
+    fn read(self) -> i32 {
+        // SAFETY: by the caller of `new`.
+        i32::from_le(unsafe { self.at.cast::<i32>().read_unaligned() })
     }
 }
 

@@ -85,6 +85,20 @@ impl<'a> Rows<'a> {
         self.bytes.as_ptr().wrapping_add(row * self.stride)
     }
 
+    /// Whether the first `bytes` of row `row` are floats of `size` bytes each that are all zero.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) fn is_zero(&self, row: usize, bytes: usize, size: usize) -> bool {
+        let floats = self.bytes[row * self.stride..][..bytes].chunks_exact(size);
+        // Little-endian: the sign is the highest bit of the last byte.
+        let zero = |float: &[u8]| {
+            let (last, others) = float.split_last().expect("a float has bytes");
+            last & 0x7f == 0 && others.iter().all(|&byte| byte == 0)
+        };
+        floats.into_iter().all(zero)
+    }
+
     /// Hints that the first `count` bytes of row `row` will be read.
     #[inline(always)]
     pub(crate) fn prefetch(&self, row: usize, count: usize) {

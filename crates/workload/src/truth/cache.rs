@@ -31,7 +31,7 @@ use super::{Metric, Neighbor, ROUNDING, Truth, TruthError, check};
 use crate::dataset::VectorSet;
 
 /// To be raised when the layout changes, or what [`Truth::exact`] finds.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: [u8; 16] = *b"chiplet truth\r\n\0";
 const HEADER: usize = MAGIC.len() + size_of::<u128>() + 2 * size_of::<u64>();
 const CHECKSUM: usize = size_of::<u128>();

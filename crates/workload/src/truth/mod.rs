@@ -50,12 +50,13 @@ impl Metric {
             Self::L2 => sum(a, b, |x, y| (x - y) * (x - y)),
             Self::InnerProduct => -dot(a, b),
             Self::Cosine => {
-                let norms = (dot(a, a) * dot(b, b)).sqrt();
-                if norms > 0.0 {
-                    1.0 - dot(a, b) / norms
-                } else {
-                    1.0
+                let (a_norm, b_norm) = (dot(a, a).sqrt(), dot(b, b).sqrt());
+                if a_norm * b_norm == 0.0 {
+                    return 1.0;
                 }
+                // Not 1 less their product, which has no digits left for vectors that are nearly parallel.
+                let (a_scale, b_scale) = (1.0 / a_norm, 1.0 / b_norm);
+                0.5 * sum(a, b, |x, y| (x * a_scale - y * b_scale).powi(2))
             }
         }
     }
@@ -64,7 +65,12 @@ impl Metric {
     fn scale(self, distance: f64, a: &[f32], b: &[f32]) -> f64 {
         match self {
             Self::L2 => distance,
-            Self::Cosine => 1.0,
+            // Vectors scaled to length 1 in f32 are each off by up to 2^-24 of it, so |a - b| by e = 1.2e-7 and its half square
+            // by e |a - b| + e^2 / 2, beside the rounding of the sum.
+            Self::Cosine => {
+                let off = 1.2e-7;
+                distance + (off * (2.0 * distance).sqrt() + off * off / 2.0) / ROUNDING
+            }
             Self::InnerProduct => (dot(a, a) * dot(b, b)).sqrt(),
         }
     }
@@ -442,6 +448,23 @@ mod tests {
         assert_eq!(truth.ids(0).collect::<Vec<_>>(), [0]);
         assert_eq!(truth.recall(0, [1]), 1.0);
         assert_eq!(truth.recall(0, [2]), 0.0);
+    }
+
+    #[test]
+    fn nearly_parallel_vectors_do_not_all_tie() {
+        for angle in [1e-3_f32, 1e-4] {
+            // At these times `angle`.
+            let rows = [1.0, 2.0, 3.0, 1.00001].map(|times| [10.0, times * 10.0 * angle]);
+            let vectors = VectorSet::new(rows.concat(), 2).unwrap();
+            let query = VectorSet::new(vec![3.0, 0.0], 2).unwrap();
+            let truth = Truth::exact(&vectors, &query, 2, Metric::Cosine).unwrap();
+            assert_eq!(truth.ids(0).collect::<Vec<_>>(), [0, 3]);
+            assert_eq!(truth.recall(0, [1, 2]), 0.0);
+            let one = Truth::exact(&vectors, &query, 1, Metric::Cosine).unwrap();
+            // Too near each other for f32.
+            assert_eq!(one.recall(0, [3]), 1.0);
+            assert_eq!(one.recall(0, [1]), 0.0);
+        }
     }
 
     #[test]
