@@ -335,7 +335,9 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
 #[test]
 fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
-    locals[1..4].iter_mut().for_each(|local| to_bed(&hub, local));
+    locals[1..4]
+        .iter_mut()
+        .for_each(|local| to_bed(&hub, local));
     hub.inbox(0).lock().spinning += 1;
     assert!(!hub.watch.is_armed());
     let pushed = now();
