@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Whether a task that has `waited` this long and has this much time `left` before its deadline is not worth beginning
-/// while others wait, if tasks of its table take `service` on average.
+/// while others wait, if tasks of its table usually take `service` until they are answered.
 ///
 /// Under lasting overload a queue served in order of arrival hands out each task just before its deadline: it takes a
-/// core's time and is answered too late, and so is the next. So a task is passed over if it has less than the mean
-/// service time left; and if it has less than twice that and has waited longer than that, because it then is one of many
+/// core's time and is answered too late, and so is the next. So a task is passed over if it has less than the usual
+/// time left; and if it has less than twice that and has waited longer than that, because it then is one of many
 /// that come too late, and one that can still be answered is better served. A deadline that is tight from the beginning
 /// is no reason.
 ///
