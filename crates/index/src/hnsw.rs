@@ -151,13 +151,13 @@ impl HnswTable {
         self.graph.image().region()
     }
 
-    /// Sets how many candidates a query keeps that does not say (`Query::ef`).
+    /// Sets how many candidates a query keeps that does not say (`Query::ef`). [`HnswTable::save`] keeps it.
     ///
     /// # Errors
     /// [`BuildError::Setting`] for 0.
     pub fn with_ef(mut self, ef: usize) -> Result<Self, BuildError> {
         at_least_one("ef", ef)?;
-        self.graph.meta.ef = ef;
+        self.graph.set_ef(ef);
         Ok(self)
     }
 

@@ -24,11 +24,12 @@ pub struct Nearest {
 }
 
 impl Nearest {
-    /// Keeps none yet; has room for `k`.
+    /// Keeps none yet. Room is made for `k`, but for no more than some at once: `k` may be what a client asks for.
     pub fn new(k: usize) -> Self {
+        const ROOM: usize = 4_096;
         Self {
             k,
-            heap: BinaryHeap::with_capacity(k + 1),
+            heap: BinaryHeap::with_capacity(k.min(ROOM)),
         }
     }
 

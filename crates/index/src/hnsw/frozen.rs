@@ -310,6 +310,13 @@ impl Frozen {
         }
     }
 
+    /// Sets how many candidates a query keeps that does not say, also for the file that is saved next.
+    pub(super) fn set_ef(&mut self, ef: usize) {
+        self.meta.ef = ef;
+        let described = self.image.describe(&self.meta);
+        described.expect("numbers and names can be written as JSON");
+    }
+
     pub(super) fn nodes(&self) -> usize {
         self.meta.nodes()
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Region};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{Entry, FileError, Image, Section};
 
@@ -91,17 +92,21 @@ impl ImageMut {
         kind: &'static str,
         meta: &impl Serialize,
     ) -> Result<Image, FileError> {
-        let meta = serde_json::to_value(meta).map_err(|error| FileError::Description {
-            reason: error.to_string(),
-        })?;
         Ok(Image {
             region: self.region,
             kind: kind.into(),
-            meta,
+            meta: described(meta)?,
             entries: self.entries,
             origin: None,
         })
     }
+}
+
+/// A description as files have it.
+pub(super) fn described(meta: &impl Serialize) -> Result<Value, FileError> {
+    serde_json::to_value(meta).map_err(|error| FileError::Description {
+        reason: error.to_string(),
+    })
 }
 
 /// Where the section after `last` begins; `None` beyond the address space.

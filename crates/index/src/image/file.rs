@@ -3,10 +3,10 @@
 //! Saving writes a new file beside the old one, has it on disk, and only then gives it the name: at every moment the name is
 //! that of a whole file, and who has mapped the old one keeps it.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::iter;
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use chiplet_memory::{MemoryError, Pages, Region};
@@ -165,7 +165,14 @@ impl Opened {
     }
 }
 
-/// Writes `parts` to a file that gets the name `path` once it is whole and on disk.
+/// Bytes that a temporary name has besides the file's own: two dots, letters, an ending.
+const TEMPORARY: usize = 13;
+
+/// Bytes that a name may have.
+const LONGEST_NAME: usize = 255;
+
+/// Writes `parts` to a file that gets the name `path` once it is whole and on disk. A file that is there is replaced, and
+/// its mode is kept.
 fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
     let write = |source| io_error(path, "write", source);
     let Some(name) = path.file_name() else {
@@ -176,27 +183,46 @@ fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let prefix: OsString = iter::once(".".as_ref())
-        .chain([name, ".".as_ref()])
-        .collect();
+    // What may fail comes before the file has its name. Other systems do not open folders.
+    #[cfg(unix)]
+    let opened =
+        File::open(folder).map_err(|source| io_error(path, "make sure of the name of", source))?;
+    let name = name.to_string_lossy();
+    let name = &name[..name.floor_char_boundary(LONGEST_NAME - TEMPORARY)];
+    let prefix = format!(".{name}.");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".part");
-    // As any program creates a file: the process's umask decides who may read it.
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let kept = mode(path);
+    // A new file is as any program creates one: the process's umask decides who may read it. One that takes another's
+    // place is nobody else's until it has that one's mode.
+    #[cfg(unix)]
+    builder.permissions(PermissionsExt::from_mode(kept.map_or(0o666, |_| 0o600)));
     // Removed again unless it gets its name.
     let mut file = builder.tempfile_in(folder).map_err(write)?;
     for part in parts {
         file.write_all(part).map_err(write)?;
     }
+    #[cfg(unix)]
+    if let Some(mode) = kept {
+        let mode = PermissionsExt::from_mode(mode);
+        file.as_file().set_permissions(mode).map_err(write)?;
+    }
     file.as_file().sync_all().map_err(write)?;
     file.persist(path).map_err(|error| write(error.error))?;
-    // The name is on disk with its folder. Other systems do not open folders.
+    // The name is on disk with its folder.
     #[cfg(unix)]
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
+    opened
+        .sync_all()
         .map_err(|source| io_error(path, "make sure of the name of", source))?;
     Ok(())
+}
+
+/// Who may do what with the file at `path`, if there is one.
+#[cfg(unix)]
+fn mode(path: &Path) -> Option<u32> {
+    let facts = fs::symlink_metadata(path).ok()?;
+    facts.is_file().then(|| facts.permissions().mode() & 0o777)
 }
 
 fn check_byte_order() -> Result<(), FileError> {

@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
 use chiplet_memory::Region;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -82,6 +83,15 @@ impl Image {
     #[inline]
     pub(crate) fn section<T: Pod>(&self, section: Section) -> &[T] {
         bytemuck::cast_slice(&self.region.as_slice()[section.start..section.end()])
+    }
+
+    /// Says anew what the table is, for the file that is saved next.
+    ///
+    /// # Errors
+    /// [`FileError::Description`] if `meta` is nothing that JSON can say.
+    pub(crate) fn describe(&mut self, meta: &impl Serialize) -> Result<(), FileError> {
+        self.meta = draft::described(meta)?;
+        Ok(())
     }
 
     /// The section of this name, whatever its size.

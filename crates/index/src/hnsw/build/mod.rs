@@ -97,7 +97,7 @@ pub(crate) fn build(
         stride,
         metric: config.metric,
         m: config.m,
-        ef: config.ef_construction,
+        ef: config.ef_construction.min(total.max(1)),
         layers,
         next: AtomicUsize::new(1),
         total,
