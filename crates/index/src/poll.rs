@@ -2,11 +2,31 @@
 
 use chiplet_executor::{Context, SearchError};
 
-/// Nodes that a walk follows between two questions: some 2,500 rows compared, 50 us or less where they are in cache.
-pub(crate) const STEPS: u32 = 256;
+/// Nodes that a walk follows between two questions, at most: some 2,500 rows compared, 50 us or less where they are in cache.
+const STEPS: usize = 256;
+
+/// Rows that a walk compares a step, about.
+const ROWS: usize = 10;
 
 /// Bytes that a scan reads between two questions: 10 to 50 us. A power of two.
 const BYTES: u64 = 256 << 10;
+
+/// Bytes that a walk reads between two questions, and a scan of some rows here and there: 50 us or so.
+const SCATTERED: usize = 1 << 20;
+
+/// Nodes that a walk follows between two questions if a row takes so many bytes.
+pub(crate) fn steps(row_bytes: usize) -> u32 {
+    (SCATTERED / (ROWS * row_bytes.max(1))).clamp(1, STEPS) as u32
+}
+
+/// Rows that a scan of a graph compares at once, and between two questions, if a row takes so many bytes.
+pub(crate) fn blocks(row_bytes: usize) -> (usize, usize) {
+    /// What is compared at once, and between two questions, of rows of some hundred bytes.
+    const MOST: (usize, usize) = (256, 4_096);
+    let rows = SCATTERED / row_bytes.max(1);
+    let block = rows.clamp(1, MOST.0);
+    (block, (rows / block * block).clamp(block, MOST.1))
+}
 
 /// Reports that `bytes` are about to be read, or gives the search up.
 ///
@@ -18,5 +38,23 @@ pub(crate) fn read(context: &mut Context, bytes: u64) -> Result<(), SearchError>
     match context.bytes() / BYTES == before {
         true => Ok(()),
         false => context.check(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_rows_are_asked_for_more_often() {
+        assert_eq!((steps(256), blocks(256)), (256, (256, 4_096)));
+        // 4,096 dimensions: 16 KiB a row.
+        assert_eq!((steps(16 << 10), blocks(16 << 10)), (6, (64, 64)));
+        assert_eq!((steps(64 << 20), blocks(64 << 20)), (1, (1, 1)));
+        for bytes in [0, 1, 100, 3_000, 1 << 20, usize::MAX / 16] {
+            let (block, between) = blocks(bytes);
+            assert!(block >= 1 && between >= block && between.is_multiple_of(block));
+            assert!(between * bytes <= SCATTERED.max(bytes));
+        }
     }
 }

@@ -146,3 +146,30 @@ fn a_filter_that_searches_the_same_table_is_answered() {
     let hits = unsplit(&*table, &probe.filter(only_nearest));
     assert_eq!(hits[0].id, nearest);
 }
+
+#[test]
+fn ids_of_other_tables_in_a_set_cost_nothing() {
+    let rows = clustered(ROWS, DIM, 8);
+    let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();
+    for own in [1, 40, 400] {
+        let ids = || (0..own).map(|n| n * (ROWS as u64 / own));
+        let foreign = ids().chain(1_000_000..1_000_000 + 4 * ROWS as u64);
+        let (alone, shared) = (Filter::ids(ids()), Filter::ids(foreign));
+        let (mut few, mut many) = (0, 0);
+        for query in queries(10) {
+            let mut contexts = [(); 2].map(|()| chiplet_executor::Context::default());
+            let [first, second] = &mut contexts;
+            let wanted = table
+                .search(&query.clone().filter(alone.clone()), first)
+                .unwrap();
+            let found = table.search(&query.filter(shared.clone()), second).unwrap();
+            assert_eq!(found, wanted, "{own} ids");
+            few += first.bytes();
+            many += second.bytes();
+        }
+        assert!(
+            many <= 2 * few,
+            "{own} ids: {many} bytes are read instead of {few}"
+        );
+    }
+}

@@ -65,14 +65,8 @@ const COMPARED_A_STEP: f64 = 10.0;
 const SCAN_REFUSED: f64 = 0.03;
 const SCAN_ALLOWED: f64 = 0.6;
 
-/// Rows that a predicate is tried on to learn how many it allows.
+/// Rows that a filter is tried on to learn how many it allows.
 const SAMPLE: usize = 128;
-
-/// Rows that a scan compares at once.
-const BLOCK: usize = 256;
-
-/// Such blocks between two questions whether anybody waits for the answer.
-const BLOCKS: usize = 16;
 
 /// Distances from `query` to the rows that a walk compares.
 #[inline]
@@ -96,10 +90,11 @@ impl Searcher {
             None => {
                 self.begin(graph, ef);
                 let mut steps = 0;
+                let each = poll::steps(graph.rows().stride());
                 while self.advance(graph) {
                     self.compare(graph);
                     steps += 1;
-                    if steps % poll::STEPS == 0 && context.should_stop() {
+                    if steps % each == 0 && context.should_stop() {
                         self.end(graph, k);
                         return Err(SearchError::Stopped);
                     }
@@ -227,8 +222,16 @@ impl Searcher {
         };
         let ground = graph.ground();
         let wanted = || !context.should_stop();
-        self.scratch
-            .walk_where(&ground, &distances, entry, ef, allows, budget, wanted)
+        let each = poll::steps(graph.rows().stride());
+        self.scratch.walk_where(
+            &ground,
+            &distances,
+            entry,
+            ef,
+            allows,
+            budget,
+            (each, wanted),
+        )
     }
 
     /// Prepares the query, and goes down the upper layers to where a walk over the ground begins.
@@ -335,13 +338,14 @@ impl Searcher {
         let ids = graph.ids();
         let mut nearest = Nearest::new(k);
         let nodes = graph.nodes();
-        for start in (0..nodes).step_by(BLOCK) {
-            if start % (BLOCK * BLOCKS) == 0 {
+        let (block, between) = poll::blocks(rows.stride());
+        for start in (0..nodes).step_by(block) {
+            if start % between == 0 {
                 context.check()?;
             }
             let span = Span {
                 start,
-                end: (start + BLOCK).min(nodes),
+                end: (start + block).min(nodes),
             };
             self.nodes.clear();
             self.nodes.extend(span.start as u32..span.end as u32);
@@ -392,18 +396,21 @@ struct Plan {
 impl Plan {
     fn of(graph: &Frozen, filter: &Filter, ef: usize) -> Self {
         let nodes = graph.nodes();
+        let tried = || {
+            let ids = graph.ids();
+            let step = nodes.div_ceil(SAMPLE);
+            let tried = (0..nodes).step_by(step);
+            let allowed = tried
+                .clone()
+                .filter(|&node| filter.allows(ids.of(node as u32)));
+            // One is added, as a sample of which none is allowed does not show that none is.
+            (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
+        };
         let share = match filter.count() {
-            Some(count) => (count as f64 / nodes as f64).min(1.0),
-            None => {
-                let ids = graph.ids();
-                let step = nodes.div_ceil(SAMPLE);
-                let tried = (0..nodes).step_by(step);
-                let allowed = tried
-                    .clone()
-                    .filter(|&node| filter.allows(ids.of(node as u32)));
-                // One is added, as a sample of which none is allowed does not show that none is.
-                (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
-            }
+            Some(count) if count as usize <= nodes / SAMPLE => count as f64 / nodes as f64,
+            // A set may be of several tables' ids, so no more than this of them are this table's.
+            Some(count) => tried().min(count as f64 / nodes as f64),
+            None => tried(),
         };
         let scan = nodes as f64 * (SCAN_REFUSED * (1.0 - share) + SCAN_ALLOWED * share);
         let walk = COMPARED_A_STEP * ef as f64 / share;

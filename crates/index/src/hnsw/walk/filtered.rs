@@ -8,11 +8,10 @@ use std::cmp::Reverse;
 
 use super::pool::{key, node};
 use super::{Distances, Layer, Scratch};
-use crate::poll;
 
 impl Scratch {
     /// Leaves the `ef` nearest of the nodes that `allows` in the pool. `false`, and anything in the pool, if more than
-    /// `budget` distances would be computed, or it is not `wanted` any more.
+    /// `budget` distances would be computed, or it is not `wanted` any more, which is asked every `each` steps.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is one thing that a walk needs"
@@ -25,7 +24,7 @@ impl Scratch {
         ef: usize,
         allows: impl Fn(u32) -> bool,
         budget: usize,
-        wanted: impl Fn() -> bool,
+        (each, wanted): (u32, impl Fn() -> bool),
     ) -> bool {
         let nodes = layer.nodes();
         self.visited.reserve(nodes);
@@ -40,7 +39,7 @@ impl Scratch {
                 break;
             }
             steps += 1;
-            if self.met.len() > budget || (steps % poll::STEPS == 0 && !wanted()) {
+            if self.met.len() > budget || (steps % each == 0 && !wanted()) {
                 finished = false;
                 break;
             }
