@@ -130,7 +130,7 @@ fn the_last_worker_cannot_be_started() {
 fn the_timer_cannot_be_started() {
     check(
         "threads::the_timer_cannot_be_started",
-        WORKERS,
+        WORKERS + 2,
         "chiplet-timer",
     );
 }
@@ -139,7 +139,7 @@ fn the_timer_cannot_be_started() {
 fn the_balancer_cannot_be_started() {
     check(
         "threads::the_balancer_cannot_be_started",
-        WORKERS + TIMERS,
+        WORKERS,
         "chiplet-balance",
     );
 }
@@ -148,7 +148,7 @@ fn the_balancer_cannot_be_started() {
 fn the_timed_look_cannot_be_started() {
     check(
         "threads::the_timed_look_cannot_be_started",
-        WORKERS + TIMERS + 1,
+        WORKERS + 1,
         "chiplet-watch",
     );
 }

@@ -277,7 +277,7 @@ impl Searcher {
             observer,
         };
         scratch.walk(&ground, &distances, [entry], ef);
-        scratch.pool.len() >= k
+        self.found(graph, k, None)
     }
 
     /// The `k` nearest of the pool and of the rows that are equal to those, by the full rows if there are any.
