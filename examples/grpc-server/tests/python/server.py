@@ -75,7 +75,9 @@ class Server:
             self.grpc_port, self.admin_port = map(int, self.logged(ADDRESSES).groups())
             if ready:
                 self.logged(READY)
-                assert self.get("/readyz") == (200, "ready\n")
+                # Collections that are not served are told after that.
+                status, body = self.get("/readyz")
+                assert status == 200 and body.startswith("ready\n"), body
         except BaseException:
             self.kill()
             self.show_log()
