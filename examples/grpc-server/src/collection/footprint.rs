@@ -104,8 +104,10 @@ mod tests {
             (61, 16),
             (100, 8),
         ] {
+            // No two rows are equal: one that is equal to an earlier one takes 8 bytes more, and has no links above the
+            // ground.
             let rows: Vec<f32> = (0..ROWS * dim)
-                .map(|i| (i * 7_919 % 1_009) as f32)
+                .map(|i| (i * 7_919 % 1_000_003) as f32)
                 .collect();
             let config = HnswConfig::new(Metric::L2).m(m).ef_construction(8);
             let table = HnswTable::build(&rows, dim, &config).unwrap();
