@@ -10,9 +10,11 @@
 //! | `batch` | many queries at once |
 //! | `observe` | what a search reads |
 //! | `order` | which nodes lie side by side |
+//! | `backlinks` | further links, for filtered searches under the inner product |
 //! | `adopt` | graphs that another library built |
 
 mod adopt;
+mod backlinks;
 mod batch;
 mod build;
 mod config;

@@ -5,6 +5,8 @@ mod common;
 use chiplet_executor::{Filter, Neighbor, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use common::{clustered, unsplit};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 const DIM: usize = 16;
 const ROWS: usize = 4000;
@@ -92,6 +94,101 @@ fn filtered_graphs_keep_their_recall_at_every_share() {
                 let recall = found as f64 / wanted as f64;
                 assert!(recall >= 0.97, "one in {one_in}, {filter:?}: {recall}");
             }
+        }
+    }
+}
+
+/// Half, a tenth and a hundredth of the rows, the half of shorter rows, and no filter.
+fn shares(rows: &[f32], dim: usize) -> [(&'static str, Filter); 5] {
+    let norms: Vec<f64> = rows.chunks_exact(dim).map(norm).collect();
+    let mut sorted = norms.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let median = sorted[norms.len() / 2];
+    let one_in = |share: u64| {
+        Filter::matching(move |id| {
+            id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33 & 0xFFFF < 0x1_0000 / share
+        })
+    };
+    [
+        ("all", Filter::matching(|_| true)),
+        ("half", one_in(2)),
+        ("a tenth", one_in(10)),
+        ("a hundredth", one_in(100)),
+        (
+            "the shorter half",
+            Filter::matching(move |id| norms[id as usize] < median),
+        ),
+    ]
+}
+
+fn norm(row: &[f32]) -> f64 {
+    row.iter()
+        .map(|&x| f64::from(x) * f64::from(x))
+        .sum::<f64>()
+        .sqrt()
+}
+
+/// Normally distributed, by Box and Muller.
+fn normal(random: &mut StdRng) -> f32 {
+    let (u, v): (f32, f32) = (1.0 - random.random::<f32>(), random.random());
+    (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos()
+}
+
+/// Rows that the inner product leaves without links: of clusters, and of all directions in very different lengths.
+fn uneven(name: &str, rows: usize, dim: usize) -> Vec<f32> {
+    let mut random = StdRng::seed_from_u64(5);
+    if name == "clusters" {
+        let centres: Vec<f32> = (0..100 * dim).map(|_| normal(&mut random)).collect();
+        return (0..rows)
+            .flat_map(|row| {
+                let centre = &centres[row % 100 * dim..][..dim];
+                centre
+                    .iter()
+                    .map(|x| x + 0.3 * normal(&mut random))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    (0..rows)
+        .flat_map(|_| {
+            let length = normal(&mut random).exp();
+            (0..dim)
+                .map(|_| length * normal(&mut random))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn a_filter_costs_no_recall_of_inner_products() {
+    const K: usize = 10;
+    for (name, count, dim) in [("clusters", 20_000, 32), ("lengths", 8_000, 96)] {
+        let all = uneven(name, count + 40, dim);
+        let (rows, queries) = all.split_at(count * dim);
+        let config = HnswConfig::new(Metric::InnerProduct);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table");
+        let built = HnswTable::build(rows, dim, &config).unwrap();
+        built.save(&path).unwrap();
+        let table = HnswTable::map(&path).unwrap();
+        let truth = FlatTable::build(rows.to_vec(), dim, Metric::InnerProduct).unwrap();
+        let mut unfiltered = 0.0;
+        for (share, filter) in shares(rows, dim) {
+            let mut found = 0;
+            for vector in queries.chunks_exact(dim) {
+                let query = Query::new(vector).top(K).ef(64).filter(filter.clone());
+                let wanted = unsplit(&truth, &query);
+                let hits = unsplit(&table, &query);
+                found += wanted.iter().filter(|hit| hits.contains(hit)).count();
+            }
+            let recall = found as f64 / (K * queries.len() / dim) as f64;
+            if share == "all" {
+                unfiltered = recall;
+            }
+            assert!(
+                recall >= 0.97 * unfiltered,
+                "{name}, {share}: {recall}, unfiltered {unfiltered}"
+            );
         }
     }
 }

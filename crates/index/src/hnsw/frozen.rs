@@ -8,6 +8,8 @@
 //! | `ids` | the id of each node, `u32` or, if one needs it, `u64` |
 //! | `full` | the rows once more, for re-ranking, if that was asked for |
 //! | `low` | the smallest value of each component, for 8-bit codes |
+//! | `copies` | pairs of nodes with equal rows, if there are any: one with links, and one without |
+//! | `backlinks` | pairs of nodes: further links for filtered searches under the inner product |
 //!
 //! Nodes of a higher layer come first, so that layer `l` is the nodes below `layers[l]`; node 0 is the entry.
 //!
@@ -21,6 +23,7 @@ use crate::image::{Draft, FileError, Image, Section};
 use crate::kernel::{self, Rows};
 use crate::metric::Metric;
 
+use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
 use super::format::{Grid, RowFormat, write_row};
@@ -113,6 +116,9 @@ pub(super) const MAX_STRIDE: usize = 1 << 16;
 /// Layers that a file may have: at least two nodes less each makes no more than this in practice.
 const MAX_LAYERS: usize = 64;
 
+/// Bytes of an entry of the lists of pairs.
+const PAIR: usize = size_of::<[u32; 2]>();
+
 /// Where the sections are.
 #[derive(Clone, Copy)]
 struct Sections {
@@ -124,6 +130,8 @@ struct Sections {
     low: Section,
     /// Pairs of nodes with equal rows: one with links, in ascending order, and one without, by id.
     copies: Option<Section>,
+    /// Pairs of a node and one that it links to, ascending.
+    backlinks: Option<Section>,
 }
 
 /// A graph in memory of its own.
@@ -152,6 +160,10 @@ impl Frozen {
             .map(|&node| id(links.rows[node as usize] as usize))
             .collect();
         let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
+        let backlinks = match config.metric {
+            Metric::InnerProduct => backlinks::of(links),
+            Metric::L2 | Metric::Cosine => Vec::new(),
+        };
         let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
             Grid::of(rows, dim, config.metric)
         } else {
@@ -196,9 +208,9 @@ impl Frozen {
                 .full
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
             low: draft.add("low", low.len() * 4),
-            // Most tables have none, and files of before neither.
-            copies: (!links.copies.is_empty())
-                .then(|| draft.add("copies", links.copies.len() * size_of::<[u32; 2]>())),
+            // Most tables have none of these, and files of before neither.
+            copies: pairs(&mut draft, "copies", links.copies.len()),
+            backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
         let mut image = draft.allocate(config.pages)?;
         image.section_mut::<f32>(sections.low).copy_from_slice(&low);
@@ -228,12 +240,16 @@ impl Frozen {
         for (new, &old) in order.iter().enumerate() {
             place[old as usize] = new as u32;
         }
-        if let Some(section) = sections.copies {
-            let moved = |pair: &[u32; 2]| pair.map(|old| place[old as usize]);
-            let mut pairs: Vec<[u32; 2]> = links.copies.iter().map(moved).collect();
-            pairs.sort_unstable_by_key(|&[first, copy]| (first, ids[copy as usize]));
-            let out = image.section_mut::<u32>(section);
-            out.copy_from_slice(pairs.as_flattened());
+        let moved = |pair: &[u32; 2]| pair.map(|old| place[old as usize]);
+        let mut copies: Vec<[u32; 2]> = links.copies.iter().map(moved).collect();
+        copies.sort_unstable_by_key(|&[first, copy]| (first, ids[copy as usize]));
+        let mut backlinks: Vec<[u32; 2]> = backlinks.iter().map(moved).collect();
+        backlinks.sort_unstable();
+        for (section, pairs) in [(sections.copies, copies), (sections.backlinks, backlinks)] {
+            if let Some(section) = section {
+                let out = image.section_mut::<u32>(section);
+                out.copy_from_slice(pairs.as_flattened());
+            }
         }
         let mut upper = Vec::new();
         for (level, layer) in links.layers.iter().enumerate() {
@@ -284,13 +300,17 @@ impl Frozen {
             },
             low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
             copies: image.find("copies").ok(),
+            backlinks: image.find("backlinks").ok(),
         };
-        let pair = size_of::<[u32; 2]>();
-        let bytes = sections
-            .copies
-            .map_or(0, |section| image.section::<u8>(section).len());
-        if !bytes.is_multiple_of(pair) || bytes / pair > nodes {
-            return Err(image.damaged(format!("{bytes} bytes of equal rows among {nodes}")));
+        // No more than a build makes.
+        for (section, each) in [
+            (sections.copies, 1),
+            (sections.backlinks, backlinks::LEAD_TO),
+        ] {
+            let bytes = section.map_or(0, |section| image.section::<u8>(section).len());
+            if !bytes.is_multiple_of(PAIR) || bytes / PAIR > nodes * each {
+                return Err(image.damaged(format!("a list of {bytes} bytes about {nodes} rows")));
+            }
         }
         Ok(Self::of(image, sections, meta))
     }
@@ -328,10 +348,21 @@ impl Frozen {
 
     /// The nodes without links whose rows are equal to that of `node`, which has some; by id.
     pub(super) fn copies(&self, node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
-        let pairs: &[u32] = match self.sections.copies {
-            Some(section) => self.image.section(section),
-            None => &[],
-        };
+        self.paired(self.sections.copies, node)
+    }
+
+    /// The nodes that `node` links to besides, for a walk through a filter.
+    pub(super) fn backlinks(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        self.paired(self.sections.backlinks, node)
+    }
+
+    /// The nodes that the pairs of `section` have for `node`.
+    fn paired(
+        &self,
+        section: Option<Section>,
+        node: u32,
+    ) -> impl Iterator<Item = u32> + Clone + '_ {
+        let pairs: &[u32] = section.map_or(&[], |section| self.image.section(section));
         let (pairs, _) = pairs.as_chunks::<2>();
         let first = pairs.partition_point(|pair| pair[0] < node);
         let same = pairs[first..]
@@ -339,7 +370,7 @@ impl Frozen {
             .take_while(move |pair| pair[0] == node);
         // What a file says is not believed.
         let nodes = self.nodes() as u32;
-        same.map(|pair| pair[1]).filter(move |&copy| copy < nodes)
+        same.map(|pair| pair[1]).filter(move |&other| other < nodes)
     }
 
     /// The memory that holds all of it.
@@ -400,6 +431,11 @@ impl Frozen {
         let starts = self.upper_starts.iter().rev();
         starts.map(|&start| 4 * start as u64)
     }
+}
+
+/// Room for `count` pairs, if there are any.
+fn pairs(draft: &mut Draft, name: &'static str, count: usize) -> Option<Section> {
+    (count > 0).then(|| draft.add(name, count * PAIR))
 }
 
 /// The ids of nodes, in as few bytes as they need.

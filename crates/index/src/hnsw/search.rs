@@ -7,6 +7,8 @@
 //! `ef / share` rows, where `share` of the rows are allowed. A scan compares `share * n` rows. Whichever is expected to
 //! cost less is done; a walk that turns out dearer than the scan, because the allowed rows are far away from the query, is
 //! given up for it.
+//!
+//! Under the inner product such a walk also follows `backlinks`, as the links alone do not lead to short rows.
 
 use std::cell::RefCell;
 
@@ -15,9 +17,9 @@ use chiplet_policy::hnsw_query_bytes;
 
 use super::config::HnswConfig;
 use super::format::{Prepared, RowDistances};
-use super::frozen::Frozen;
+use super::frozen::{Frozen, FrozenLayer};
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
-use super::walk::{Distances as _, Scratch};
+use super::walk::{Distances as _, Layer, Scratch};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
 use crate::poll;
@@ -220,7 +222,10 @@ impl Searcher {
             filter.allows(ids.of(node))
                 || graph.has_copies() && graph.copies(node).any(|copy| filter.allows(ids.of(copy)))
         };
-        let ground = graph.ground();
+        let ground = Widened {
+            ground: graph.ground(),
+            graph,
+        };
         let wanted = || !context.should_stop();
         let each = poll::steps(graph.rows().stride());
         self.scratch.walk_where(
@@ -384,6 +389,26 @@ fn same<'a>(
     let copies = copies.into_iter().flatten();
     let first = std::iter::once(node).filter(allowed);
     first.chain(copies.filter(allowed).take(k))
+}
+
+/// The ground as a walk through a filter follows it.
+struct Widened<'a> {
+    ground: FrozenLayer<'a>,
+    graph: &'a Frozen,
+}
+
+impl Layer for Widened<'_> {
+    fn nodes(&self) -> usize {
+        self.ground.nodes()
+    }
+
+    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
+        self.ground.links(node).chain(self.graph.backlinks(node))
+    }
+
+    fn prefetch(&self, node: u32) {
+        self.ground.prefetch(node);
+    }
 }
 
 /// Whether to walk or to scan.
