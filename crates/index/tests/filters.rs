@@ -171,7 +171,7 @@ fn a_filter_costs_no_recall_of_inner_products() {
         let built = HnswTable::build(rows, dim, &config).unwrap();
         built.save(&path).unwrap();
         let table = HnswTable::map(&path).unwrap();
-        let truth = FlatTable::build(rows.to_vec(), dim, Metric::InnerProduct).unwrap();
+        let truth = FlatTable::build(rows, dim, Metric::InnerProduct).unwrap();
         let mut unfiltered = 0.0;
         for (share, filter) in shares(rows, dim) {
             let mut found = 0;
