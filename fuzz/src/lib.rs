@@ -4,6 +4,8 @@
 mod checks;
 #[path = "../../crates/topology/tests/common/mod.rs"]
 mod common;
+#[path = "../../crates/index/tests/common/mapped.rs"]
+mod mapped;
 #[path = "../../crates/index/tests/common/inputs.rs"]
 pub mod index;
 #[path = "../../crates/topology/tests/common/inputs.rs"]

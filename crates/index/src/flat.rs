@@ -48,7 +48,8 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("points.table");
 /// FlatTable::build([0.0, 0.0, 3.0, 4.0], 2, Metric::L2)?.save(&path)?;
-/// let table = FlatTable::map(&path)?;
+/// // SAFETY: nobody writes to the file.
+/// let table = unsafe { FlatTable::map(&path) }?;
 /// let hits = table.search(&Query::new([3.0, 3.0]).top(1), &mut Context::default())?;
 /// assert_eq!((hits[0].id, hits[0].distance), (1, 1.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,13 +165,23 @@ impl FlatTable {
     }
 
     /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,
-    /// see [`FlatTable::verify`]. The file must stay as it is while it is mapped: if something makes it shorter, reading
-    /// beyond its end stops the process.
+    /// see [`FlatTable::verify`].
+    ///
+    /// # Safety
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
+    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
+    /// old one, which the table keeps.
     ///
     /// # Errors
     /// As [`FlatTable::load`], for what the file's header shows.
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open(Image::map(path.as_ref())?)
+    #[expect(
+        unsafe_code,
+        reason = "the caller answers for the file, as with any mapping"
+    )]
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        // SAFETY: the caller's.
+        let image = unsafe { Image::map(path.as_ref()) }?;
+        Self::open(image)
     }
 
     /// Compares all checksums of a mapped table with its file: reads all of it.

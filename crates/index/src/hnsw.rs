@@ -86,7 +86,7 @@ impl HnswTable {
     ) -> Result<Self, BuildError> {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
-        let rows = rows::prepared(rows, dim, config.metric);
+        let rows = rows::prepared(rows, dim, config.metric)?;
         format::check(&rows, dim, config)?;
         let links = build::build(&rows, dim, config, report)?;
         let order = order::order(&links, config.reorder);
@@ -105,7 +105,8 @@ impl HnswTable {
     /// # let path = folder.path().join("songs.chiplet");
     /// let songs = HnswTable::build(&[0.0, 1.0, 2.0, 3.0], 2, &HnswConfig::new(Metric::L2))?;
     /// songs.save(&path)?;
-    /// let mapped = HnswTable::map(&path)?; // serves at once, reading what it is asked for
+    /// // It serves at once, reading what it is asked for. SAFETY: nobody writes to the file.
+    /// let mapped = unsafe { HnswTable::map(&path) }?;
     /// assert_eq!(mapped.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -128,13 +129,22 @@ impl HnswTable {
     }
 
     /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not
-    /// checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm. The file must stay as it is
-    /// while it is mapped: if something makes it shorter, reading beyond its end stops the process.
+    /// checked, see [`HnswTable::verify`]; a damaged file gives wrong answers, but no other harm.
+    ///
+    /// # Safety
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
+    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
+    /// old one, which the table keeps.
     ///
     /// # Errors
     /// As [`HnswTable::load`], for what the file's header shows.
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let image = Image::map(path.as_ref())?;
+    #[expect(
+        unsafe_code,
+        reason = "the caller answers for the file, as with any mapping"
+    )]
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        // SAFETY: the caller's.
+        let image = unsafe { Image::map(path.as_ref()) }?;
         Ok(Self {
             graph: Frozen::open(image)?,
         })

@@ -151,6 +151,7 @@ mod metric;
 mod nearest;
 mod poll;
 mod progress;
+mod reserve;
 mod rows;
 
 pub use chiplet_memory::{MemoryError, Pages};

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
+use chiplet_memory::MemoryError;
+
 use crate::error::BuildError;
 use crate::metric::{self, MAX_NORM, Metric};
+use crate::reserve;
 
 /// Checks `rows` (`[n][dim]`) and returns `n`.
 pub(crate) fn check(rows: &[f32], dim: usize, metric: Metric) -> Result<usize, BuildError> {
@@ -45,11 +48,19 @@ pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<()
 }
 
 /// `rows` as `metric` compares them, copied only if that changes them.
-pub(crate) fn prepared(rows: &[f32], dim: usize, metric: Metric) -> Cow<'_, [f32]> {
-    match metric {
-        Metric::Cosine => Cow::Owned(prepare(rows.to_vec(), dim, metric)),
+pub(crate) fn prepared(
+    rows: &[f32],
+    dim: usize,
+    metric: Metric,
+) -> Result<Cow<'_, [f32]>, MemoryError> {
+    Ok(match metric {
+        Metric::Cosine => {
+            let mut own = reserve::room(rows.len())?;
+            own.extend_from_slice(rows);
+            Cow::Owned(prepare(own, dim, metric))
+        }
         Metric::L2 | Metric::InnerProduct => Cow::Borrowed(rows),
-    }
+    })
 }
 
 /// `rows` as `metric` compares them: scaled to length 1 for cosine.

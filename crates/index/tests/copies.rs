@@ -4,7 +4,7 @@ mod common;
 
 use chiplet_executor::{Context, Filter, Neighbor, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
-use common::clustered;
+use common::{clustered, mapped};
 
 const DIM: usize = 24;
 const QUERIES: usize = 60;
@@ -128,7 +128,7 @@ fn all_copies_are_found_when_asked_for_from_memory_and_from_files_with_and_witho
         let built = HnswTable::build(&rows, DIM, &config).unwrap();
         built.save(&path).unwrap();
         let loaded = HnswTable::load(&path, Pages::Small).unwrap();
-        let mapped = HnswTable::map(&path).unwrap();
+        let mapped = mapped::hnsw(&path).unwrap();
         mapped.verify().unwrap();
         for table in [&built, &loaded, &mapped] {
             let all: Vec<u64> = (0..500).map(|copy| 4 * copy + 3).collect();

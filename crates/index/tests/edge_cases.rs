@@ -3,7 +3,7 @@
 mod common;
 
 use chiplet_executor::{Context, Query, SearchError, Table};
-use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use common::{assert_well_formed, clustered, unsplit};
 
 const DIM: usize = 12;
@@ -191,4 +191,49 @@ fn all_tables_report_the_same_distance_for_the_same_row() {
             assert!(apart <= tolerance, "{name}: {hit:?} and {truth:?}");
         }
     }
+}
+
+#[test]
+fn a_zero_query_is_at_distance_zero_in_every_format() {
+    for format in [
+        RowFormat::F32,
+        RowFormat::F16,
+        RowFormat::Bf16,
+        RowFormat::Sq8,
+    ] {
+        let config = HnswConfig::new(Metric::InnerProduct).rows(format);
+        let table = HnswTable::build(&clustered(50, DIM, 3), DIM, &config).unwrap();
+        for hit in unsplit(&table, &Query::new([0.0; DIM]).top(50)) {
+            // -0.0 would sort before other tables' 0.0.
+            assert_eq!(hit.distance.to_bits(), 0, "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn a_dimension_that_no_file_may_have_is_refused_at_build() {
+    let dim = (1 << 24) + 1;
+    let refused = HnswTable::build(&vec![1.0; dim], dim, &HnswConfig::new(Metric::L2)).err();
+    assert_eq!(
+        refused,
+        Some(BuildError::DimensionTooLarge {
+            dim,
+            limit: 1 << 24
+        })
+    );
+}
+
+#[test]
+fn a_wrong_level_of_instructions_is_reported() {
+    let same = std::env::current_exe().unwrap();
+    let mut again = std::process::Command::new(same);
+    again.args([
+        "--exact",
+        "all_tables_report_the_same_distance_for_the_same_row",
+        "--nocapture",
+    ]);
+    let said = again.env("CHIPLET_SIMD", "sse9").output().unwrap();
+    assert!(said.status.success());
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("CHIPLET_SIMD is \"sse9\""), "{said}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use chiplet_executor::{Query, Table};
 use chiplet_index::{FileError, FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
-use common::{clustered, unsplit};
+use common::{clustered, mapped, unsplit};
 
 const DIM: usize = 12;
 const ROWS: usize = 600;
@@ -54,7 +54,7 @@ fn graphs_come_back_as_they_were_in_every_format() {
             let built = HnswTable::build(&rows, DIM, &config).unwrap();
             built.save(&path).unwrap();
             let loaded = HnswTable::load(&path, Pages::Small).unwrap();
-            let mapped = HnswTable::map(&path).unwrap();
+            let mapped = mapped::hnsw(&path).unwrap();
             mapped.verify().unwrap();
             assert_eq!(mapped.metric(), metric);
             assert_equal(&built, &loaded);
@@ -73,10 +73,10 @@ fn rows_come_back_as_they_were() {
     let built = FlatTable::build(clustered(ROWS, DIM, 5), DIM, Metric::Cosine).unwrap();
     built.save(&path).unwrap();
     assert_equal(&built, &FlatTable::load(&path, Pages::default()).unwrap());
-    assert_equal(&built, &FlatTable::map(&path).unwrap());
+    assert_equal(&built, &mapped::flat(&path).unwrap());
     let empty = FlatTable::build([], DIM, Metric::L2).unwrap();
     empty.save(&path).unwrap();
-    assert!(FlatTable::map(&path).unwrap().is_empty());
+    assert!(mapped::flat(&path).unwrap().is_empty());
     let empty = HnswTable::build(&[], DIM, &HnswConfig::new(Metric::L2)).unwrap();
     empty.save(&path).unwrap();
     assert!(HnswTable::load(&path, Pages::default()).unwrap().is_empty());
@@ -88,17 +88,17 @@ fn a_file_of_another_kind_is_named() {
     let path = folder.path().join("flat");
     let flat = FlatTable::build(clustered(9, DIM, 5), DIM, Metric::L2).unwrap();
     flat.save(&path).unwrap();
-    let refused = HnswTable::map(&path).err();
+    let refused = mapped::hnsw(&path).err();
     assert!(
         matches!(&refused, Some(FileError::OtherKind { found, .. }) if found == "flat"),
         "{refused:?}"
     );
     fs::write(&path, "no table at all").unwrap();
     assert!(matches!(
-        FlatTable::map(&path).err(),
+        mapped::flat(&path).err(),
         Some(FileError::Foreign { .. })
     ));
-    let missing = FlatTable::map(folder.path().join("nothing")).err();
+    let missing = mapped::flat(folder.path().join("nothing")).err();
     assert!(matches!(missing, Some(FileError::Io { .. })), "{missing:?}");
 }
 
@@ -127,13 +127,13 @@ fn damage_anywhere_is_refused_or_found_by_verify_and_never_harms() {
             HnswTable::load(&damaged, Pages::Small).is_err(),
             "byte {at}"
         );
-        if let Ok(mapped) = HnswTable::map(&damaged) {
+        if let Ok(mapped) = mapped::hnsw(&damaged) {
             assert!(mapped.verify().is_err(), "byte {at}");
             for query in queries() {
                 assert!(unsplit(&mapped, &query).len() <= 7);
             }
         }
         put(&damaged, &whole[..at]);
-        assert!(HnswTable::map(&damaged).is_err(), "cut off at {at}");
+        assert!(mapped::hnsw(&damaged).is_err(), "cut off at {at}");
     }
 }

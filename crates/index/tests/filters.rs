@@ -4,7 +4,7 @@ mod common;
 
 use chiplet_executor::{Filter, Neighbor, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
-use common::{clustered, unsplit};
+use common::{clustered, mapped, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -170,7 +170,7 @@ fn a_filter_costs_no_recall_of_inner_products() {
         let path = folder.path().join("table");
         let built = HnswTable::build(rows, dim, &config).unwrap();
         built.save(&path).unwrap();
-        let table = HnswTable::map(&path).unwrap();
+        let table = mapped::hnsw(&path).unwrap();
         let truth = FlatTable::build(rows, dim, Metric::InnerProduct).unwrap();
         let mut unfiltered = 0.0;
         for (share, filter) in shares(rows, dim) {
@@ -190,6 +190,21 @@ fn a_filter_costs_no_recall_of_inner_products() {
                 "{name}, {share}: {recall}, unfiltered {unfiltered}"
             );
         }
+    }
+}
+
+#[test]
+fn most_of_the_rows_are_found_by_a_scan() {
+    // Of these a walk does not come to all.
+    const ROWS: usize = 4_000;
+    let dim = 96;
+    let all = uneven("lengths", ROWS + 5, dim);
+    let (rows, queries) = all.split_at(ROWS * dim);
+    let table = HnswTable::build(rows, dim, &HnswConfig::new(Metric::InnerProduct)).unwrap();
+    let truth = FlatTable::build(rows, dim, Metric::InnerProduct).unwrap();
+    for vector in queries.chunks_exact(dim) {
+        let query = Query::new(vector).top(ROWS / 2);
+        assert_eq!(unsplit(&table, &query), unsplit(&truth, &query));
     }
 }
 

@@ -173,7 +173,7 @@ fn queries_answered_together_are_answered_as_alone() {
         let bad = [queries[0].clone(), Query::new([0.0; 3])];
         let refused = table.search_many(&bad, &mut Context::default());
         assert!(matches!(refused, Err(SearchError::WrongDimension { .. })));
-        let each = Table::search_batch(table, &bad, &mut Context::default());
+        let each = table.search_batch(&bad, &mut Context::default());
         assert_eq!(each[0].as_ref(), Ok(&answers[0]), "{name}");
         assert_eq!(each[1].as_ref().unwrap_err(), &refused.unwrap_err());
         assert_eq!(
@@ -511,7 +511,7 @@ fn a_batch_of_faiss_finds_the_distances_that_single_searches_find() {
             let config = IvfConfig::new(metric).nprobe(6).faiss_scans(true);
             let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
             let queries = queries(70);
-            let batch = table.search_batch(&queries).unwrap();
+            let batch = table.search_by_faiss(&queries).unwrap();
             assert_eq!(batch.len(), queries.len());
             for (query, together) in queries.iter().zip(batch) {
                 let alone = unsplit(&table, query);
@@ -540,10 +540,10 @@ fn a_batch_with_a_bad_query_is_refused_and_an_empty_one_is_empty() {
         &IvfConfig::new(Metric::L2).faiss_scans(true),
     )
     .unwrap();
-    assert!(table.search_batch(&[]).unwrap().is_empty());
+    assert!(table.search_by_faiss(&[]).unwrap().is_empty());
     let bad = [Query::new([0.0; DIM]), Query::new([0.0; 3])];
     assert!(matches!(
-        table.search_batch(&bad),
+        table.search_by_faiss(&bad),
         Err(SearchError::WrongDimension { .. })
     ));
 }

@@ -6,7 +6,7 @@ mod common;
 
 use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
-use common::{clustered, unsplit};
+use common::{clustered, mapped, unsplit};
 use faiss::index::index_factory;
 use faiss::{Idx, Index, MetricType};
 
@@ -48,7 +48,7 @@ fn a_table_from_a_file_answers_as_it_did_before() {
         table.save(&path).unwrap();
         for back in [
             IvfTable::load(&path, Pages::Small).unwrap(),
-            IvfTable::map(&path).unwrap(),
+            mapped::ivf(&path).unwrap(),
         ] {
             back.verify().unwrap();
             assert_eq!(back.metric(), table.metric());
@@ -96,7 +96,7 @@ fn large_ids_and_empty_lists_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     table.save(&path).unwrap();
-    let back = IvfTable::map(&path).unwrap();
+    let back = mapped::ivf(&path).unwrap();
     let hits = unsplit(&back, &Query::new(&rows[DIM..2 * DIM]).nprobe(4));
     assert_eq!((hits.len(), hits[0].id), (3, 2 << 40));
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_damaged_file_is_refused_or_searched_without_harm() {
                 IvfTable::load(&path, Pages::Small).is_err(),
                 "{name}: bytes {at}..{end}"
             );
-            let Ok(table) = IvfTable::map(&path) else {
+            let Ok(table) = mapped::ivf(&path) else {
                 continue;
             };
             searched += 1;
@@ -157,7 +157,7 @@ fn a_damaged_file_is_refused_or_searched_without_harm() {
         }
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(matches!(
-            IvfTable::map(&path),
+            mapped::ivf(&path),
             Err(FileError::Truncated { .. })
         ));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use chiplet_executor::{Context, Query, SplitTable, Table};
 use chiplet_index::{BuildError, FileError, FlatTable, MemoryError, Metric, Pages};
-use common::{clustered, split, unsplit};
+use common::{clustered, mapped, split, unsplit};
 use tempfile::TempDir;
 
 const DIM: usize = 24;
@@ -42,7 +42,7 @@ fn damaged_rows_of_a_mapped_table_give_strange_answers_and_nothing_worse() {
             error.to_string().contains("checksum of section \"rows\""),
             "{error}"
         );
-        let table = FlatTable::map(&path).unwrap();
+        let table = mapped::flat(&path).unwrap();
         assert!(matches!(table.verify(), Err(FileError::Damaged { .. })));
         let query = Query::new(vec![0.5; DIM]).top(100);
         let hits = unsplit(&table, &query);
@@ -65,7 +65,7 @@ fn where_nothing_can_be_written_or_read_the_error_names_the_path() {
     for error in [
         write_to(&nowhere),
         FlatTable::load(&nowhere, Pages::Small).unwrap_err(),
-        FlatTable::map(&nowhere).unwrap_err(),
+        mapped::flat(&nowhere).unwrap_err(),
     ] {
         assert!(matches!(error, FileError::Io { .. }), "{error}");
         assert!(
@@ -117,10 +117,10 @@ fn claiming(dim: u64, path: &Path) {
 fn a_dimension_that_no_row_has_is_refused_also_without_rows() {
     let (_folder, path) = place();
     claiming(5, &path);
-    assert_eq!(FlatTable::map(&path).unwrap().dim(), 5);
+    assert_eq!(mapped::flat(&path).unwrap().dim(), 5);
     for dim in [0, (1 << 24) + 1, 1 << 62, u64::MAX] {
         claiming(dim, &path);
-        let refused = FlatTable::map(&path).err();
+        let refused = mapped::flat(&path).err();
         assert!(
             matches!(refused, Some(FileError::Damaged { .. })),
             "{dim}: {refused:?}"

@@ -1,5 +1,7 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
 
+#[path = "common/mapped.rs"]
+mod mapped;
 #[path = "common/inputs.rs"]
 mod inputs;
 

@@ -74,19 +74,25 @@ impl Region {
     /// # use std::io::Write;
     /// # let mut file = tempfile::tempfile()?;
     /// # file.write_all(b"the head, and what counts")?;
-    /// let part = Region::map(&file, 14, 11)?;
+    /// // SAFETY: nobody else has this file.
+    /// let part = unsafe { Region::map(&file, 14, 11) }?;
     /// assert_eq!(part.as_slice(), b"what counts");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # The file must not change
-    /// As long as the region lives, nobody may write to the file or cut it off. If it is cut off, reading what it has lost ends
-    /// the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes for constant. Replace such a file by
-    /// renaming a new one to its name, as `save` of chiplet's tables does: the region keeps the old one.
+    /// # Safety
+    /// As long as the region lives, nobody may write to the file or cut it off, this process or another. If it is cut off,
+    /// reading what it has lost ends the process (`SIGBUS`). If it is overwritten, bytes change that Rust takes for
+    /// constant. Replace such a file by renaming a new one to its name, as `save` of chiplet's tables does: the region keeps
+    /// the old one.
     ///
     /// # Errors
     /// [`MemoryError::ShortFile`], [`MemoryError::TooLarge`], [`MemoryError::Map`].
-    pub fn map(file: &File, offset: u64, bytes: usize) -> Result<Self, MemoryError> {
+    #[expect(
+        unsafe_code,
+        reason = "the caller answers for the file, as with any mapping"
+    )]
+    pub unsafe fn map(file: &File, offset: u64, bytes: usize) -> Result<Self, MemoryError> {
         let length = file.metadata().map_err(|error| map_error(bytes, error))?;
         let length = length.len();
         let end = offset.checked_add(bytes as u64);

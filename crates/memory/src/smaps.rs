@@ -25,8 +25,10 @@ fn parse(smaps: impl BufRead, addresses: Range<usize>) -> Option<Measured> {
     let mut known = 0;
     // Bytes of the area that lines are about, and of ours in it.
     let (mut area, mut ours) = (0, 0);
-    for line in smaps.lines() {
+    // Names of mapped files are any bytes.
+    for line in smaps.split(b'\n') {
         let line = line.ok()?;
+        let line = String::from_utf8_lossy(&line);
         if let Some(range) = area_of(&line) {
             area = range.len();
             let end = range.end.min(addresses.end);
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     const SMAPS: &str = "\
-55d000000000-55d000100000 r--p 00000000 08:01 12 /usr/bin/x-y
+55d000000000-55d000100000 r--p 00000000 08:01 12 /usr/bin/x-@
 Rss:                 512 kB
 7f0000000000-7f0000400000 rw-p 00000000 00:00 0
 Size:               4096 kB
@@ -85,7 +87,12 @@ Private_Hugetlb:    2048 kB
 ";
 
     fn share(addresses: Range<usize>) -> Option<(usize, usize)> {
-        let measured = parse(SMAPS.as_bytes(), addresses)?;
+        // A name may be no UTF-8.
+        let named = SMAPS
+            .bytes()
+            .map(|byte| if byte == b'@' { 0xff } else { byte });
+        let named: Vec<u8> = named.collect();
+        let measured = parse(named.as_slice(), addresses)?;
         Some((measured.resident, measured.huge))
     }
 

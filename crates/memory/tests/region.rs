@@ -124,7 +124,7 @@ fn a_mapped_part_is_what_the_file_holds_there() {
         (300_000, 0),
         (5, 0),
     ] {
-        let mut part = Region::map(&file, offset, bytes).unwrap();
+        let mut part = map(&file, offset, bytes).unwrap();
         let at = offset as usize;
         assert_eq!(part.as_slice(), &content[at..at + bytes], "{offset}");
         assert!(part.is_mapped() && part.as_mut_slice().is_none());
@@ -146,7 +146,7 @@ fn a_mapped_part_outlives_the_file_and_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, [3; 10_000]).unwrap();
-    let part = Region::map(&File::open(&path).unwrap(), 0, 10_000).unwrap();
+    let part = map(&File::open(&path).unwrap(), 0, 10_000).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(part.as_slice(), [3; 10_000]);
 }
@@ -168,7 +168,7 @@ fn a_part_beyond_the_files_end_is_refused() {
             bytes,
             length: 5000,
         };
-        assert_eq!(Region::map(&file, offset, bytes).unwrap_err(), short);
+        assert_eq!(map(&file, offset, bytes).unwrap_err(), short);
     }
 }
 
@@ -177,7 +177,7 @@ fn a_part_beyond_the_files_end_is_refused() {
 fn what_is_no_file_is_refused() {
     let folder = File::open("/").unwrap();
     let length = folder.metadata().unwrap().len() as usize;
-    let error = Region::map(&folder, 0, length.min(10)).unwrap_err();
+    let error = map(&folder, 0, length.min(10)).unwrap_err();
     assert!(
         matches!(
             error,
@@ -187,7 +187,7 @@ fn what_is_no_file_is_refused() {
     );
     let device = File::open("/dev/zero").unwrap();
     assert!(matches!(
-        Region::map(&device, 0, 1),
+        map(&device, 0, 1),
         Err(MemoryError::ShortFile { .. })
     ));
 }
@@ -217,4 +217,10 @@ proptest! {
             prop_assert!(slice.iter().step_by(4096).chain(slice.last()).all(|byte| byte == mark));
         }
     }
+}
+
+#[expect(unsafe_code, reason = "files of these tests alone")]
+fn map(file: &File, offset: u64, bytes: usize) -> Result<Region, MemoryError> {
+    // SAFETY: nothing writes to the file.
+    unsafe { Region::map(file, offset, bytes) }
 }

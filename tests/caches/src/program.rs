@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet::index::{FlatTable, HnswTable, Metric};
+use chiplet::index::{FlatTable, Metric};
 use chiplet::{
     Builder, Executor, Neighbor, Pin, Query, StealConfig, Strategy, Table, TableId, Ticket,
     Topology,
@@ -164,10 +164,7 @@ type Share = Vec<(usize, usize)>;
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (mut shelf, mut asked) = (Vec::<Arc<dyn Table>>::new(), Vec::new());
     for table in 0..arguments.tables {
-        let path = tables::graph(&arguments.folder, table);
-        let graph = HnswTable::map(&path)
-            .with_context(|| path.display().to_string())?
-            .with_ef(arguments.ef)?;
+        let graph = tables::map_graph(&arguments.folder, table)?.with_ef(arguments.ef)?;
         asked.push(tables::read_queries(&arguments.folder, table, graph.dim())?);
         shelf.push(match arguments.work {
             Work::Graphs => Arc::new(graph),

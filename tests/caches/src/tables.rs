@@ -32,6 +32,18 @@ pub fn graph(folder: &Path, table: usize) -> PathBuf {
     folder.join(format!("{table}.chiplet"))
 }
 
+/// A table's graph, mapped.
+///
+/// # Errors
+/// If its file cannot be read.
+#[expect(unsafe_code, reason = "a run's own files")]
+pub fn map_graph(folder: &Path, table: usize) -> anyhow::Result<HnswTable> {
+    let path = graph(folder, table);
+    // SAFETY: a run writes its tables' files before it searches them.
+    let table = unsafe { HnswTable::map(&path) };
+    table.with_context(|| path.display().to_string())
+}
+
 /// The file of a table's queries.
 pub fn queries(folder: &Path, table: usize) -> PathBuf {
     folder.join(format!("{table}.queries"))

@@ -8,7 +8,6 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, ensure};
-use chiplet::index::HnswTable;
 use chiplet::policy::Strategy;
 use chiplet::{Query, Table as _};
 use chiplet_caches::spread::Spread;
@@ -51,8 +50,7 @@ pub struct Arguments {
 /// # Errors
 /// If the files cannot be read.
 pub fn search(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = tables::graph(&arguments.folder, 0);
-    let graph = HnswTable::map(&path).with_context(|| path.display().to_string())?;
+    let graph = tables::map_graph(&arguments.folder, 0)?;
     let asked = File::open(tables::queries(&arguments.folder, 0))?;
     let bytes = 4 * graph.dim();
     let known = asked.metadata()?.len() as usize / bytes;

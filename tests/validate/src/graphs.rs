@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use chiplet::Table as _;
 use chiplet::index::{HnswConfig, HnswTable};
 use chiplet_caches::tables;
@@ -23,8 +22,7 @@ pub struct Searched {
 /// If they cannot be read.
 pub fn prepare(folder: &Path, count: usize, ef: usize, skew: f64) -> anyhow::Result<Searched> {
     let graphs = (0..count).map(|table| {
-        let path = tables::graph(folder, table);
-        let graph = HnswTable::map(&path).with_context(|| path.display().to_string())?;
+        let graph = tables::map_graph(folder, table)?;
         let asked = tables::read_queries(folder, table, graph.dim())?;
         Ok((graph, asked))
     });

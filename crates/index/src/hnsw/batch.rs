@@ -83,9 +83,13 @@ impl HnswTable {
                     let query = &queries[number];
                     if query.requested_filter().is_some() {
                         answers[number] = searcher.search(graph, query, context)?;
-                    } else if let Some(Size { k, ef }) = searcher.prepare(graph, query)? {
-                        searcher.begin(graph, ef);
-                        *walking = Some((number, k));
+                    } else if let Some(Size { k, ef, scans }) = searcher.prepare(graph, query)? {
+                        if scans {
+                            answers[number] = searcher.answer(graph, query, k, false, context)?;
+                        } else {
+                            searcher.begin(graph, ef);
+                            *walking = Some((number, k));
+                        }
                     }
                 }
             }

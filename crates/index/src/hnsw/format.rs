@@ -35,6 +35,15 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
+    /// Components that a row may have.
+    pub(super) fn most_components(self) -> usize {
+        match self {
+            Self::Sq8 => kernel::MAX_DIM,
+            // As many as rows of a [`FlatTable`](crate::FlatTable).
+            Self::F32 | Self::F16 | Self::Bf16 => 1 << 24,
+        }
+    }
+
     pub(super) fn element(self) -> Option<Element> {
         match self {
             Self::F32 => Some(Element::F32),
@@ -119,13 +128,11 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
         });
     }
     for format in [Some(config.rows), config.rerank].into_iter().flatten() {
+        let limit = format.most_components();
+        if dim > limit {
+            return Err(BuildError::DimensionTooLarge { dim, limit });
+        }
         match format {
-            RowFormat::Sq8 if dim > kernel::MAX_DIM => {
-                return Err(BuildError::DimensionTooLarge {
-                    dim,
-                    limit: kernel::MAX_DIM,
-                });
-            }
             RowFormat::F16 => {
                 let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
                 if let Some(at) = rows.iter().position(outside) {
@@ -369,7 +376,8 @@ impl Prepared {
                 let weights = query.iter().map(|x| (x / step).round_ties_even() as i8);
                 self.codes.weighted(weights);
                 let low: f32 = query.iter().zip(grid.low).map(|(q, low)| q * low).sum();
-                (self.offset, self.factor) = (-low, -step * grid.step);
+                // Not -low: a product of 0 shall be 0.0, as -0.0 would sort before it.
+                (self.offset, self.factor) = (0.0 - low, -step * grid.step);
             }
         }
     }

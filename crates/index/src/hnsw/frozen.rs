@@ -78,7 +78,9 @@ impl Meta {
                 "{name} is {value}, which must be {least} to {most}"
             ))
         };
-        within("dim", self.dim, 1..=MAX_DIM)?;
+        for format in [Some(self.rows), self.full].into_iter().flatten() {
+            within("dim", self.dim, 1..=format.most_components())?;
+        }
         within("ground_stride", self.ground_stride, 1..=MAX_STRIDE)?;
         within("stride", self.stride, 1..=MAX_STRIDE)?;
         within("ef", self.ef, 1..=usize::MAX)?;
@@ -87,9 +89,6 @@ impl Meta {
         // A search begins at the first node of the highest layer, so each has one.
         for (&below, &nodes) in self.layers.iter().zip(&self.layers[1..]) {
             within("a higher layer's number of nodes", nodes, 1..=below)?;
-        }
-        if self.has_codes() {
-            within("dim of rows of codes", self.dim, 1..=kernel::MAX_DIM)?;
         }
         if !matches!(self.id_bytes, 4 | 8) {
             return Err(format!(
@@ -106,9 +105,6 @@ impl Meta {
 
 /// What a file of this kind of table is called inside.
 const KIND: &str = "hnsw";
-
-/// Components that a row of a file may have: with [`MAX_NODES`] rows, their bytes can be counted.
-const MAX_DIM: usize = 1 << 24;
 
 /// Links that a node of a file may have.
 pub(super) const MAX_STRIDE: usize = 1 << 16;

@@ -38,7 +38,7 @@ impl HnswTable {
     /// Searches as [`Table::search`](chiplet_executor::Table::search) does, for the `k` nearest of `ef` candidates, and
     /// tells `observer` of every row and every list of links in the order in which they are read.
     ///
-    /// The scan that replaces a walk which finds too little is not observed.
+    /// A scan, for very many candidates or after a walk that finds too little, is not observed.
     ///
     /// ```
     /// use chiplet_index::{HnswConfig, HnswTable, Metric, Part};
@@ -66,13 +66,12 @@ impl HnswTable {
         let graph = &self.graph;
         let query = Query::new(vector.to_vec()).top(k).ef(ef);
         with_searcher(|searcher| {
-            let Some(Size { k, ef }) = searcher.prepare(graph, &query)? else {
+            let Some(Size { k, ef, scans }) = searcher.prepare(graph, &query)? else {
                 return Ok(Vec::new());
             };
             let observer = RefCell::new(observer);
-            let found = searcher.walk_observed(graph, k, ef, &|read| {
-                (observer.borrow_mut())(read);
-            });
+            let found = !scans
+                && searcher.walk_observed(graph, k, ef, &|read| (observer.borrow_mut())(read));
             let hits = searcher.answer(graph, &query, k, found, &mut Context::default())?;
             if found && let Some((_, rows)) = graph.full() {
                 let bytes = rows.stride() as u32;

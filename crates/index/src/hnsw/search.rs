@@ -40,6 +40,8 @@ pub(super) struct Searcher {
 pub(super) struct Size {
     pub(super) k: usize,
     pub(super) ef: usize,
+    /// Whether that is so much that a scan of all rows is cheaper than a walk.
+    pub(super) scans: bool,
 }
 
 thread_local! {
@@ -67,6 +69,10 @@ const COMPARED_A_STEP: f64 = 10.0;
 const SCAN_REFUSED: f64 = 0.03;
 const SCAN_ALLOWED: f64 = 0.6;
 
+/// The fewest candidates for which a search without a filter may be a scan. A walk pays more for each the more it keeps: for
+/// 8,000 of 100,000 rows of 16 dimensions it takes as long as a scan, for 12,000 1.3 times, for 50,000 3.3 times.
+const MANY: usize = 1000;
+
 /// Rows that a filter is tried on to learn how many it allows.
 const SAMPLE: usize = 128;
 
@@ -87,8 +93,9 @@ impl Searcher {
         let Some(size) = self.prepare(graph, query)? else {
             return Ok(Vec::new());
         };
-        let Size { k, ef } = size;
+        let Size { k, ef, scans } = size;
         let found = match query.requested_filter() {
+            None if scans => false,
             None => {
                 self.begin(graph, ef);
                 let mut steps = 0;
@@ -130,7 +137,8 @@ impl Searcher {
         let rows = graph.nodes();
         let k = query.k().min(rows);
         let ef = query.requested_ef().unwrap_or(meta.ef).max(k).min(rows);
-        Ok((k > 0).then_some(Size { k, ef }))
+        let scans = ef >= MANY && walk_rows(ef, 1.0) > SCAN_ALLOWED * rows as f64;
+        Ok((k > 0).then_some(Size { k, ef, scans }))
     }
 
     /// Begins a walk with `ef` candidates. After it [`Searcher::advance`] and [`Searcher::compare`] take turns until there is
@@ -411,7 +419,12 @@ impl Layer for Widened<'_> {
     }
 }
 
-/// Whether to walk or to scan.
+/// Rows that a walk compares, about, where a filter allows this `share` of all.
+fn walk_rows(ef: usize, share: f64) -> f64 {
+    COMPARED_A_STEP * ef as f64 / share
+}
+
+/// Whether a search with a filter walks or scans.
 struct Plan {
     walks: bool,
     /// Rows that a walk may compare before a scan is cheaper.
@@ -438,9 +451,8 @@ impl Plan {
             None => tried(),
         };
         let scan = nodes as f64 * (SCAN_REFUSED * (1.0 - share) + SCAN_ALLOWED * share);
-        let walk = COMPARED_A_STEP * ef as f64 / share;
         Self {
-            walks: walk < scan,
+            walks: walk_rows(ef, share) < scan,
             budget: (2.0 * scan) as usize,
         }
     }

@@ -52,11 +52,19 @@ impl Image {
 
     /// Maps the file. Only its header is read and checked; the rest comes when it is used, see [`Image::verify`].
     ///
+    /// # Safety
+    /// As [`Region::map`].
+    ///
     /// # Errors
     /// As [`Image::load`].
-    pub(crate) fn map(path: &Path) -> Result<Self, FileError> {
+    #[expect(
+        unsafe_code,
+        reason = "the caller answers for the file, as with any mapping"
+    )]
+    pub(crate) unsafe fn map(path: &Path) -> Result<Self, FileError> {
         let opened = Opened::open(path)?;
-        let region = Region::map(&opened.file, opened.start as u64, opened.payload);
+        // SAFETY: the caller's.
+        let region = unsafe { Region::map(&opened.file, opened.start as u64, opened.payload) };
         let region = region.map_err(|source| memory(path, source))?;
         Ok(opened.into_image(path, region))
     }

@@ -188,13 +188,14 @@ impl IvfTable {
     }
 
     /// Searches many queries in one call of Faiss, on its own OpenMP threads: what a service without an executor
-    /// would do, for comparison. Only for tables whose lists Faiss scans ([`IvfConfig::faiss_scans`]). All queries are searched with the `top` and `nprobe` of the first. Which of several
-    /// equally distant rows come last is Faiss' choice, unlike in [`Table::search`].
+    /// would do, for comparison. Only for tables whose lists Faiss scans ([`IvfConfig::faiss_scans`]). All queries are
+    /// searched with the `top` and `nprobe` of the first. Which of several equally distant rows come last is Faiss' choice,
+    /// unlike in [`Table::search`].
     ///
     /// # Errors
     /// As [`Table::search`], for the first query that is refused; [`SearchError::Backend`] for a table that scans its lists
     /// itself.
-    pub fn search_batch(&self, queries: &[Query]) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+    pub fn search_by_faiss(&self, queries: &[Query]) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let Scans::Faiss(lists) = &self.scans else {
             return Err(SearchError::Backend(
                 "Faiss does not scan this table; build it with IvfConfig::faiss_scans, or use search_many".to_owned(),

@@ -38,13 +38,23 @@ impl IvfTable {
     }
 
     /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums
-    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers, and nothing worse. The file must not be written to
-    /// while the table lives: [`IvfTable::save`] puts a new file in its place.
+    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers, and nothing worse.
+    ///
+    /// # Safety
+    /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that
+    /// are overwritten change although Rust takes them for constant. `save` is safe: it puts a new file in the place of the
+    /// old one, which the table keeps.
     ///
     /// # Errors
     /// As [`IvfTable::load`].
-    pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open(Image::map(path.as_ref())?)
+    #[expect(
+        unsafe_code,
+        reason = "the caller answers for the file, as with any mapping"
+    )]
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        // SAFETY: the caller's.
+        let image = unsafe { Image::map(path.as_ref()) }?;
+        Self::open(image)
     }
 
     /// Checks a mapped table against the checksums in its file. Reads all of it. A table that comes from no file has none.

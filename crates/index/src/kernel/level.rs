@@ -51,7 +51,7 @@ impl Level {
 }
 
 /// The level in use: the widest there is, or the one that the environment variable `CHIPLET_SIMD` names, if the processor
-/// has it.
+/// has it; if not, standard error says so.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {
@@ -60,7 +60,16 @@ pub(crate) fn level() -> Level {
         let Ok(asked) = std::env::var("CHIPLET_SIMD") else {
             return widest;
         };
-        let found = levels.into_iter().find(|level| level.name() == asked);
-        found.unwrap_or(widest)
+        let found = levels.iter().find(|level| level.name() == asked);
+        found.copied().unwrap_or_else(|| {
+            // Who sets it compares ways to compute, and would take one for another.
+            let names: Vec<_> = levels.iter().map(|level| level.name()).collect();
+            eprintln!(
+                "chiplet: CHIPLET_SIMD is {asked:?}; this processor has {}. {} is used.",
+                names.join(", "),
+                widest.name()
+            );
+            widest
+        })
     })
 }

@@ -11,6 +11,8 @@ use chiplet_index::{
 use serde_json::Value;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::mapped;
+
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a folder can be made");
 }
@@ -95,11 +97,11 @@ pub fn table_file(data: &[u8]) {
 fn open_any(file: &[u8]) {
     with_files(&[("file", file)], |folder| {
         let path = folder.join("file");
-        ends_well(HnswTable::map(&path));
+        ends_well(mapped::hnsw(&path));
         ends_well(HnswTable::load(&path, Pages::Small));
-        ends_well(IvfTable::map(&path));
+        ends_well(mapped::ivf(&path));
         ends_well(IvfTable::load(&path, Pages::Small));
-        ends_well(FlatTable::map(&path));
+        ends_well(mapped::flat(&path));
         ends_well(FlatTable::load(&path, Pages::Small));
     });
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod inputs;
+pub mod mapped;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -52,7 +52,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Map the file of --file instead of loading it: searches begin at once, and the system reads what they touch
+    /// Map the file of --file instead of loading it: searches begin at once, and the system reads what they touch. Nobody may
+    /// write to the file meanwhile
     #[arg(long, requires = "file")]
     pub(crate) map: bool,
 

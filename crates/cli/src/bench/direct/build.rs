@@ -141,19 +141,22 @@ impl Any {
     }
 
     /// The table in `file`.
+    #[expect(unsafe_code, reason = "mapped files")]
     fn open(file: &Path, arguments: &Arguments) -> Result<Self, FileError> {
         let options = &arguments.direct;
         let pages = options.pages.into();
         Ok(match (options.index, options.map) {
             (Index::Hnsw, false) => Self::Graph(HnswTable::load(file, pages)?),
-            (Index::Hnsw, true) => Self::Graph(HnswTable::map(file)?),
+            // SAFETY: `--map` tells its user that the file must stay as it is.
+            (Index::Hnsw, true) => Self::Graph(unsafe { HnswTable::map(file) }?),
             (Index::Ivf, false) => {
                 let table = IvfTable::load(file, pages)?;
                 let kind = format!("IVF{}", table.lists());
                 Self::Lists(table, kind)
             }
             (Index::Ivf, true) => {
-                let table = IvfTable::map(file)?;
+                // SAFETY: as above.
+                let table = unsafe { IvfTable::map(file) }?;
                 let kind = format!("IVF{}", table.lists());
                 Self::Lists(table, kind)
             }

@@ -71,7 +71,7 @@ impl Inner {
             let (queries, done): (Vec<_>, Vec<Completion>) =
                 jobs.into_iter().map(|job| (job.query, job.done)).unzip();
             let table = self.tables.all[table].faiss.as_ref();
-            let answers = table.and_then(|table| table.search_batch(&queries).ok());
+            let answers = table.and_then(|table| table.search_by_faiss(&queries).ok());
             for (index, done) in done.into_iter().enumerate() {
                 let answer = answers.as_ref().and_then(|answers| answers.get(index));
                 done.finish(answer.map(Vec::as_slice));

@@ -28,10 +28,11 @@ use std::cmp::Reverse;
 use super::build::Links;
 use super::config::HnswConfig;
 use super::frozen::Frozen;
+use super::walk::NONE;
 use super::{HnswTable, format, order};
 use crate::error::{BuildError, GraphFault};
 use crate::metric::{self, Metric};
-use crate::rows;
+use crate::{reserve, rows};
 use room::Room;
 
 #[cfg(feature = "hnsw_rs")]
@@ -115,7 +116,7 @@ impl HnswTable {
         id: impl Fn(usize) -> u64,
     ) -> Result<Self, BuildError> {
         rows::check(rows, dim, config.metric)?;
-        let prepared = rows::prepared(rows, dim, config.metric);
+        let prepared = rows::prepared(rows, dim, config.metric)?;
         Self::adopt(&prepared, dim, graph, Descent::Greedy, config, id)
     }
 
@@ -216,7 +217,7 @@ impl Graph {
         let layers = (0..top).map(|layer| {
             let stride = if layer == 0 { ground_stride } else { stride };
             let nodes = rows.partition_point(|&row| on(row) > layer);
-            let mut links = room::links(nodes * stride)?;
+            let mut links = reserve::filled(nodes * stride, || NONE)?;
             for (out, &row) in links.chunks_exact_mut(stride).zip(&rows) {
                 for (out, &link) in out.iter_mut().zip(&self.links[row as usize][layer]) {
                     *out = node_of[link as usize];

@@ -4,8 +4,6 @@
 use super::Graph;
 use crate::error::{BuildError, GraphFault};
 use crate::hnsw::frozen::MAX_STRIDE;
-use crate::hnsw::walk::NONE;
-use chiplet_memory::{MemoryError, OsError};
 
 /// Room for so many links, 4 MiB, is given to any graph.
 const LEAST: usize = 1 << 20;
@@ -72,17 +70,4 @@ impl Lists {
         self.links += links;
         self.longest = self.longest.max((links, row, layer));
     }
-}
-
-/// Room for so many links, none of which is there yet.
-pub(super) fn links(count: usize) -> Result<Vec<u32>, MemoryError> {
-    let mut links = Vec::new();
-    if links.try_reserve_exact(count).is_err() {
-        return Err(MemoryError::Refused {
-            bytes: count.saturating_mul(size_of::<u32>()),
-            source: OsError::out_of_memory(),
-        });
-    }
-    links.resize(count, NONE);
-    Ok(links)
 }

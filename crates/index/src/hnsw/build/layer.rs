@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use chiplet_memory::MemoryError;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hnsw::walk::{Layer, NONE};
-use crate::kernel;
+use crate::{kernel, reserve};
 
 /// Links of each node, at a fixed stride, filled up with [`NONE`].
 pub(super) struct GrowingLayer {
@@ -15,12 +16,12 @@ pub(super) struct GrowingLayer {
 }
 
 impl GrowingLayer {
-    pub(super) fn new(nodes: usize, stride: usize) -> Self {
-        Self {
-            links: (0..nodes * stride).map(|_| AtomicU32::new(NONE)).collect(),
-            locks: (0..nodes).map(|_| Mutex::new(())).collect(),
+    pub(super) fn new(nodes: usize, stride: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            links: reserve::filled(nodes * stride, || AtomicU32::new(NONE))?.into(),
+            locks: reserve::filled(nodes, || Mutex::new(()))?.into(),
             stride,
-        }
+        })
     }
 
     pub(super) fn stride(&self) -> usize {

@@ -24,6 +24,7 @@ use crate::error::BuildError;
 use crate::kernel::{Element, Rows};
 use crate::metric::Metric;
 use crate::progress::Progress;
+use crate::reserve;
 
 use super::config::HnswConfig;
 use super::format::RowDistances;
@@ -81,7 +82,7 @@ pub(crate) fn build(
     let plan = levels::plan(firsts, config.m);
     // Rows in the order of nodes, each beginning with a cache line.
     let stride = (dim * size_of::<f32>()).next_multiple_of(64) / size_of::<f32>();
-    let mut own = vec![0.0; total * stride];
+    let mut own = reserve::filled(total * stride, || 0.0)?;
     for (row, &number) in own.chunks_exact_mut(stride).zip(&plan.rows) {
         row[..dim].copy_from_slice(&rows[number as usize * dim..][..dim]);
     }
@@ -90,7 +91,7 @@ pub(crate) fn build(
         .iter()
         .enumerate()
         .map(|(level, &nodes)| GrowingLayer::new(nodes, config.links(level)))
-        .collect();
+        .collect::<Result<_, _>>()?;
     let builder = Builder {
         rows: &own,
         dim,

@@ -1,5 +1,6 @@
 //! The threads of a build: the calling one, or as many as were asked for, on the cpus that were named.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use chiplet_topology::pin;
@@ -47,9 +48,12 @@ pub(super) fn run<S: Step>(
         }
     } else {
         let (sender, receiver) = mpsc::channel();
+        let stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // If a thread is refused, or `report` panics, the others need not build on.
+            let _stops = Stops(&stopped);
             for number in 0..config.threads {
-                let (sender, worker) = (sender.clone(), &worker);
+                let (sender, worker, stopped) = (sender.clone(), &worker, &stopped);
                 let cpu = config.cpus.get(number % config.cpus.len().max(1)).copied();
                 std::thread::Builder::new()
                     .name(format!("hnsw-build-{number}"))
@@ -60,7 +64,7 @@ pub(super) fn run<S: Step>(
                         }
                         let mut worker = worker();
                         let mut steps = 0;
-                        while worker.step() {
+                        while !stopped.load(Ordering::Relaxed) && worker.step() {
                             steps += 1;
                             if steps == PORTION {
                                 // The receiver lives until all senders are gone.
@@ -88,3 +92,47 @@ pub(super) fn run<S: Step>(
 
 /// Rows that a thread inserts between two messages.
 const PORTION: usize = 64;
+
+/// Ends the threads of a build when it goes.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::metric::Metric;
+
+    struct Slow<'a>(&'a AtomicUsize);
+
+    /// More than anybody waits for.
+    const PIECES: usize = 100_000_000;
+
+    impl Step for Slow<'_> {
+        fn step(&mut self) -> bool {
+            thread::sleep(Duration::from_micros(10));
+            self.0.fetch_add(1, Ordering::Relaxed) < PIECES
+        }
+    }
+
+    #[test]
+    fn a_report_that_panics_ends_the_build() {
+        let done = AtomicUsize::new(0);
+        let config = HnswConfig::new(Metric::L2).threads(2);
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            let report = |progress: Progress| assert_eq!(progress.done, 0, "told to");
+            run(&config, PIECES, report, || Slow(&done))
+        }));
+        assert!(built.is_err());
+        assert!(done.into_inner() < PIECES);
+    }
+}
