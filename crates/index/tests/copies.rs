@@ -172,3 +172,18 @@ fn many_queries_at_once_find_what_each_finds() {
         assert_eq!(together.unwrap(), search(&table, query));
     }
 }
+
+/// Copies that were scaled, or went through other arithmetic: under cosine no two of them are quite equal.
+#[test]
+fn rows_that_differ_in_their_last_bits_cost_no_recall_either() {
+    let (base, queries) = sample(3_000);
+    let one = base[..DIM].to_vec();
+    let scaled = |copy: usize| one.iter().map(move |x| x * (1.0 + copy as f32 * 0.37));
+    for count in [100, 3_000] {
+        let mut rows = base.clone();
+        rows.extend((0..count).flat_map(scaled));
+        let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::Cosine)).unwrap();
+        let recall = recall(&table, &rows, Metric::Cosine, &queries);
+        assert!(recall >= 0.98, "{count}: {recall}");
+    }
+}

@@ -1,9 +1,9 @@
 //! The seeds of the fuzz targets, among them every input that ever went wrong, through the same checks.
 
-#[path = "common/mapped.rs"]
-mod mapped;
 #[path = "common/inputs.rs"]
 mod inputs;
+#[path = "common/mapped.rs"]
+mod mapped;
 
 use std::path::Path;
 
