@@ -30,6 +30,7 @@
 
 mod candidate;
 mod cold;
+mod peaks;
 mod tallies;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use crate::{
 };
 use candidate::{Candidate, Judge, Seen, load_of, total, under};
 use cold::Warmth;
+use peaks::Peaks;
 use tallies::Tallies;
 
 /// All thresholds of a [`Planner`].
@@ -91,6 +93,7 @@ pub struct Planner {
     known: BTreeMap<TableId, Known>,
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
+    peaks: Peaks,
     /// Load that a new table is expected to bring: that of the average table so far.
     expected: f64,
     latest: Duration,
@@ -117,6 +120,7 @@ impl Planner {
             placement: Arc::default(),
             known: BTreeMap::new(),
             tallies,
+            peaks: Peaks::new(config.windows.slow),
             expected: 0.0,
             latest: Duration::ZERO,
             next_look: Duration::ZERO,
@@ -159,6 +163,7 @@ impl Planner {
         }
         self.windows.forget(table);
         self.trigger.forget(table);
+        self.peaks.forget(table);
     }
 
     /// `table` takes `size_bytes` on NUMA node `node` from now on. New tables are placed by that; the placement and its
@@ -193,6 +198,7 @@ impl Planner {
         }
         let seen = self.see(self.latest);
         self.tally_all(&seen);
+        self.peaks.note(&seen);
         if self.latest < self.trigger.ready_at() || self.latest < self.next_look {
             return None;
         }
@@ -272,6 +278,11 @@ impl Planner {
             seen.cap(self.domains.iter().map(DomainSpec::strength).sum());
         }
         seen
+    }
+
+    /// Whether so many remaps were made lately that load seems to alternate between tables.
+    fn alternates(&self) -> bool {
+        self.by_time() && self.trigger.is_strained()
     }
 
     fn by_time(&self) -> bool {
@@ -383,7 +394,10 @@ impl Planner {
         let weigh = |placement: Placement| {
             Candidate::new(present, placement, domains, seen, &warmth, &self.trigger)
         };
-        let assignment = place(demands, domains, Some(present), &self.config.mapper);
+        // Where load alternates, a placement for what is asked for now is wrong when the others' turn comes.
+        let peaks = self.alternates().then(|| self.peaks.over(demands));
+        let placed = peaks.as_deref().unwrap_or(demands);
+        let assignment = place(placed, domains, Some(present), &self.config.mapper);
         let whole = weigh(present.next(assignment.homes))?;
         let most = warmth.all() * self.config.trigger.max_cold;
         if must_all || !self.by_time() || warmth.cold_by(&whole.moves) <= most {

@@ -274,6 +274,11 @@ impl Trigger {
         }
     }
 
+    /// Whether there have been so many remaps lately, or one that undid another, that load seems to alternate.
+    pub(crate) fn is_strained(&self) -> bool {
+        self.strain > self.config.burst
+    }
+
     /// The earliest time at which a remap may happen.
     pub fn ready_at(&self) -> Duration {
         self.ready_at
