@@ -10,6 +10,8 @@ mod common;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
+mod forks;
+#[cfg(target_os = "linux")]
 mod kernel;
 mod memory;
 #[cfg(target_os = "linux")]

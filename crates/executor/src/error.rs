@@ -87,6 +87,11 @@ pub enum SubmitError {
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,
+    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux.
+    #[error(
+        "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
+    )]
+    Forked,
 }
 
 /// A refused task: the reason, and what was to be run.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Class, Placement, TableId};
-use chiplet_topology::{Topology, TopologyError};
+use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::builder::Builder;
 use crate::context::Context;
@@ -67,6 +67,8 @@ pub struct Executor {
     pub(crate) engine: Arc<Engine>,
     balancer: Arc<Balancer>,
     limits: QueryLimits,
+    /// The one that has the threads.
+    process: Process,
 }
 
 impl Executor {
@@ -80,6 +82,7 @@ impl Executor {
             engine,
             balancer,
             limits,
+            process: Process::this(),
         }
     }
 
@@ -282,6 +285,9 @@ impl Executor {
     }
 
     fn find(&self, table: TableId) -> Result<EntryRef, SubmitError> {
+        if !self.process.is_this() {
+            return Err(SubmitError::Forked);
+        }
         self.engine
             .registry
             .refer(table)
@@ -365,10 +371,19 @@ impl Executor {
     ///
     /// In a drain, workers that have nothing to do stay and help other domains as usual until all queues are empty.
     ///
+    /// In a fork of the process that built the executor there is nothing to end, and nothing is done.
+    ///
     /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
     /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
     pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
         let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
+        if !self.process.is_this() {
+            // No thread to end, and locks that the parent's threads held at the fork are held for ever.
+            return ShutdownReport {
+                abandoned: 0,
+                still_running: 0,
+            };
+        }
         let begun = now();
         // Too long for the clock means "as long as it takes", which a year stands for.
         let deadline = begun

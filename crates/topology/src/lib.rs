@@ -43,6 +43,7 @@ mod describe;
 mod detect;
 mod distance;
 mod error;
+mod forks;
 mod given;
 mod guest;
 #[cfg(feature = "hwloc")]
@@ -65,6 +66,7 @@ pub use builder::TopologyBuilder;
 pub use cpuset::cpu_ranges;
 pub use distance::Distance;
 pub use error::{CpuSetError, TopologyError};
+pub use forks::Process;
 pub use given::{DomainList, DomainsError};
 pub use guest::Warning;
 pub use level::{Level, LevelChoice};

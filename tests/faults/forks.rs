@@ -1,0 +1,66 @@
+//! The process forks: the child has the executor's memory, and none of its threads.
+#![allow(
+    unsafe_code,
+    reason = "nothing safe forks a process that has other threads"
+)]
+
+use chiplet::{Error, Executor, Shutdown, SubmitError, Topology};
+
+use crate::{child, verified};
+
+/// Runs `code` in a fork of this process; the child's exit status. The kernel ends a child that hangs.
+fn in_a_fork(code: impl FnOnce() -> bool) -> libc::c_int {
+    // SAFETY: of libc only what may be called between fork and exit. The child takes memory and runs the executor's code,
+    // which other threads of this process are not in: its workers sleep. glibc keeps malloc sound.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0, "fork is refused");
+        if child == 0 {
+            libc::alarm(30);
+            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code));
+            libc::_exit(i32::from(!passed.unwrap_or(false)));
+        }
+        let mut status = -1;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        status
+    }
+}
+
+#[test]
+fn a_fork_is_told_that_it_has_no_workers() {
+    // In a process of its own: nothing else of this binary runs there.
+    child::run(
+        "forks::a_fork_is_told_that_it_has_no_workers",
+        "fork",
+        &[],
+        || {
+            let machine = Topology::uniform(2, 2, 32 << 20);
+            let executor = Executor::builder().topology(machine).build().unwrap();
+            let table = executor.add_closure_table("songs", 1);
+            assert_eq!(executor.spawn(table, || 1).wait(), Ok(1));
+            let mut kept = Some(executor);
+            let status = in_a_fork(|| {
+                let executor = kept.take().unwrap();
+                let refused = executor.submit_fn(table, None, |_| 2).err();
+                let told = refused.is_some_and(|refused| refused.reason == SubmitError::Forked);
+                let waited = executor.spawn(table, || 2).wait();
+                let told = told && waited == Err(Error::Refused(SubmitError::Forked));
+                let report = executor.shutdown(Shutdown::Abandon(std::time::Duration::MAX));
+                drop(executor);
+                told && report.still_running == 0
+            });
+            assert_eq!(status, 0, "a child's status");
+            // The parent's own goes on, and so does one that the child builds.
+            let executor = kept.take().unwrap();
+            assert_eq!(executor.spawn(table, || 3).wait(), Ok(3));
+            let status = in_a_fork(|| {
+                let machine = Topology::uniform(1, 2, 32 << 20);
+                let own = Executor::builder().topology(machine).build().unwrap();
+                let table = own.add_closure_table("songs", 1);
+                own.spawn(table, || 4).wait() == Ok(4)
+            });
+            assert_eq!(status, 0, "a child's status with an executor of its own");
+        },
+    );
+    verified("fork with an executor");
+}
