@@ -39,7 +39,7 @@ pub struct Builder {
     topology: Option<Topology>,
     level: LevelChoice,
     strategy: Strategy,
-    pin: Pin,
+    pin: Option<Pin>,
     reserve: usize,
     max_workers: Option<usize>,
     substitutes: usize,
@@ -61,7 +61,7 @@ impl Default for Builder {
             topology: None,
             level: LevelChoice::Auto,
             strategy: Strategy::default(),
-            pin: Pin::default(),
+            pin: None,
             reserve: 0,
             max_workers: None,
             substitutes: 1,
@@ -98,10 +98,11 @@ impl Builder {
         self
     }
 
-    /// How tightly workers are tied. Default: [`Pin::Domain`]. A topology that is not this machine's is never
-    /// pinned to.
+    /// How tightly workers are tied. Default: [`Pin::Domain`], but [`Pin::None`] where a CPU quota leaves domains without
+    /// workers: other containers may have the same domain, and then only the kernel can move either. A topology that is
+    /// not this machine's is never pinned to.
     pub fn pin(mut self, pin: Pin) -> Self {
-        self.pin = pin;
+        self.pin = Some(pin);
         self
     }
 
@@ -282,6 +283,7 @@ impl Builder {
         let topology = Arc::new(topology);
         let pin = if topology.is_this_machine() {
             self.pin
+                .unwrap_or_else(|| cores::usual_pin(&plan, &topology))
         } else {
             Pin::None
         };

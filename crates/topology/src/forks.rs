@@ -19,7 +19,7 @@ impl Process {
     #[must_use]
     pub fn this() -> Self {
         Self {
-            forks: forks::count(),
+            forks: counter::count(),
         }
     }
 
@@ -27,13 +27,13 @@ impl Process {
     #[must_use]
     #[inline]
     pub fn is_this(self) -> bool {
-        self.forks == forks::known()
+        self.forks == counter::known()
     }
 }
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "the C library tells of forks by a callback")]
-mod forks {
+mod counter {
     use std::sync::Once;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -64,7 +64,7 @@ mod forks {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod forks {
+mod counter {
     pub(super) fn count() -> u32 {
         0
     }

@@ -126,7 +126,8 @@ pub struct SchedulerSettings {
     pub reserve_cores: Option<usize>,
     /// Which cache makes a domain: `auto`, `l2`, `l3`.
     pub level: String,
-    /// What a worker is tied to: `domain`, `core`, `none`.
+    /// What a worker is tied to: `domain`, `core`, `none`. `auto`: `domain`, but `none` where a CPU quota leaves domains
+    /// without workers.
     pub pin: String,
     /// Queries that may wait, for each worker of a domain; a collection may have half of them.
     pub queue_per_worker: usize,
@@ -173,6 +174,9 @@ impl Secret {
         &self.0
     }
 }
+
+/// Leaves a choice to the executor.
+const UNSAID: &str = "auto";
 
 const HIDDEN: &str = "(set, not shown)";
 
@@ -240,7 +244,7 @@ impl Default for SchedulerSettings {
             workers: 0,
             reserve_cores: None,
             level: "auto".into(),
-            pin: "domain".into(),
+            pin: UNSAID.into(),
             queue_per_worker: 32,
             network_threads: 0,
         }
@@ -423,11 +427,11 @@ impl Settings {
                 want: "say auto, l2 or l3",
             });
         }
-        if self.scheduler.pin.parse::<Pin>().is_err() {
+        if self.scheduler.pin() == Err(()) {
             return Err(ConfigError::Value {
                 key: "scheduler.pin",
                 value: self.scheduler.pin.clone(),
-                want: "say domain, core or none",
+                want: "say auto, domain, core or none",
             });
         }
         if self.tls.cert.is_some() != self.tls.key.is_some() {
@@ -466,8 +470,12 @@ impl SchedulerSettings {
         self.level.parse().unwrap_or(LevelChoice::Auto)
     }
 
-    pub(crate) fn pin(&self) -> Pin {
-        self.pin.parse().unwrap_or_default()
+    /// `None` leaves it to the executor.
+    pub(crate) fn pin(&self) -> Result<Option<Pin>, ()> {
+        match self.pin.as_str() {
+            UNSAID => Ok(None),
+            named => named.parse().map(Some).map_err(|_| ()),
+        }
     }
 }
 

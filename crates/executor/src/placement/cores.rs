@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use chiplet_topology::pin;
+use chiplet_topology::pin::{self, Pin};
 use chiplet_topology::{Core, Domain, DomainId, Topology};
 
 use crate::error::BuildError;
@@ -84,6 +84,16 @@ pub(crate) fn choose(
     }
     plan.retain(|domain| !domain.cores.is_empty());
     Ok(plan)
+}
+
+/// How tightly workers are tied unless the user says. Under a quota that packs them, others that share the machine may be
+/// packed into the same domain while the next is idle. Who runs where is known to the kernel alone.
+pub(crate) fn usual_pin(plan: &[DomainCores], topology: &Topology) -> Pin {
+    let packed = topology.worker_limit() < topology.core_count();
+    match packed && plan.len() < topology.domains().len() {
+        true => Pin::None,
+        false => Pin::Domain,
+    }
 }
 
 fn count(plan: &[DomainCores]) -> usize {
@@ -179,6 +189,21 @@ mod tests {
             "a bound spreads over what the quota left"
         );
         assert_eq!(chosen(4_000, Some(64)), [4]);
+    }
+
+    #[test]
+    fn workers_that_a_quota_packs_into_some_domains_are_left_to_the_kernel() {
+        let pin = |machine: &Topology, workers| {
+            let plan = choose(machine, |_| true, |_| true, 0, workers).unwrap();
+            usual_pin(&plan, machine)
+        };
+        assert_eq!(pin(&under(4_000), None), Pin::None);
+        assert_eq!(pin(&under(40_000), None), Pin::None);
+        // All domains have workers, so nobody chose among them.
+        assert_eq!(pin(&under(95_000), None), Pin::Domain);
+        assert_eq!(pin(&Topology::uniform(12, 8, 1), Some(3)), Pin::Domain);
+        let one = Topology::builder().quota(2_000).domain(32 << 20, 8);
+        assert_eq!(pin(&one.build().unwrap(), None), Pin::Domain);
     }
 
     #[test]

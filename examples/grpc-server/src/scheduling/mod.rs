@@ -58,13 +58,16 @@ impl Scheduler {
                 let reserve = cores::reserve(settings, topology.core_count());
                 let mut builder = Executor::builder()
                     .reserve_cores(reserve)
-                    .pin(settings.pin())
                     .name("search")
                     .on_remap(on_remap);
                 let mut workers = topology
                     .core_count()
                     .saturating_sub(reserve)
                     .min(topology.worker_limit());
+                // Checked when the settings were read.
+                if let Ok(Some(pin)) = settings.pin() {
+                    builder = builder.pin(pin);
+                }
                 if settings.workers > 0 {
                     workers = workers.min(settings.workers);
                     builder = builder.max_workers(settings.workers);
