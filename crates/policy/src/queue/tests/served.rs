@@ -341,3 +341,19 @@ proptest! {
         prop_assert_eq!(bench.queue.len(), 0);
     }
 }
+
+#[test]
+fn a_task_that_moves_to_another_group_keeps_its_age() {
+    let mut gone = Bench::new(PLAIN, 1);
+    gone.push(1, 10);
+    let mut other = Bench::new(PLAIN, 1);
+    other.now = gone.now + micros(5_000);
+    other.push(2, 20);
+    other.now += micros(5_000);
+    for moved in gone.queue.move_out() {
+        other.queue.adopt(moved);
+    }
+    // It came first of all, and so it is served.
+    assert_eq!(other.run(micros(10)), Some(10));
+    assert_eq!(other.run(micros(10)), Some(20));
+}
