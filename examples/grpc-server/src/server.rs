@@ -22,6 +22,7 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::admission::{self, Admission, ApiKey};
 use crate::api::blocking::Blocking;
+use crate::api::places::Places;
 use crate::api::schema::Schema;
 use crate::api::{Api, Service};
 use crate::authentication::Unauthenticated;
@@ -489,7 +490,7 @@ fn router(
     let admission = Admission {
         api_key,
         meters: Arc::clone(&api.meters),
-        places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
+        places: Arc::new(Places::new(limits.requests)),
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),

@@ -154,6 +154,20 @@ pub(crate) fn deadline() -> Status {
     Status::deadline_exceeded("the deadline passed before the request was answered")
 }
 
+/// The message of a call was on its way when another needed the call's place.
+pub(crate) fn given_up() -> Status {
+    Status::resource_exhausted(
+        "as many requests are under way as limits.requests allows, and of those whose message had not come this was the \
+         oldest; retry later",
+    )
+}
+
+pub(crate) fn too_slow() -> Status {
+    Status::deadline_exceeded(
+        "the message did not come in time: send it, and the end of the call, at once after the headers",
+    )
+}
+
 pub(crate) fn shutting_down() -> Status {
     Status::unavailable("the server is shutting down; connect to another, or retry")
 }
