@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `admission` | before every request: key, deadline, trace context; after it: its metrics |
 //! | `incoming` | requests are bounded by what they decode to, before they are decoded |
-//! | `schema`, `walk` | what that is, by the API's description |
+//! | `schema`, `walk`, `text` | what that is, by the API's description |
 //! | `places` | how many requests are under way, and which of them may lose their place |
 //! | `outgoing` | answers that the client has not taken yet |
 //! | `blocking` | creating and deleting collections and payload indexes, a few at a time |
@@ -28,6 +28,7 @@ pub(crate) mod refusal;
 pub(crate) mod schema;
 mod search;
 mod select;
+mod text;
 mod walk;
 mod write;
 
