@@ -61,3 +61,17 @@ fn a_name_that_is_not_in_utf_8_is_the_clients_mistake() {
     }
     unharmed(&running);
 }
+
+#[test]
+fn calls_that_are_not_there_are_named() {
+    let running = Running::start();
+    for path in [
+        "/qdrant.Snapshots/Create",
+        "/qdrant.Points/Dream",
+        "/nobody.Knows/This",
+    ] {
+        let status = refused(&running, path, &[]);
+        assert_eq!(status.code(), Code::Unimplemented, "{path}");
+        assert!(status.message().contains(path), "{status:?}");
+    }
+}

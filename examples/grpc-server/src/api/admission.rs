@@ -151,6 +151,8 @@ where
             CHECK => received + PROBE,
             _ => received + self.admission.longest + MARGIN,
         };
+        // A call that there is not is refused without a word.
+        let called = request.uri().clone();
         let deadline = request
             .extensions()
             .get()
@@ -187,6 +189,12 @@ where
                 .headers()
                 .get("grpc-status")
                 .map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
+            let response = match code {
+                Code::Unimplemented if !response.headers().contains_key("grpc-message") => {
+                    refusal::unknown_call(called.path()).into_http()
+                }
+                _ => response,
+            };
             if let Some((meters, method, received)) = unanswered.0.take() {
                 meters.answered(method, code, received.elapsed());
             }

@@ -32,6 +32,13 @@ pub(crate) fn unsupported(what: &str) -> Status {
     Status::unimplemented(format!("this server does not support {what}"))
 }
 
+pub(crate) fn unknown_call(path: &str) -> Status {
+    Status::unimplemented(format!(
+        "this server does not have the call {}; its README names those that it has",
+        quoted(path)
+    ))
+}
+
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     Status::invalid_argument(message)
 }
