@@ -35,6 +35,7 @@ use crate::files;
 use crate::gate::{self, Tls};
 use crate::memory::{self, Budget};
 use crate::net;
+use crate::private;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
 use crate::tls;
@@ -153,7 +154,7 @@ impl Server {
             tracing::warn!(%address, "{warning}");
         }
         let folder = &settings.data_dir;
-        std::fs::create_dir_all(folder)
+        private::folder(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
         let lock = lock(folder)?;
         let remaps = Arc::new(Remaps::default());
@@ -398,7 +399,11 @@ fn bind(address: SocketAddr, key: &str) -> anyhow::Result<tokio::net::TcpListene
 
 fn lock(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join("lock");
-    let file = File::create(&path).with_context(|| format!("{}", path.display()))?;
+    let file = private::options()
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .with_context(|| format!("{}", path.display()))?;
     file.try_lock().map_err(|error| {
         let folder = folder.display();
         anyhow::anyhow!(

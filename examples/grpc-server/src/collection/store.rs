@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::disk::{Disk, Flushes};
 use super::point::{Payload, Point, PointId};
 use super::schema::Settings;
+use crate::private;
 
 const POINTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("points");
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
@@ -232,9 +233,8 @@ impl Store {
             return Err(failed(&error));
         }
         let (flushes, cache) = (Arc::default(), CACHES.part());
-        let file = File::options()
+        let file = private::options()
             .read(true)
-            .write(true)
             .create_new(true)
             .open(&draft)
             .map_err(|error| failed(&error))?;
