@@ -210,21 +210,23 @@ impl Collection {
         (view, found)
     }
 
-    /// Makes the payload indexes of a field that is about to be declared; false, and none, if there is no memory.
-    pub(crate) fn index_field(&self, key: &str, kind: i32) -> bool {
+    /// Makes the payload indexes of a field that is about to be declared; false, and none, if there is no memory, or
+    /// `wanted` says no.
+    pub(crate) fn index_field(&self, key: &str, kind: i32, wanted: &dyn Fn() -> bool) -> bool {
         let view = self.view();
-        let fits = field_index::warm(&view, key, kind, self.budget());
-        if !fits {
+        let patience = Patience::new(wanted);
+        let whole = field_index::warm(&view, key, kind, self.budget(), &patience);
+        if !whole {
             field_index::forget(&view, key);
         }
-        fits
+        whole
     }
 
     /// Makes the payload indexes of all declared fields, as far as there is memory.
     pub(crate) fn warm_fields(&self) {
         let view = self.view();
         for (key, kind) in self.settings().fields {
-            field_index::warm(&view, &key, kind, self.budget());
+            field_index::warm(&view, &key, kind, self.budget(), &Patience::new(&|| true));
         }
     }
 
