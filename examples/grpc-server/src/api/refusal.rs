@@ -99,7 +99,7 @@ pub(crate) fn catalog(error: CatalogError) -> Status {
         CatalogError::Changing(_) => Status::aborted(message),
         CatalogError::Loading(_) => Status::unavailable(message),
         CatalogError::BadName(_) => Status::invalid_argument(message),
-        CatalogError::TooMany(_) => Status::resource_exhausted(message),
+        CatalogError::TooMany(_) | CatalogError::NoMemory(_) => Status::resource_exhausted(message),
         CatalogError::Damaged { problem, .. } if problem.memory => {
             Status::resource_exhausted(message)
         }

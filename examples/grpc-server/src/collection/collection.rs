@@ -51,6 +51,8 @@ pub(crate) struct Collection {
     pub(crate) failed_writes: Arc<AtomicU64>,
     /// The memory of its points and its index.
     held: Kept,
+    /// The memory of its file's cache.
+    pub(super) cached: Kept,
 }
 
 /// Where the building of its index stands.
@@ -151,7 +153,6 @@ impl Collection {
         Self {
             name,
             slot,
-            store,
             saved,
             writes: Queue::default(),
             deleted: AtomicBool::new(false),
@@ -161,6 +162,12 @@ impl Collection {
             view: ArcSwap::from_pointee(content.view),
             version: AtomicU64::new(content.version),
             failed_writes,
+            cached: {
+                let cached = Kept::new(content.held.budget());
+                cached.set(store.cached_bytes());
+                cached
+            },
+            store,
             held: content.held,
         }
     }

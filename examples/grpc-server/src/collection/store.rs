@@ -9,11 +9,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::caches::{Cache, Caches};
 use super::disk::{Disk, Flushes};
 use super::point::{Payload, Point, PointId};
 use super::schema::Settings;
@@ -32,44 +34,6 @@ const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
 /// collection that is there.
 const MOST_DIMENSIONS: usize = 1 << 28;
-/// Caches of all files together, beside the least that each has. The points are all in memory; a cache only has to hold the
-/// upper pages of its file's tree.
-const CACHES_BYTES: usize = 32 << 20;
-const LARGEST_CACHE: usize = 4 << 20;
-const LEAST_CACHE: usize = 128 << 10;
-
-static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
-
-/// What the caches of all files may still take.
-struct Caches(Mutex<usize>);
-
-/// A file's part of that; given back when the file is closed.
-struct Cache {
-    bytes: usize,
-    of: &'static Caches,
-}
-
-impl Caches {
-    /// An eighth of what is left, so that many files have some and the first no more than they need.
-    fn part(&'static self) -> Cache {
-        let mut left = self.0.lock();
-        let bytes = (*left / 8).min(LARGEST_CACHE);
-        *left -= bytes;
-        Cache { bytes, of: self }
-    }
-}
-
-impl Cache {
-    fn size(&self) -> usize {
-        self.bytes.max(LEAST_CACHE)
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        *self.of.0.lock() += self.bytes;
-    }
-}
 
 /// Why a file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +86,8 @@ pub(crate) struct Store {
     path: PathBuf,
     flushes: Arc<Flushes>,
     cache: Cache,
+    /// Of the cache, what is in use.
+    cached: AtomicU64,
 }
 
 /// A collection's file between writes.
@@ -211,8 +177,12 @@ fn unescape(escaped: &str) -> Option<String> {
 impl Store {
     /// Makes the file of a new collection. It is whole or not there: a crash on the way leaves a file that the next
     /// start removes, an error leaves nothing.
-    pub(crate) fn create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
-        let created = Self::try_create(path, settings);
+    pub(crate) fn create(
+        path: &Path,
+        settings: &Settings,
+        caches: &Arc<Caches>,
+    ) -> Result<Self, StoreError> {
+        let created = Self::try_create(path, settings, caches);
         if created.is_err() {
             // If it cannot be removed, the next start or the next creation of this name does.
             let _ = std::fs::remove_file(draft_of(path));
@@ -220,7 +190,11 @@ impl Store {
         created
     }
 
-    fn try_create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
+    fn try_create(
+        path: &Path,
+        settings: &Settings,
+        caches: &Arc<Caches>,
+    ) -> Result<Self, StoreError> {
         let failed = |error: &dyn std::fmt::Display| StoreError::Write {
             path: path.display().to_string(),
             message: error.to_string(),
@@ -232,7 +206,7 @@ impl Store {
         {
             return Err(failed(&error));
         }
-        let (flushes, cache) = (Arc::default(), CACHES.part());
+        let (flushes, cache) = (Arc::default(), caches.part());
         let file = private::options()
             .read(true)
             .create_new(true)
@@ -255,6 +229,7 @@ impl Store {
         move_to_new(&draft, path).map_err(|e| failed(&e))?;
         sync_folder(path).map_err(|e| failed(&e))?;
         Ok(Self {
+            cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
@@ -265,6 +240,7 @@ impl Store {
     /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many bytes.
     pub(crate) fn open(
         path: &Path,
+        caches: &Arc<Caches>,
         mut fits: impl FnMut(u64) -> bool,
         mut take: impl FnMut(Record),
     ) -> Result<(Self, Settings), StoreError> {
@@ -273,7 +249,7 @@ impl Store {
             path: shown.clone(),
             message,
         };
-        let (flushes, cache) = (Arc::default(), CACHES.part());
+        let (flushes, cache) = (Arc::default(), caches.part());
         let open = || -> Result<_, StoreError> {
             let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
@@ -298,6 +274,7 @@ impl Store {
             .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
         let (database, settings) = opened?;
         let store = Self {
+            cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
@@ -337,6 +314,8 @@ impl Store {
         };
         match commit(&database, changes, settings) {
             Ok(()) => {
+                let cached = cached(&database).into_inner();
+                self.cached.store(cached, Ordering::Relaxed);
                 open.database = Some(database);
                 open.full_at = None;
                 Ok(())
@@ -350,6 +329,15 @@ impl Store {
             Err(error) => Err(failed(error.to_string())),
         }
     }
+
+    /// Bytes in the file's cache, after the latest write that went well.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cached.load(Ordering::Relaxed)
+    }
+}
+
+fn cached(database: &Database) -> AtomicU64 {
+    AtomicU64::new(database.cache_stats().used_bytes() as u64)
 }
 
 fn commit<'a>(
