@@ -38,6 +38,7 @@ mod files;
 mod gate;
 mod memory;
 mod net;
+mod private;
 mod sample;
 mod scheduling;
 pub mod server;

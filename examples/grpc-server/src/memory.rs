@@ -126,6 +126,13 @@ impl Kept {
         self.bytes.fetch_sub(less, Ordering::Relaxed);
         self.budget.give_back(less);
     }
+
+    /// Counts so much instead of what it was; it is in use already.
+    pub(crate) fn set(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.budget.take(bytes);
+        self.budget.give_back(before);
+    }
 }
 
 impl Drop for Kept {

@@ -22,6 +22,7 @@ use crate::admin::metrics::{Meters, Remaps};
 use crate::admin::{self, Admin};
 use crate::api::admission::{self, Admission, ApiKey};
 use crate::api::blocking::Blocking;
+use crate::api::places::Places;
 use crate::api::schema::Schema;
 use crate::api::{Api, Service};
 use crate::authentication::Unauthenticated;
@@ -34,6 +35,7 @@ use crate::files;
 use crate::gate::{self, Tls};
 use crate::memory::{self, Budget};
 use crate::net;
+use crate::private;
 use crate::scheduling::background::Background;
 use crate::scheduling::{Scheduler, cores};
 use crate::tls;
@@ -152,7 +154,7 @@ impl Server {
             tracing::warn!(%address, "{warning}");
         }
         let folder = &settings.data_dir;
-        std::fs::create_dir_all(folder)
+        private::folder(folder)
             .with_context(|| format!("data_dir {} cannot be made", folder.display()))?;
         let lock = lock(folder)?;
         let remaps = Arc::new(Remaps::default());
@@ -397,7 +399,11 @@ fn bind(address: SocketAddr, key: &str) -> anyhow::Result<tokio::net::TcpListene
 
 fn lock(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join("lock");
-    let file = File::create(&path).with_context(|| format!("{}", path.display()))?;
+    let file = private::options()
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .with_context(|| format!("{}", path.display()))?;
     file.try_lock().map_err(|error| {
         let folder = folder.display();
         anyhow::anyhow!(
@@ -489,7 +495,7 @@ fn router(
     let admission = Admission {
         api_key,
         meters: Arc::clone(&api.meters),
-        places: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
+        places: Arc::new(Places::new(limits.requests)),
         pace: Arc::clone(&api.pace),
         longest: Duration::from_secs(limits.query_seconds),
         limits: Arc::new(limits.clone()),

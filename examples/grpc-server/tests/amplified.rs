@@ -3,11 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
+use common::raw::unread;
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, Distance, GetPoints, GetPointsBuilder, PointId, PointStruct,
@@ -133,32 +136,6 @@ async fn call(grpc: SocketAddr, path: &str, body: Vec<u8>) -> Status {
     Status::from_header_map(&trailers)
         .or_else(|| Status::from_header_map(&head.headers))
         .expect("every answer has a status")
-}
-
-/// Makes so many calls, of whose answers nothing is read; says of each whether it was let through.
-async fn unread(grpc: SocketAddr, path: &str, body: Vec<u8>, calls: usize) -> Vec<bool> {
-    let stream = tokio::net::TcpStream::connect(grpc).await.unwrap();
-    let (mut client, connection) = h2::client::Builder::new()
-        .initial_window_size(0)
-        .handshake::<_, Bytes>(stream)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    let mut begun = Vec::new();
-    let mut held = Vec::new();
-    for _ in 0..calls {
-        let request = http::Request::post(format!("http://{grpc}{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(())
-            .unwrap();
-        let (answer, mut send) = client.send_request(request, false).unwrap();
-        send.send_data(Bytes::from(body.clone()), true).unwrap();
-        let answer = answer.await.unwrap();
-        begun.push(!answer.headers().contains_key("grpc-status"));
-        held.push(answer);
-    }
-    begun
 }
 
 fn varint(number: usize) -> Vec<u8> {
@@ -432,7 +409,9 @@ fn answers_take_what_is_sent_and_count_until_they_are_read() {
             ..GetPoints::default()
         };
         let message = framed(prost::Message::encode_to_vec(&message));
-        let begun = unread(server.grpc, "/qdrant.Points/Get", message, 10).await;
+        let begun = unread(server.grpc, "/qdrant.Points/Get", message, 10)
+            .await
+            .0;
         assert!(begun.iter().filter(|is| **is).count() >= 3, "{begun:?}");
         assert!(begun.contains(&false), "{begun:?}: 200 MiB are held");
         let plain = GetPointsBuilder::new("points", ids);

@@ -182,46 +182,6 @@ fn an_upsert_with_one_bad_point_stores_nothing() {
 
 /// Empty points and queries, two bytes each, and an end that cannot be decoded: they are counted before that is tried.
 #[test]
-fn points_and_queries_are_counted_before_they_are_decoded() {
-    let running = Running::start();
-    running.fill("line", 4, 10);
-    let grpc = running.grpc();
-    let (invalid, unimplemented) = (Code::InvalidArgument, Code::Unimplemented);
-    for (method, tag, code, says) in [
-        ("Upsert", 0x1a, invalid, "more than 100000 points"),
-        ("Upsert", 0x1a, invalid, "limits.upsert_points"),
-        ("SearchBatch", 0x12, invalid, "more than 256 queries"),
-        ("QueryBatch", 0x12, invalid, "limits.batch"),
-        ("Get", 0x12, invalid, "more than 10000 ids"),
-        ("RecommendBatch", 0x12, unimplemented, "recommendation"),
-        ("DiscoverBatch", 0x12, unimplemented, "discovery"),
-        ("UpdateBatch", 0x1a, unimplemented, "different updates"),
-    ] {
-        let fields = [[tag, 0].repeat(200_000), vec![0x07]].concat();
-        let mut message = vec![0];
-        message.extend_from_slice(&(fields.len() as u32).to_be_bytes());
-        message.extend_from_slice(&fields);
-        let status = running.run(async {
-            let stream = tokio::net::TcpStream::connect(grpc).await.unwrap();
-            let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
-            tokio::spawn(connection);
-            let request = http::Request::post(format!("http://{grpc}/qdrant.Points/{method}"))
-                .header("content-type", "application/grpc")
-                .header("te", "trailers")
-                .body(())
-                .unwrap();
-            let (answer, mut send) = client.send_request(request, false).unwrap();
-            send.send_data(message.into(), true).unwrap();
-            let answer = answer.await.unwrap();
-            tonic::Status::from_header_map(answer.headers()).unwrap()
-        });
-        assert_eq!(status.code(), code, "{method}: {status}");
-        assert!(status.message().contains(says), "{method}: {status}");
-    }
-    unharmed(&running);
-}
-
-#[test]
 fn a_message_over_the_limit_is_refused() {
     let running = Running::with(|settings| {
         settings.limits.message_bytes = 10_000;

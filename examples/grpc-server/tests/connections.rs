@@ -83,6 +83,17 @@ fn count() -> CountPoints {
     }
 }
 
+/// A call to count of nearly a MiB, most of it a field that nobody knows.
+fn long_count() -> bytes::Bytes {
+    let mut message = count().encode_to_vec();
+    let unknown = vec![0; 900 << 10];
+    prost::encoding::bytes::encode(1_000, &unknown, &mut message);
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    bytes.append(&mut message);
+    bytes.into()
+}
+
 const COUNT: &str = "/qdrant.Points/Count";
 
 /// Asks until the server says goodbye. A request that crosses the goodbye comes back as not looked at, for the client to
@@ -115,9 +126,13 @@ fn old_connections_end_without_a_failed_request() {
         for _ in 0..2 {
             let (mut sender, connection) = connect(&running).await;
             let (slow, mut rest) = begin(&mut sender, COUNT, None).unwrap();
+            // A long message may be on its way for longer than the connection gets old.
+            let mut long = long_count();
+            let last = long.split_off(long.len() - 1);
+            rest.send_data(long, false).unwrap();
             let asked = tokio::time::timeout(BOUND, ask_until_goodbye(&mut sender)).await;
             asked.expect("the server says goodbye").unwrap();
-            rest.send_data(framed(&count()), true).unwrap();
+            rest.send_data(last, true).unwrap();
             assert_eq!(code(slow.await.unwrap()).await, Code::Ok);
             drop(sender);
             let ended = tokio::time::timeout(BOUND, connection).await;
@@ -185,4 +200,48 @@ fn the_server_takes_all_the_files_that_it_may_open() {
     setrlimit(Resource::Nofile, fewer).unwrap();
     let _running = Running::start();
     assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+}
+
+/// Calls whose messages never come are given up, the oldest first, when others need their places.
+#[test]
+fn open_calls_keep_nobody_out() {
+    const PLACES: usize = 4;
+    let running = Running::with(|settings| settings.limits.requests = PLACES);
+    running.fill("line", 4, 10);
+    running.run(async {
+        let (mut sender, _connection) = connect(&running).await;
+        let mut open = Vec::new();
+        for _ in 0..PLACES {
+            open.push(begin(&mut sender, COUNT, None).unwrap());
+        }
+        // On the same connection, so that the server knows of the others.
+        let (answer, mut send) = begin(&mut sender, COUNT, None).unwrap();
+        send.send_data(framed(&count()), true).unwrap();
+        assert_eq!(code(answer.await.unwrap()).await, Code::Ok);
+        let mut open = open.into_iter();
+        let (oldest, _send) = open.next().unwrap();
+        assert_eq!(code(oldest.await.unwrap()).await, Code::ResourceExhausted);
+        // The others may still send theirs.
+        let (last, mut send) = open.next_back().unwrap();
+        send.send_data(framed(&count()), true).unwrap();
+        assert_eq!(code(last.await.unwrap()).await, Code::Ok);
+    });
+}
+
+/// Neither a call without a message, nor one whose message is there and whose end is not, is waited for as long as a query.
+#[test]
+fn a_message_that_does_not_come_is_given_up_long_before_a_query() {
+    let running = Running::with(|settings| settings.limits.query_seconds = 3_600);
+    running.fill("line", 4, 10);
+    running.run(async {
+        let (mut sender, _connection) = connect(&running).await;
+        let (silent, _open) = begin(&mut sender, COUNT, None).unwrap();
+        let (endless, mut send) = begin(&mut sender, COUNT, None).unwrap();
+        send.send_data(framed(&count()), false).unwrap();
+        for answer in [silent, endless] {
+            let answer = tokio::time::timeout(BOUND, answer).await;
+            let answer = answer.expect("an answer").unwrap();
+            assert_eq!(code(answer).await, Code::DeadlineExceeded);
+        }
+    });
 }

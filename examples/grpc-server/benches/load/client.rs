@@ -10,7 +10,7 @@ use chiplet_workload::latency::{LatencyHandle, LatencyRecorder, LatencySummary};
 use chiplet_workload::load::{self, Load};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 use qdrant_client::qdrant::points_client::PointsClient;
-use qdrant_client::qdrant::{Query, QueryPoints, SearchParams};
+use qdrant_client::qdrant::{Condition, CountPoints, Filter, Query, QueryPoints, SearchParams};
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
@@ -79,12 +79,35 @@ impl Default for Counts {
     }
 }
 
+/// What a client asks for.
+#[derive(Clone)]
+enum Asked {
+    Search(Box<QueryPoints>),
+    Count(Box<CountPoints>),
+}
+
+impl Asked {
+    async fn ask(self, client: &mut PointsClient<Channel>) -> Result<(), tonic::Status> {
+        fn patient<T>(message: T) -> Request<T> {
+            let mut request = Request::new(message);
+            request.set_timeout(PATIENCE);
+            request
+        }
+        match self {
+            Self::Search(message) => client.query(patient(*message)).await.map(|_| ()),
+            Self::Count(message) => client.count(patient(*message)).await.map(|_| ()),
+        }
+    }
+}
+
 /// Queries to a few collections.
 #[derive(Clone)]
 pub(crate) struct Stream<'a> {
     pub(crate) collections: &'a [String],
     pub(crate) rate: f64,
     pub(crate) ef: u64,
+    /// Filtered counts instead of searches.
+    pub(crate) count: bool,
     pub(crate) seed: u64,
 }
 
@@ -127,14 +150,19 @@ impl Client {
             .block_on(words::wait_for_index(&self.channel, name, 1))
     }
 
-    fn query(
-        stream: &Stream<'_>,
-        words: &VectorSet,
-        table: usize,
-        query: usize,
-    ) -> Request<QueryPoints> {
-        let mut request = Request::new(QueryPoints {
-            collection_name: stream.collections[table].clone(),
+    fn query(stream: &Stream<'_>, words: &VectorSet, table: usize, query: usize) -> Asked {
+        let collection_name = stream.collections[table].clone();
+        if stream.count {
+            // A text that few words are: nearly all points are counted, each for what is in its payload.
+            let word = format!("word {query}");
+            return Asked::Count(Box::new(CountPoints {
+                collection_name,
+                filter: Some(Filter::must_not([Condition::matches("word", word)])),
+                ..CountPoints::default()
+            }));
+        }
+        Asked::Search(Box::new(QueryPoints {
+            collection_name,
             query: Some(Query::new_nearest(words.row(query % words.len()).to_vec())),
             limit: Some(10),
             params: Some(SearchParams {
@@ -142,9 +170,7 @@ impl Client {
                 ..SearchParams::default()
             }),
             ..QueryPoints::default()
-        });
-        request.set_timeout(PATIENCE);
-        request
+        }))
     }
 
     /// Sends several streams side by side, each at its rate, and waits for what is still under way.
@@ -183,7 +209,7 @@ impl Client {
             let request = Self::query(stream, words, due.arrival.table, due.arrival.query);
             let counts = Arc::clone(&counts);
             let ask = async move {
-                let answer = client.query(request).await.map(|_| ());
+                let answer = request.ask(&mut client).await;
                 counts.record(answer, due.intended);
             };
             under_way.spawn_on(ask, self.runtime.handle());
@@ -221,11 +247,10 @@ impl Client {
                         if begun.elapsed() >= lasting {
                             return;
                         }
-                        let mut again = Request::new(request.get_ref().clone());
-                        again.set_timeout(PATIENCE);
+                        let again = request.clone();
                         sent.fetch_add(1, Ordering::Relaxed);
                         let asked = Instant::now();
-                        let answer = client.query(again).await.map(|_| ());
+                        let answer = again.ask(&mut client).await;
                         counts.record(answer, asked);
                     }
                 });

@@ -70,7 +70,11 @@ pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
          for each answer.\n",
         PATIENCE.as_millis()
     );
-    let loads = [("0.8 x capacity", 0.8), ("2 x capacity", 2.0)];
+    let loads = [
+        ("0.8 x capacity", 0.8),
+        ("1.5 x capacity", 1.5),
+        ("2 x capacity", 2.0),
+    ];
     // By scheduler: capacity, then each load.
     let mut peaks = vec![Vec::new(); SCHEDULERS.len()];
     let mut outcomes = vec![vec![Vec::new(); loads.len()]; SCHEDULERS.len()];
@@ -90,6 +94,7 @@ pub(super) fn overload(plan: &Plan) -> anyhow::Result<()> {
                 collections: &words,
                 rate: 1.0,
                 ef: plan.ef,
+                count: plan.count,
                 seed: u64::from(round),
             };
             let peak = client.closed_loop(&plan.words, &stream, CLIENTS, plan.lasting)?;
@@ -176,6 +181,7 @@ pub(super) fn noisy(plan: &Plan) -> anyhow::Result<()> {
                 collections,
                 rate,
                 ef: plan.ef,
+                count: plan.count,
                 seed: u64::from(round) * 10 + seed,
             };
             let capacity = |collections| {
@@ -234,6 +240,7 @@ pub(super) fn loading(plan: &Plan) -> anyhow::Result<()> {
                 collections: &words,
                 rate: 1.0,
                 ef: plan.ef,
+                count: plan.count,
                 seed: u64::from(round),
             };
             let peak = client.closed_loop(&plan.words, &stream, CLIENTS, plan.lasting / 2)?;

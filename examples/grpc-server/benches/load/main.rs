@@ -31,6 +31,10 @@ struct Arguments {
     #[arg(long, default_value_t = 768)]
     ef: u64,
 
+    /// Filtered counts instead of searches: each looks into the payloads of all points.
+    #[arg(long)]
+    count: bool,
+
     /// Cores that the server leaves to its network threads.
     #[arg(long, default_value_t = 0)]
     reserve: usize,
@@ -50,7 +54,7 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Experiment {
-    /// Sustained load, then twice what the server can do: goodput and latency of what is accepted.
+    /// Sustained load, then one and a half times and twice what the server can do: goodput and latency of what is accepted.
     Overload,
     /// Quiet collections alone, then beside one that sends twice what the server can do.
     Noisy,
@@ -65,6 +69,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     pub(crate) lasting: Duration,
     pub(crate) ef: u64,
+    pub(crate) count: bool,
     pub(crate) reserve: usize,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) words: chiplet_workload::dataset::VectorSet,
@@ -77,6 +82,7 @@ fn main() -> anyhow::Result<()> {
         rounds: arguments.rounds,
         lasting: Duration::from_secs(arguments.seconds),
         ef: arguments.ef,
+        count: arguments.count,
         reserve: arguments.reserve,
         settings: arguments.settings.clone(),
         words,
@@ -85,10 +91,13 @@ fn main() -> anyhow::Result<()> {
         arguments.experiments.is_empty() || arguments.experiments.contains(&experiment)
     };
     println!(
-        "{} rounds of {} s each, hnsw_ef {}, {} cores left to the network, on {} cpus\n",
+        "{} rounds of {} s each, {}, {} cores left to the network, on {} cpus\n",
         plan.rounds,
         arguments.seconds,
-        plan.ef,
+        match plan.count {
+            true => "filtered counts".to_owned(),
+            false => format!("hnsw_ef {}", plan.ef),
+        },
         plan.reserve,
         std::thread::available_parallelism().map_or(0, usize::from)
     );

@@ -17,6 +17,7 @@ use tower::Service;
 use tracing::Span;
 
 use super::outgoing::{Outgoing, Place};
+use super::places::Places;
 use super::schema::Schema;
 use super::{incoming, refusal};
 use crate::admin::metrics::Meters;
@@ -87,7 +88,7 @@ pub(crate) struct Admission {
     pub(crate) api_key: Option<Arc<ApiKey>>,
     pub(crate) meters: Arc<Meters>,
     /// A place for each request that may be under way.
-    pub(crate) places: Arc<Semaphore>,
+    pub(crate) places: Arc<Places>,
     pub(crate) pace: Arc<Pace>,
     /// The longest that a request may take.
     pub(crate) longest: Duration,
@@ -150,6 +151,8 @@ where
             CHECK => received + PROBE,
             _ => received + self.admission.longest + MARGIN,
         };
+        // A call that there is not is refused without a word.
+        let called = request.uri().clone();
         let deadline = request
             .extensions()
             .get()
@@ -166,6 +169,10 @@ where
             &self.admission.schema,
             &meters,
             &message,
+            match &place {
+                Place::Request(place) => Some(Arc::clone(place)),
+                Place::Shared(_) | Place::Stranger(_) => None,
+            },
         );
         let answer = self.inner.call(request);
         // If the client hangs up, this future is dropped with the answer's; that is counted too.
@@ -182,6 +189,12 @@ where
                 .headers()
                 .get("grpc-status")
                 .map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
+            let response = match code {
+                Code::Unimplemented if !response.headers().contains_key("grpc-message") => {
+                    refusal::unknown_call(called.path()).into_http()
+                }
+                _ => response,
+            };
             if let Some((meters, method, received)) = unanswered.0.take() {
                 meters.answered(method, code, received.elapsed());
             }
@@ -247,9 +260,9 @@ impl Admission {
     fn place(&self, path: &str, peer: &Arc<Authentication>) -> Result<Place, Status> {
         let places = match path {
             _ if path.starts_with("/qdrant.") => {
-                return match Arc::clone(&self.places).try_acquire_owned() {
-                    Ok(place) => Ok(Place::Shared(place)),
-                    Err(_) => {
+                return match self.places.take() {
+                    Some(place) => Ok(Place::Request(place)),
+                    None => {
                         self.meters.shed("requests");
                         let message =
                             "as many requests are under way as limits.requests allows; retry later";

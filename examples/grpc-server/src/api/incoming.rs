@@ -8,13 +8,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::Request;
-use http_body::Frame;
+use http_body::{Body as _, Frame};
+use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::places::{self, Arrival};
 use super::refusal::{self, invalid};
 use super::schema::{Schema, ShapeId};
 use super::walk::Walk;
@@ -103,6 +106,7 @@ pub(crate) fn bounded(
     schema: &Arc<Schema>,
     meters: &Arc<Meters>,
     memory: &Arc<InFlight>,
+    arrival: Option<Arc<Arrival>>,
 ) -> Request<Body> {
     let path = request.uri().path();
     // Other services have bounds of their own, and no description here.
@@ -125,9 +129,16 @@ pub(crate) fn bounded(
             taken: 0,
             meters: Arc::clone(meters),
             refused: None,
+            arrival,
+            received: 0,
+            begun: Instant::now(),
+            patience: None,
         })
     })
 }
+
+/// What a body yields.
+type Received = Result<Frame<Bytes>, Status>;
 
 /// A body of one message: a flag, its length in four bytes, and its fields.
 struct Incoming {
@@ -148,6 +159,13 @@ struct Incoming {
     meters: Arc<Meters>,
     /// Why the message is not decoded; what is left of it is thrown away first.
     refused: Option<Status>,
+    /// The call's place, which another may take while the message is on its way.
+    arrival: Option<Arc<Arrival>>,
+    /// Bytes that have come.
+    received: u64,
+    begun: Instant,
+    /// Until when more have to. Most messages come at once, and never need it.
+    patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl http_body::Body for Incoming {
@@ -160,7 +178,7 @@ impl http_body::Body for Incoming {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         loop {
-            let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+            let frame = ready!(this.poll_body(context)?);
             let data = match &frame {
                 Some(Ok(frame)) => frame.data_ref(),
                 Some(Err(_)) => return Poll::Ready(frame),
@@ -189,6 +207,37 @@ impl http_body::Body for Incoming {
 }
 
 impl Incoming {
+    /// The body's next frame, if it comes in good time and no other call has got the place meanwhile.
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Received>, Status>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            if let Some(Ok(frame)) = &frame {
+                self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
+            }
+            // Only with its end is a call no longer open.
+            if (frame.is_none() || self.body.is_end_stream())
+                && let Some(arrival) = &self.arrival
+            {
+                arrival.arrived();
+            }
+            return Poll::Ready(Ok(frame));
+        }
+        if let Some(arrival) = &self.arrival
+            && arrival.is_given_up(context)
+        {
+            self.meters.shed("requests");
+            return Poll::Ready(Err(refusal::given_up()));
+        }
+        let until = self.begun + places::patience(self.received);
+        let patience = self
+            .patience
+            .get_or_insert_with(|| Box::pin(sleep_until(until.into())));
+        if patience.deadline() != until.into() {
+            patience.as_mut().reset(until.into());
+        }
+        ready!(patience.as_mut().poll(context));
+        Poll::Ready(Err(refusal::too_slow()))
+    }
+
     /// Takes in more of the body.
     ///
     /// # Errors

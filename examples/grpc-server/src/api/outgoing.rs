@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::body::Body;
 
+use super::places::Arrival;
 use crate::authentication::OpenCall;
 use crate::memory::InFlight;
 
@@ -24,6 +25,8 @@ const SLICE: usize = 65_535;
 /// A place among the requests under way, which is free again when this is dropped.
 #[expect(dead_code, reason = "they are held, not looked at")]
 pub(crate) enum Place {
+    /// Of the API's requests.
+    Request(Arc<Arrival>),
     Shared(OwnedSemaphorePermit),
     /// Of those that each stranger's connection has.
     Stranger(OpenCall),

@@ -32,6 +32,13 @@ pub(crate) fn unsupported(what: &str) -> Status {
     Status::unimplemented(format!("this server does not support {what}"))
 }
 
+pub(crate) fn unknown_call(path: &str) -> Status {
+    Status::unimplemented(format!(
+        "this server does not have the call {}; its README names those that it has",
+        quoted(path)
+    ))
+}
+
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     Status::invalid_argument(message)
 }
@@ -92,7 +99,7 @@ pub(crate) fn catalog(error: CatalogError) -> Status {
         CatalogError::Changing(_) => Status::aborted(message),
         CatalogError::Loading(_) => Status::unavailable(message),
         CatalogError::BadName(_) => Status::invalid_argument(message),
-        CatalogError::TooMany(_) => Status::resource_exhausted(message),
+        CatalogError::TooMany(_) | CatalogError::NoMemory(_) => Status::resource_exhausted(message),
         CatalogError::Damaged { problem, .. } if problem.memory => {
             Status::resource_exhausted(message)
         }
@@ -152,6 +159,20 @@ pub(crate) fn search(error: Error, pace: &Pace) -> Status {
 
 pub(crate) fn deadline() -> Status {
     Status::deadline_exceeded("the deadline passed before the request was answered")
+}
+
+/// The message of a call was on its way when another needed the call's place.
+pub(crate) fn given_up() -> Status {
+    Status::resource_exhausted(
+        "as many requests are under way as limits.requests allows, and of those whose message had not come this was the \
+         oldest; retry later",
+    )
+}
+
+pub(crate) fn too_slow() -> Status {
+    Status::deadline_exceeded(
+        "the message did not come in time: send it, and the end of the call, at once after the headers",
+    )
 }
 
 pub(crate) fn shutting_down() -> Status {

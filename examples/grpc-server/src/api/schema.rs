@@ -175,8 +175,8 @@ impl Types<'_> {
                     Field::Messages(id)
                 }
             }
-            Type::String | Type::Bytes if repeated => Field::Texts,
-            Type::String | Type::Bytes => Field::Text,
+            Type::String if repeated => Field::Texts,
+            Type::String => Field::Text,
             kind => {
                 let (wire, size) = match kind {
                     Type::Double | Type::Fixed64 | Type::Sfixed64 => (Wire::Eight, 8),

@@ -33,17 +33,17 @@ impl Api {
         filter: qdrant::Filter,
         deadline: Instant,
     ) -> Result<(Arc<View>, Rows), Status> {
-        let whole = |view, rows| (view, rows);
+        let whole = |view, rows, _: &Watch<'_>| Some((view, rows));
         self.selected(collection, filter, deadline, whole).await
     }
 
-    /// [`Api::matching`], and what `then` makes of it, in the same task.
+    /// [`Api::matching`], and what `then` makes of it, in the same task; that is `None` if it gave up.
     async fn selected<T: Send + 'static>(
         &self,
         collection: &Arc<Collection>,
         filter: qdrant::Filter,
         deadline: Instant,
-        then: impl FnOnce(Arc<View>, Rows) -> T + Send + 'static,
+        then: impl FnOnce(Arc<View>, Rows, &Watch<'_>) -> Option<T> + Send + 'static,
     ) -> Result<T, Status> {
         let asked = Arc::clone(collection);
         let work = move |watch: &Watch<'_>| {
@@ -51,7 +51,7 @@ impl Api {
             let condition = filter::read(filter, &memory)?;
             let (view, rows) = asked.filter(&condition, &|| watch.is_wanted());
             watch.read(view.live as u64 * size_of::<PointId>() as u64);
-            rows.map(|rows| then(view, rows))
+            rows.and_then(|rows| then(view, rows, watch))
                 .ok_or_else(refusal::deadline)
         };
         self.work(collection, deadline, work).await?
@@ -100,9 +100,9 @@ impl Api {
                 (view, rows.map(|(&id, &row)| (id, row)).collect::<Vec<_>>())
             }),
             Some(filter) => {
-                self.selected(&collection, filter, deadline, move |view, rows| {
-                    let page = first(&view, &rows, offset, limit + 1);
-                    (view, page)
+                self.selected(&collection, filter, deadline, move |view, rows, watch| {
+                    let page = first(&view, &rows, offset, limit + 1, || watch.is_wanted())?;
+                    Some((view, page))
                 })
                 .await?
             }
@@ -128,10 +128,22 @@ impl Api {
     }
 }
 
-/// The `most` rows with the smallest ids from `offset` on, in their order.
-fn first(view: &View, rows: &Rows, offset: Option<PointId>, most: usize) -> Vec<(PointId, Row)> {
+/// Rows that are looked at between two looks at whether anybody still waits.
+const ROWS_AT_ONCE: usize = 1_024;
+
+/// The `most` rows with the smallest ids from `offset` on, in their order; `None` once nobody waits any more.
+fn first(
+    view: &View,
+    rows: &Rows,
+    offset: Option<PointId>,
+    most: usize,
+    is_wanted: impl Fn() -> bool,
+) -> Option<Vec<(PointId, Row)>> {
     let mut smallest = BinaryHeap::new();
-    for row in rows.iter() {
+    for (number, row) in rows.iter().enumerate() {
+        if number % ROWS_AT_ONCE == 0 && !is_wanted() {
+            return None;
+        }
         let id = view.stored(row).id;
         if offset.is_some_and(|offset| id < offset) {
             continue;
@@ -144,5 +156,5 @@ fn first(view: &View, rows: &Rows, offset: Option<PointId>, most: usize) -> Vec<
             *largest = (id, row);
         }
     }
-    smallest.into_sorted_vec()
+    Some(smallest.into_sorted_vec())
 }

@@ -4,6 +4,7 @@
 //! that nothing is decoded that has not been walked through.
 
 use super::schema::{Field, Schema, ShapeId, Wire};
+use super::text::Letter;
 
 /// What an allocation takes at least, and beside what is in it.
 const LEAST: u64 = 32;
@@ -22,6 +23,8 @@ pub(super) struct Nonsense(pub(super) &'static str);
 
 const WRONG_TYPE: Nonsense = Nonsense("a field is not of its type");
 const TOO_LONG: Nonsense = Nonsense("a field is longer than what it is in");
+
+const NO_TEXT: Nonsense = Nonsense("a text is not in UTF-8");
 
 /// One message that is being walked through.
 pub(super) struct Walk {
@@ -60,6 +63,8 @@ enum At {
     /// Before the content of a field.
     Length(u32, Option<Field>),
     Content(u64),
+    /// So many bytes of a text.
+    Text(u64, Letter),
     /// So many bytes of numbers that have no fixed length.
     Packed(u64, List),
 }
@@ -129,6 +134,20 @@ impl Walk {
                     bytes = &bytes[here as usize..];
                     self.position += here;
                     self.skip(left - here);
+                }
+                At::Text(left, mut letter) => {
+                    let here = left.min(bytes.len() as u64);
+                    let (text, after) = bytes.split_at(here as usize);
+                    bytes = after;
+                    self.position += here;
+                    if !letter.go_on(text) {
+                        return Err(NO_TEXT);
+                    }
+                    self.at = match left - here {
+                        0 if letter.has_begun() => return Err(NO_TEXT),
+                        0 => At::Tag,
+                        left => At::Text(left, letter),
+                    };
                 }
                 At::Packed(left, (list, size)) => {
                     let here = left.min(bytes.len() as u64);
@@ -307,6 +326,7 @@ impl Walk {
     fn text(&mut self, length: u64) {
         if length > 0 {
             self.decoded += (length + BESIDE).max(LEAST);
+            self.at = At::Text(length, Letter::default());
         }
     }
 
@@ -392,6 +412,9 @@ mod tests {
             &[0x12, 1, 0],
             &[0x7c],
             &endless,
+            // Names that are no texts, or end within a letter.
+            &[0x0a, 1, 0xff],
+            &[0x0a, 2, 0xe8, 0xaa],
         ] {
             assert!(UpsertPoints::decode(bad).is_err(), "{bad:?}");
             assert!(upsert(&schema, bad, 1).is_err(), "{bad:?}");

@@ -1,7 +1,7 @@
 //! Upserts, deletions, changes of payloads, and declared payload fields.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
@@ -24,6 +24,7 @@ use crate::collection::store::Change;
 use crate::collection::writer::{Work, WriteError};
 use crate::collection::{Collection, field_index};
 use crate::memory::InFlight;
+use crate::scheduling::Watch;
 
 /// Payload fields that a collection may have declared.
 const MOST_FIELDS: usize = 1_000;
@@ -66,7 +67,8 @@ impl Api {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         let collection = self.find(&message.collection_name)?;
         let (wait, timeout) = (message.wait, message.timeout);
-        let work = match self.selection(message.points)? {
+        let points = self.selection(call, &collection, message.points, timeout);
+        let work = match points.await? {
             // What is not there need not be looked for.
             Selection::Ids(ids) => Work::Changes(ids.into_iter().map(Change::Delete).collect()),
             points => self.alter(points, Action::Delete),
@@ -89,8 +91,8 @@ impl Api {
             ),
         ])?;
         let collection = self.find(&message.collection_name)?;
-        let points = self.selection(message.points_selector)?;
-        let work = self.alter(points, action(payload::keep(message.payload)));
+        let points = self.selection(call, &collection, message.points_selector, message.timeout);
+        let work = self.alter(points.await?, action(payload::keep(message.payload)));
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -102,11 +104,12 @@ impl Api {
     ) -> Result<UpdateResult, Status> {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         let collection = self.find(&message.collection_name)?;
-        let points = self.selection(message.points_selector)?;
         if message.keys.is_empty() {
             return Err(invalid("no keys are named"));
         }
-        let work = self.alter(points, Action::Remove(keys(message.keys)?));
+        let keys = keys(message.keys)?;
+        let points = self.selection(call, &collection, message.points_selector, message.timeout);
+        let work = self.alter(points.await?, Action::Remove(keys));
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -118,8 +121,8 @@ impl Api {
     ) -> Result<UpdateResult, Status> {
         unless_absent(&[(message.shard_key_selector.is_some(), "shard keys")])?;
         let collection = self.find(&message.collection_name)?;
-        let points = self.selection(message.points)?;
-        let work = self.alter(points, Action::Clear);
+        let points = self.selection(call, &collection, message.points, message.timeout);
+        let work = self.alter(points.await?, Action::Clear);
         self.change(call, &collection, work, message.wait, message.timeout)
             .await
     }
@@ -133,7 +136,14 @@ impl Api {
         })
     }
 
-    fn selection(&self, selector: Option<PointsSelector>) -> Result<Selection, Status> {
+    /// A filter is read by a worker, as a query's is: it may list hundreds of thousands of values.
+    async fn selection(
+        &self,
+        call: &Call,
+        collection: &Arc<Collection>,
+        selector: Option<PointsSelector>,
+        timeout: Option<u64>,
+    ) -> Result<Selection, Status> {
         match selector.and_then(|selector| selector.points_selector_one_of) {
             Some(PointsSelectorOneOf::Points(list)) => {
                 let most = self.limits.upsert_points;
@@ -144,8 +154,13 @@ impl Api {
                 Ok(Selection::Ids(ids.collect::<Result<_, _>>()?))
             }
             Some(PointsSelectorOneOf::Filter(filter)) => {
-                let memory = InFlight::new(self.catalog.budget());
-                Ok(Selection::Matching(filter::read(filter, &memory)?))
+                let asked = Arc::clone(collection);
+                let read = move |_: &Watch<'_>| {
+                    let memory = InFlight::new(asked.budget());
+                    filter::read(filter, &memory).map(Selection::Matching)
+                };
+                self.work(collection, self.deadline(call, timeout), read)
+                    .await?
             }
             None => Err(invalid(
                 "no points are selected; name their ids, or a filter",
@@ -180,11 +195,20 @@ impl Api {
         }
         // Made before it is declared, so that no filter has to wait for it.
         let (indexed, key) = (Arc::clone(&collection), name.clone());
-        let fits = self
+        let deadline = self.deadline(call, message.timeout);
+        // Gone as soon as the call is.
+        let waiting = Arc::new(());
+        let caller = Arc::downgrade(&waiting);
+        let wanted = move || caller.strong_count() > 0 && Instant::now() < deadline;
+        let whole = self
             .blocking
-            .run(move || indexed.index_field(&key, kind))
+            .run(move || indexed.index_field(&key, kind, &wanted))
             .await?;
-        if !fits {
+        drop(waiting);
+        if !whole && Instant::now() >= deadline {
+            return Err(refusal::deadline());
+        }
+        if !whole {
             self.meters.shed("memory_limit");
             return Err(refusal::no_memory(collection.budget().limit()));
         }

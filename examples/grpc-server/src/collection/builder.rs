@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
 use super::field_index;
+use super::filter::Patience;
 use super::footprint::has_index;
 use super::quiet::Quiet;
 use super::rows::{Base, Row, View};
@@ -284,7 +285,13 @@ fn replace(
     // From the settings as they are now: what is declared from here on is seen by the first filter.
     for (key, kind) in collection.settings().fields {
         // Without memory for it, filters look into payloads.
-        field_index::warm(&fresh, &key, kind, collection.budget());
+        field_index::warm(
+            &fresh,
+            &key,
+            kind,
+            collection.budget(),
+            &Patience::new(&|| true),
+        );
     }
     loan.leave_index();
     let old = collection.rebase(&view, &kept, base, ids);

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::allowance::Need;
 use super::builder::{self, Builder};
+use super::caches::Caches;
 use super::collection::{Collection, Content, Ids};
 use super::rows::{Base, View};
 use super::saved::{self, Saved};
@@ -27,6 +28,7 @@ pub(crate) struct Catalog {
     scheduler: Arc<Scheduler>,
     builder: Arc<Builder>,
     budget: Arc<Budget>,
+    caches: Arc<Caches>,
     failed_writes: Arc<AtomicU64>,
     most: usize,
 }
@@ -75,6 +77,10 @@ pub(crate) struct Troubles {
     pub(crate) red_builds: u64,
 }
 
+/// What a collection takes that holds nothing, beside its file's cache: the open file's own lists, the table, its queues. It
+/// was measured (`tests/counted_memory.rs`).
+const OPEN_BYTES: u64 = 64 << 10;
+
 /// Why a collection is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CatalogError {
@@ -92,6 +98,10 @@ pub(crate) enum CatalogError {
     BadName(&'static str),
     #[error("the server has {0} collections, as many as limits.collections allows; delete one")]
     TooMany(usize),
+    #[error(
+        "there is no memory for another collection: points, indexes and collections take what limits.memory_bytes = {0} leaves them; delete some, or raise it"
+    )]
+    NoMemory(u64),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -148,6 +158,7 @@ impl Catalog {
             entries: RwLock::default(),
             scheduler,
             builder,
+            caches: Caches::new(budget.limit()),
             budget,
             failed_writes: Arc::default(),
             most,
@@ -220,7 +231,7 @@ impl Catalog {
 
     /// Reads one file. Its collection is served at once, exactly, and with an index as soon as that is built.
     fn load_one(&self, name: &Arc<str>, path: &Path) -> Result<(), StoreError> {
-        let (store, content) = contained(path, || read(path, &self.budget))?;
+        let (store, content) = contained(path, || read(path, &self.budget, &self.caches))?;
         let points = content.view.live;
         let saved = Saved::beside(path);
         // The rows are there twice for a while, in the store's order and in the index'.
@@ -270,6 +281,7 @@ impl Catalog {
         let path = store::path_of(&self.folder, name)
             .ok_or(CatalogError::BadName("too long once it is a file's name"))?;
         let name: Arc<str> = name.into();
+        let content = Content::empty(settings, &self.budget);
         {
             let mut entries = self.entries.write();
             match entries.get(&name) {
@@ -280,16 +292,14 @@ impl Catalog {
             if entries.len() >= self.most {
                 return Err(CatalogError::TooMany(self.most));
             }
+            if !content.held.try_take(OPEN_BYTES) {
+                return Err(CatalogError::NoMemory(self.budget.limit()));
+            }
             entries.insert(Arc::clone(&name), Entry::Changing);
         }
-        match Store::create(&path, &settings) {
+        match Store::create(&path, &content.settings, &self.caches) {
             Ok(store) => {
-                let collection = self.admit(
-                    &name,
-                    store,
-                    Saved::beside(&path),
-                    Content::empty(settings, &self.budget),
-                );
+                let collection = self.admit(&name, store, Saved::beside(&path), content);
                 self.entries
                     .write()
                     .insert(name, Entry::Serving(collection));
@@ -451,12 +461,21 @@ fn contained<T>(
 }
 
 /// A collection's file, read whole.
-fn read(path: &Path, budget: &Arc<Budget>) -> Result<(Store, Content), StoreError> {
+fn read(
+    path: &Path,
+    budget: &Arc<Budget>,
+    caches: &Arc<Caches>,
+) -> Result<(Store, Content), StoreError> {
     let mut vectors = Vec::new();
     let (mut ids, mut payloads, mut versions) = (Vec::new(), Vec::new(), Vec::new());
     let held = Kept::new(budget);
+    if !held.try_load(OPEN_BYTES) {
+        return Err(StoreError::NoMemory {
+            path: path.display().to_string(),
+        });
+    }
     let fits = |bytes| held.try_load(bytes);
-    let (store, settings) = Store::open(path, fits, |record| {
+    let (store, settings) = Store::open(path, caches, fits, |record| {
         vectors.extend_from_slice(&record.point.vector);
         ids.push(record.point.id);
         payloads.push(record.point.payload);

@@ -51,6 +51,8 @@ pub(crate) struct Collection {
     pub(crate) failed_writes: Arc<AtomicU64>,
     /// The memory of its points and its index.
     held: Kept,
+    /// The memory of its file's cache.
+    pub(super) cached: Kept,
 }
 
 /// Where the building of its index stands.
@@ -151,7 +153,6 @@ impl Collection {
         Self {
             name,
             slot,
-            store,
             saved,
             writes: Queue::default(),
             deleted: AtomicBool::new(false),
@@ -161,6 +162,12 @@ impl Collection {
             view: ArcSwap::from_pointee(content.view),
             version: AtomicU64::new(content.version),
             failed_writes,
+            cached: {
+                let cached = Kept::new(content.held.budget());
+                cached.set(store.cached_bytes());
+                cached
+            },
+            store,
             held: content.held,
         }
     }
@@ -210,21 +217,23 @@ impl Collection {
         (view, found)
     }
 
-    /// Makes the payload indexes of a field that is about to be declared; false, and none, if there is no memory.
-    pub(crate) fn index_field(&self, key: &str, kind: i32) -> bool {
+    /// Makes the payload indexes of a field that is about to be declared; false, and none, if there is no memory, or
+    /// `wanted` says no.
+    pub(crate) fn index_field(&self, key: &str, kind: i32, wanted: &dyn Fn() -> bool) -> bool {
         let view = self.view();
-        let fits = field_index::warm(&view, key, kind, self.budget());
-        if !fits {
+        let patience = Patience::new(wanted);
+        let whole = field_index::warm(&view, key, kind, self.budget(), &patience);
+        if !whole {
             field_index::forget(&view, key);
         }
-        fits
+        whole
     }
 
     /// Makes the payload indexes of all declared fields, as far as there is memory.
     pub(crate) fn warm_fields(&self) {
         let view = self.view();
         for (key, kind) in self.settings().fields {
-            field_index::warm(&view, &key, kind, self.budget());
+            field_index::warm(&view, &key, kind, self.budget(), &Patience::new(&|| true));
         }
     }
 

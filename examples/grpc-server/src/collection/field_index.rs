@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use qdrant_client::qdrant::FieldType;
 use qdrant_client::qdrant::value::Kind;
 
-use super::filter::{Range, Set, Test};
+use super::filter::{Patience, Range, Set, Test};
 use super::payload::{self, Path};
 use super::rows::{Block, View};
 use crate::memory::{Budget, Kept};
@@ -63,12 +63,14 @@ pub(super) struct FieldIndex {
 }
 
 impl FieldIndex {
-    /// The index of a block that takes no more rows, made now if it has none; `None` if there is no memory for it.
+    /// The index of a block that takes no more rows, made now if it has none; `None` if there is no memory for it, or
+    /// nobody waits any more.
     pub(super) fn of(
         block: &Block,
         path: &Path,
         kind: i32,
         budget: &Arc<Budget>,
+        patience: &Patience<'_>,
     ) -> Option<Arc<Self>> {
         let key = path.text();
         let find = |entries: &[Entry]| {
@@ -86,7 +88,7 @@ impl FieldIndex {
         if !kept.try_take(least) {
             return None;
         }
-        let mut index = Self::build(block, path, kind);
+        let mut index = Self::build(block, path, kind, patience)?;
         let bytes = index.bytes() + key.len() as u64;
         if !kept.try_take(bytes.saturating_sub(least)) {
             return None;
@@ -107,7 +109,7 @@ impl FieldIndex {
         Some(index)
     }
 
-    fn build(block: &Block, path: &Path, kind: i32) -> Self {
+    fn build(block: &Block, path: &Path, kind: i32, patience: &Patience<'_>) -> Option<Self> {
         let mut index = Self {
             kind,
             ..Self::default()
@@ -115,8 +117,12 @@ impl FieldIndex {
         let wants = |wanted: FieldType| kind == wanted as i32;
         let numbers = wants(FieldType::Integer) || wants(FieldType::Float);
         for (position, kept) in (0..).zip(&block.payloads) {
+            patience.step(1 + kept.len() / 64);
+            if patience.is_over() {
+                return None;
+            }
             let fields = payload::open(kept).unwrap_or_default();
-            let values = path.values(&fields, |_| ());
+            let values = path.values(&fields, |steps| patience.step(steps));
             if values.iter().all(|value| payload::is_nothing(value)) {
                 index.empty.push(position);
             }
@@ -152,7 +158,7 @@ impl FieldIndex {
         index.integers.sort_unstable();
         index.numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
         index.keywords.shrink_to_fit();
-        index
+        Some(index)
     }
 
     fn bytes(&self) -> u64 {
@@ -167,18 +173,23 @@ impl FieldIndex {
         (size_of::<Self>() + 4 * positions + keywords + numbers) as u64
     }
 
-    /// The rows that satisfy `test`, if the index knows them.
-    pub(super) fn answer(&self, test: &Test, rows: usize) -> Option<Set> {
+    /// The rows that satisfy `test`, if the index knows them; some of them once nobody waits any more.
+    pub(super) fn answer(&self, test: &Test, rows: usize, patience: &Patience<'_>) -> Option<Set> {
         let is = |kind: FieldType| self.kind == kind as i32;
+        let goes_on = || {
+            patience.step(1);
+            !patience.is_over()
+        };
         let found = match test {
             Test::Keywords(any) if is(FieldType::Keyword) => {
                 let lists = any
                     .iter()
+                    .take_while(|_| goes_on())
                     .filter_map(|text| self.keywords.get(text.as_str()));
                 Set::of(rows, lists.flatten().copied())
             }
             Test::Integers(any) if is(FieldType::Integer) => {
-                let lists = any.iter().map(|&number| {
+                let lists = any.iter().take_while(|_| goes_on()).map(|&number| {
                     let from = self.integers.partition_point(|&(x, _)| x < number);
                     let to = self.integers.partition_point(|&(x, _)| x <= number);
                     &self.integers[from..to]
@@ -209,8 +220,15 @@ impl FieldIndex {
     }
 }
 
-/// Makes the indexes of a declared field for all blocks that take no more rows; false if there is no memory for one.
-pub(crate) fn warm(view: &View, key: &str, kind: i32, budget: &Arc<Budget>) -> bool {
+/// Makes the indexes of a declared field for all blocks that take no more rows; false if there is no memory for one, or
+/// nobody waits any more.
+pub(crate) fn warm(
+    view: &View,
+    key: &str,
+    kind: i32,
+    budget: &Arc<Budget>,
+    patience: &Patience<'_>,
+) -> bool {
     // What was declared has been checked; an older file may hold others.
     let Some(path) = Path::parse(key) else {
         return true;
@@ -220,7 +238,7 @@ pub(crate) fn warm(view: &View, key: &str, kind: i32, budget: &Arc<Budget>) -> b
     }
     (0..view.blocks())
         .filter(|&number| view.is_closed(number))
-        .all(|number| FieldIndex::of(view.block(number), &path, kind, budget).is_some())
+        .all(|number| FieldIndex::of(view.block(number), &path, kind, budget, patience).is_some())
 }
 
 /// Drops the indexes of a field.

@@ -94,15 +94,6 @@ impl Check {
 }
 
 impl Test {
-    /// Values that it lists.
-    fn listed(&self) -> usize {
-        match self {
-            Self::Keywords(texts) | Self::OtherKeywords(texts) => texts.len(),
-            Self::Integers(numbers) | Self::OtherIntegers(numbers) => numbers.len(),
-            _ => 1,
-        }
-    }
-
     fn holds(&self, value: &Value) -> bool {
         match (self, &value.kind) {
             (Self::Keywords(any), Some(Kind::StringValue(text))) => any.contains(text),
@@ -266,12 +257,12 @@ impl<'a> Patience<'a> {
         }
     }
 
-    fn step(&self, more: usize) {
+    pub(super) fn step(&self, more: usize) {
         self.steps.set(self.steps.get() + more as u64);
     }
 
     /// Whether nobody waits any more.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let steps = self.steps.get();
         if steps >= self.next.get() {
             self.next.set(steps + AT_ONCE);
@@ -385,7 +376,8 @@ impl Condition {
                 }
             }
         }
-        Some(found)
+        // What was left out when it was over may have been let through by a `must_not`.
+        (!patience.over.get()).then_some(found)
     }
 
     fn resolve<'a>(
@@ -476,13 +468,12 @@ impl Node<'_> {
                 Verdict::known(Set::of(rows, here.map(|(position, _)| position)))
             }
             Self::Field(check, kind) => {
-                patience.step(check.test.listed());
                 let known = kind
                     .zip(look.budget)
                     .and_then(|(kind, budget)| {
-                        FieldIndex::of(look.block, &check.path, kind, budget)
+                        FieldIndex::of(look.block, &check.path, kind, budget, patience)
                     })
-                    .and_then(|index| index.answer(&check.test, rows));
+                    .and_then(|index| index.answer(&check.test, rows, patience));
                 match known {
                     Some(set) => Verdict::known(set),
                     None => Verdict {

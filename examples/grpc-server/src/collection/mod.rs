@@ -9,7 +9,7 @@
 //! | `payload` | what is in payloads |
 //! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
-//! | `store`, `disk` | the points on disk |
+//! | `store`, `disk`, `caches` | the points on disk |
 //! | `saved` | indexes on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
 //! | `alter` | writes that depend on what is there |
@@ -22,6 +22,7 @@
 pub(crate) mod allowance;
 pub(crate) mod alter;
 pub(crate) mod builder;
+mod caches;
 pub(crate) mod catalog;
 pub(crate) mod catch_up;
 #[expect(

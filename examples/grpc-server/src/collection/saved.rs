@@ -19,6 +19,7 @@ use super::point::{Payload, PointId, stored_bytes};
 use super::rows::{Base, Row, View};
 use super::schema::{IndexKind, Settings};
 use super::store;
+use crate::private;
 
 const FOLDER: &str = "chiplet-indexes";
 const TABLE: &str = "table";
@@ -40,7 +41,7 @@ pub(crate) struct Saved {
 /// Makes the folder of the indexes, and removes from it what belongs to no collection.
 pub(crate) fn prepare(data: &Path) -> io::Result<()> {
     let folder = data.join(FOLDER);
-    std::fs::create_dir_all(&folder)?;
+    private::folder(&folder)?;
     for entry in std::fs::read_dir(&folder)? {
         let path = entry?.path();
         let kind = path.extension().and_then(|extension| extension.to_str());
@@ -100,7 +101,10 @@ impl Saved {
         list.extend_from_slice(&sum.to_le_bytes());
         let draft = self.list.with_extension("draft");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&draft)?;
+            let mut file = private::options()
+                .create(true)
+                .truncate(true)
+                .open(&draft)?;
             file.write_all(&list)?;
             file.sync_all()?;
             std::fs::rename(&draft, &self.list)?;

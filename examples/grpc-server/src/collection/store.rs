@@ -9,14 +9,23 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::caches::{Cache, Caches};
 use super::disk::{Disk, Flushes};
 use super::point::{Payload, Point, PointId};
 use super::schema::Settings;
+use crate::private;
+
+mod files;
+
+pub(super) use files::EXTENSION;
+use files::{draft_of, move_to_new, sync_folder};
+pub(crate) use files::{name_of, path_of, remove, remove_drafts};
 
 const POINTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("points");
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
@@ -25,50 +34,9 @@ const SETTINGS: &str = "settings";
 const FORMAT: &str = "format";
 const FORMAT_NOW: u64 = 1;
 
-pub(super) const EXTENSION: &str = "redb";
-/// File names have at most this many bytes on the file systems in use.
-const LONGEST_FILE_NAME: usize = 255;
 /// More than any vector has. What is accepted is far less (`limits.dimensions`), but to lower that limit damages no
 /// collection that is there.
 const MOST_DIMENSIONS: usize = 1 << 28;
-/// Caches of all files together, beside the least that each has. The points are all in memory; a cache only has to hold the
-/// upper pages of its file's tree.
-const CACHES_BYTES: usize = 32 << 20;
-const LARGEST_CACHE: usize = 4 << 20;
-const LEAST_CACHE: usize = 128 << 10;
-
-static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
-
-/// What the caches of all files may still take.
-struct Caches(Mutex<usize>);
-
-/// A file's part of that; given back when the file is closed.
-struct Cache {
-    bytes: usize,
-    of: &'static Caches,
-}
-
-impl Caches {
-    /// An eighth of what is left, so that many files have some and the first no more than they need.
-    fn part(&'static self) -> Cache {
-        let mut left = self.0.lock();
-        let bytes = (*left / 8).min(LARGEST_CACHE);
-        *left -= bytes;
-        Cache { bytes, of: self }
-    }
-}
-
-impl Cache {
-    fn size(&self) -> usize {
-        self.bytes.max(LEAST_CACHE)
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        *self.of.0.lock() += self.bytes;
-    }
-}
 
 /// Why a file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +89,8 @@ pub(crate) struct Store {
     path: PathBuf,
     flushes: Arc<Flushes>,
     cache: Cache,
+    /// Of the cache, what is in use.
+    cached: AtomicU64,
 }
 
 /// A collection's file between writes.
@@ -166,52 +136,15 @@ fn is_full(error: &redb::Error) -> bool {
     )
 }
 
-/// The collection that a file belongs to, if it is one.
-pub(crate) fn name_of(path: &Path) -> Option<String> {
-    (path.extension()? == EXTENSION)
-        .then(|| path.file_stem()?.to_str().and_then(unescape))
-        .flatten()
-}
-
-/// The file of a collection; `None` if its name is too long for one.
-pub(crate) fn path_of(folder: &Path, name: &str) -> Option<PathBuf> {
-    let file = format!("{}.{EXTENSION}", escape(name));
-    (file.len() <= LONGEST_FILE_NAME).then(|| folder.join(file))
-}
-
-/// Bytes other than letters, digits, `-` and `_` as `%xx`.
-fn escape(name: &str) -> String {
-    let mut escaped = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => escaped.push(byte.into()),
-            other => escaped.push_str(&format!("%{other:02x}")),
-        }
-    }
-    escaped
-}
-
-fn unescape(escaped: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = escaped.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            other => other,
-        });
-    }
-    let name = String::from_utf8(bytes).ok()?;
-    (escape(&name) == escaped).then_some(name)
-}
-
 impl Store {
     /// Makes the file of a new collection. It is whole or not there: a crash on the way leaves a file that the next
     /// start removes, an error leaves nothing.
-    pub(crate) fn create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
-        let created = Self::try_create(path, settings);
+    pub(crate) fn create(
+        path: &Path,
+        settings: &Settings,
+        caches: &Arc<Caches>,
+    ) -> Result<Self, StoreError> {
+        let created = Self::try_create(path, settings, caches);
         if created.is_err() {
             // If it cannot be removed, the next start or the next creation of this name does.
             let _ = std::fs::remove_file(draft_of(path));
@@ -219,7 +152,11 @@ impl Store {
         created
     }
 
-    fn try_create(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
+    fn try_create(
+        path: &Path,
+        settings: &Settings,
+        caches: &Arc<Caches>,
+    ) -> Result<Self, StoreError> {
         let failed = |error: &dyn std::fmt::Display| StoreError::Write {
             path: path.display().to_string(),
             message: error.to_string(),
@@ -231,10 +168,9 @@ impl Store {
         {
             return Err(failed(&error));
         }
-        let (flushes, cache) = (Arc::default(), CACHES.part());
-        let file = File::options()
+        let (flushes, cache) = (Arc::default(), caches.part());
+        let file = private::options()
             .read(true)
-            .write(true)
             .create_new(true)
             .open(&draft)
             .map_err(|error| failed(&error))?;
@@ -255,6 +191,7 @@ impl Store {
         move_to_new(&draft, path).map_err(|e| failed(&e))?;
         sync_folder(path).map_err(|e| failed(&e))?;
         Ok(Self {
+            cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
@@ -265,6 +202,7 @@ impl Store {
     /// Opens a collection's file and reads all of it. Each point is handed to `take` if `fits` finds memory for so many bytes.
     pub(crate) fn open(
         path: &Path,
+        caches: &Arc<Caches>,
         mut fits: impl FnMut(u64) -> bool,
         mut take: impl FnMut(Record),
     ) -> Result<(Self, Settings), StoreError> {
@@ -273,7 +211,7 @@ impl Store {
             path: shown.clone(),
             message,
         };
-        let (flushes, cache) = (Arc::default(), CACHES.part());
+        let (flushes, cache) = (Arc::default(), caches.part());
         let open = || -> Result<_, StoreError> {
             let explained = |problem| match problem {
                 Problem::Damaged(message) => damaged(message),
@@ -298,6 +236,7 @@ impl Store {
             .unwrap_or_else(|_| Err(damaged("its structure makes no sense".into())));
         let (database, settings) = opened?;
         let store = Self {
+            cached: cached(&database),
             file: Opened::new(database),
             path: path.to_owned(),
             flushes,
@@ -337,6 +276,8 @@ impl Store {
         };
         match commit(&database, changes, settings) {
             Ok(()) => {
+                let cached = cached(&database).into_inner();
+                self.cached.store(cached, Ordering::Relaxed);
                 open.database = Some(database);
                 open.full_at = None;
                 Ok(())
@@ -350,6 +291,15 @@ impl Store {
             Err(error) => Err(failed(error.to_string())),
         }
     }
+
+    /// Bytes in the file's cache, after the latest write that went well.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cached.load(Ordering::Relaxed)
+    }
+}
+
+fn cached(database: &Database) -> AtomicU64 {
+    AtomicU64::new(database.cache_stats().used_bytes() as u64)
 }
 
 fn commit<'a>(
@@ -380,72 +330,6 @@ fn commit<'a>(
     }
     transaction.commit()?;
     Ok(())
-}
-
-/// Deletes a collection's file, whatever it holds.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        // Somebody has removed it by hand.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
-    sync_folder(path)
-}
-
-/// Removes what creations that never finished left behind, and nothing else.
-pub(crate) fn remove_drafts(folder: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if is_draft(&path) {
-            std::fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
-const DRAFT: &str = "chiplet-draft-";
-
-/// Where a collection's file is made: a name that nobody else gives a file.
-fn draft_of(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default();
-    let number = xxh3_64_with_seed(name.as_encoded_bytes(), 0);
-    path.with_file_name(format!("{DRAFT}{number:016x}"))
-}
-
-fn is_draft(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let number = name.and_then(|name| name.strip_prefix(DRAFT));
-    number.is_some_and(|number| {
-        number.len() == 16
-            && number
-                .bytes()
-                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
-
-/// Gives a file a name that no other has.
-fn move_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        use rustix::io::Errno;
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // Some file systems cannot say so.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            moved => return Ok(moved?),
-        }
-    }
-    // A link never takes another's place either.
-    std::fs::hard_link(from, to)?;
-    std::fs::remove_file(from)
-}
-
-/// Makes a created or removed name durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 /// What is looked at when a file is opened that was closed in order; one that was not is always looked at whole.

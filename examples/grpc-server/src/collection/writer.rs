@@ -399,9 +399,9 @@ impl Collection {
             }
         }
         let changes = changes.iter().map(|(change, version)| (change, *version));
-        self.store
-            .write(changes, settings.as_ref())
-            .map_err(|error| WriteError::Store(Arc::new(error)))
+        let written = self.store.write(changes, settings.as_ref());
+        self.cached.set(self.store.cached_bytes());
+        written.map_err(|error| WriteError::Store(Arc::new(error)))
     }
 }
 

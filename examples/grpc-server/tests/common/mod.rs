@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 pub mod process;
+pub mod raw;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -85,7 +85,7 @@ fn what_a_filter_cannot_say_is_refused_wherever_it_is_sent() {
 /// What is kept in memory for a declared field has to fit; what is searched does not need it.
 #[test]
 fn a_payload_index_that_does_not_fit_is_not_declared() {
-    let running = Running::with(|settings| settings.limits.memory_bytes = 1_200_000);
+    let running = Running::with(|settings| settings.limits.memory_bytes = 1_400_000);
     running.run(async {
         let client = &running.client;
         create(client, 1 << 20).await;

@@ -111,3 +111,35 @@ fn many_ids_say_the_same_as_few() {
     }
     assert_eq!(*asked.borrow(), [2, 0]);
 }
+
+/// What was not looked at is not what a `must_not` lets through: a deletion would take it.
+#[test]
+fn a_filter_that_was_given_up_selects_nothing() {
+    let view = points(50);
+    let many = || (0..2_500).map(|_| none_of([-1]));
+    for wanted_looks in 0..3 {
+        let looks = Cell::new(0);
+        let wanted = || {
+            looks.set(looks.get() + 1);
+            looks.get() <= wanted_looks
+        };
+        let others = Condition::Not(Box::new(Condition::All(many().collect())));
+        let found = rows(&view, &others, &Patience::new(&wanted));
+        assert!(found.is_none(), "{wanted_looks}");
+    }
+}
+
+#[test]
+fn a_payload_index_is_made_only_while_somebody_waits() {
+    let (view, path) = (points(50), Path::parse("a").unwrap());
+    let budget = Arc::new(Budget::new(1 << 30));
+    let index = |wanted| {
+        let wanted = || wanted;
+        let patience = Patience::new(&wanted);
+        let kind = qdrant_client::qdrant::FieldType::Integer as i32;
+        FieldIndex::of(view.block(0), &path, kind, &budget, &patience).is_some()
+    };
+    assert!(!index(false));
+    assert_eq!(budget.used(), 0);
+    assert!(index(true));
+}

@@ -1,6 +1,10 @@
 use super::*;
 use crate::collection::schema::{Distance, IndexKind};
 
+fn caches() -> Arc<Caches> {
+    Caches::new(u64::MAX)
+}
+
 fn settings() -> Settings {
     Settings {
         dim: 3,
@@ -23,12 +27,12 @@ fn point(id: u64) -> Point {
 
 fn read(path: &Path) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
-    Store::open(path, |_| true, |record| records.push(record)).map(|_| records)
+    Store::open(path, &caches(), |_| true, |record| records.push(record)).map(|_| records)
 }
 
 fn filled(folder: &Path, points: u64) -> PathBuf {
     let path = path_of(folder, "a").unwrap();
-    let store = Store::create(&path, &settings()).unwrap();
+    let store = Store::create(&path, &settings(), &caches()).unwrap();
     let puts: Vec<Change> = (0..points).map(|id| Change::Put(point(id))).collect();
     store.write(puts.iter().map(|put| (put, 7)), None).unwrap();
     path
@@ -39,7 +43,7 @@ fn what_was_written_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 100);
     {
-        let (store, found) = Store::open(&path, |_| true, |_| ()).unwrap();
+        let (store, found) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
         assert_eq!(found, settings());
         let changes = [Change::Delete(PointId::Number(5)), Change::Put(point(200))];
         store
@@ -58,8 +62,8 @@ fn what_was_written_is_read() {
 fn a_file_is_opened_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 1);
-    let _open = Store::open(&path, |_| true, |_| ()).unwrap();
-    let second = Store::open(&path, |_| true, |_| ())
+    let _open = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
+    let second = Store::open(&path, &caches(), |_| true, |_| ())
         .err()
         .unwrap()
         .to_string();
@@ -153,7 +157,7 @@ fn a_new_collection_takes_no_files_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = path_of(folder.path(), "a").unwrap();
     std::fs::write(&path, b"somebody else's").unwrap();
-    let error = Store::create(&path, &settings()).err().unwrap();
+    let error = Store::create(&path, &settings(), &caches()).err().unwrap();
     assert!(matches!(error, StoreError::Write { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     assert!(!draft_of(&path).exists(), "what was made so far is removed");
@@ -165,7 +169,7 @@ fn a_full_disk_is_not_tried_again_before_there_is_more_room() {
     use std::sync::atomic::Ordering;
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 10);
-    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
     let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
     store.flushes.full.store(true, Ordering::Relaxed);
     for id in 20..25 {
@@ -198,7 +202,7 @@ fn a_failed_flush_is_the_last_write() {
     use std::sync::atomic::Ordering;
     let folder = tempfile::tempdir().unwrap();
     let path = filled(folder.path(), 10);
-    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
     let write = |id: u64| store.write([(&Change::Put(point(id)), 9)].into_iter(), None);
     write(20).unwrap();
     store.flushes.fail.store(true, Ordering::Relaxed);
@@ -216,7 +220,7 @@ fn a_failed_flush_is_the_last_write() {
     );
     let ids: Vec<PointId> = read(&path).unwrap().iter().map(|r| r.point.id).collect();
     assert!(ids.contains(&PointId::Number(20)) && !ids.contains(&PointId::Number(40)));
-    let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+    let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
     let put = Change::Put(point(50));
     store.write([(&put, 10)].into_iter(), None).unwrap();
 }
@@ -253,7 +257,7 @@ fn settings_that_make_no_sense_are_damage() {
     let folder = tempfile::tempdir().unwrap();
     for (name, dim) in [("a", 0), ("b", usize::MAX)] {
         let path = path_of(folder.path(), name).unwrap();
-        Store::create(&path, &Settings { dim, ..settings() }).unwrap();
+        Store::create(&path, &Settings { dim, ..settings() }, &caches()).unwrap();
         let error = read(&path).err().unwrap();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     }
@@ -279,7 +283,7 @@ fn pages_that_are_stale_or_in_anothers_place_are_noticed() {
     let mut refused = [0; 2];
     for round in 0..6_u64 {
         {
-            let (store, _) = Store::open(&path, |_| true, |_| ()).unwrap();
+            let (store, _) = Store::open(&path, &caches(), |_| true, |_| ()).unwrap();
             for commit in 0..3 {
                 // Some are written anew and some are deleted, here and there.
                 let changes: Vec<Change> = (0..40)
@@ -336,16 +340,4 @@ fn pages_that_are_stale_or_in_anothers_place_are_noticed() {
     }
     println!("{refused:?} of {tried:?} were refused");
     assert!(tried[0] >= 50 && tried[1] >= 20 && refused[0] > 0 && refused[1] > 0);
-}
-
-#[test]
-fn caches_of_many_files_have_one_bound() {
-    static CACHES: Caches = Caches(Mutex::new(CACHES_BYTES));
-    let open: Vec<Cache> = (0..1_000).map(|_| CACHES.part()).collect();
-    let all: usize = open.iter().map(Cache::size).sum();
-    assert!(all <= CACHES_BYTES + 1_000 * LEAST_CACHE, "{all} bytes");
-    assert_eq!(open[0].size(), LARGEST_CACHE);
-    assert_eq!(open[999].size(), LEAST_CACHE);
-    drop(open);
-    assert_eq!(*CACHES.0.lock(), CACHES_BYTES);
 }

@@ -82,6 +82,7 @@ fn a_point_of_another_dimension_is_refused_and_nothing_stored() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::over(folder.path());
     server.catalog.create("a", settings()).unwrap();
+    let before = server.catalog.budget().used();
     for dim in [0, 2, 4] {
         let written = server.write(vec![put(1, vec![1.0; 3]), put(2, vec![1.0; dim])]);
         assert!(
@@ -90,7 +91,7 @@ fn a_point_of_another_dimension_is_refused_and_nothing_stored() {
         );
     }
     assert_eq!(server.catalog.find("a").unwrap().view().live, 0);
-    assert_eq!(server.catalog.budget().used(), 0);
+    assert_eq!(server.catalog.budget().used(), before);
     let written = server.write(vec![put(1, vec![1.0; 3])]).unwrap();
     server.runtime.block_on(written).unwrap().unwrap();
 }
@@ -99,12 +100,13 @@ fn a_point_of_another_dimension_is_refused_and_nothing_stored() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_write_that_panics_gives_back_what_it_and_those_behind_it_have_taken() {
+    use crate::collection::caches::Caches;
     use crate::collection::store::{self, Store};
 
     let folder = tempfile::tempdir().unwrap();
     {
         let path = store::path_of(folder.path(), "a").unwrap();
-        let store = Store::create(&path, &settings()).unwrap();
+        let store = Store::create(&path, &settings(), &Caches::new(u64::MAX)).unwrap();
         let last = put(1, vec![1.0; 3]);
         store.write([(&last, u64::MAX)].into_iter(), None).unwrap();
     }
@@ -206,5 +208,7 @@ fn a_change_of_payloads_takes_memory_while_it_waits() {
     for written in [one, other] {
         server.runtime.block_on(written).unwrap().unwrap();
     }
-    assert_eq!(server.catalog.budget().used(), before);
+    // The file's cache may have grown by some pages.
+    let left = server.catalog.budget().used().saturating_sub(before);
+    assert!(left < 1 << 20, "{left} bytes are still taken");
 }

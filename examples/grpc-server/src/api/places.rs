@@ -1,0 +1,164 @@
+//! Places for the requests under way (`limits.requests`).
+//!
+//! A call takes its place as soon as its headers are there, since from then on it takes memory. Its message may never
+//! come. So of the calls whose message is still on its way the oldest gives its place to a new call that finds none
+//! free: open calls alone never keep others out. And a message has to come at some pace.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a message may take to begin, beside what its bytes take at the slowest pace.
+const BEGIN: Duration = Duration::from_secs(5);
+
+/// Bytes a second that a client has to send at least: 1 MiB takes 16 s, on top of the above.
+const SLOWEST: u64 = 64 << 10;
+
+/// How long after its call's headers a message may be on its way once so many bytes of it are there.
+pub(super) fn patience(bytes: u64) -> Duration {
+    BEGIN + Duration::from_millis(bytes.saturating_mul(1_000) / SLOWEST)
+}
+
+/// The places, and which calls may lose theirs.
+pub(crate) struct Places {
+    free: Arc<Semaphore>,
+    /// The oldest first, and some whose message is there, or that are over.
+    arriving: Mutex<VecDeque<Weak<Arrival>>>,
+}
+
+impl Places {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            arriving: Mutex::default(),
+        }
+    }
+
+    /// A place for a call whose headers are there: a free one, or that of the oldest whose message is not.
+    pub(super) fn take(&self) -> Option<Arc<Arrival>> {
+        let free = Arc::clone(&self.free).try_acquire_owned().ok();
+        let place = free.or_else(|| self.take_from_oldest())?;
+        let arrival = Arc::new(Arrival(Mutex::new(State::Arriving(place, None))));
+        let mut arriving = self.arriving.lock();
+        if arriving.len() == arriving.capacity() {
+            arriving.retain(|one| one.upgrade().is_some_and(|one| one.is_arriving()));
+            // So that it is long until the next time.
+            let more = arriving.len().max(64);
+            arriving.reserve(more);
+        }
+        arriving.push_back(Arc::downgrade(&arrival));
+        Some(arrival)
+    }
+
+    fn take_from_oldest(&self) -> Option<OwnedSemaphorePermit> {
+        let mut arriving = self.arriving.lock();
+        while let Some(oldest) = arriving.pop_front() {
+            if let Some(place) = oldest.upgrade().and_then(|oldest| oldest.give_up()) {
+                return Some(place);
+            }
+        }
+        None
+    }
+}
+
+/// A call with its place, which is free again when this is dropped.
+pub(crate) struct Arrival(Mutex<State>);
+
+enum State {
+    /// Its message is on its way; who is to hear if its place goes to another.
+    Arriving(OwnedSemaphorePermit, Option<Waker>),
+    /// Its message is there, so the place stays its own.
+    Arrived(OwnedSemaphorePermit),
+    GivenUp,
+}
+
+impl Arrival {
+    fn is_arriving(&self) -> bool {
+        matches!(&*self.0.lock(), State::Arriving(..))
+    }
+
+    fn give_up(&self) -> Option<OwnedSemaphorePermit> {
+        let mut state = self.0.lock();
+        if !matches!(&*state, State::Arriving(..)) {
+            return None;
+        }
+        let State::Arriving(place, waker) = std::mem::replace(&mut *state, State::GivenUp) else {
+            return None;
+        };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Some(place)
+    }
+
+    /// Whether its place went to another; wakes the task when it does.
+    pub(super) fn is_given_up(&self, context: &Context<'_>) -> bool {
+        match &mut *self.0.lock() {
+            State::Arriving(_, waker) => {
+                if !waker
+                    .as_ref()
+                    .is_some_and(|waker| waker.will_wake(context.waker()))
+                {
+                    *waker = Some(context.waker().clone());
+                }
+                false
+            }
+            State::Arrived(_) => false,
+            State::GivenUp => true,
+        }
+    }
+
+    /// All of its message is there.
+    pub(super) fn arrived(&self) {
+        let mut state = self.0.lock();
+        *state = match std::mem::replace(&mut *state, State::GivenUp) {
+            State::Arriving(place, _) | State::Arrived(place) => State::Arrived(place),
+            State::GivenUp => State::GivenUp,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given_up(one: &Arrival) -> bool {
+        one.is_given_up(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn the_oldest_whose_message_is_not_there_makes_room() {
+        let places = Places::new(3);
+        let [first, second, third] = [(); 3].map(|()| places.take().unwrap());
+        first.arrived();
+        let fourth = places.take().unwrap();
+        assert!(given_up(&second));
+        assert!(!given_up(&first) && !given_up(&third) && !given_up(&fourth));
+        // What comes too late changes nothing.
+        second.arrived();
+        assert!(given_up(&second));
+        third.arrived();
+        fourth.arrived();
+        assert!(places.take().is_none(), "whoever is whole stays");
+        drop(second);
+        assert!(places.take().is_none(), "its place is another's");
+        drop(first);
+        assert!(places.take().is_some());
+    }
+
+    #[test]
+    fn calls_that_are_over_are_not_kept() {
+        let places = Places::new(10);
+        let open = places.take().unwrap();
+        for _ in 0..10_000 {
+            places.take().unwrap().arrived();
+        }
+        assert!(places.arriving.lock().capacity() < 1_000);
+        assert!(!given_up(&open));
+    }
+}
