@@ -154,7 +154,7 @@ impl Client {
         let collection_name = stream.collections[table].clone();
         if stream.count {
             // A text that few words are: nearly all points are counted, each for what is in its payload.
-            let word = format!("word {query}");
+            let word = format!("word-{query}");
             return Asked::Count(Box::new(CountPoints {
                 collection_name,
                 filter: Some(Filter::must_not([Condition::matches("word", word)])),
