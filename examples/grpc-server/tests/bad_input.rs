@@ -180,7 +180,6 @@ fn an_upsert_with_one_bad_point_stores_nothing() {
     }
 }
 
-/// Empty points and queries, two bytes each, and an end that cannot be decoded: they are counted before that is tried.
 #[test]
 fn a_message_over_the_limit_is_refused() {
     let running = Running::with(|settings| {
