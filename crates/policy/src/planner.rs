@@ -198,7 +198,7 @@ impl Planner {
         }
         let seen = self.see(self.latest);
         self.tally_all(&seen);
-        self.peaks.note(&seen);
+        self.peaks.note(self.latest, &seen.fast);
         if self.latest < self.trigger.ready_at() || self.latest < self.next_look {
             return None;
         }

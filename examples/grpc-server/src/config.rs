@@ -111,6 +111,8 @@ pub struct Limits {
     pub concurrent_streams: u32,
     /// Seconds that a query without a deadline of its own has.
     pub query_seconds: u64,
+    /// Seconds after a call's headers until its message is there; each 64 KiB of it that have come are worth one more.
+    pub message_seconds: u64,
 }
 
 /// Who runs the searches, and where.
@@ -233,6 +235,7 @@ impl Default for Limits {
             requests: 4_096,
             concurrent_streams: 256,
             query_seconds: 60,
+            message_seconds: 5,
         }
     }
 }
@@ -391,6 +394,7 @@ impl Settings {
                 limits.concurrent_streams as usize,
             ),
             ("limits.query_seconds", limits.query_seconds as usize),
+            ("limits.message_seconds", limits.message_seconds as usize),
             (
                 "scheduler.queue_per_worker",
                 self.scheduler.queue_per_worker,
@@ -407,6 +411,7 @@ impl Settings {
         }
         for (key, seconds) in [
             ("limits.query_seconds", limits.query_seconds),
+            ("limits.message_seconds", limits.message_seconds),
             ("limits.connection_seconds", limits.connection_seconds),
             ("drain_seconds", self.drain_seconds),
             ("drain_writes_seconds", self.drain_writes_seconds),

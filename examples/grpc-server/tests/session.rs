@@ -226,7 +226,9 @@ fn what_is_deleted_gives_its_memory_back() {
     running.fill("line", 16, 5_000);
     let used = || running.metric("chiplet_server_memory_used_bytes", &[]);
     let full = used();
-    assert!(full > 5_000.0 * 64.0, "{full}");
+    // A collection without points, with the cache of its file. The points' vectors alone are more.
+    const EMPTY: f64 = 200_000.0;
+    assert!(full > EMPTY + 5_000.0 * 64.0, "{full}");
     let doomed = PointsIdsList {
         ids: (0..5_000_u64).map(Into::into).collect(),
     };
@@ -234,19 +236,20 @@ fn what_is_deleted_gives_its_memory_back() {
     running.run(running.client.delete_points(delete)).unwrap();
     // In the background, once nothing is left to search.
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(300);
-    while used() > 0.0 {
+    while used() > EMPTY {
         assert!(
             std::time::Instant::now() < give_up,
             "{} of {full} bytes are left",
             used()
         );
     }
+    let empty = used();
     running.fill("other", 16, 100);
-    assert!(used() > 0.0);
+    assert!(used() > empty);
     running
         .run(running.client.delete_collection("other"))
         .unwrap();
-    while used() > 0.0 {
+    while used() > empty {
         assert!(
             std::time::Instant::now() < give_up,
             "a collection takes its memory along"

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::candidate::Seen;
 use crate::TableId;
 use crate::mapper::Demand;
 
@@ -30,12 +29,12 @@ impl Peaks {
         }
     }
 
-    /// Takes note of what is asked for now.
-    pub(super) fn note(&mut self, seen: &Seen) {
-        let passed = seen.now.saturating_sub(self.noted).as_secs_f64();
+    /// Takes note of what is asked for `now`.
+    pub(super) fn note(&mut self, now: Duration, demands: &[Demand]) {
+        let passed = now.saturating_sub(self.noted).as_secs_f64();
         let keeps = 0.5_f64.powf(passed / self.half_life.as_secs_f64().max(1e-9));
-        self.noted = seen.now;
-        for demand in &seen.fast {
+        self.noted = now;
+        for demand in demands {
             let peak = self.of.entry(demand.table).or_default();
             *peak = (*peak * keeps).max(demand.load);
         }

@@ -8,7 +8,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
@@ -131,7 +131,7 @@ pub(crate) fn bounded(
             refused: None,
             arrival,
             received: 0,
-            begun: Instant::now(),
+            until: Instant::now() + Duration::from_secs(limits.message_seconds),
             patience: None,
         })
     })
@@ -163,7 +163,8 @@ struct Incoming {
     arrival: Option<Arc<Arrival>>,
     /// Bytes that have come.
     received: u64,
-    begun: Instant,
+    /// Until when it has to be there, but for the time that its bytes take.
+    until: Instant,
     /// Until when more have to. Most messages come at once, and never need it.
     patience: Option<Pin<Box<Sleep>>>,
 }
@@ -227,7 +228,7 @@ impl Incoming {
             self.meters.shed("requests");
             return Poll::Ready(Err(refusal::given_up()));
         }
-        let until = self.begun + places::patience(self.received);
+        let until = self.until + places::patience(self.received);
         let patience = self
             .patience
             .get_or_insert_with(|| Box::pin(sleep_until(until.into())));

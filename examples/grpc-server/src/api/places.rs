@@ -12,15 +12,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a message may take to begin, beside what its bytes take at the slowest pace.
-const BEGIN: Duration = Duration::from_secs(5);
-
-/// Bytes a second that a client has to send at least: 1 MiB takes 16 s, on top of the above.
+/// Bytes a second that a client has to send at least: 1 MiB takes 16 s, on top of `limits.message_seconds`.
 const SLOWEST: u64 = 64 << 10;
 
-/// How long after its call's headers a message may be on its way once so many bytes of it are there.
+/// How long the bytes of a message may take that are there.
 pub(super) fn patience(bytes: u64) -> Duration {
-    BEGIN + Duration::from_millis(bytes.saturating_mul(1_000) / SLOWEST)
+    Duration::from_millis(bytes.saturating_mul(1_000) / SLOWEST)
 }
 
 /// The places, and which calls may lose theirs.
