@@ -63,8 +63,9 @@ proptest! {
         let cost = total(&costs[..unit]);
         let even = left.div_ceil(cores as u128).max(2 * least);
         prop_assert!(cost <= even.min(most) + dearest, "{cost}");
-        // Too small a unit is all that is left, or its neighbour is a long list.
-        prop_assert!(unit == costs.len() || cost + dearest >= least.min(most), "{cost}");
+        // Too small a unit is all that is left, or its neighbour is a long list. Where a unit may not be twice the least,
+        // what exceeds the bound by little makes two units of half of it.
+        prop_assert!(unit == costs.len() || cost + dearest >= least.min(most.div_ceil(2)), "{cost}");
     }
 
     #[test]
@@ -102,6 +103,17 @@ proptest! {
         prop_assert!(cores >= 1 && cores <= inside + idle);
         prop_assert!(cores == 1 || cores + waiting == inside + idle);
     }
+}
+
+#[test]
+fn what_exceeds_the_bound_by_little_is_halved() {
+    let config = SplitConfig {
+        min_unit_bytes: 765_792,
+        max_unit_bytes: 0,
+        ..SplitConfig::default()
+    };
+    let costs = [234_522, 531_269, 173_731];
+    assert_eq!(next_unit(costs, total(&costs), 2, &config), 1);
 }
 
 #[test]
