@@ -170,7 +170,13 @@ impl Executor {
         // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
         // business.
         let replace = || self.engine.registry.replace(table, &index);
-        self.balancer.replace_table(table, memory, replace)
+        let replaced = self.balancer.replace_table(table, memory, replace);
+        if replaced {
+            for group in 0..self.engine.hub.groups() {
+                self.engine.hub.inbox(group).lock().queue.replaced(table);
+            }
+        }
+        replaced
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are

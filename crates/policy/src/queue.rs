@@ -436,6 +436,14 @@ impl<T> Queue<T> {
         self.orders.iter().flat_map(Order::intake)
     }
 
+    /// `table` has another index from now on: how long a task of it takes is not known. Its mean cost is believed until
+    /// its own tasks have moved it.
+    pub fn replaced(&mut self, table: TableId) {
+        for order in &mut self.orders {
+            order.replaced(table);
+        }
+    }
+
     /// Moves the counters of a removed table, which has nothing queued any more, to the retired ones.
     pub fn retire(&mut self, table: TableId) {
         for order in &mut self.orders {

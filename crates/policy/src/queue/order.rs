@@ -424,6 +424,13 @@ impl<T> Order<T> {
         self.lanes.iter().map(|(&table, lane)| (table, lane.intake))
     }
 
+    /// The table has another index.
+    pub(super) fn replaced(&mut self, table: TableId) {
+        if let Some(lane) = self.lanes.get_mut(&table) {
+            lane.service.forget_usual();
+        }
+    }
+
     /// Forgets a table, which has nothing queued any more. Returns its counters.
     pub(super) fn retire(&mut self, table: TableId) -> Option<Intake> {
         let lane = self.lanes.remove(&table)?;

@@ -67,6 +67,11 @@ impl Service {
         Some(self.usual.saturating_mul(u64::from(queries)))
     }
 
+    /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
+    pub(super) fn forget_usual(&mut self) {
+        self.usual = 0;
+    }
+
     /// Takes note of a task of so many queries. `typical` is what a query of any table takes.
     pub(super) fn learn(
         &mut self,
@@ -157,6 +162,15 @@ mod tests {
         }
         assert!(service.home > 15 * MILLI, "{service:?}");
         assert!(service.usual(1, 0).unwrap() > 10 * MILLI, "{service:?}");
+    }
+
+    #[test]
+    fn a_forgotten_time_is_learnt_anew() {
+        let mut service = known(400 * MILLI);
+        service.forget_usual();
+        assert_eq!(service.usual(1, 0), None);
+        service.learn(&took(MILLI), 1, 0, false, ASSUMED);
+        assert_eq!(service.usual(1, 0), Some(MILLI));
     }
 
     #[test]
