@@ -239,7 +239,7 @@ fn open_calls_keep_nobody_out() {
             }
         };
         // The others may still send theirs.
-        open.swap_remove(given_up);
+        drop(open.swap_remove(given_up));
         let (last, mut send) = open.pop().unwrap();
         send.send_data(framed(&count()), true).unwrap();
         assert_eq!(code(last.await.unwrap()).await, Code::Ok);
