@@ -283,7 +283,7 @@ impl Builder {
         let topology = Arc::new(topology);
         let pin = if topology.is_this_machine() {
             self.pin
-                .unwrap_or_else(|| cores::usual_pin(&plan, &topology))
+                .unwrap_or_else(|| cores::usual_pin(&topology, self.reserve))
         } else {
             Pin::None
         };

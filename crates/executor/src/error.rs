@@ -87,7 +87,8 @@ pub enum SubmitError {
     /// The executor is shutting down.
     #[error("the executor is shutting down")]
     ShuttingDown,
-    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux.
+    /// This process was forked from the one that built the executor, and has none of its threads. Known on Linux. Besides
+    /// submitting it may only shut the executor down or drop it: a lock that another thread held at the fork stays held.
     #[error(
         "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
     )]

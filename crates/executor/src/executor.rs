@@ -172,8 +172,10 @@ impl Executor {
         let replace = || self.engine.registry.replace(table, &index);
         let replaced = self.balancer.replace_table(table, memory, replace);
         if replaced {
+            let now = now();
             for group in 0..self.engine.hub.groups() {
-                self.engine.hub.inbox(group).lock().queue.replaced(table);
+                let mut inbox = self.engine.hub.inbox(group).lock();
+                inbox.queue.replaced(table, now);
             }
         }
         replaced

@@ -76,7 +76,7 @@ struct Meta {
 const KIND: &str = "flat";
 
 /// Components that a row may have: their bytes can be counted, and a query of as many can be made.
-const MAX_DIM: usize = 1 << 24;
+pub(crate) const MAX_DIM: usize = 1 << 24;
 
 /// Rows whose distances are computed at once.
 const AT_ONCE: usize = 64;

@@ -436,11 +436,12 @@ impl<T> Queue<T> {
         self.orders.iter().flat_map(Order::intake)
     }
 
-    /// `table` has another index from now on: how long a task of it takes is not known. Its mean cost is believed until
+    /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed until
     /// its own tasks have moved it.
-    pub fn replaced(&mut self, table: TableId) {
+    pub fn replaced(&mut self, table: TableId, at: Instant) {
+        let at = self.nanos(at);
         for order in &mut self.orders {
-            order.replaced(table);
+            order.replaced(table, at);
         }
     }
 

@@ -88,9 +88,11 @@ pub(crate) fn choose(
 
 /// How tightly workers are tied unless the user says. Under a quota that packs them, others that share the machine may be
 /// packed into the same domain while the next is idle. Who runs where is known to the kernel alone.
-pub(crate) fn usual_pin(plan: &[DomainCores], topology: &Topology) -> Pin {
-    let packed = topology.worker_limit() < topology.core_count();
-    match packed && plan.len() < topology.domains().len() {
+pub(crate) fn usual_pin(topology: &Topology, reserve: usize) -> Pin {
+    let has_quota = topology.worker_limit() < topology.core_count();
+    // Without the user's own bound on workers, which is no reason.
+    let packed = || choose(topology, |_| true, |_| true, reserve, None);
+    match has_quota && packed().is_ok_and(|plan| plan.len() < topology.domains().len()) {
         true => Pin::None,
         false => Pin::Domain,
     }
@@ -193,17 +195,13 @@ mod tests {
 
     #[test]
     fn workers_that_a_quota_packs_into_some_domains_are_left_to_the_kernel() {
-        let pin = |machine: &Topology, workers| {
-            let plan = choose(machine, |_| true, |_| true, 0, workers).unwrap();
-            usual_pin(&plan, machine)
-        };
-        assert_eq!(pin(&under(4_000), None), Pin::None);
-        assert_eq!(pin(&under(40_000), None), Pin::None);
-        // All domains have workers, so nobody chose among them.
-        assert_eq!(pin(&under(95_000), None), Pin::Domain);
-        assert_eq!(pin(&Topology::uniform(12, 8, 1), Some(3)), Pin::Domain);
+        assert_eq!(usual_pin(&under(4_000), 0), Pin::None);
+        assert_eq!(usual_pin(&under(40_000), 3), Pin::None);
+        // The quota leaves all domains their workers.
+        assert_eq!(usual_pin(&under(95_000), 0), Pin::Domain);
+        assert_eq!(usual_pin(&Topology::uniform(12, 8, 1), 0), Pin::Domain);
         let one = Topology::builder().quota(2_000).domain(32 << 20, 8);
-        assert_eq!(pin(&one.build().unwrap(), None), Pin::Domain);
+        assert_eq!(usual_pin(&one.build().unwrap(), 0), Pin::Domain);
     }
 
     #[test]

@@ -14,6 +14,10 @@ use super::walk::NONE;
 /// shorter half allowed: 0.538, then 0.998 and more. 6 are 8 bytes a row in the first and 25 in the second.
 pub(super) const LEAD_TO: usize = 6;
 
+/// Links that a node gets besides, at most: a walk follows all links of a node in one step, in which it does not look whether
+/// anybody still waits. With 256 recall of the shorter half of the clusters above was 0.895; from 1,024 on it did not change.
+const MOST: usize = 1024;
+
 /// Pairs of a node and one that it shall link to besides: the other way round of a link that is there.
 pub(super) fn of(links: &Links) -> Vec<[u32; 2]> {
     let Some(ground) = links.layers.first() else {
@@ -28,11 +32,17 @@ pub(super) fn of(links: &Links) -> Vec<[u32; 2]> {
     for &link in ground.iter().filter(|&&link| link != NONE) {
         lead_to[link as usize] += 1;
     }
-    let mut found = Vec::new();
+    let (mut found, mut given) = (Vec::new(), vec![0; nodes]);
     for node in 0..nodes as u32 {
         let wanted = LEAD_TO.saturating_sub(lead_to[node as usize]);
-        let without = list(node).filter(|&other| list(other).all(|link| link != node));
-        found.extend(without.take(wanted).map(|other| [other, node]));
+        let others = list(node)
+            .filter(|&other| given[other as usize] < MOST)
+            .filter(|&other| list(other).all(|link| link != node));
+        let first = found.len();
+        found.extend(others.take(wanted).map(|other| [other, node]));
+        for &[other, _] in &found[first..] {
+            given[other as usize] += 1;
+        }
     }
     found
 }
@@ -54,5 +64,21 @@ mod tests {
             copies: Vec::new(),
         };
         assert_eq!(of(&links), [[0, 2], [1, 2], [1, 3], [0, 3]]);
+    }
+
+    #[test]
+    fn no_node_gets_more_than_a_walk_may_follow_at_once() {
+        // All link to 0, which links to none.
+        let mut ground = vec![0; 2 * MOST];
+        ground[0] = NONE;
+        let links = Links {
+            rows: (0..2 * MOST as u32).collect(),
+            ground_stride: 1,
+            stride: 1,
+            layers: vec![ground],
+            one_look: false,
+            copies: Vec::new(),
+        };
+        assert_eq!(of(&links).len(), MOST);
     }
 }

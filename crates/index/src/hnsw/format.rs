@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::flat;
 use crate::kernel::{self, CodeQuery, Element, Positions, Rows};
 use crate::metric::{Metric, norm};
 
@@ -39,8 +40,7 @@ impl RowFormat {
     pub(super) fn most_components(self) -> usize {
         match self {
             Self::Sq8 => kernel::MAX_DIM,
-            // As many as rows of a [`FlatTable`](crate::FlatTable).
-            Self::F32 | Self::F16 | Self::Bf16 => 1 << 24,
+            Self::F32 | Self::F16 | Self::Bf16 => flat::MAX_DIM,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which vector instructions are used: the widest that the processor has, chosen once.
 
+use std::io::Write as _;
 use std::sync::OnceLock;
 
 /// A set of vector instructions.
@@ -57,14 +58,16 @@ pub(crate) fn level() -> Level {
     *LEVEL.get_or_init(|| {
         let levels = Level::available();
         let widest = levels[levels.len() - 1];
-        let Ok(asked) = std::env::var("CHIPLET_SIMD") else {
+        let Some(asked) = std::env::var_os("CHIPLET_SIMD") else {
             return widest;
         };
-        let found = levels.iter().find(|level| level.name() == asked);
+        let found = levels.iter().find(|level| asked == level.name());
         found.copied().unwrap_or_else(|| {
             // Who sets it compares ways to compute, and would take one for another.
             let names: Vec<_> = levels.iter().map(|level| level.name()).collect();
-            eprintln!(
+            // Nobody may listen.
+            let _ = writeln!(
+                std::io::stderr(),
                 "chiplet: CHIPLET_SIMD is {asked:?}; this processor has {}. {} is used.",
                 names.join(", "),
                 widest.name()

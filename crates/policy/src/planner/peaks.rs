@@ -12,6 +12,9 @@ use crate::mapper::Demand;
 /// without any remap. With one, the side that is not at work is forgotten too early, and 19 remaps were made instead of 8.
 const HALF_LIFE: u32 = 2;
 
+/// Cores below which a peak is none.
+const FORGOTTEN: f64 = 0.001;
+
 /// The most that each table has asked for in the fast window; what is long ago counts less.
 #[derive(Clone, Debug)]
 pub(super) struct Peaks {
@@ -37,6 +40,9 @@ impl Peaks {
         for demand in demands {
             let peak = self.of.entry(demand.table).or_default();
             *peak = (*peak * keeps).max(demand.load);
+            if *peak < FORGOTTEN {
+                self.of.remove(&demand.table);
+            }
         }
     }
 

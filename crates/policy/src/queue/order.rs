@@ -425,9 +425,9 @@ impl<T> Order<T> {
     }
 
     /// The table has another index.
-    pub(super) fn replaced(&mut self, table: TableId) {
+    pub(super) fn replaced(&mut self, table: TableId, now: u64) {
         if let Some(lane) = self.lanes.get_mut(&table) {
-            lane.service.forget_usual();
+            lane.service.forget_usual(now);
         }
     }
 

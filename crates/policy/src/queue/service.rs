@@ -38,6 +38,8 @@ pub(super) struct Service {
     usual: u64,
     /// When that was last seen.
     seen: u64,
+    /// Tasks that began before say nothing of that: another index answered them.
+    since: u64,
 }
 
 impl Service {
@@ -68,8 +70,8 @@ impl Service {
     }
 
     /// The table's queries are to be answered in another way from now on, so that none is refused for what others took.
-    pub(super) fn forget_usual(&mut self) {
-        self.usual = 0;
+    pub(super) fn forget_usual(&mut self, now: u64) {
+        (self.usual, self.since) = (0, now);
     }
 
     /// Takes note of a task of so many queries. `typical` is what a query of any table takes.
@@ -87,6 +89,9 @@ impl Service {
         match away {
             true => self.away = follow(self.away, spent, base.max(self.away)),
             false => self.home = follow(self.home, spent, base),
+        }
+        if ended.saturating_sub(took.lasted) < self.since {
+            return;
         }
         self.seen = ended;
         self.usual = match self.usual {
@@ -167,10 +172,14 @@ mod tests {
     #[test]
     fn a_forgotten_time_is_learnt_anew() {
         let mut service = known(400 * MILLI);
-        service.forget_usual();
-        assert_eq!(service.usual(1, 0), None);
-        service.learn(&took(MILLI), 1, 0, false, ASSUMED);
-        assert_eq!(service.usual(1, 0), Some(MILLI));
+        let replaced = 1_000 * MILLI;
+        service.forget_usual(replaced);
+        assert_eq!(service.usual(1, replaced), None);
+        // It began before.
+        service.learn(&took(400 * MILLI), 1, replaced + MILLI, false, ASSUMED);
+        assert_eq!(service.usual(1, replaced), None);
+        service.learn(&took(MILLI), 1, replaced + 2 * MILLI, false, ASSUMED);
+        assert_eq!(service.usual(1, replaced), Some(MILLI));
     }
 
     #[test]

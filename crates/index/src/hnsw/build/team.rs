@@ -50,7 +50,7 @@ pub(super) fn run<S: Step>(
         let (sender, receiver) = mpsc::channel();
         let stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // If a thread is refused, or `report` panics, the others need not build on.
+            // If a thread is refused, `report` panics, or all are done.
             let _stops = Stops(&stopped);
             for number in 0..config.threads {
                 let (sender, worker, stopped) = (sender.clone(), &worker, &stopped);
@@ -62,12 +62,14 @@ pub(super) fn run<S: Step>(
                             // Elsewhere the build is slower, not wrong.
                             let _ = pin::pin_current_thread(&[cpu]);
                         }
+                        // A thread that panics ends the others; one that is done finds nothing left for them.
+                        let _stops = Stops(stopped);
                         let mut worker = worker();
                         let mut steps = 0;
                         while !stopped.load(Ordering::Relaxed) && worker.step() {
                             steps += 1;
                             if steps == PORTION {
-                                // The receiver lives until all senders are gone.
+                                // The receiver is gone if `report` has panicked.
                                 let _ = sender.send(steps);
                                 steps = 0;
                             }
@@ -115,7 +117,7 @@ mod tests {
     struct Slow<'a>(&'a AtomicUsize);
 
     /// More than anybody waits for.
-    const PIECES: usize = 100_000_000;
+    const PIECES: usize = 200_000;
 
     impl Step for Slow<'_> {
         fn step(&mut self) -> bool {
