@@ -318,7 +318,7 @@ def test_hnsw_ef_is_refused_where_there_is_no_graph(client, name):
 
 
 def test_limits_are_those_of_the_settings_and_nothing_over_them_is_kept(tmp_path):
-    limits = {"collections": 2, "upsert_points": 10, "message_bytes": 100_000, "memory_bytes": 300_000, "dimensions": 1_000}
+    limits = {"collections": 2, "upsert_points": 10, "message_bytes": 100_000, "memory_bytes": 600_000, "dimensions": 1_000}
     with running(tmp_path, **{f"limits__{name}": value for name, value in limits.items()}) as server:
         client = server.client()
         for name in ["one", "two"]:
@@ -337,11 +337,17 @@ def test_limits_are_those_of_the_settings_and_nothing_over_them_is_kept(tmp_path
         assert (code, "limits.message_bytes" in message) == (Code.INVALID_ARGUMENT, True)
         assert client.count("one").count == 0
 
-        for first in range(0, 50, 10):
-            client.upsert("one", points(first, 10))
+        # How many fit depends on what the two collections take by themselves.
+        kept = 0
+        with pytest.raises(grpc.RpcError) as full:
+            while kept < 150:
+                client.upsert("one", points(kept, 10))
+                kept += 10
+        assert (full.value.code(), "limits.memory_bytes" in full.value.details()) == (Code.RESOURCE_EXHAUSTED, True)
+        assert kept >= 50
         code, message = refused(lambda: client.upsert("two", points(0, 10)))
         assert (code, "limits.memory_bytes" in message) == (Code.RESOURCE_EXHAUSTED, True)
-        assert (client.count("one").count, client.count("two").count) == (50, 0)
+        assert (client.count("one").count, client.count("two").count) == (kept, 0)
         # Memory of what is deleted can be used again.
         client.delete_collection("one")
         client.upsert("two", points(0, 10))
