@@ -280,7 +280,8 @@ fn number(
         .ok_or_else(|| invalid(format!("{PREFIX}{key} is no whole number from 1 to {most}")))
 }
 
-/// From which size on there is an index, and how much must be written for a new one, in bytes.
+/// From which size on there is an index, and how much must be written for a new one, in bytes. `payload_m` asks for links
+/// that serve filters; walks find rows that pass a filter without such links.
 fn thresholds(
     hnsw: Option<HnswConfigDiff>,
     optimizers: Option<OptimizersConfigDiff>,
@@ -300,16 +301,14 @@ fn thresholds(
                     || hnsw.memory == Some(Memory::Cold as i32),
                 "graphs on disk",
             ),
-            (
-                hnsw.payload_m.unwrap_or(0) > 0,
-                "payload_m (it is for filters)",
-            ),
         ])?;
     }
     let indexing = optimizers.and_then(|optimizers| optimizers.indexing_threshold);
     if let Some(optimizers) = optimizers {
         let only_ours = OptimizersConfigDiff {
             indexing_threshold: indexing,
+            // There are no segments, so their number changes nothing.
+            default_segment_number: optimizers.default_segment_number,
             ..OptimizersConfigDiff::default()
         };
         unless_absent(&[(

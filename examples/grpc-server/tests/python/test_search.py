@@ -131,6 +131,43 @@ def test_the_effort_of_a_query_can_be_chosen(server, client, name):
     assert little + 0.05 < much
 
 
+# The settings that VectorDBBench 2.0.0 sends for a Qdrant of one's own and for Qdrant Cloud.
+BENCHMARKS = {
+    "local": {"hnsw_config": models.HnswConfigDiff(m=16, ef_construct=100, on_disk=False)},
+    "cloud": {"hnsw_config": models.HnswConfigDiff(m=16, payload_m=16),
+              "optimizers_config": models.OptimizersConfigDiff(default_segment_number=0)},
+}
+
+
+@pytest.mark.parametrize("settings", BENCHMARKS)
+def test_a_benchmark_loads_without_an_index_waits_for_one_and_searches(client, name, settings):
+    vectors = clustered(3_000, 32, seed=6)
+    distance = models.Distance.EUCLID
+    params = models.VectorParams(size=32, distance=distance)
+    client.create_collection(name, params, **BENCHMARKS[settings])
+    client.create_payload_index(name, "pk", models.PayloadSchemaType.INTEGER)
+
+    def index_from(kib):
+        assert client.update_collection(name, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=kib))
+
+    index_from(0)
+    for first in range(0, 3_000, 500):
+        some = list(range(first, first + 500))
+        batch = models.Batch(ids=some, payloads=[{"pk": i} for i in some], vectors=vectors[some].tolist())
+        client.upsert(name, batch, wait=True)
+    assert client.get_collection(name).indexed_vectors_count == 0
+    index_from(100)
+    eventually(lambda: (info := settled(client, name)) and info.indexed_vectors_count == 3_000)
+    params = models.SearchParams(hnsw_ef=128, exact=False)
+    queries = clustered(40, 32, seed=7)
+    assert recall(client, name, queries, vectors, distance, search_params=params) >= 0.95
+    for least in [1_500, 2_990]:
+        after = models.Filter(must=[models.FieldCondition(key="pk", range=models.Range(gt=least))])
+        for query in queries:
+            hits = ids(found(client, name, query.tolist(), limit=5, query_filter=after, search_params=params))
+            assert len(hits) == 5 and min(hits) > least
+
+
 def test_changes_are_found_whether_the_index_has_them_or_not(client, name):
     vectors = clustered(2_000, 16, seed=6)
     fill(client, name, vectors, models.Distance.EUCLID, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=64))
