@@ -222,9 +222,6 @@ impl Table for HnswTable {
 
     /// As many as keep walks taking turns, if those pay.
     fn batch_size(&self) -> usize {
-        match self.takes_turns() {
-            true => batch::BATCH,
-            false => 1,
-        }
+        self.searched_together()
     }
 }

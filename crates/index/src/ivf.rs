@@ -241,11 +241,7 @@ impl Table for IvfTable {
 
     /// As many as [`IvfTable::search_many`] searches together.
     fn batch_size(&self) -> usize {
-        match &self.scans {
-            Scans::Own { .. } => batch::TOGETHER,
-            #[cfg(feature = "faiss")]
-            Scans::Faiss(_) => 1,
-        }
+        self.searched_together()
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {

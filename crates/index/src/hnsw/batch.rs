@@ -17,7 +17,7 @@ const LARGE: usize = 512 << 20;
 
 /// Queries that a worker answers in one go. With this many, walks alternate for all but a small part of the time; a
 /// ticket that is dropped meanwhile is noticed after them.
-pub(super) const BATCH: usize = 16;
+const BATCH: usize = 16;
 
 thread_local! {
     /// As the searcher of single queries: kept, so that none allocates.
@@ -25,6 +25,14 @@ thread_local! {
 }
 
 impl HnswTable {
+    /// Queries that [`HnswTable::search_many`] searches together, as far as that pays.
+    pub(super) fn searched_together(&self) -> usize {
+        match self.takes_turns() {
+            true => BATCH,
+            false => 1,
+        }
+    }
+
     /// Answers `queries` as [`Table::search`] does one by one, on the calling thread. In a table of 512 MiB and more the
     /// walks of two queries take turns.
     ///
@@ -45,7 +53,7 @@ impl HnswTable {
     }
 
     /// Whether [`HnswTable::search_many`] does more than one query after the other.
-    pub(super) fn takes_turns(&self) -> bool {
+    fn takes_turns(&self) -> bool {
         self.graph.image().bytes() >= LARGE
     }
 

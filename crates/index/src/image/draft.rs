@@ -6,9 +6,8 @@ use std::ops::Range;
 use bytemuck::Pod;
 use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Region};
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{Entry, FileError, Image, Section};
+use super::{Entry, FileError, Image, Section, described};
 
 /// Sections that an image is to have.
 #[derive(Debug, Default)]
@@ -100,13 +99,6 @@ impl ImageMut {
             origin: None,
         })
     }
-}
-
-/// A description as files have it.
-pub(super) fn described(meta: &impl Serialize) -> Result<Value, FileError> {
-    serde_json::to_value(meta).map_err(|error| FileError::Description {
-        reason: error.to_string(),
-    })
 }
 
 /// Where the section after `last` begins; `None` beyond the address space.

@@ -90,7 +90,7 @@ impl Image {
     /// # Errors
     /// [`FileError::Description`] if `meta` is nothing that JSON can say.
     pub(crate) fn describe(&mut self, meta: &impl Serialize) -> Result<(), FileError> {
-        self.meta = draft::described(meta)?;
+        self.meta = described(meta)?;
         Ok(())
     }
 
@@ -175,4 +175,11 @@ impl Image {
     fn path(&self) -> &Path {
         self.origin.as_deref().unwrap_or(Path::new("(not a file)"))
     }
+}
+
+/// A description as files have it.
+fn described(meta: &impl Serialize) -> Result<Value, FileError> {
+    serde_json::to_value(meta).map_err(|error| FileError::Description {
+        reason: error.to_string(),
+    })
 }

@@ -6,9 +6,18 @@ use super::scratch::Scratch;
 use super::{IvfTable, Scans, own};
 
 /// Queries that are searched together. Their buffers, some kilobytes each, shall stay in a private cache.
-pub(super) const TOGETHER: usize = 64;
+const TOGETHER: usize = 64;
 
 impl IvfTable {
+    /// Queries that [`IvfTable::search_many`] searches together.
+    pub(super) fn searched_together(&self) -> usize {
+        match &self.scans {
+            Scans::Own { .. } => TOGETHER,
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => 1,
+        }
+    }
+
     /// Answers `queries` as [`Table::search`](chiplet_executor::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
     /// it, one after the other, which pays where the lists of one query exceed a private cache.
     ///

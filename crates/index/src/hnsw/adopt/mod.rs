@@ -212,7 +212,7 @@ impl Graph {
         let Room {
             ground_stride,
             stride,
-        } = Room::of(self)?;
+        } = Room::of(&self.links)?;
         let top = rows.first().map_or(1, |&row| on(row));
         let layers = (0..top).map(|layer| {
             let stride = if layer == 0 { ground_stride } else { stride };

@@ -1,7 +1,6 @@
 //! How much room the lists of links of an adopted graph get. All lists of the ground layer take as much as its longest
 //! one, and those of the higher layers as much as theirs. So one long list could make a small file take gigabytes.
 
-use super::Graph;
 use crate::error::{BuildError, GraphFault};
 use crate::hnsw::frozen::MAX_STRIDE;
 
@@ -21,10 +20,10 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Fails where the longest list asks for too much.
-    pub(super) fn of(graph: &Graph) -> Result<Self, BuildError> {
+    /// Of the lists `links[row][layer]`. Fails where the longest list asks for too much.
+    pub(super) fn of(links: &[Vec<Vec<u32>>]) -> Result<Self, BuildError> {
         let (mut ground, mut upper) = (Lists::default(), Lists::default());
-        for (layers, row) in graph.links.iter().zip(0..) {
+        for (layers, row) in links.iter().zip(0..) {
             for (layer, list) in layers.iter().enumerate() {
                 let lists = if layer == 0 { &mut ground } else { &mut upper };
                 lists.count(row, layer, list.len());
