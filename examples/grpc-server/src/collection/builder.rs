@@ -93,7 +93,7 @@ impl Builder {
         let _queue = self.shared.queue.lock();
         let free = !collection.build.is_taken();
         if free {
-            collection.build.running.store(true, Ordering::Relaxed);
+            collection.build.set_taken(true);
             self.shared.pending.fetch_add(1, Ordering::Relaxed);
         }
         free
@@ -144,7 +144,7 @@ impl Shared {
         if collection.build.is_taken() {
             return;
         }
-        collection.build.queued.store(true, Ordering::Relaxed);
+        collection.build.set_taken(true);
         self.pending.fetch_add(1, Ordering::Relaxed);
         queue.collections.push_back(Arc::downgrade(collection));
         drop(queue);
@@ -167,18 +167,14 @@ impl Shared {
             }
             match queue.collections.pop_front() {
                 Some(collection) => match collection.upgrade() {
-                    Some(collection) => {
-                        collection.build.running.store(true, Ordering::Relaxed);
-                        collection.build.queued.store(false, Ordering::Relaxed);
-                        return Some((collection, Why::Due));
-                    }
+                    Some(collection) => return Some((collection, Why::Due)),
                     None => {
                         self.pending.fetch_sub(1, Ordering::Relaxed);
                     }
                 },
                 None => {
                     if let Some(collection) = queue.quiet.due(Instant::now()) {
-                        collection.build.running.store(true, Ordering::Relaxed);
+                        collection.build.set_taken(true);
                         self.pending.fetch_add(1, Ordering::Relaxed);
                         return Some((collection, Why::Leftovers));
                     }
@@ -210,13 +206,21 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
         }
     }
     state.took(began.elapsed());
-    {
-        let _queue = shared.queue.lock();
-        state.running.store(false, Ordering::Relaxed);
+    let again = {
+        let mut queue = shared.queue.lock();
+        let again = collection.wants_build();
+        match again {
+            // It stays taken: who waits until it is built does not find it free between two builds.
+            true => queue.collections.push_back(Arc::downgrade(collection)),
+            false => state.set_taken(false),
+        }
+        again
+    };
+    if again {
+        shared.wake.notify_one();
+        return;
     }
-    if collection.wants_build() {
-        shared.request(collection);
-    } else if collection.has_leftovers() {
+    if collection.has_leftovers() {
         shared.watch(collection);
     }
     shared.pending.fetch_sub(1, Ordering::Relaxed);

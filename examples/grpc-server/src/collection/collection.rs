@@ -58,9 +58,8 @@ pub(crate) struct Collection {
 /// Where the building of its index stands.
 #[derive(Default)]
 pub(crate) struct BuildState {
-    /// It waits in the builder's queue.
-    pub(crate) queued: AtomicBool,
-    pub(crate) running: AtomicBool,
+    /// It waits in the builder's queue or runs.
+    taken: AtomicBool,
     /// `quiet` looks at it again.
     pub(super) watched: AtomicBool,
     /// Milliseconds that the last build took.
@@ -79,7 +78,11 @@ struct Failure {
 impl BuildState {
     /// Whether it waits in the builder's queue or runs. Changes under the lock of that queue.
     pub(crate) fn is_taken(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) || self.running.load(Ordering::Relaxed)
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_taken(&self, taken: bool) {
+        self.taken.store(taken, Ordering::Relaxed);
     }
 
     pub(crate) fn took(&self, time: Duration) {

@@ -77,7 +77,7 @@ def test_an_index_finds_nearly_what_exact_search_finds(client, name, index, dist
     metadata = {"ivf": {"chiplet.index": "ivf", "chiplet.nlist": 64, "chiplet.nprobe": 8}}.get(index)
     fill(client, name, vectors, distance, metadata=metadata, optimizers_config=models.OptimizersConfigDiff(indexing_threshold=64))
     # It is built in the background; the API says when it covers how much.
-    # What is measured below is an index, not a scan. Between two builds the collection is green for a moment.
+    # What is measured below is an index, not a scan.
     eventually(lambda: (info := settled(client, name)) and info.indexed_vectors_count >= 2_000)
     hits = total = 0
     for query in clustered(100, 32, seed=4):
