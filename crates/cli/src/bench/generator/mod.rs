@@ -187,7 +187,12 @@ impl Round<'_> {
         let last = first + self.plan.length.as_nanos() as u64;
         let open = matches!(self.plan.pace, Pace::Open(_));
         let starved = match self.plan.pace {
-            Pace::Saturated { workers, .. } => starved::share(&records, (first, last), workers),
+            Pace::Saturated { workers, .. } => {
+                let queries = records
+                    .iter()
+                    .map(|record| (record.ended.saturating_sub(record.latency), record.ended));
+                starved::share(queries, (first, last), workers)
+            }
             Pace::Closed | Pace::Open(_) => 0.0,
         };
         records.retain_mut(|record| {

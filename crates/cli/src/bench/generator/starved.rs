@@ -1,15 +1,13 @@
 //! Whether the workers of a saturated round always had a query: else the sender was measured, not the pool.
 
-use super::recorder::Record;
-
-/// Share of the workers' time between `first` and `last` (nanoseconds, as in the records) for which they were idle
-/// because fewer queries than workers were outstanding. 0 to 1.
-pub(super) fn share(records: &[Record], (first, last): (u64, u64), workers: usize) -> f64 {
-    let mut sent: Vec<u64> = records
-        .iter()
-        .map(|record| record.ended.saturating_sub(record.latency))
-        .collect();
-    let mut ended: Vec<u64> = records.iter().map(|record| record.ended).collect();
+/// Share of the workers' time between `first` and `last` (nanoseconds, as the queries') for which they were idle
+/// because fewer queries than workers were outstanding. 0 to 1. `queries` are the times at which each was sent and ended.
+pub(super) fn share(
+    queries: impl IntoIterator<Item = (u64, u64)>,
+    (first, last): (u64, u64),
+    workers: usize,
+) -> f64 {
+    let (mut sent, mut ended): (Vec<u64>, Vec<u64>) = queries.into_iter().unzip();
     sent.sort_unstable();
     ended.sort_unstable();
     let (mut sent, mut ended) = (sent.into_iter().peekable(), ended.into_iter().peekable());
@@ -38,37 +36,27 @@ pub(super) fn share(records: &[Record], (first, last): (u64, u64), workers: usiz
 mod tests {
     use super::*;
 
-    fn record(sent: u64, ended: u64) -> Record {
-        Record {
-            ended,
-            latency: ended - sent,
-            table: 0,
-            recall: None,
-            failed: false,
-        }
-    }
-
     #[test]
     fn workers_with_a_query_each_are_not_starved() {
-        let records: Vec<_> = (0..100)
-            .flat_map(|n| [record(n * 10, n * 10 + 10), record(n * 10, n * 10 + 10)])
+        let queries: Vec<_> = (0..100)
+            .flat_map(|n| [(n * 10, n * 10 + 10), (n * 10, n * 10 + 10)])
             .collect();
-        assert_eq!(share(&records, (0, 1_000), 2), 0.0);
+        assert_eq!(share(queries.clone(), (0, 1_000), 2), 0.0);
         // Of three workers one has nothing to do.
-        let third = share(&records, (0, 1_000), 3);
+        let third = share(queries.clone(), (0, 1_000), 3);
         assert!((third - 1.0 / 3.0).abs() < 1e-12, "{third}");
     }
 
     #[test]
     fn idle_time_counts_within_the_measured_time_only() {
         // 512 queries each 20 units, all answered in 5: what a sender that sleeps too long gives.
-        let records: Vec<_> = (0..50)
-            .flat_map(|n| (0..512).map(move |_| record(n * 20, n * 20 + 5)))
+        let queries: Vec<_> = (0..50)
+            .flat_map(|n| (0..512).map(move |_| (n * 20, n * 20 + 5)))
             .collect();
-        assert_eq!(share(&records, (0, 1_000), 2), 0.75);
-        assert_eq!(share(&records, (200, 600), 2), 0.75);
-        assert_eq!(share(&records, (205, 220), 2), 1.0);
-        assert_eq!(share(&[], (0, 10), 2), 1.0);
-        assert_eq!(share(&[], (0, 10), 0), 0.0);
+        assert_eq!(share(queries.clone(), (0, 1_000), 2), 0.75);
+        assert_eq!(share(queries.clone(), (200, 600), 2), 0.75);
+        assert_eq!(share(queries.clone(), (205, 220), 2), 1.0);
+        assert_eq!(share([], (0, 10), 2), 1.0);
+        assert_eq!(share([], (0, 10), 0), 0.0);
     }
 }
