@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::{
-    Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy,
+    Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, neighbours,
 };
 use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
@@ -384,18 +384,8 @@ fn groups(topology: &Topology, plan: &[DomainCores], routing: Routing) -> Vec<Gr
         next += count;
     }
     let domains: Vec<DomainId> = specs.iter().map(|spec| spec.domain).collect();
-    for (group, spec) in specs.iter_mut().enumerate() {
-        let own = spec.domain;
-        let mut others: Vec<usize> = (0..domains.len()).filter(|&other| other != group).collect();
-        // Beginning after oneself spreads helpers instead of sending all of them to group 0.
-        let count = domains.len();
-        others.sort_by_key(|&other| {
-            (
-                topology.distance(own, domains[other]),
-                (other + count - group) % count,
-            )
-        });
-        spec.nearest = others;
+    for (spec, nearest) in specs.iter_mut().zip(neighbours(topology, &domains)) {
+        spec.nearest = nearest;
     }
     specs
 }

@@ -17,6 +17,7 @@
 //! | which of the tasks that wait is next, and which are refused? | [`queue::Queue`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
 //! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
+//! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
 //! | which of these rules apply at all? | [`Strategy`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold
@@ -47,6 +48,7 @@
 //! ```
 
 mod mapper;
+mod neighbours;
 mod overload;
 mod placement;
 mod planner;
@@ -64,6 +66,7 @@ pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, balance, homes_wanted,
     hot_cold, place, place_new,
 };
+pub use neighbours::{neighbours, overflow_domains};
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{Planner, PlannerConfig, Remap};
@@ -71,7 +74,7 @@ pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
     Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
-    is_worth_crossing, is_worth_evening, is_worth_relieving, overflow_domains,
+    is_worth_crossing, is_worth_evening, is_worth_relieving,
 };
 pub use strategy::{PlaceBy, Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;

@@ -10,8 +10,6 @@
 
 use std::time::Duration;
 
-use crate::TableId;
-
 /// Where a worker found its next task. Ordered as the ladder is climbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
@@ -170,30 +168,6 @@ pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
 pub fn is_worth_evening(home: Duration, other: Duration, price: Duration) -> bool {
     home > other + other / EVEN + EVENING_PRICES * price
 }
-
-/// The domains that a new task of `table` may go to when [`is_worth_evening`] says so, as positions in a list of `others`
-/// domains: three at most, and always the same, so that what goes elsewhere finds a warm cache there.
-///
-/// With any domain instead, drawn for each task, a table whose home is asked for more than it can do is cold in all caches,
-/// and evicts there what other tables need. Simulated at saturation (the paper's tables at five sizes, two seeds each), p99
-/// is 0.93 times as long on average (0.82-1.04), p999 0.92 (0.82-1.10), and throughput the same (0.97-1.04).
-///
-/// ```
-/// use chiplet_policy::{TableId, overflow_domains};
-///
-/// let table = TableId { slot: 5, generation: 1 };
-/// let three: Vec<usize> = overflow_domains(table, 11).collect();
-/// assert_eq!(three.len(), 3);
-/// assert_eq!(overflow_domains(table, 1).collect::<Vec<_>>(), [0]);
-/// ```
-pub fn overflow_domains(table: TableId, others: usize) -> impl Iterator<Item = usize> {
-    // Multiplicative hashing (Knuth, The Art of Computer Programming 3, section 6.4): slots in a row begin far apart.
-    let hash = u64::from(table.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    (0..others.min(OVERFLOW)).map(move |step| (hash as usize + step) % others)
-}
-
-/// Domains that a table's queries overflow to.
-const OVERFLOW: usize = 3;
 
 /// Whether a busy worker should take the next task of another domain's queue before its own: it has waited for `other`, its
 /// own for `own`, and a cold cache costs `price`.

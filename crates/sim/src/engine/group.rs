@@ -8,7 +8,6 @@ use chiplet_policy::queue::{Discipline, Pace, Queue};
 use chiplet_policy::{
     Class, Staff, StealRule, can_lend, can_spare, choose_victim, is_worth_crossing,
 };
-use chiplet_topology::{DomainId, Topology};
 
 use super::scan::Shared;
 use super::{Doing, Engine, Event};
@@ -77,17 +76,6 @@ impl Group {
             idle: idle as u32,
             at_home: (workers - idle - self.stealing) as u32,
         }
-    }
-}
-
-/// Sets each group's neighbours in order of distance.
-pub(super) fn find_nearest(groups: &mut [Group], topology: &Topology) {
-    let ids: Vec<DomainId> = topology.domains().iter().map(|domain| domain.id).collect();
-    let domains: Vec<DomainId> = groups.iter().map(|group| ids[group.domain]).collect();
-    for (at, group) in groups.iter_mut().enumerate() {
-        let mut others: Vec<usize> = (0..domains.len()).filter(|&other| other != at).collect();
-        others.sort_by_key(|&other| (topology.distance(domains[at], domains[other]), other));
-        group.nearest = others;
     }
 }
 

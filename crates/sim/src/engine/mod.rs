@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::{
-    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId,
+    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId, neighbours,
 };
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
@@ -399,7 +399,10 @@ impl<'a> Engine<'a> {
             }
         }
         let domains: Vec<DomainId> = topology.domains().iter().map(|spec| spec.id).collect();
-        group::find_nearest(&mut groups, topology);
+        let known: Vec<DomainId> = groups.iter().map(|group| domains[group.domain]).collect();
+        for (group, nearest) in groups.iter_mut().zip(neighbours(topology, &known)) {
+            group.nearest = nearest;
+        }
         let sample = prepared.sampling.sample;
         let sizes = topology.domains().iter();
         let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
