@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use chiplet::policy::{
-    Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, Usage, place,
+    Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, Time, Usage,
+    place,
 };
 use chiplet::{DomainId, TableId};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -94,10 +95,10 @@ fn tick(criterion: &mut Criterion) {
                     busy: Duration::from_secs_f64(load),
                     bytes: (load * 1e9) as u64,
                 };
-                planner.record(table(slot), Duration::from_secs(now), usage);
+                planner.record(table(slot), Time::from_secs(now), usage);
             }
         }
-        Duration::from_secs(now)
+        Time::from_secs(now)
     };
     let settled = seconds(&mut planner, 0, 70);
     planner.tick(settled, &[]);

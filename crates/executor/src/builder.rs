@@ -298,6 +298,7 @@ impl Builder {
             Planner::new(planner, workers::specs(&plan, &topology)),
             Workers::new(Arc::clone(&topology), options),
             tick,
+            hub.clock(),
         ));
         let engine = Arc::new(Engine::new(Parts {
             strategy: self.strategy,

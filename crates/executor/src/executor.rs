@@ -172,7 +172,7 @@ impl Executor {
         let replace = || self.engine.registry.replace(table, &index);
         let replaced = self.balancer.replace_table(table, memory, replace);
         if replaced {
-            let now = now();
+            let now = self.engine.hub.clock().now();
             for group in 0..self.engine.hub.groups() {
                 let mut inbox = self.engine.hub.inbox(group).lock();
                 inbox.queue.replaced(table, now);

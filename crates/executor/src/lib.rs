@@ -7,6 +7,7 @@
 mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
+mod clock;
 mod context;
 mod counts;
 mod engine;

@@ -1,8 +1,8 @@
 //! chiplet's decisions as plain functions over values: what a query costs, where a table lives, when a
 //! placement changes, how a query is cut, who may take work from whom.
 //!
-//! **Everything here is pure.** No thread, clock, file or random number: time comes in as the
-//! [`Duration`](std::time::Duration) since the executor started, load and traffic as numbers, queues as counts, and
+//! **Everything here is pure.** No thread, clock, file or random number: a moment comes in as a
+//! [`Time`], load and traffic as numbers, queues as counts, and
 //! decisions come out as values. Equal arguments give equal answers, on every machine and in every run,
 //! so the executor and a simulator share this code and a decision can be replayed from a log.
 //!
@@ -25,7 +25,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId, Usage};
+//! use chiplet_policy::{DomainSpec, Planner, PlannerConfig, TableId, Time, Usage};
 //! use chiplet_topology::DomainId;
 //!
 //! let domains = (0..2).map(|id| DomainSpec::new(DomainId(id), 8)).collect();
@@ -36,7 +36,7 @@
 //! }
 //! // Tables 0 and 2 share domain 0 and turn out to be the busy ones.
 //! let remap = (1..60).find_map(|second| {
-//!     let now = Duration::from_secs(second);
+//!     let now = Time::from_secs(second);
 //!     // Each keeps four of the domain's eight cores busy.
 //!     let usage = Usage { busy: Duration::from_secs(4), bytes: 400 << 20 };
 //!     planner.record(tables[0], now, usage);
@@ -57,6 +57,7 @@ mod split;
 mod steal;
 mod strategy;
 mod table_id;
+mod time;
 mod traffic;
 mod trigger;
 mod wait;
@@ -78,6 +79,7 @@ pub use steal::{
 };
 pub use strategy::{PlaceBy, Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;
+pub use time::Time;
 pub use traffic::{hnsw_query_bytes, ivf_list_bytes};
 pub use trigger::{RemapReason, Trigger, TriggerConfig};
 pub use wait::predicted_wait;

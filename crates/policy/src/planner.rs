@@ -35,13 +35,12 @@ mod tallies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chiplet_topology::DomainId;
 
 use crate::{
     Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
-    TableId, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
+    TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
 };
 use candidate::{Candidate, Judge, Seen, load_of, total, under};
 use cold::Warmth;
@@ -96,9 +95,9 @@ pub struct Planner {
     peaks: Peaks,
     /// Load that a new table is expected to bring: that of the average table so far.
     expected: f64,
-    latest: Duration,
+    latest: Time,
     /// When the mapper may next be asked; it is not asked again before the fast window has moved on.
-    next_look: Duration,
+    next_look: Time,
 }
 
 impl Planner {
@@ -122,8 +121,8 @@ impl Planner {
             tallies,
             peaks: Peaks::new(config.windows.slow),
             expected: 0.0,
-            latest: Duration::ZERO,
-            next_look: Duration::ZERO,
+            latest: Time::ZERO,
+            next_look: Time::ZERO,
             config,
             domains,
         }
@@ -180,7 +179,7 @@ impl Planner {
 
     /// Adds what `table` used at `now`. A table that is not placed is ignored: its last
     /// queries may end after it was removed.
-    pub fn record(&mut self, table: TableId, now: Duration, usage: Usage) {
+    pub fn record(&mut self, table: TableId, now: Time, usage: Usage) {
         if self.placement.homes(table).is_some() {
             self.windows.record(table, now, usage);
         }
@@ -191,7 +190,7 @@ impl Planner {
     /// `capacities[i]` is what domain `i` (in the order given to [`Planner::new`]) pulls in bytes per
     /// second when all its cores are busy, as far as that is known by now; missing entries are unknown. Where tables
     /// are placed by time they are of no use: a domain's capacity is its cores, each by its speed.
-    pub fn tick(&mut self, now: Duration, capacities: &[Option<f64>]) -> Option<Remap> {
+    pub fn tick(&mut self, now: Time, capacities: &[Option<f64>]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         for (position, spec) in self.domains.iter_mut().enumerate() {
             spec.capacity = capacities.get(position).copied().flatten();
@@ -213,7 +212,7 @@ impl Planner {
     ///
     /// What moves here has nothing to do with load, so the trigger's brakes neither hold it up nor count it, and as
     /// many bytes go cold as must.
-    pub fn resize(&mut self, now: Duration, cores: &[u32]) -> Option<Remap> {
+    pub fn resize(&mut self, now: Time, cores: &[u32]) -> Option<Remap> {
         self.latest = self.latest.max(now);
         let all = |domains: &[DomainSpec]| domains.iter().map(|spec| spec.cores).sum();
         let workers_before = all(&self.domains);
@@ -247,18 +246,18 @@ impl Planner {
     }
 
     /// Traffic of `table` at `now`, in bytes per second.
-    pub fn traffic(&self, table: TableId, now: Duration) -> Rates {
+    pub fn traffic(&self, table: TableId, now: Time) -> Rates {
         self.windows.traffic(table, now)
     }
 
     /// Load of `table` at `now`, in core-seconds per second.
-    pub fn load(&self, table: TableId, now: Duration) -> Rates {
+    pub fn load(&self, table: TableId, now: Time) -> Rates {
         self.windows.load(table, now)
     }
 
     /// How evenly what is balanced at `now` lies under the current placement: in the fast and in the slow
     /// window.
-    pub fn balance(&self, now: Duration) -> (Balance, Balance) {
+    pub fn balance(&self, now: Time) -> (Balance, Balance) {
         let seen = self.see(now.max(self.latest));
         (
             self.under_present(&seen.fast),
@@ -266,7 +265,7 @@ impl Planner {
         )
     }
 
-    fn see(&self, now: Duration) -> Seen {
+    fn see(&self, now: Time) -> Seen {
         let mut seen = Seen::new(
             &self.placement,
             &self.windows,

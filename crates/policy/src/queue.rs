@@ -8,12 +8,11 @@
 //! that a waiting task needs here is reserved before it is accepted, and taking it out again needs none: a queue that
 //! cannot grow refuses tasks and still hands out those that wait.
 //!
-//! Times come in as [`Instant`]s, of which only the distance to the queue's first one counts. So a simulator may make
-//! them up, and equal calls give equal answers.
+//! Every [`Time`] comes in from outside. So a simulator may make it up, and equal calls give equal answers.
 //!
 //! ```
-//! use std::time::{Duration, Instant};
-//! use chiplet_policy::TableId;
+//! use std::time::Duration;
+//! use chiplet_policy::{TableId, Time};
 //! use chiplet_policy::queue::{Discipline, Queue, Run, Terms};
 //!
 //! let discipline = Discipline {
@@ -23,14 +22,13 @@
 //!     table_limit: 750,
 //!     bulk_wait: Duration::from_millis(100),
 //! };
-//! let epoch = Instant::now();
-//! let mut queue = Queue::new(discipline, 8, epoch);
+//! let mut queue = Queue::new(discipline, 8);
 //! let table = TableId { slot: 0, generation: 0 };
-//! assert!(queue.push(table, Terms::default(), "a query", epoch).is_ok());
+//! assert!(queue.push(table, Terms::default(), "a query", Time::ZERO).is_ok());
 //! // Worker 0 takes it 30 us later.
 //! let mut run = Run::default();
-//! assert_eq!(queue.take(Some(0), &mut run, epoch + Duration::from_micros(30)), Some("a query"));
-//! run.tell(epoch + Duration::from_micros(90)); // it took 60 us, which the queue learns with the next take
+//! assert_eq!(queue.take(Some(0), &mut run, Time::from_nanos(30_000)), Some("a query"));
+//! run.tell(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
 mod class;
@@ -45,9 +43,9 @@ mod tests;
 mod underway;
 mod weights;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::TableId;
+use crate::{TableId, Time};
 pub use class::Class;
 pub use intake::Intake;
 use lane::Lane;
@@ -103,7 +101,7 @@ pub struct Moved<T> {
     /// On which terms it waits.
     pub terms: Terms,
     /// When it came.
-    pub at: Instant,
+    pub at: Time,
     /// The task itself.
     pub task: T,
 }
@@ -113,8 +111,6 @@ pub struct Queue<T> {
     discipline: Discipline,
     /// Workers at work.
     workers: u32,
-    /// When nanoseconds are counted from.
-    epoch: Instant,
     /// What waits, by class.
     orders: [Order<T>; 2],
     retired: Intake,
@@ -125,13 +121,12 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue that `workers` serve. Times are counted from `epoch`; what came before counts as if it came then.
-    pub fn new(discipline: Discipline, workers: usize, epoch: Instant) -> Self {
+    /// An empty queue that `workers` serve.
+    pub fn new(discipline: Discipline, workers: usize) -> Self {
         let workers = workers as u32;
         Self {
             discipline,
             workers,
-            epoch,
             orders: [(); 2].map(|()| Order::new(&discipline, workers)),
             retired: Intake::default(),
             in_vain: 0,
@@ -174,17 +169,13 @@ impl<T> Queue<T> {
         self.refuses = refuses;
     }
 
-    fn nanos(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.epoch).as_nanos() as u64
-    }
-
     /// Accepts `task` of `table`, which came at `at`, or hands it back.
     pub fn push(
         &mut self,
         table: TableId,
         terms: Terms,
         task: T,
-        at: Instant,
+        at: Time,
     ) -> Result<Pace, (Refusal, T)> {
         match self.accept(table, terms, 1, 1) {
             Ok(()) => Ok(self.append(table, terms, task, at)),
@@ -202,7 +193,7 @@ impl<T> Queue<T> {
         terms: Terms,
         tasks: Vec<T>,
         weight: u64,
-        at: Instant,
+        at: Time,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
         if let Err(refusal) = self.accept(table, terms, tasks.len(), weight) {
             self.note_refused(refusal, table, terms, tasks.len(), at);
@@ -223,10 +214,10 @@ impl<T> Queue<T> {
         table: TableId,
         terms: Terms,
         tasks: usize,
-        at: Instant,
+        at: Time,
     ) {
         if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) {
-            let at = self.nanos(at);
+            let at = at.as_nanos();
             let queries = tasks as u64 * u64::from(terms.queries);
             self.orders[terms.class as usize].note_refused(table, queries, at);
         }
@@ -280,8 +271,8 @@ impl<T> Queue<T> {
         self.append(moved.table, moved.terms, moved.task, moved.at);
     }
 
-    fn append(&mut self, table: TableId, terms: Terms, task: T, at: Instant) -> Pace {
-        let at = self.nanos(at);
+    fn append(&mut self, table: TableId, terms: Terms, task: T, at: Time) -> Pace {
+        let at = at.as_nanos();
         self.orders[terms.class as usize].append(table, task, at, terms)
     }
 
@@ -327,7 +318,7 @@ impl<T> Queue<T> {
             let ended = outcome
                 .took
                 .as_ref()
-                .map_or(0, |took| self.nanos(took.ended));
+                .map_or(0, |took| took.ended.as_nanos());
             self.orders[outcome.class as usize].learn(&outcome, ended, away);
         }
     }
@@ -339,13 +330,13 @@ impl<T> Queue<T> {
 
     /// The next task for a worker: one of the group's, or with `None` a thief from another group, who knows by `run`
     /// which table it has taken before. `now` may be a little old.
-    pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Instant) -> Option<T> {
+    pub fn take(&mut self, worker: Option<usize>, run: &mut Run, now: Time) -> Option<T> {
         self.learn(run, worker.is_none());
         // What most looks after a task find.
         if self.is_empty() {
             return None;
         }
-        let at = self.nanos(now);
+        let at = now.as_nanos();
         let fronts = self.fronts(at);
         let (class, front) = self.next(fronts)?;
         let order = &mut self.orders[class as usize];
@@ -422,7 +413,7 @@ impl<T> Queue<T> {
                             limit,
                             queries: popped.queries,
                         },
-                        at: self.epoch + Duration::from_nanos(popped.at),
+                        at: Time::from_nanos(popped.at),
                         task: popped.task,
                     });
                 },
@@ -438,8 +429,8 @@ impl<T> Queue<T> {
 
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed until
     /// its own tasks have moved it.
-    pub fn replaced(&mut self, table: TableId, at: Instant) {
-        let at = self.nanos(at);
+    pub fn replaced(&mut self, table: TableId, at: Time) {
+        let at = at.as_nanos();
         for order in &mut self.orders {
             order.replaced(table, at);
         }

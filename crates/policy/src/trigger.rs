@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use chiplet_topology::DomainId;
 
-use crate::{Move, TableId};
+use crate::{Move, TableId, Time};
 
 /// Thresholds and brakes of a remap. A float that is NaN or negative is replaced by its default.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,10 +255,10 @@ pub struct Trigger {
     config: TriggerConfig,
     strain: u32,
     /// When the strain last drained, or rose from zero.
-    drained: Duration,
-    ready_at: Duration,
+    drained: Time,
+    ready_at: Time,
     /// When each table last left each domain; no older than a horizon.
-    left: BTreeMap<(TableId, DomainId), Duration>,
+    left: BTreeMap<(TableId, DomainId), Time>,
 }
 
 impl Trigger {
@@ -268,8 +268,8 @@ impl Trigger {
         Self {
             config,
             strain: 0,
-            drained: Duration::ZERO,
-            ready_at: config.cooldown,
+            drained: Time::ZERO,
+            ready_at: config.cooldown.into(),
             left: BTreeMap::new(),
         }
     }
@@ -280,23 +280,23 @@ impl Trigger {
     }
 
     /// The earliest time at which a remap may happen.
-    pub fn ready_at(&self) -> Duration {
+    pub fn ready_at(&self) -> Time {
         self.ready_at
     }
 
     /// Whether these moves, made at `now`, would take a table back to a domain that it has just left.
-    pub fn is_return(&self, moves: &[Move], now: Duration) -> bool {
+    pub fn is_return(&self, moves: &[Move], now: Time) -> bool {
         moves.iter().any(|step| {
             step.gained().any(|domain| {
                 self.left
                     .get(&(step.table, domain))
-                    .is_some_and(|&left| now.saturating_sub(left) < self.config.horizon)
+                    .is_some_and(|&left| now.since(left) < self.config.horizon)
             })
         })
     }
 
     /// Takes note that these moves were made at `now`.
-    pub fn remapped(&mut self, moves: &[Move], now: Duration) {
+    pub fn remapped(&mut self, moves: &[Move], now: Time) {
         self.drain(now);
         if self.strain == 0 {
             self.drained = now;
@@ -308,9 +308,9 @@ impl Trigger {
         };
         let strain = self.strain.saturating_add(1);
         self.strain = strain.max(lowest).min(self.config.most_strain());
-        self.ready_at = now.saturating_add(self.config.pause(self.strain));
+        self.ready_at = now + self.config.pause(self.strain);
         self.left
-            .retain(|_, &mut left| now.saturating_sub(left) < self.config.horizon);
+            .retain(|_, &mut left| now.since(left) < self.config.horizon);
         for step in moves {
             for domain in step.left() {
                 self.left.insert((step.table, domain), now);
@@ -329,9 +329,9 @@ impl Trigger {
     }
 
     /// Lowers the strain by one for each horizon since it last drained.
-    fn drain(&mut self, now: Duration) {
+    fn drain(&mut self, now: Time) {
         let horizon = self.config.horizon.max(Duration::from_nanos(1));
-        let passed = now.saturating_sub(self.drained).as_nanos() / horizon.as_nanos();
+        let passed = now.since(self.drained).as_nanos() / horizon.as_nanos();
         let drained = u32::try_from(passed).unwrap_or(u32::MAX).min(self.strain);
         self.strain -= drained;
         self.drained += horizon * drained;
@@ -375,7 +375,7 @@ mod tests {
             cooldown: Duration::MAX,
             ..TriggerConfig::default()
         });
-        trigger.remapped(&[], Duration::from_secs(1));
-        assert_eq!(trigger.ready_at(), Duration::MAX);
+        trigger.remapped(&[], Time::from_secs(1));
+        assert_eq!(trigger.ready_at(), Time::MAX);
     }
 }

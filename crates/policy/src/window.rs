@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::TableId;
+use crate::{TableId, Time};
 
 /// Lengths and resolution of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,19 +86,19 @@ pub struct Rates {
 ///
 /// ```
 /// use std::time::Duration;
-/// use chiplet_policy::{TableId, Usage, UsageWindows, WindowConfig};
+/// use chiplet_policy::{TableId, Time, Usage, UsageWindows, WindowConfig};
 ///
 /// let mut windows = UsageWindows::new(WindowConfig::default());
 /// let table = TableId { slot: 0, generation: 0 };
 /// for second in 0..30 {
 ///     let usage = Usage { busy: Duration::from_millis(500), bytes: 1_000 };
-///     windows.record(table, Duration::from_secs(second), usage);
+///     windows.record(table, Time::from_secs(second), usage);
 /// }
-/// let now = Duration::from_secs(30);
+/// let now = Time::from_secs(30);
 /// assert!((0.45..=0.55).contains(&windows.load(table, now).fast));
 /// assert!((900.0..=1_100.0).contains(&windows.traffic(table, now).fast));
 /// // Ten quiet seconds later the fast window is empty, the slow one still remembers.
-/// let later = windows.traffic(table, Duration::from_secs(40));
+/// let later = windows.traffic(table, Time::from_secs(40));
 /// assert_eq!(later.fast, 0.0);
 /// assert!(later.slow > 500.0);
 /// ```
@@ -121,9 +121,9 @@ impl UsageWindows {
         }
     }
 
-    /// Adds what `table` used at `now` (time since the executor's start).
-    pub fn record(&mut self, table: TableId, now: Duration, usage: Usage) {
-        let now = nanos(now);
+    /// Adds what `table` used at `now` .
+    pub fn record(&mut self, table: TableId, now: Time, usage: Usage) {
+        let now = now.as_nanos().min(FAR);
         let sums = self.tables.entry(table).or_insert_with(|| Sums {
             since: now,
             last: now,
@@ -137,7 +137,7 @@ impl UsageWindows {
     }
 
     /// Load of `table` at `now`, in core-seconds per second; zero for one that was never recorded.
-    pub fn load(&self, table: TableId, now: Duration) -> Rates {
+    pub fn load(&self, table: TableId, now: Time) -> Rates {
         let nanos = self.per_second(table, now, |bucket| bucket.busy);
         Rates {
             fast: nanos.fast / 1e9,
@@ -146,7 +146,7 @@ impl UsageWindows {
     }
 
     /// Traffic of `table` at `now`, in bytes per second; zero for one that was never recorded.
-    pub fn traffic(&self, table: TableId, now: Duration) -> Rates {
+    pub fn traffic(&self, table: TableId, now: Time) -> Rates {
         self.per_second(table, now, |bucket| bucket.bytes)
     }
 
@@ -170,11 +170,11 @@ impl UsageWindows {
         self.tables.is_empty()
     }
 
-    fn per_second(&self, table: TableId, now: Duration, of: impl Fn(&Bucket) -> u64) -> Rates {
+    fn per_second(&self, table: TableId, now: Time, of: impl Fn(&Bucket) -> u64) -> Rates {
         let Some(sums) = self.tables.get(&table) else {
             return Rates::default();
         };
-        let now = nanos(now).max(sums.last);
+        let now = now.as_nanos().min(FAR).max(sums.last);
         let (fast, slow) = sums.rings.split_at(self.buckets);
         Rates {
             fast: rate(fast, self.fast_width, sums, now, &of),
@@ -227,7 +227,9 @@ fn rate(ring: &[Bucket], width: u64, sums: &Sums, now: u64, of: impl Fn(&Bucket)
     amount * 1e9 / span as f64
 }
 
-/// Nanoseconds in a `u64`, at most half its range so that sums of two never overflow: 292 years.
+/// The most nanoseconds that are counted: 292 years, so that sums of two never overflow.
+const FAR: u64 = u64::MAX / 2;
+
 fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).map_or(u64::MAX / 2, |nanos| nanos.min(u64::MAX / 2))
+    u64::try_from(time.as_nanos()).map_or(FAR, |nanos| nanos.min(FAR))
 }

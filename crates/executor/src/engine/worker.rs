@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Hands, Rung, SplitConfig, Splitting, StealRule, Strategy, is_too_late};
+use chiplet_policy::queue::Underway;
+use chiplet_policy::{
+    Class, Hands, Rung, SplitConfig, Splitting, StealRule, Strategy, is_too_late,
+};
 
 use super::stats::WorkerStats;
 use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
 use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
-use crate::scheduler::{Cover, Found, Late, Local, Underway};
+use crate::scheduler::{Cover, Found, Late, Local};
 use crate::sync::now;
 use crate::table::Probe;
 
@@ -116,10 +119,12 @@ impl Worker {
         self.began = began;
     }
 
-    /// Whether it should leave `task`, in which it takes part, for one that waits in its own domain. At the barrier of
-    /// `fork-join` it looks at nothing but invitations.
-    pub(crate) fn gives_way(&self, task: &Underway) -> bool {
-        !self.has_barrier() && self.engine.hub.gives_way(&self.local, task)
+    /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in its own
+    /// domain. At the barrier of `fork-join` it looks at nothing but invitations.
+    pub(crate) fn gives_way(&self, class: Class, came: Instant, began: Instant) -> bool {
+        let hub = &self.engine.hub;
+        let [came, began] = [came, began].map(|at| hub.clock().time(at));
+        !self.has_barrier() && hub.gives_way(&self.local, &Underway { class, came, began })
     }
 
     /// Says that a task has ended at `now`, which has used so much.

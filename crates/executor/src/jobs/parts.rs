@@ -17,7 +17,6 @@ use crate::context::{Context, Used, Wanted};
 use crate::engine::completion::contain;
 use crate::engine::task::Shared;
 use crate::engine::worker::Worker;
-use crate::scheduler::Underway;
 use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, now, pause};
 
 /// Parts of a task, and what has come of them.
@@ -187,8 +186,7 @@ where
     /// Whether a worker that helps should leave for a task that waits, while parts are left.
     fn gives_way(&self, worker: &Worker) -> bool {
         let (class, came) = self.task.came();
-        let began = self.began;
-        worker.gives_way(&Underway { class, came, began }) && self.is_left()
+        worker.gives_way(class, came, self.began) && self.is_left()
     }
 
     /// Whether a part is left that nobody has begun.

@@ -25,7 +25,6 @@ use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::report::{Answer, Report};
-use crate::scheduler::Underway;
 use crate::sync::atomic::Ordering;
 use crate::sync::{OnceLock, Step, left_out, now};
 use crate::table::{Neighbor, Query, SearchError, SplitTable, Table};
@@ -158,8 +157,7 @@ impl SearchTask {
     /// Whether a sibling that helps should leave for a task that waits, while enough is left for one more.
     fn gives_way(&self, units: &Units, worker: &Worker) -> bool {
         let (class, came) = self.came();
-        let began = units.started;
-        worker.gives_way(&Underway { class, came, began }) && units.is_open()
+        worker.gives_way(class, came, units.started) && units.is_open()
     }
 
     /// Scans `unit`, which this worker has taken, and then the next ones that it can get. True: until a task that waits

@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId};
+use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId, Time};
 
 use super::demand::{self, Costs, Missed};
 use super::event::{RemapEvent, TableMove};
 use super::workers::{PinnedWorker, WorkerInfo, Workers};
+use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::completion::contain;
 use crate::engine::registry::Listing;
@@ -27,7 +28,7 @@ pub(crate) type OnRemap = Box<dyn Fn(&RemapEvent) + Send + Sync>;
 pub(crate) struct Balancer {
     control: Mutex<Control>,
     wake: Condvar,
-    began: Instant,
+    clock: Clock,
     tick: Duration,
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Asked {
 }
 
 impl Balancer {
-    pub(crate) fn new(planner: Planner, workers: Workers, tick: Duration) -> Self {
+    pub(crate) fn new(planner: Planner, workers: Workers, tick: Duration, clock: Clock) -> Self {
         Self {
             control: Mutex::new(Control {
                 planner,
@@ -101,13 +102,9 @@ impl Balancer {
                 missed: Missed::default(),
             }),
             wake: Condvar::new(),
-            began: now(),
+            clock,
             tick,
         }
-    }
-
-    fn elapsed(&self) -> Duration {
-        now().saturating_duration_since(self.began)
     }
 
     /// Takes the workers on, once they have been started.
@@ -124,7 +121,7 @@ impl Balancer {
         let notes = {
             let mut control = self.control.lock();
             if control.workers.restrict(cpus) {
-                control.staff(engine, self.elapsed());
+                control.staff(engine, self.clock.now());
                 self.wake.notify_all();
             }
             control.workers.take_notes()
@@ -170,7 +167,7 @@ impl Balancer {
     /// Runs `with` on the current placement while no remap can happen.
     pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Asked) -> R) -> R {
         let control = self.control.lock();
-        let now = self.elapsed();
+        let now = self.clock.now();
         let view = View {
             placement: control.planner.placement(),
             remaps: control.remaps,
@@ -207,7 +204,7 @@ impl Balancer {
                 if now() >= next {
                     // A tick that was missed is not made up for.
                     next = (next + self.tick).max(now());
-                    control.tick(engine, self.elapsed());
+                    control.tick(engine, self.clock.now());
                 }
                 (
                     std::mem::take(&mut control.events),
@@ -231,19 +228,19 @@ impl Balancer {
 }
 
 impl Control {
-    fn tick(&mut self, engine: &Engine, elapsed: Duration) {
+    fn tick(&mut self, engine: &Engine, at: Time) {
         if now() >= self.next_look {
             self.next_look = now() + LOOK_INTERVAL;
             if self.workers.look() {
-                self.staff(engine, elapsed);
+                self.staff(engine, at);
             }
         }
-        self.rebalance(engine, elapsed);
+        self.rebalance(engine, at);
     }
 
     /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
     /// those stand by that are not: at no moment has a table a home where nobody works and nobody will.
-    fn staff(&mut self, engine: &Engine, now: Duration) {
+    fn staff(&mut self, engine: &Engine, now: Time) {
         let orders = self.workers.orders();
         let with_the_old: Vec<bool> = self
             .workers
@@ -269,7 +266,7 @@ impl Control {
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
-    fn rebalance(&mut self, engine: &Engine, now: Duration) {
+    fn rebalance(&mut self, engine: &Engine, now: Time) {
         let (mut used, worked) = demand::drain(engine);
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {

@@ -2,10 +2,10 @@
 //!
 //! Plain data: nothing here blocks or unparks. The steps that change it are in `wake.rs`, `ladder.rs` and `standby.rs`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::TableId;
 use chiplet_policy::queue::Queue;
+use chiplet_policy::{TableId, Time};
 
 use super::duty::Duty;
 
@@ -21,13 +21,13 @@ const LONGEST_SEARCH_PAUSE: Duration = Duration::from_millis(64);
 pub(super) struct Search {
     /// Who was refused since the last search: one table at its bound, or with `None` anybody.
     wanted: Option<Option<TableId>>,
-    next: Option<Instant>,
+    next: Option<Time>,
     pause: Duration,
 }
 
 impl Search {
     /// Whom to search for now, if anybody was refused and it is not too soon.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Option<TableId>> {
+    pub(super) fn due(&mut self, now: Time) -> Option<Option<TableId>> {
         // Asked before every task, and hardly ever wanted: nothing is written then.
         let too_soon = self.next.is_some_and(|next| now < next);
         if too_soon || self.wanted.is_none() {
@@ -37,7 +37,7 @@ impl Search {
     }
 
     /// A search at `now` has found so many.
-    pub(super) fn found(&mut self, dead: usize, now: Instant) {
+    pub(super) fn found(&mut self, dead: usize, now: Time) {
         self.pause = match dead {
             0 => (2 * self.pause).clamp(SEARCH_PAUSE, LONGEST_SEARCH_PAUSE),
             _ => SEARCH_PAUSE,

@@ -4,11 +4,12 @@
 //! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
 
 use chiplet_policy::Rung;
+use chiplet_policy::queue::Underway;
 use chiplet_topology::DomainId;
 
-use super::{Hub, Local, Underway, deque};
+use super::{Hub, Local, deque};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Step, left_out, now};
+use crate::sync::{Step, left_out};
 
 /// An invitation, as the scheduler sees it.
 pub(crate) trait Offer: Clone {
@@ -89,7 +90,7 @@ impl<T, U> Hub<T, U> {
     /// Whether a task of this worker's own group goes before another piece of `task`, in which it takes part.
     pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
         self.queued(local.group) > 0 && {
-            let now = now();
+            let now = self.clock.now();
             let mut inbox = self.groups[local.group].inbox.lock();
             inbox.queue.goes_before(task, now)
         }

@@ -226,7 +226,7 @@ impl<T, U: Offer> Hub<T, U> {
                 if self.queued(group) > 0 {
                     waiting = true;
                     let mut inbox = self.groups[group].inbox.lock();
-                    let _ = self.publish(group, &mut inbox, now());
+                    let _ = self.publish(group, &mut inbox, self.clock.now());
                 }
             }
         }
@@ -234,7 +234,7 @@ impl<T, U: Offer> Hub<T, U> {
             let until = now() + watch::INTERVAL;
             self.seats[local.worker].parker.park_until(until);
         }
-        local.now = now();
+        local.now = self.clock.now();
         waiting
     }
 
@@ -242,7 +242,7 @@ impl<T, U: Offer> Hub<T, U> {
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
     pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
-        local.now = now();
+        local.now = self.clock.now();
         local.returns = false;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
         local.spun = false;

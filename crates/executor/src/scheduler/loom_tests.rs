@@ -11,6 +11,7 @@ use loom::thread;
 use super::ladder::Rest;
 use super::*;
 use crate::checks::checks;
+use crate::sync::now;
 
 const TABLE: TableId = TableId {
     slot: 0,
@@ -312,7 +313,7 @@ fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time(
     if matches!(hub.rest(sibling), Rest::Park) {
         // The thread of the timed look, when the task has waited long enough.
         hub.watch.park();
-        assert!(hub.look(now() + Duration::from_secs(1), |_, _| ()));
+        assert!(hub.look(hub.clock.now() + Duration::from_secs(1), |_, _| ()));
         hub.sleep(sibling);
     }
     assert!(matches!(hub.next(sibling), Some(Found::Task(..))));

@@ -25,19 +25,19 @@ mod watch;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-pub(crate) use chiplet_policy::queue::Underway;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::queue::{Queue, Run};
 use chiplet_policy::{
-    Class, Rung, Staff, StealConfig, StealRule, TableId, can_spare, is_worth_crossing,
+    Class, Rung, Staff, StealConfig, StealRule, TableId, Time, can_spare, is_worth_crossing,
     is_worth_evening, overflow_domains,
 };
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
+use crate::clock::Clock;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{PAUSES, Step, deque, left_out, now};
+use crate::sync::{PAUSES, Step, deque, left_out};
 pub(crate) use duty::Cover;
 use duty::Duty;
 pub(crate) use inbox::Inbox;
@@ -141,7 +141,8 @@ pub(crate) struct Local<U> {
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
-    now: Instant,
+    now: Time,
+    clock: Clock,
     stealing: bool,
     /// It has come back from another group's task and found nothing at home since.
     returns: bool,
@@ -158,7 +159,7 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
-    fn new(worker: usize, group: usize, offers: deque::Worker<U>, began: Instant) -> Self {
+    fn new(worker: usize, group: usize, offers: deque::Worker<U>, clock: Clock) -> Self {
         Self {
             worker,
             group,
@@ -166,7 +167,8 @@ impl<U> Local<U> {
             postponed: None,
             run: Run::default(),
             away: None,
-            now: began,
+            now: clock.now(),
+            clock,
             stealing: false,
             returns: false,
             spun: false,
@@ -186,18 +188,21 @@ impl<U> Local<U> {
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
     /// waited for something else meanwhile (`blocked`).
     pub(crate) fn tell(&mut self, now: Instant, helped: Duration, blocked: Duration) {
-        self.now = now;
+        self.now = self.clock.time(now);
+        let now = self.now;
         self.present().tell_shared(now, helped, blocked);
     }
 
     /// Says that the task which it has taken starts at `now`.
     pub(crate) fn start(&mut self, now: Instant) {
+        let now = self.clock.time(now);
         self.present().start(now);
     }
 
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
     /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::settle`].
     pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
+        let now = self.clock.time(now);
         self.now = now;
         let away = self.away.as_ref().filter(|_| self.stealing);
         Late {
@@ -219,7 +224,7 @@ impl<U> Local<U> {
 
     /// Says that it is `now`: when this worker has helped with another's task.
     pub(crate) fn pass(&mut self, now: Instant) {
-        self.now = now;
+        self.now = self.clock.time(now);
     }
 
     /// Keeps an invitation for after the task that goes before it.
@@ -244,7 +249,7 @@ pub(crate) struct Late {
     away: bool,
     run: Run,
     /// When its worker had done its part.
-    ended: Instant,
+    ended: Time,
     blocked: Duration,
 }
 
@@ -256,7 +261,7 @@ impl Default for Late {
             group: 0,
             away: false,
             run: Run::default(),
-            ended: now(),
+            ended: Time::ZERO,
             blocked: Duration::ZERO,
         }
     }
@@ -281,7 +286,7 @@ pub(crate) struct Hub<T, U> {
     needy: GroupSet,
     /// Groups that have spilled invitations.
     spilling: GroupSet,
-    began: Instant,
+    clock: Clock,
     /// Apart from the rest, which every worker reads with every task and nobody writes.
     watch: CachePadded<Watch>,
 }
@@ -295,7 +300,7 @@ impl<T, U> Hub<T, U> {
             let discipline = &mut rules.discipline;
             (discipline.limit, discipline.table_limit) = (usize::MAX, usize::MAX);
         }
-        let began = now();
+        let clock = Clock::start();
         let workers: usize = specs.iter().map(|spec| spec.workers.len()).sum();
         let each = rules.substitutes;
         let group_of = |worker: usize| specs.iter().position(|spec| spec.workers.contains(&worker));
@@ -311,13 +316,13 @@ impl<T, U> Hub<T, U> {
                 call: AtomicU8::new(call::NONE),
                 offers: offers.stealer(),
             });
-            locals.push(Local::new(thread, group, offers, began));
+            locals.push(Local::new(thread, group, offers, clock));
         }
         let count = specs.len();
         let groups = specs.into_iter().map(|spec| {
             let own = spec.workers;
             let substitutes = workers + own.start * each..workers + own.end * each;
-            let queue = Queue::new(rules.discipline, own.len(), began);
+            let queue = Queue::new(rules.discipline, own.len());
             let duty = Duty::new(own.len(), substitutes.clone());
             let at_work = own.len() as u32;
             Group {
@@ -346,10 +351,15 @@ impl<T, U> Hub<T, U> {
             spare: GroupSet::new(count),
             needy: GroupSet::new(count),
             spilling: GroupSet::new(count),
-            began,
+            clock,
             watch: CachePadded::new(Watch::new()),
         };
         (hub, locals)
+    }
+
+    /// What times are counted by.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -413,7 +423,8 @@ impl<T, U> Hub<T, U> {
             blocked,
         } = task;
         // Its own worker has not been at it since.
-        let after = now.saturating_duration_since(ended);
+        let now = self.clock.time(now);
+        let after = now.since(ended);
         run.tell_shared(now, helped, blocked + after);
         self.groups[group].inbox.lock().queue.settle(run, away);
     }
@@ -439,7 +450,7 @@ impl<T, U> Hub<T, U> {
     /// Shows the others what has become of the queue. True if it has become worth crossing for: the caller then calls for
     /// help once it has released the lock.
     #[must_use]
-    fn publish(&self, group: usize, inbox: &mut Inbox<T>, now: Instant) -> bool {
+    fn publish(&self, group: usize, inbox: &mut Inbox<T>, now: Time) -> bool {
         let seen = &self.groups[group].seen;
         let queued = inbox.queue.len() as u32;
         seen.queued.store(queued, Ordering::Release);
@@ -528,7 +539,7 @@ impl<T, U> Hub<T, U> {
         of: Option<TableId>,
         dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
-        let now = now();
+        let now = self.clock.now();
         let mut inbox = self.groups[group].inbox.lock();
         let out = inbox.queue.extract(of, dead);
         inbox.search.found(out.len(), now);

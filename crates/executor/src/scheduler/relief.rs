@@ -3,10 +3,10 @@
 //! Nobody is idle then, so nobody crosses: but what waits there waits longer than anything elsewhere. Its workers have
 //! stopped, because the system runs something else on their cores or their tasks take much longer than usual.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::is_worth_relieving;
 use chiplet_policy::queue::Outlook;
+use chiplet_policy::{Time, is_worth_relieving};
 
 use super::{Found, Hub, LONG_WAIT, Local, Offer};
 use crate::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ impl<T, U: Offer> Hub<T, U> {
         if own_since == 0 || since & FAIR == 0 {
             return false;
         }
-        let now = self.nanos(local.now);
+        let now = local.now.as_nanos();
         let lag = |since: u64| Duration::from_nanos(now.saturating_sub(since >> 1));
         let price = Duration::from_nanos(other.price.load(Ordering::Relaxed));
         lag(since) >= LONG_WAIT && is_worth_relieving(lag(own_since), lag(since), price)
@@ -62,13 +62,9 @@ const FAIR: u64 = 1;
 impl<T, U> Hub<T, U> {
     /// Since when the next task has waited: nanoseconds since the hub began, moved by one bit, with [`FAIR`]. 0 stands for
     /// an empty queue.
-    pub(super) fn since(&self, outlook: &Outlook, now: Instant) -> u64 {
+    pub(super) fn since(&self, outlook: &Outlook, now: Time) -> u64 {
         let lag = outlook.lag.as_nanos() as u64;
-        let since = self.nanos(now).saturating_sub(lag).max(1);
+        let since = now.as_nanos().saturating_sub(lag).max(1);
         (since << 1) | (u64::from(outlook.fair) * FAIR)
-    }
-
-    fn nanos(&self, time: Instant) -> u64 {
-        time.saturating_duration_since(self.began).as_nanos() as u64
     }
 }

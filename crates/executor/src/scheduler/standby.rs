@@ -13,7 +13,7 @@ use super::duty::Cover;
 use super::inbox::Inbox;
 use super::{Group, Hub, Local, call};
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, Step, left_out, now};
+use crate::sync::{MutexGuard, Step, left_out};
 
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
@@ -50,7 +50,7 @@ impl<T, U> Hub<T, U> {
         for (group, inbox) in inboxes.iter_mut().enumerate() {
             let idle = inbox.queue.len().saturating_sub(inbox.spinning);
             called.extend(inbox.wake(idle));
-            let _ = self.publish(group, inbox, now());
+            let _ = self.publish(group, inbox, self.clock.now());
             self.refresh_spare(group, inbox);
         }
         drop(inboxes);
@@ -155,7 +155,7 @@ impl<T, U> Hub<T, U> {
                 if recalled || inbox.queue.is_closed() {
                     inbox.duty.leave(local.worker);
                     self.refresh_spare(local.group, &mut inbox);
-                    local.now = now();
+                    local.now = self.clock.now();
                     return recalled;
                 }
             }

@@ -7,6 +7,7 @@ use chiplet_topology::DomainId;
 
 use super::ladder::Rest;
 use super::*;
+use crate::sync::now;
 
 /// Lapsed if it is zero.
 impl Offer for u32 {
@@ -294,15 +295,15 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     // The four workers of group 0 are inside long tasks. One more task is less than any price.
     push(&hub, 0, table(0), 10);
     let pushed = now();
-    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(1)), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 1, "there is time yet");
-    assert!(hub.look(pushed + Duration::from_millis(5), |_, _| ()));
+    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(5)), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 0);
-    locals[5].now = pushed + Duration::from_millis(5);
+    locals[5].now = hub.clock.time(pushed + Duration::from_millis(5));
     let found = hub.rest(&mut locals[5]);
     assert!(matches!(found, Rest::Found(Found::Task(10, Rung::Remote))));
     assert!(
-        !hub.look(pushed + Duration::from_millis(9), |_, _| ()),
+        !hub.look(hub.clock.time(pushed + Duration::from_millis(9)), |_, _| ()),
         "nothing waits"
     );
 }
@@ -323,7 +324,11 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
         let late = locals[0].hand_over(started + micros(250), micros(50));
         hub.settle(late, started + micros(280), micros(400));
-        let backlog = hub.inbox(group).lock().queue.backlog(started);
+        let backlog = hub
+            .inbox(group)
+            .lock()
+            .queue
+            .backlog(hub.clock.time(started));
         match stealing {
             false => assert_eq!(backlog.service, micros(600)),
             true => assert_eq!(backlog.service, Duration::ZERO, "that is the mean at home"),
@@ -347,9 +352,9 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
         hub.watch.is_armed(),
         "the spinning worker may lose its core"
     );
-    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
+    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(1)), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
-    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(2)), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 2);
 }
 
@@ -365,7 +370,7 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     };
     hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
     assert!(hub.watch.is_armed());
-    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
+    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(2)), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 0);
 }
 
@@ -405,7 +410,7 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     }
     for (worker, relieves) in [(1, false), (2, true)] {
         let local = &mut locals[worker];
-        local.now = later + Duration::from_millis(1);
+        local.now = hub.clock.time(later + Duration::from_millis(1));
         let looks: Vec<bool> = (0..16).map(|_| hub.relieve(local).is_some()).collect();
         assert_eq!(
             looks.contains(&true),

@@ -19,6 +19,7 @@ impl<T, U> Hub<T, U> {
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
         let (pace, sleeper, unseen, left) = {
+            let at = self.clock.time(at);
             let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push(table, terms, task, at)?;
             let _ = self.publish(group, &mut inbox, at);
@@ -57,6 +58,7 @@ impl<T, U> Hub<T, U> {
     ) -> Result<Pace, (Refusal, Vec<T>)> {
         let count = tasks.len();
         let (pace, sleepers, unseen, left) = {
+            let at = self.clock.time(at);
             let mut inbox = self.groups[group].inbox.lock();
             let pace = inbox.queue.push_all(table, terms, tasks, weight, at)?;
             let _ = self.publish(group, &mut inbox, at);

@@ -14,9 +14,9 @@
 //! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of them
 //! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::{StealRule, TableId};
+use chiplet_policy::{StealRule, TableId, Time};
 
 use super::{Hub, Parker, call};
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -88,7 +88,7 @@ impl<T, U> Hub<T, U> {
             if quiet < QUIET_LOOKS {
                 self.watch.parker.park_until(now() + INTERVAL);
                 quiet += 1;
-                if self.look(now(), &clear) {
+                if self.look(self.clock.now(), &clear) {
                     quiet = 0;
                 }
             } else {
@@ -113,7 +113,7 @@ impl<T, U> Hub<T, U> {
     /// Wakes a sleeper for every task that has waited beside it, calls for help for every queue that is worth crossing for at
     /// `now`, and has those cleared that have refused tasks.
     /// True if any task waits anywhere.
-    pub(super) fn look(&self, now: Instant, clear: impl Fn(usize, Option<TableId>)) -> bool {
+    pub(super) fn look(&self, now: Time, clear: impl Fn(usize, Option<TableId>)) -> bool {
         let mut waiting = false;
         for group in 0..self.groups.len() {
             if self.queued(group) == 0 {
@@ -134,7 +134,7 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that was
     /// awake without work, or about to be, and that has not come.
-    fn rouse_for_old(&self, group: usize, now: Instant) {
+    fn rouse_for_old(&self, group: usize, now: Time) {
         let sleeper = {
             let mut inbox = self.groups[group].inbox.lock();
             let waits = inbox.is_left_to_others() && inbox.queue.outlook(now).waited >= INTERVAL;
@@ -151,7 +151,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Calls for help for the queue of `group` if it is worth crossing for.
-    fn look_at(&self, group: usize, now: Instant) {
+    fn look_at(&self, group: usize, now: Time) {
         let (wanted, overdue) = {
             let mut inbox = self.groups[group].inbox.lock();
             let _ = self.publish(group, &mut inbox, now);

@@ -1,17 +1,16 @@
 //! What one tick has seen, and a placement that it considers, judged by both windows.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::Known;
 use super::cold::Warmth;
 use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
 use crate::wait::load_times_wait;
-use crate::{Move, PlaceBy, Placement, Rates, TableId, Trigger, TriggerConfig, UsageWindows};
+use crate::{Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConfig, UsageWindows};
 
 /// What every placed table asks for at one moment, in id order.
 pub(super) struct Seen {
-    pub(super) now: Duration,
+    pub(super) now: Time,
     pub(super) fast: Vec<Demand>,
     pub(super) slow: Vec<Demand>,
 }
@@ -22,7 +21,7 @@ impl Seen {
         windows: &UsageWindows,
         known: &BTreeMap<TableId, Known>,
         placing: PlaceBy,
-        now: Duration,
+        now: Time,
     ) -> Self {
         let (mut fast, mut slow) = (Vec::new(), Vec::new());
         for (table, _) in placement.iter() {
@@ -61,7 +60,7 @@ pub(super) fn load_of(
     windows: &UsageWindows,
     placing: PlaceBy,
     table: TableId,
-    now: Duration,
+    now: Time,
 ) -> Rates {
     match placing {
         PlaceBy::Time => windows.load(table, now),

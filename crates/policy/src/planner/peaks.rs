@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::TableId;
 use crate::mapper::Demand;
+use crate::{TableId, Time};
 
 /// In how many slow windows a peak halves. Two sets of six tables on 12 domains of 8 cores took turns of 30, 60 and 120 s; a
 /// table asked for 8 cores when it was its set's turn. The mean predicted wait of an hour, in service times, was 0.4, 0.1 and
@@ -19,7 +19,7 @@ const FORGOTTEN: f64 = 0.001;
 #[derive(Clone, Debug)]
 pub(super) struct Peaks {
     half_life: Duration,
-    noted: Duration,
+    noted: Time,
     of: BTreeMap<TableId, f64>,
 }
 
@@ -27,14 +27,14 @@ impl Peaks {
     pub(super) fn new(slow_window: Duration) -> Self {
         Self {
             half_life: slow_window.saturating_mul(HALF_LIFE),
-            noted: Duration::ZERO,
+            noted: Time::ZERO,
             of: BTreeMap::new(),
         }
     }
 
     /// Takes note of what is asked for `now`.
-    pub(super) fn note(&mut self, now: Duration, demands: &[Demand]) {
-        let passed = now.saturating_sub(self.noted).as_secs_f64();
+    pub(super) fn note(&mut self, now: Time, demands: &[Demand]) {
+        let passed = now.since(self.noted).as_secs_f64();
         let keeps = 0.5_f64.powf(passed / self.half_life.as_secs_f64().max(1e-9));
         self.noted = now;
         for demand in demands {

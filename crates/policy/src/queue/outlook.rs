@@ -1,10 +1,10 @@
 //! What waits in a queue, in time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::order::Order;
 use super::{Class, Queue};
-use crate::Backlog;
+use crate::{Backlog, Time};
 
 /// What waits in a queue, for whoever decides where to go.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,12 +36,12 @@ impl<T> Queue<T> {
     ///
     /// Nor does a task of a table within its share wait for what tables over theirs have waiting: that is ordered behind
     /// it. A table that floods would otherwise drive all others out of its home.
-    pub fn outlook(&mut self, now: Instant) -> Outlook {
+    pub fn outlook(&mut self, now: Time) -> Outlook {
         let fronts = self.fronts(0);
         let Some((class, front)) = self.next(fronts) else {
             return Outlook::default();
         };
-        let now = self.nanos(now);
+        let now = now.as_nanos();
         let overdue = match fronts[Class::Bulk as usize] {
             _ if self.discipline.bulk_wait.is_zero() => 1.0,
             Some(bulk) if now > bulk.key => {
@@ -93,7 +93,7 @@ impl<T> Queue<T> {
     }
 
     /// What waits, as a worker of another group sees it at `now`.
-    pub fn backlog(&mut self, now: Instant) -> Backlog {
+    pub fn backlog(&mut self, now: Time) -> Backlog {
         self.outlook(now).backlog
     }
 }

@@ -116,9 +116,8 @@ pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
+    use crate::Time;
 
     const MILLI: u64 = 1_000_000;
 
@@ -126,7 +125,7 @@ mod tests {
         Took {
             spent: nanos,
             lasted: nanos,
-            ended: Instant::now(),
+            ended: Time::ZERO,
         }
     }
 
@@ -197,7 +196,7 @@ mod tests {
         let cut = Took {
             spent: 4 * MILLI,
             lasted: MILLI,
-            ended: Instant::now(),
+            ended: Time::ZERO,
         };
         service.learn(&cut, 1, 0, false, ASSUMED);
         assert_eq!(service.home, 4 * MILLI);

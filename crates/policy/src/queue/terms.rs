@@ -1,9 +1,9 @@
 //! What a queue is told with a task besides its table, and how it follows the tasks that it hands out.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Class;
-use crate::TableId;
+use crate::{TableId, Time};
 
 /// On which terms a task waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub(super) struct Took {
     pub(super) spent: u64,
     /// From its start to its end.
     pub(super) lasted: u64,
-    pub(super) ended: Instant,
+    pub(super) ended: Time,
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
@@ -66,8 +66,8 @@ pub struct Run {
     charged: Option<u64>,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
-    began: Option<Instant>,
-    ended: Option<Instant>,
+    began: Option<Time>,
+    ended: Option<Time>,
     /// Time that others have given to the task, and that it has waited for something else.
     helped: Duration,
     blocked: Duration,
@@ -77,7 +77,7 @@ pub struct Run {
 
 impl Run {
     /// Says that a task has been taken at `now`. `length` is how many of one table may follow each other.
-    pub(super) fn begin<T>(&mut self, taken: &Taken<T>, class: Class, length: u32, now: Instant) {
+    pub(super) fn begin<T>(&mut self, taken: &Taken<T>, class: Class, length: u32, now: Time) {
         self.left = match self.table == Some(taken.table) && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
@@ -92,7 +92,7 @@ impl Run {
 
     /// Says that the task which was taken starts at `now`. What passed since it was taken, for the last task's end or
     /// another that turned out to be dead, is not its time. Without this it starts when it is taken.
-    pub fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Time) {
         if self.began.is_some() {
             self.began = Some(now);
         }
@@ -100,13 +100,13 @@ impl Run {
 
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
-    pub fn tell(&mut self, now: Instant) {
+    pub fn tell(&mut self, now: Time) {
         self.tell_shared(now, Duration::ZERO, Duration::ZERO);
     }
 
     /// [`Run::tell`] of a task to which others have given time besides (`helped`), and which has waited for something
     /// that takes no processor (`blocked`).
-    pub fn tell_shared(&mut self, now: Instant, helped: Duration, blocked: Duration) {
+    pub fn tell_shared(&mut self, now: Time, helped: Duration, blocked: Duration) {
         self.ended = Some(now);
         self.helped = helped;
         self.blocked = blocked;
@@ -130,7 +130,7 @@ impl Run {
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let (began, ended) = (self.began.take()?, self.ended.take());
         let took = ended.map(|ended| {
-            let lasted = ended.saturating_duration_since(began);
+            let lasted = ended.since(began);
             let spent = (lasted + self.helped).saturating_sub(self.blocked);
             Took {
                 spent: spent.as_nanos() as u64,

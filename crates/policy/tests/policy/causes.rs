@@ -6,7 +6,7 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, secs, table, usage};
+use crate::common::{ROUNDING, at, secs, table, usage};
 use crate::planner::{MIB, planner, second};
 
 /// A second's bytes of a table: many cold, few hot, some far too hot for one domain.
@@ -33,16 +33,16 @@ proptest! {
             for _ in 0..length {
                 now += 1;
                 for (slot, &bytes) in (0..).zip(&bytes) {
-                    planner.record(table(slot), secs(now), usage(bytes));
+                    planner.record(table(slot), at(now), usage(bytes));
                 }
                 let old = planner.placement();
-                let before = planner.balance(secs(now));
-                let Some(remap) = planner.tick(secs(now), &caps) else {
+                let before = planner.balance(at(now));
+                let Some(remap) = planner.tick(at(now), &caps) else {
                     continue;
                 };
                 prop_assert!(secs(now) >= free_at, "{now}: {}", remap.reason);
                 free_at = secs(now) + config.cooldown;
-                let after = planner.balance(secs(now));
+                let after = planner.balance(at(now));
                 let homes = |placement: &Placement, table| placement.homes(table).map_or(0, Homes::len);
                 let lowered = |before: Balance, after: Balance| {
                     after.peak <= before.peak * (1.0 - config.min_gain) * ROUNDING
@@ -108,7 +108,7 @@ proptest! {
                 let share = |homes: &Homes| {
                     homes.iter().find(|home| home.domain.0 == id).map_or(0.0, Home::share)
                 };
-                let rate = |table| planner.traffic(table, secs(seconds)).slow;
+                let rate = |table| planner.traffic(table, at(seconds)).slow;
                 DomainTally {
                     id: DomainId(id),
                     cores: 8,

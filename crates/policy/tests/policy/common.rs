@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chiplet_policy::{
     Assignment, Demand, DomainSpec, Home, Homes, MapperConfig, PlaceBy, Placement, PlannerConfig,
-    TableId, Usage,
+    TableId, Time, Usage,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -21,6 +21,11 @@ pub fn table(slot: u32) -> TableId {
 
 pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// So many seconds after the beginning.
+pub fn at(seconds: u64) -> Time {
+    Time::from_secs(seconds)
 }
 
 /// Tables 0, 1, ... with these loads.

@@ -1,8 +1,8 @@
 //! Tables whose memory is known to lie on one NUMA node.
 
-use std::time::Duration;
-
-use chiplet_policy::{Demand, DomainSpec, MapperConfig, PlaceBy, Planner, PlannerConfig, place};
+use chiplet_policy::{
+    Demand, DomainSpec, MapperConfig, PlaceBy, Planner, PlannerConfig, Time, place,
+};
 use proptest::prelude::*;
 
 use crate::common::table;
@@ -110,5 +110,5 @@ fn by_traffic_memory_does_not_count() {
         let homes = planner.add_table_on(table(slot), MIB, Some(2));
         assert_eq!(homes, plain.add_table(table(slot), MIB));
     }
-    assert!(planner.tick(Duration::from_secs(60), &[]).is_none());
+    assert!(planner.tick(Time::from_secs(60), &[]).is_none());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chiplet_policy::{PlaceBy, Planner, TriggerConfig};
 use proptest::prelude::*;
 
-use crate::common::{any_placing, domains, planned_by, secs, table, usage};
+use crate::common::{any_placing, at, domains, planned_by, secs, table, usage};
 
 const MIB: u64 = 1 << 20;
 const TABLES: u32 = 16;
@@ -19,7 +19,7 @@ impl HotSet {
         for slot in 0..TABLES {
             let hot = self.0 >> slot & 1 == 1;
             let bytes = if hot { 200 * MIB } else { MIB };
-            planner.record(table(slot), secs(now), usage(bytes));
+            planner.record(table(slot), at(now), usage(bytes));
         }
     }
 }
@@ -43,7 +43,7 @@ fn alternate(planner: &mut Planner, sets: &[HotSet], period: u64, run: u64) -> V
     (1..=run)
         .filter(|&now| {
             sets[(now / period) as usize % sets.len()].record(planner, now);
-            planner.tick(secs(now), &[]).is_some()
+            planner.tick(at(now), &[]).is_some()
         })
         .collect()
 }
@@ -96,7 +96,7 @@ proptest! {
         let (mut left, mut free_at) = (BTreeMap::new(), secs(0));
         for now in 1..=1_500 {
             sets[(now / period) as usize % sets.len()].record(&mut planner, now);
-            let Some(remap) = planner.tick(secs(now), &[]) else {
+            let Some(remap) = planner.tick(at(now), &[]) else {
                 continue;
             };
             prop_assert!(secs(now) >= free_at, "at {now} s, before {free_at:?}: {:?}", remap.reason);
@@ -126,10 +126,10 @@ proptest! {
         let patience = config.horizon.as_secs() + 60;
         for now in history + 1..=history + patience {
             sets[2].record(&mut planner, now);
-            planner.tick(secs(now), &[]);
+            planner.tick(at(now), &[]);
         }
         // Eight equally hot tables on four domains: perfect balance exists.
-        let (fast, slow) = planner.balance(secs(history + patience));
+        let (fast, slow) = planner.balance(at(history + patience));
         prop_assert!(fast.imbalance() <= config.fast_threshold, "{fast:?}");
         prop_assert!(slow.imbalance() <= config.fast_threshold, "{slow:?}");
     }
@@ -146,9 +146,9 @@ proptest! {
         alternate(&mut planner, &[before], 1, calm);
         let first = (calm + 1..=calm + 11).find(|&now| {
             after.record(&mut planner, now);
-            planner.tick(secs(now), &[]).is_some()
+            planner.tick(at(now), &[]).is_some()
         });
-        let fast = planner.balance(secs(calm + 11)).0;
+        let fast = planner.balance(at(calm + 11)).0;
         prop_assert!(
             first.is_some() || fast.imbalance() <= TriggerConfig::default().fast_threshold,
             "{fast:?}"
@@ -213,12 +213,12 @@ fn taking_turns(cores: f64, turn: u64, run: u64) -> [f64; 2] {
                 }
                 let busy = std::time::Duration::from_secs_f64(asks(slot));
                 let usage = chiplet_policy::Usage { busy, bytes: 1_000 };
-                planner.record(table(slot), secs(now), usage);
+                planner.record(table(slot), at(now), usage);
             }
             for asked in asked {
                 *waits += asked * chiplet_policy::predicted_wait(8, asked / 8.0);
             }
-            planner.tick(secs(now), &[]);
+            planner.tick(at(now), &[]);
         }
         load += 6.0 * cores;
     }

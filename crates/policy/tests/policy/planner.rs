@@ -1,13 +1,11 @@
 //! The planner as its owner uses it: tables come and go, traffic changes, time goes by.
 
-use std::time::Duration;
-
-use chiplet_policy::{Homes, Planner, Rates, Remap, RemapReason};
+use chiplet_policy::{Homes, Planner, Rates, Remap, RemapReason, Time};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
 use crate::common::{
-    any_placing, assert_valid, domains, planned_by, planned_by_traffic, secs, table, usage,
+    any_placing, assert_valid, at, domains, planned_by, planned_by_traffic, table, usage,
 };
 
 pub const MIB: u64 = 1 << 20;
@@ -28,9 +26,9 @@ pub fn second(
     caps: &[Option<f64>],
 ) -> Option<Remap> {
     for (slot, &bytes) in (0..).zip(bytes) {
-        planner.record(table(slot), secs(now), usage(bytes));
+        planner.record(table(slot), at(now), usage(bytes));
     }
-    planner.tick(secs(now), caps)
+    planner.tick(at(now), caps)
 }
 
 #[derive(Clone, Debug)]
@@ -71,16 +69,16 @@ proptest! {
                 Act::Remove(slot) => {
                     planner.remove_table(table(slot));
                     prop_assert!(planner.placement().homes(table(slot)).is_none());
-                    prop_assert_eq!(planner.traffic(table(slot), secs(now)), Rates::default());
+                    prop_assert_eq!(planner.traffic(table(slot), at(now)), Rates::default());
                     old.homes(table(slot)).is_some()
                 }
                 Act::Record(slot, bytes) => {
-                    planner.record(table(slot), secs(now), usage(bytes));
+                    planner.record(table(slot), at(now), usage(bytes));
                     false
                 }
                 Act::Tick(dt, cap) => {
                     now += dt;
-                    let remap = planner.tick(secs(now), &[cap; 5]);
+                    let remap = planner.tick(at(now), &[cap; 5]);
                     if let Some(remap) = &remap {
                         prop_assert!(!remap.moves.is_empty());
                         prop_assert_eq!(&remap.moves, &remap.placement.diff(&old));
@@ -115,10 +113,10 @@ proptest! {
                         planner.add_table(table(slot), size);
                     }
                     Act::Remove(slot) => planner.remove_table(table(slot)),
-                    Act::Record(slot, bytes) => planner.record(table(slot), secs(now), usage(bytes)),
+                    Act::Record(slot, bytes) => planner.record(table(slot), at(now), usage(bytes)),
                     Act::Tick(dt, cap) => {
                         now += dt;
-                        let remap = planner.tick(secs(now), &[cap]);
+                        let remap = planner.tick(at(now), &[cap]);
                         remaps.extend(remap.map(|remap| (remap.placement, remap.reason)));
                     }
                 }
@@ -221,7 +219,7 @@ fn old_traffic_in_the_slow_window_does_not_undo_what_the_fast_one_did() {
     }
     assert_eq!(remaps.len(), 2, "one for each hot set: {remaps:?}");
     assert!((151..=160).contains(&remaps[1].0), "{remaps:?}");
-    assert!(planner.balance(secs(300)).0.imbalance() < 0.1);
+    assert!(planner.balance(at(300)).0.imbalance() < 0.1);
 }
 
 #[test]
@@ -277,10 +275,7 @@ fn a_table_with_60_percent_of_all_traffic_grows_over_the_machine_though_its_traf
     let placement = planner.placement();
     let homes = placement.homes(table(0)).unwrap();
     assert!((7..=9).contains(&homes.len()), "{homes}: {remaps:#?}");
-    assert!(
-        planner.balance(secs(300)).0.imbalance() < 0.2,
-        "{remaps:#?}"
-    );
+    assert!(planner.balance(at(300)).0.imbalance() < 0.2, "{remaps:#?}");
     assert!(remaps.len() <= 5, "{remaps:#?}");
     assert!(
         remaps[0].1.contains("more than its 1 home(s)"),
@@ -321,8 +316,8 @@ fn a_table_that_has_cooled_down_goes_back_to_one_home() {
 fn a_removed_table_is_not_brought_back_by_its_last_queries() {
     let mut planner = planner(2, 2);
     planner.remove_table(table(0));
-    planner.record(table(0), secs(1), usage(MIB));
-    assert_eq!(planner.traffic(table(0), secs(1)), Rates::default());
+    planner.record(table(0), at(1), usage(MIB));
+    assert_eq!(planner.traffic(table(0), at(1)), Rates::default());
     assert_eq!(planner.placement().len(), 1);
 }
 
@@ -378,7 +373,7 @@ fn time_that_runs_backwards_and_odd_capacities_do_no_harm() {
     for now in [50, 10, 70, 0] {
         second(&mut planner, now, &[900 * MIB, 0, 900 * MIB, 0], &odd);
     }
-    assert!(planner.tick(Duration::MAX / 4, &[]).is_none());
+    assert!(planner.tick(Time::MAX, &[]).is_none());
     assert_eq!(planner.placement().len(), 4);
 }
 

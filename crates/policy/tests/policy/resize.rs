@@ -3,7 +3,7 @@
 use chiplet_policy::{Planner, RemapReason};
 use proptest::prelude::*;
 
-use crate::common::{domains, planned_by_traffic, secs, table, usage};
+use crate::common::{at, domains, planned_by_traffic, table, usage};
 
 fn planner(domain_count: u32, tables: u32) -> Planner {
     let mut planner = Planner::new(planned_by_traffic(), domains(domain_count, 8, None));
@@ -18,7 +18,7 @@ fn tables_leave_a_domain_without_cores_at_once_and_the_others_stay() {
     let mut planner = planner(4, 12);
     let before = planner.placement();
     let remap = planner
-        .resize(secs(1), &[8, 0, 8, 8])
+        .resize(at(1), &[8, 0, 8, 8])
         .expect("three tables are homeless");
     assert_eq!(
         remap.reason,
@@ -41,24 +41,24 @@ fn tables_leave_a_domain_without_cores_at_once_and_the_others_stay() {
         .collect();
     receivers.sort_unstable();
     assert_eq!(receivers, [0, 2, 3]);
-    assert!(planner.resize(secs(2), &[8, 0, 8, 8]).is_none());
+    assert!(planner.resize(at(2), &[8, 0, 8, 8]).is_none());
 }
 
 #[test]
 fn a_domain_that_comes_back_gets_its_share_of_the_traffic() {
     let mut planner = planner(2, 4);
-    planner.resize(secs(1), &[8, 0]);
+    planner.resize(at(1), &[8, 0]);
     for second in 2..70 {
         for slot in 0..4 {
-            planner.record(table(slot), secs(second), usage(1 << 30));
+            planner.record(table(slot), at(second), usage(1 << 30));
         }
-        planner.tick(secs(second), &[None, None]);
+        planner.tick(at(second), &[None, None]);
     }
     let remap = planner
-        .resize(secs(70), &[8, 8])
+        .resize(at(70), &[8, 8])
         .expect("half of the traffic is worth moving");
     assert_eq!(remap.moves.len(), 2, "{:?}", remap.moves);
-    let (fast, slow) = planner.balance(secs(70));
+    let (fast, slow) = planner.balance(at(70));
     assert!(fast.imbalance() < 0.01 && slow.imbalance() < 0.01);
 }
 
@@ -70,12 +70,12 @@ proptest! {
         let mut planner = planner(5, 20);
         for (now, (cores, bytes)) in (0..).map(|step| step * 7).zip(steps) {
             for (slot, &bytes) in (0..).zip(&bytes) {
-                planner.record(table(slot), secs(now), usage(bytes));
+                planner.record(table(slot), at(now), usage(bytes));
             }
             let mut cores = cores;
             cores[(now % 5) as usize] = 1;
             let before = planner.placement();
-            let remap = planner.resize(secs(now), &cores);
+            let remap = planner.resize(at(now), &cores);
             let placement = planner.placement();
             prop_assert_eq!(placement.len(), 20);
             prop_assert_eq!(placement.version(), before.version() + u64::from(remap.is_some()));
@@ -85,8 +85,8 @@ proptest! {
                 }
             }
             // A second look at the same machine moves nothing.
-            prop_assert!(planner.resize(secs(now), &cores).is_none());
-            planner.tick(secs(now + 1), &[None; 5]);
+            prop_assert!(planner.resize(at(now), &cores).is_none());
+            planner.tick(at(now + 1), &[None; 5]);
             for (table, homes) in planner.placement().iter() {
                 for home in homes {
                     prop_assert!(cores[home.domain.0 as usize] > 0, "{} moved to {}", table, homes);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Homes, Move, RemapReason, Trigger, TriggerConfig};
+use chiplet_policy::{Homes, Move, RemapReason, Time, Trigger, TriggerConfig};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{secs, table};
+use crate::common::{at, secs, table};
 
 fn step(slot: u32, from: u32, to: u32) -> Move {
     Move {
@@ -33,22 +33,22 @@ proptest! {
         delays in proptest::collection::vec((0_u64..40_000, any::<bool>()), 1..300),
     ) {
         let mut trigger = Trigger::new(config);
-        let mut times: Vec<Duration> = Vec::new();
+        let mut times: Vec<Time> = Vec::new();
         for ((delay, back), count) in delays.into_iter().zip(1..) {
             let delay = if count % 3 == 0 { Duration::from_millis(delay) } else { Duration::ZERO };
             let now = trigger.ready_at() + delay;
             let slot = if back { 0 } else { count };
             trigger.remapped(&[step(slot, count % 2, (count + 1) % 2)], now);
             let ceiling = config.horizon.max(config.cooldown);
-            prop_assert!(trigger.ready_at() - now >= config.cooldown);
-            prop_assert!(trigger.ready_at() - now <= ceiling.max(Duration::from_nanos(1)));
-            prop_assert!(times.last().is_none_or(|&last| now - last >= config.cooldown));
+            prop_assert!(trigger.ready_at().since(now) >= config.cooldown);
+            prop_assert!(trigger.ready_at().since(now) <= ceiling.max(Duration::from_nanos(1)));
+            prop_assert!(times.last().is_none_or(|&last| now.since(last) >= config.cooldown));
             times.push(now);
             if config.horizon > Duration::ZERO {
                 // From the start, and in every stretch that ends now.
-                prop_assert!(u64::from(count) <= config.most_remaps(now));
+                prop_assert!(u64::from(count) <= config.most_remaps(now.elapsed()));
                 for (count, &first) in (1..).zip(times.iter().rev()) {
-                    prop_assert!(count <= config.most_remaps(now - first));
+                    prop_assert!(count <= config.most_remaps(now.since(first)));
                 }
             }
         }
@@ -60,7 +60,7 @@ proptest! {
         remaps in 1_u32..40,
     ) {
         let mut trigger = Trigger::new(config);
-        let mut now = Duration::ZERO;
+        let mut now = Time::ZERO;
         for count in 0..remaps {
             now = trigger.ready_at();
             trigger.remapped(&[step(0, count % 2, (count + 1) % 2)], now);
@@ -68,7 +68,7 @@ proptest! {
         now += config.horizon.max(config.cooldown) * (config.most_strain() + 1);
         trigger.remapped(&[step(1, 0, 1)], now);
         if config.burst > 0 && config.cooldown * 1_024 >= config.horizon {
-            prop_assert_eq!(trigger.ready_at() - now, config.cooldown);
+            prop_assert_eq!(trigger.ready_at().since(now), config.cooldown);
         }
     }
 }
@@ -77,13 +77,13 @@ proptest! {
 fn a_return_is_a_home_left_within_the_horizon() {
     let config = TriggerConfig::default();
     let mut trigger = Trigger::new(config);
-    trigger.remapped(&[step(0, 1, 2)], secs(100));
-    assert!(trigger.is_return(&[step(0, 2, 1)], secs(399)));
-    assert!(!trigger.is_return(&[step(0, 2, 1)], secs(400)));
-    assert!(!trigger.is_return(&[step(0, 2, 3)], secs(101)));
-    assert!(!trigger.is_return(&[step(5, 2, 1)], secs(101)));
+    trigger.remapped(&[step(0, 1, 2)], at(100));
+    assert!(trigger.is_return(&[step(0, 2, 1)], at(399)));
+    assert!(!trigger.is_return(&[step(0, 2, 1)], at(400)));
+    assert!(!trigger.is_return(&[step(0, 2, 3)], at(101)));
+    assert!(!trigger.is_return(&[step(5, 2, 1)], at(101)));
     trigger.forget(table(0));
-    assert!(!trigger.is_return(&[step(0, 2, 1)], secs(101)));
+    assert!(!trigger.is_return(&[step(0, 2, 1)], at(101)));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn remaps_in_a_row_pause_longer_and_longer_after_the_burst() {
         .map(|slot| {
             let now = trigger.ready_at();
             trigger.remapped(&[step(slot, 0, 1)], now);
-            (trigger.ready_at() - now).as_secs()
+            (trigger.ready_at().since(now)).as_secs()
         })
         .collect();
     // One unit of strain drains on the way, 300 s after the first.
@@ -103,9 +103,9 @@ fn remaps_in_a_row_pause_longer_and_longer_after_the_burst() {
 #[test]
 fn a_return_uses_up_the_burst_at_once() {
     let mut trigger = Trigger::new(TriggerConfig::default());
-    trigger.remapped(&[step(0, 0, 1)], secs(10));
-    trigger.remapped(&[step(0, 1, 0)], secs(20));
-    assert_eq!(trigger.ready_at(), secs(40));
+    trigger.remapped(&[step(0, 0, 1)], at(10));
+    trigger.remapped(&[step(0, 1, 0)], at(20));
+    assert_eq!(trigger.ready_at(), at(40));
 }
 
 #[test]

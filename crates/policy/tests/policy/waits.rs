@@ -9,7 +9,7 @@ use chiplet_policy::{
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
-use crate::common::{ROUNDING, planned_by, secs, table};
+use crate::common::{ROUNDING, at, planned_by, secs, table};
 use crate::time::{CACHE, MIB, cached_beside_bound, with_caches};
 
 fn planner(config: PlannerConfig, specs: Vec<DomainSpec>, sizes: &[u64]) -> Planner {
@@ -24,9 +24,9 @@ fn planner(config: PlannerConfig, specs: Vec<DomainSpec>, sizes: &[u64]) -> Plan
 fn second(planner: &mut Planner, now: u64, loads: &[f64], bytes: u64) -> Option<Remap> {
     for (slot, &load) in (0..).zip(loads) {
         let busy = Duration::from_secs_f64(load);
-        planner.record(table(slot), secs(now), Usage { busy, bytes });
+        planner.record(table(slot), at(now), Usage { busy, bytes });
     }
-    planner.tick(secs(now), &[])
+    planner.tick(at(now), &[])
 }
 
 /// The predicted wait of all queries together, weighted by load.
@@ -69,7 +69,7 @@ proptest! {
                 let Some(remap) = second(&mut planner, now, &loads, 1_000) else { continue };
                 let seen = |fast: bool| {
                     let load = |slot| {
-                        let load = planner.load(table(slot), secs(now));
+                        let load = planner.load(table(slot), at(now));
                         if fast { load.fast } else { load.slow }
                     };
                     (mean_wait(&old, &specs, load), mean_wait(&remap.placement, &specs, load))
@@ -199,9 +199,9 @@ fn the_planners_disagree_in_the_same_way() {
                     busy: Duration::from_secs_f64(load),
                     bytes: bytes as u64,
                 };
-                planner.record(table(slot), secs(now), usage);
+                planner.record(table(slot), at(now), usage);
             }
-            planner.tick(secs(now), &[]);
+            planner.tick(at(now), &[]);
         }
         let placement = planner.placement();
         let load = |id: u32| -> f64 {
@@ -252,8 +252,8 @@ fn a_cooldown_of_all_time_keeps_the_placement_still() {
             assert!(second(&mut planner, now, &[9.0, 0.0, 9.0, 0.0], 1 << 30).is_none());
         }
         // What has to move, moves.
-        assert!(planner.resize(secs(100), &[8, 0]).is_some());
-        assert!(planner.tick(secs(101), &[]).is_none());
+        assert!(planner.resize(at(100), &[8, 0]).is_some());
+        assert!(planner.tick(at(101), &[]).is_none());
     }
 }
 
@@ -273,7 +273,7 @@ fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
         moved.extend(second(&mut planner, now, &loads, 1_000).map(|remap| remap.moves.len()));
     }
     assert_eq!(moved, [1, 1, 1]);
-    assert_eq!(planner.balance(secs(300)).0.imbalance(), 0.0);
+    assert_eq!(planner.balance(at(300)).0.imbalance(), 0.0);
 }
 
 /// A table that is asked for 3.5 of its home's 8 cores, beside eleven that are asked for a fifth of one.

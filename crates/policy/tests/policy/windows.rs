@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Rates, Usage, UsageWindows, WindowConfig};
+use chiplet_policy::{Rates, Time, Usage, UsageWindows, WindowConfig};
 use proptest::prelude::*;
 
-use crate::common::{secs, table};
+use crate::common::{at, table};
 
 /// Three nanoseconds for each byte, so that one model tells both.
 fn usage(bytes: u64) -> Usage {
@@ -22,14 +22,14 @@ struct Naive {
 }
 
 impl Naive {
-    fn rate(&self, length: Duration, now: Duration) -> f64 {
+    fn rate(&self, length: Duration, now: Time) -> f64 {
         let Some(&(first, _)) = self.records.first() else {
             return 0.0;
         };
         let last = self.records.last().expect("not empty").0;
         let buckets = u128::from(self.config.buckets);
         let width = length.as_nanos() / buckets;
-        let now = now.as_nanos().max(last);
+        let now = u128::from(now.as_nanos()).max(last);
         let oldest = (now / width + 1).saturating_sub(buckets);
         let bytes: u64 = self
             .records
@@ -41,7 +41,7 @@ impl Naive {
         bytes as f64 / (span as f64 / 1e9)
     }
 
-    fn rates(&self, now: Duration) -> Rates {
+    fn rates(&self, now: Time) -> Rates {
         Rates {
             fast: self.rate(self.config.fast, now),
             slow: self.rate(self.config.slow, now),
@@ -67,10 +67,10 @@ proptest! {
         let mut clock = 5_000_i64;
         for (step, bytes) in steps {
             clock = (clock + step / 4).max(0);
-            let now = Duration::from_millis(clock as u64);
+            let now = Time::from_millis(clock as u64);
             windows.record(table(7), now, usage(bytes));
             let latest = naive.records.last().map_or(0, |&(at, _)| at);
-            naive.records.push((now.as_nanos().max(latest), bytes));
+            naive.records.push((u128::from(now.as_nanos()).max(latest), bytes));
             for later in [0, quiet / 10, quiet] {
                 let then = now + Duration::from_millis(later);
                 let (got, expected) = (windows.traffic(table(7), then), naive.rates(then));
@@ -103,13 +103,13 @@ proptest! {
         let mut clock = 0;
         for (step, slot, bytes, fate) in steps {
             clock += step;
-            let now = Duration::from_millis(clock);
+            let now = Time::from_millis(clock);
             if fate == 0 {
                 windows.forget(table(slot));
                 naive[slot as usize] = empty();
             } else {
                 windows.record(table(slot), now, usage(bytes));
-                naive[slot as usize].records.push((now.as_nanos(), bytes));
+                naive[slot as usize].records.push((u128::from(now.as_nanos()), bytes));
             }
             for then in [now, now + Duration::from_millis(quiet)] {
                 for (slot, naive) in (0..).zip(&naive) {
@@ -127,18 +127,18 @@ proptest! {
     }
 
     #[test]
-    fn asking_changes_nothing(at in proptest::collection::vec(0_u64..200, 1..20)) {
+    fn asking_changes_nothing(seconds in proptest::collection::vec(0_u64..200, 1..20)) {
         let record = |windows: &mut UsageWindows, second: u64| {
-            windows.record(table(0), secs(second), usage(second + 1));
+            windows.record(table(0), at(second), usage(second + 1));
         };
         let mut asked = UsageWindows::new(WindowConfig::default());
         let mut left_alone = asked.clone();
-        for second in at {
+        for second in seconds {
             record(&mut asked, second);
             record(&mut left_alone, second);
-            asked.traffic(table(0), secs(second + 500));
+            asked.traffic(table(0), at(second + 500));
         }
-        let now = secs(200);
+        let now = at(200);
         prop_assert_eq!(asked.traffic(table(0), now), left_alone.traffic(table(0), now));
     }
 }
@@ -147,8 +147,8 @@ proptest! {
 fn a_steady_stream_has_its_own_rate_in_both_windows() {
     let mut windows = UsageWindows::new(WindowConfig::default());
     for tenth in 0..1_200 {
-        windows.record(table(0), Duration::from_millis(100 * tenth), usage(100));
-        let rates = windows.traffic(table(0), Duration::from_millis(100 * tenth + 100));
+        windows.record(table(0), Time::from_millis(100 * tenth), usage(100));
+        let rates = windows.traffic(table(0), Time::from_millis(100 * tenth + 100));
         if tenth >= 70 {
             assert!(
                 (950.0..=1_050.0).contains(&rates.fast),
@@ -165,20 +165,20 @@ fn a_steady_stream_has_its_own_rate_in_both_windows() {
 #[test]
 fn the_first_query_is_no_burst() {
     let mut windows = UsageWindows::new(WindowConfig::default());
-    windows.record(table(0), secs(100), usage(6_000));
-    let rates = windows.traffic(table(0), secs(100));
+    windows.record(table(0), at(100), usage(6_000));
+    let rates = windows.traffic(table(0), at(100));
     assert_eq!((rates.fast, rates.slow), (6_000.0, 1_000.0));
 }
 
 #[test]
 fn a_forgotten_table_has_no_traffic_and_costs_nothing() {
     let mut windows = UsageWindows::new(WindowConfig::default());
-    windows.record(table(1), secs(1), usage(10));
-    windows.record(table(0), secs(1), usage(10));
+    windows.record(table(1), at(1), usage(10));
+    windows.record(table(0), at(1), usage(10));
     let order: Vec<_> = windows.tables().collect();
     assert_eq!(order, [table(0), table(1)]);
     windows.forget(table(1));
-    assert_eq!(windows.traffic(table(1), secs(1)), Rates::default());
+    assert_eq!(windows.traffic(table(1), at(1)), Rates::default());
     assert_eq!(windows.len(), 1);
     windows.forget(table(0));
     assert!(windows.is_empty());
@@ -192,7 +192,7 @@ fn windows_of_no_length_and_the_end_of_time_do_not_panic() {
         buckets: 0,
     };
     let mut windows = UsageWindows::new(config);
-    for now in [Duration::ZERO, secs(1), Duration::MAX] {
+    for now in [Time::ZERO, at(1), Time::MAX] {
         windows.record(table(0), now, usage(u64::MAX));
         assert!(windows.traffic(table(0), now).fast.is_finite());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{DomainSpec, Homes, Planner, Routing, Usage};
+use chiplet_policy::{DomainSpec, Homes, Planner, Routing, Time, Usage};
 
 use super::items::Items;
 use super::{Engine, Event, Load, Scenario, table_id};
@@ -169,7 +169,7 @@ impl Balancer {
         });
         let told = self.told(costs.collect());
         for second in 1..=SETTLING {
-            let now = Duration::from_secs(second);
+            let now = Time::from_secs(second);
             for (slot, &usage) in told.iter().enumerate() {
                 self.planner.record(table_id(slot as u32), now, usage);
             }
@@ -296,7 +296,7 @@ impl Engine<'_> {
     pub(super) fn tick(&mut self) {
         let tick = self.scenario.settings.tick;
         self.at(self.now + tick.as_nanos() as u64, Event::Tick);
-        let now = self.balancer.offset + Duration::from_nanos(self.now);
+        let now = self.time() + self.balancer.offset;
         let balancer = &mut self.balancer;
         let used = balancer.items.iter_mut().zip(&mut balancer.costs);
         let used = used.map(|(used, cost)| {

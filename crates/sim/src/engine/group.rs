@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chiplet_policy::queue::{Discipline, Pace, Queue};
 use chiplet_policy::{
@@ -42,16 +42,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(
-        domain: usize,
-        workers: Range<usize>,
-        discipline: Discipline,
-        epoch: Instant,
-    ) -> Self {
+    pub(super) fn new(domain: usize, workers: Range<usize>, discipline: Discipline) -> Self {
         Self {
             domain,
             nearest: Vec::new(),
-            queue: Queue::new(discipline, workers.len(), epoch),
+            queue: Queue::new(discipline, workers.len()),
             sleepers: workers.clone().rev().collect(),
             workers,
             stealing: 0,
@@ -100,7 +95,7 @@ impl Engine<'_> {
         if self.stealing() != StealRule::Ladder || self.groups.len() == 1 {
             return false;
         }
-        let now = self.instant();
+        let now = self.time();
         let config = &self.scenario.settings.steal;
         let group = &mut self.groups[group];
         let before = group.needy;
@@ -214,7 +209,7 @@ impl Engine<'_> {
             }
             waiting = true;
             let _ = self.publish(group);
-            let now = self.instant();
+            let now = self.time();
             let state = &mut self.groups[group];
             let wanted = if state.needy { state.queue.len() } else { 0 };
             let overdue = state.queue.backlog(now).age >= self.scenario.settings.steal.max_wait;

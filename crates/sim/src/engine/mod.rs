@@ -49,11 +49,12 @@ mod worker;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::{
-    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId, neighbours,
+    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId, Time,
+    neighbours,
 };
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
@@ -313,8 +314,6 @@ struct Worker {
 struct Engine<'a> {
     scenario: &'a Scenario<'a>,
     now: u64,
-    /// What queues count time from.
-    epoch: Instant,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     made: u64,
     groups: Vec<Group>,
@@ -361,7 +360,6 @@ impl<'a> Engine<'a> {
         let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
         let mut groups: Vec<Group> = Vec::new();
-        let epoch = Instant::now();
         let strategy = scenario.strategy;
         let settings = &scenario.settings;
         for (domain, spec) in topology.domains().iter().enumerate() {
@@ -395,7 +393,7 @@ impl<'a> Engine<'a> {
                     table_limit: (limit - limit.div_ceil(4)).max(1),
                     bulk_wait: settings.bulk_wait,
                 };
-                groups.push(Group::new(domain, first..workers.len(), discipline, epoch));
+                groups.push(Group::new(domain, first..workers.len(), discipline));
             }
         }
         let domains: Vec<DomainId> = topology.domains().iter().map(|spec| spec.id).collect();
@@ -424,7 +422,6 @@ impl<'a> Engine<'a> {
         Self {
             scenario,
             now: 0,
-            epoch,
             events: BinaryHeap::new(),
             made: 0,
             groups,
@@ -495,8 +492,8 @@ impl<'a> Engine<'a> {
         self.events.push(Reverse((time, self.made, event)));
     }
 
-    fn instant(&self) -> Instant {
-        self.epoch + Duration::from_nanos(self.now)
+    fn time(&self) -> Time {
+        Time::from_nanos(self.now)
     }
 }
 

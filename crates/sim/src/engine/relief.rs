@@ -42,7 +42,7 @@ impl Engine<'_> {
         if self.groups[own].queue.is_empty() || self.groups[other].queue.is_empty() {
             return false;
         }
-        let now = self.instant();
+        let now = self.time();
         let [own_lag, lag] = [own, other].map(|group| self.groups[group].queue.outlook(now));
         let price = self.groups[other].price;
         lag.fair && lag.lag >= LONG_WAIT && is_worth_relieving(own_lag.lag, lag.lag, price)

@@ -107,7 +107,7 @@ impl Engine<'_> {
                 false => Pace::Within,
             });
         }
-        let at = self.instant();
+        let at = self.time();
         let queue = &mut self.groups[group].queue;
         let pushed = queue.push(table_id(item), terms, query, at);
         let pace = pushed.map_err(|(refusal, _)| refusal)?;

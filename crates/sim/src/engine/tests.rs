@@ -252,7 +252,7 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
     let scenario = Scenario::new(&machine, &tasks, Strategy::CCD_AWARE);
     let mut engine = Engine::new(&scenario, None, false);
     (0..40).for_each(|_| engine.arrive());
-    let now = engine.instant();
+    let now = engine.time();
     let mut run = chiplet_policy::queue::Run::default();
     while engine.groups[1]
         .queue

@@ -67,7 +67,7 @@ impl Engine<'_> {
 
     /// Says to the queue that the worker's task has ended, for which others have given time besides.
     pub(super) fn tell(&mut self, worker: usize, helped: u64) {
-        let (now, helped) = (self.instant(), Duration::from_nanos(helped));
+        let (now, helped) = (self.time(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
             Some((_, run)) if worker.stealing => run.tell_shared(now, helped, Duration::ZERO),
@@ -104,7 +104,7 @@ impl Engine<'_> {
             self.groups[group].stealing -= 1;
             self.workers[worker].returns = true;
         }
-        let now = self.instant();
+        let now = self.time();
         let run = &mut self.workers[worker].run;
         let Some(query) = self.groups[group].queue.take(Some(worker), run, now) else {
             return false;
@@ -207,7 +207,7 @@ impl Engine<'_> {
 
     /// The next task of another group's queue.
     pub(super) fn take_task(&mut self, victim: usize, worker: usize) -> Option<usize> {
-        let now = self.instant();
+        let now = self.time();
         let run = match &mut self.workers[worker].away {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,

@@ -1,10 +1,11 @@
 //! How long bulk work gives way, what it is expected to take, and that nothing is lost where classes and weights mix.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
+use crate::Time;
 use crate::queue::{Class, Discipline, Queue, Run, Terms};
 
 #[test]
@@ -51,8 +52,7 @@ fn bulk_work_waits_for_a_bounded_time() {
 
 #[test]
 fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
-    let epoch = Instant::now();
-    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 2, epoch);
+    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 2);
     let mut run = Run::default();
     let bulk = Terms {
         class: Class::Bulk,
@@ -60,7 +60,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
     };
     let table = Simulation::table;
     // Both tables take 2 ms in both classes, as is learnt from one task each.
-    let mut now = epoch;
+    let mut now = Time::ZERO;
     for (slot, terms) in [(0, Terms::default()), (1, bulk)] {
         queue.push(table(slot), terms, 0, now).unwrap();
         assert!(queue.take(Some(0), &mut run, now).is_some());
@@ -111,8 +111,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
 
 #[test]
 fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
-    let epoch = Instant::now();
-    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1, epoch);
+    let mut queue: Queue<u32> = Queue::new(DISCIPLINE, 1);
     let limit = Some(2);
     let terms = |class| Terms {
         class,
@@ -121,12 +120,12 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
     };
     let [interactive, bulk] = Class::ALL.map(terms);
     let table = Simulation::table(0);
-    queue.push(table, interactive, 1, epoch).unwrap();
-    queue.push(table, bulk, 2, epoch).unwrap();
+    queue.push(table, interactive, 1, Time::ZERO).unwrap();
+    queue.push(table, bulk, 2, Time::ZERO).unwrap();
     for terms in [interactive, bulk] {
-        assert!(queue.push(table, terms, 3, epoch).is_err());
+        assert!(queue.push(table, terms, 3, Time::ZERO).is_err());
     }
-    queue.push(table, Terms::default(), 3, epoch).unwrap();
+    queue.push(table, Terms::default(), 3, Time::ZERO).unwrap();
     queue.count_shed(table, 2);
     let intake: Vec<_> = queue.intake().map(|(_, intake)| intake).collect();
     let sum = |of: fn(&crate::queue::Intake) -> u64| intake.iter().map(of).sum::<u64>();
@@ -145,11 +144,10 @@ proptest! {
         steps in prop::collection::vec((0_usize..4, 0_usize..3, any::<bool>(), 0_usize..4, 0_u64..30), 1..120),
         run_length in 1_u32..20,
     ) {
-        let epoch = Instant::now();
         let discipline = Discipline { run_length, ..DISCIPLINE };
-        let mut queue = Queue::new(discipline, 2, epoch);
+        let mut queue = Queue::new(discipline, 2);
         let mut runs = [Run::default(); 3];
-        let mut now = epoch;
+        let mut now = Time::ZERO;
         let mut waiting: Vec<(usize, Class, u32)> = Vec::new();
         let mut pushed = 0;
         for (slot, weight, bulk, takes, passes) in steps {

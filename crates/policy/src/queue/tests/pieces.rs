@@ -1,28 +1,28 @@
 //! When a task that waits goes before another piece of one that is shared out.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::simulation::{DISCIPLINE, MILLI, Simulation};
+use crate::Time;
 use crate::queue::{Class, Queue, Run, Terms, Underway};
 
 /// Whether a task of `waits` that came at 5 ms goes before a piece of one of `shared` that came at 1 ms and was begun at
 /// 2 ms, at each of these times in milliseconds.
 fn goes_before<const N: usize>(waits: Class, shared: Class, times: [u32; N]) -> [bool; N] {
-    let epoch = Instant::now();
-    let mut queue = Queue::new(DISCIPLINE, 4, epoch);
+    let mut queue = Queue::new(DISCIPLINE, 4);
     let terms = Terms {
         class: waits,
         ..Terms::default()
     };
     queue
-        .push(Simulation::table(0), terms, (), epoch + 5 * MILLI)
+        .push(Simulation::table(0), terms, (), Time::ZERO + 5 * MILLI)
         .unwrap();
     let task = Underway {
         class: shared,
-        came: epoch + MILLI,
-        began: epoch + 2 * MILLI,
+        came: Time::ZERO + MILLI,
+        began: Time::ZERO + 2 * MILLI,
     };
-    times.map(|time| queue.goes_before(&task, epoch + time * MILLI))
+    times.map(|time| queue.goes_before(&task, Time::ZERO + time * MILLI))
 }
 
 #[test]
@@ -45,23 +45,22 @@ fn a_bulk_task_goes_before_an_interactive_ones_pieces_when_it_has_given_way_for_
 
 #[test]
 fn nothing_goes_first_when_nothing_waits() {
-    let epoch = Instant::now();
-    let mut queue = Queue::new(DISCIPLINE, 4, epoch);
+    let mut queue = Queue::new(DISCIPLINE, 4);
     let task = Underway {
         class: Class::Bulk,
-        came: epoch,
-        began: epoch,
+        came: Time::ZERO,
+        began: Time::ZERO,
     };
-    assert!(!queue.goes_before(&task, epoch + 50 * MILLI));
+    assert!(!queue.goes_before(&task, Time::ZERO + 50 * MILLI));
     let table = Simulation::table(0);
     queue
-        .push(table, Terms::default(), (), epoch + 50 * MILLI)
+        .push(table, Terms::default(), (), Time::ZERO + 50 * MILLI)
         .unwrap();
-    assert!(queue.goes_before(&task, epoch + 50 * MILLI));
+    assert!(queue.goes_before(&task, Time::ZERO + 50 * MILLI));
     assert!(
         queue
-            .take(Some(0), &mut Run::default(), epoch + 50 * MILLI)
+            .take(Some(0), &mut Run::default(), Time::ZERO + 50 * MILLI)
             .is_some()
     );
-    assert!(!queue.goes_before(&task, epoch + 51 * MILLI));
+    assert!(!queue.goes_before(&task, Time::ZERO + 51 * MILLI));
 }

@@ -1,11 +1,11 @@
 //! In which order a queue serves, what it refuses, and what it knows of what waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::TableId;
 use crate::queue::{Discipline, Queue, Refusal, Run, Terms};
+use crate::{TableId, Time};
 
 const fn table(slot: u32) -> TableId {
     TableId {
@@ -35,18 +35,15 @@ const fn micros(micros: u64) -> Duration {
 struct Bench {
     queue: Queue<u32>,
     runs: Vec<Run>,
-    epoch: Instant,
-    now: Instant,
+    now: Time,
 }
 
 impl Bench {
     fn new(discipline: Discipline, workers: usize) -> Self {
-        let epoch = Instant::now();
         Self {
-            queue: Queue::new(discipline, workers, epoch),
+            queue: Queue::new(discipline, workers),
             runs: vec![Run::default(); workers],
-            epoch,
-            now: epoch,
+            now: Time::ZERO,
         }
     }
 
@@ -89,10 +86,10 @@ fn a_run_takes_what_is_nearly_as_old_and_leaves_what_is_not() {
     let mut bench = Bench::new(RUNS, 1);
     // Table 0 at 0, 10 and 60 us, table 1 at 2 us.
     for (at, slot) in [(0, 0), (2, 1), (10, 0), (60, 0)] {
-        bench.now = bench.epoch + micros(at);
+        bench.now = Time::ZERO + micros(at);
         bench.push(slot, at as u32);
     }
-    bench.now = bench.epoch + micros(100);
+    bench.now = Time::ZERO + micros(100);
     // At 150 us the task of table 1 has waited for 148; a fifth of that younger is what came until 31 us.
     assert_eq!(bench.drain(micros(50)), [0, 10, 2, 60]);
 }
@@ -304,7 +301,7 @@ proptest! {
     ) {
         let mut bench = Bench::new(Discipline { run_length, reorder, ..PLAIN }, 3);
         let mut thief = Run::default();
-        let mut waiting: Vec<(u32, u32, Instant)> = Vec::new();
+        let mut waiting: Vec<(u32, u32, Time)> = Vec::new();
         let mut pushed = 0;
         let mut taken = 0;
         let mut step = 0;
@@ -329,8 +326,8 @@ proptest! {
                 taken += 1;
                 prop_assert!(waiting.iter().all(|&(table, other, _)| table != slot || other > task));
                 for &(_, _, older) in waiting.iter().filter(|waits| waits.2 < at) {
-                    let age = now.duration_since(older).as_secs_f64();
-                    let ahead = at.duration_since(older).as_secs_f64();
+                    let age = now.since(older).as_secs_f64();
+                    let ahead = at.since(older).as_secs_f64();
                     prop_assert!(ahead <= age * reorder + 1e-8);
                     prop_assert!(run_length > 1);
                 }

@@ -1,9 +1,9 @@
 //! A queue in simulated time: tables that send tasks, and workers that run them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::TableId;
 use crate::queue::{Class, Discipline, Queue, Run, Terms};
+use crate::{TableId, Time};
 
 pub(super) const DISCIPLINE: Discipline = Discipline {
     run_length: 16,
@@ -104,19 +104,17 @@ pub(super) struct Simulation {
     pub(super) taken: Vec<usize>,
     /// Where each is, and when and of which source the task that it runs ends.
     workers: Vec<(Run, Option<(Duration, usize)>)>,
-    pub(super) epoch: Instant,
     now: Duration,
 }
 
 impl Simulation {
     pub(super) fn new(workers: usize, sources: &[Source]) -> Self {
-        let epoch = Instant::now();
-        let mut queue = Queue::new(DISCIPLINE, workers, epoch);
+        let mut queue = Queue::new(DISCIPLINE, workers);
         for (slot, source) in sources.iter().enumerate() {
             for _ in 0..source.outstanding {
                 let task = (slot, Duration::ZERO);
                 queue
-                    .push(Self::table(slot), source.terms, task, epoch)
+                    .push(Self::table(slot), source.terms, task, Time::ZERO)
                     .unwrap();
             }
         }
@@ -126,7 +124,6 @@ impl Simulation {
             served: vec![Served::default(); sources.len()],
             taken: vec![0; sources.len()],
             workers: vec![(Run::default(), None); workers],
-            epoch,
             now: Duration::ZERO,
         }
     }
@@ -143,14 +140,14 @@ impl Simulation {
         while self.now < end {
             for (slot, source) in self.sources.iter_mut().enumerate() {
                 while source.next <= self.now && source.next < source.until {
-                    let (at, task) = (self.epoch + source.next, (slot, source.next));
+                    let (at, task) = (Time::ZERO + source.next, (slot, source.next));
                     // A full queue refuses, as it would in earnest.
                     let table = Self::table(slot);
                     let _ = self.queue.push(table, source.terms, task, at);
                     source.next += source.every;
                 }
             }
-            let now = self.epoch + self.now;
+            let now = Time::ZERO + self.now;
             for (worker, (run, ends)) in self.workers.iter_mut().enumerate() {
                 if ends.is_some_and(|(ends, _)| ends > self.now) {
                     continue;
