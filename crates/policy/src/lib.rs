@@ -9,6 +9,7 @@
 //! | question | answered by |
 //! |---|---|
 //! | how many bytes does a query pull? | [`hnsw_query_bytes`], [`ivf_list_bytes`] |
+//! | what does a table ask for, and how fast is a domain? | [`Costs`], [`Speed`] |
 //! | how much load and traffic has a table now? | [`UsageWindows`] |
 //! | how long do queries wait in a domain that is so busy? | [`predicted_wait`] |
 //! | which domains are a table's homes? | [`place`], [`hot_cold`], [`place_new`]; the result is a [`Placement`] |
@@ -47,6 +48,7 @@
 //! assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
 //! ```
 
+mod demand;
 mod mapper;
 mod neighbours;
 mod overload;
@@ -63,6 +65,7 @@ mod trigger;
 mod wait;
 mod window;
 
+pub use demand::{Costs, Speed, TableUsage};
 pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, balance, homes_wanted,
     hot_cold, place, place_new,

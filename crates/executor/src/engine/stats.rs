@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Rung, TableId};
+use chiplet_policy::{Rung, TableId, TableUsage};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 use rustc_hash::FxHashMap;
@@ -33,27 +33,7 @@ pub(crate) struct WorkerStats {
     /// Time spent on tasks and scan units.
     pub(crate) busy: Duration,
     /// What each table used since the balancer last asked.
-    used: FxHashMap<TableId, Used>,
-}
-
-/// What the queries of one table used in some time, and how many there were.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
-    pub(crate) busy: Duration,
-    pub(crate) bytes: u64,
-    /// Queries that were run to whatever end.
-    pub(crate) ran: u64,
-    /// Queries that were refused or that expired before they could start: what the table asked for in vain.
-    pub(crate) missed: u64,
-}
-
-impl Used {
-    pub(crate) fn absorb(&mut self, other: Self) {
-        self.busy += other.busy;
-        self.bytes += other.bytes;
-        self.ran += other.ran;
-        self.missed += other.missed;
-    }
+    used: FxHashMap<TableId, TableUsage>,
 }
 
 /// What all workers did.
@@ -96,7 +76,7 @@ impl Stats {
     /// all.
     pub(crate) fn drain_used(
         &self,
-        mut each: impl FnMut(DomainId, TableId, Used),
+        mut each: impl FnMut(DomainId, TableId, TableUsage),
     ) -> Vec<(Duration, u64)> {
         self.workers
             .iter()

@@ -9,9 +9,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Homes, Placement, Planner, Rates, Remap, Routing, TableId, Time};
+use chiplet_policy::{
+    Costs, Homes, Placement, Planner, Rates, Remap, Routing, Speed, TableId, Time,
+};
 
-use super::demand::{self, Costs, Missed};
+use super::demand::{self, Missed};
 use super::event::{RemapEvent, TableMove};
 use super::workers::{PinnedWorker, WorkerInfo, Workers};
 use crate::clock::Clock;
@@ -49,27 +51,6 @@ struct Control {
     busy: Vec<Duration>,
     costs: Costs,
     missed: Missed,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Speed {
-    bytes: f64,
-    seconds: f64,
-}
-
-impl Speed {
-    /// Half-life of about seven ticks: steady against one odd tick, quick to follow a new mix of tables.
-    const KEEP: f64 = 0.9;
-
-    fn add(&mut self, bytes: f64, seconds: f64) {
-        self.bytes = self.bytes * Self::KEEP + bytes;
-        self.seconds = self.seconds * Self::KEEP + seconds;
-    }
-
-    /// Bytes per second of one busy worker, once there is enough to tell.
-    fn per_worker(&self) -> Option<f64> {
-        (self.seconds > 0.001 && self.bytes > 0.0).then(|| self.bytes / self.seconds)
-    }
 }
 
 /// The balancer's state as a snapshot shows it.

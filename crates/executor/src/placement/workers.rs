@@ -390,13 +390,7 @@ fn all_cpus(topology: &Topology) -> Vec<u32> {
 pub(crate) fn specs(plan: &[DomainCores], topology: &Topology) -> Vec<DomainSpec> {
     let spec = |planned: &DomainCores| {
         let domain = &topology.domains()[planned.id.0 as usize];
-        DomainSpec {
-            speed: domain.speed(),
-            cache_bytes: domain.cache_bytes,
-            node: domain.node,
-            package: domain.package,
-            ..DomainSpec::new(planned.id, planned.cores.len() as u32)
-        }
+        DomainSpec::of(domain, planned.cores.len() as u32)
     };
     plan.iter().map(spec).collect()
 }

@@ -1,6 +1,6 @@
 //! What the mapper is told: the domains, what tables ask for, and the thresholds.
 
-use chiplet_topology::DomainId;
+use chiplet_topology::{Domain, DomainId};
 
 use crate::{PlaceBy, TableId};
 
@@ -41,6 +41,17 @@ impl DomainSpec {
             cache_bytes: 0,
             node: 0,
             package: 0,
+        }
+    }
+
+    /// A domain of a machine, of which so many cores serve tables.
+    pub fn of(domain: &Domain, cores: u32) -> Self {
+        Self {
+            speed: domain.speed(),
+            cache_bytes: domain.cache_bytes,
+            node: domain.node,
+            package: domain.package,
+            ..Self::new(domain.id, cores)
         }
     }
 

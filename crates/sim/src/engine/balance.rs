@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{DomainSpec, Homes, Planner, Routing, Time, Usage};
+use chiplet_policy::{Costs, DomainSpec, Homes, Planner, Routing, Speed, TableUsage, Time, Usage};
 
 use super::items::Items;
 use super::{Engine, Event, Load, Scenario, table_id};
@@ -12,12 +12,6 @@ use crate::workload::Plan;
 
 /// Virtual seconds that the placement settles for before the run: a little longer than the slow window.
 const SETTLING: u64 = 75;
-
-/// A mean follows a new measurement by this part of the difference, as in the executor.
-const FOLLOW: f64 = 0.25;
-
-/// Of a domain's speed so much is kept at each tick, as in the executor.
-const KEEP: f64 = 0.9;
 
 /// Of fewer queries no table's own mean is taken.
 const ENOUGH: u64 = 20;
@@ -40,26 +34,17 @@ impl Means {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct Used {
-    busy: u64,
-    bytes: u64,
-    ran: u64,
-    missed: u64,
-}
-
 pub(super) struct Balancer {
     planner: Planner,
     /// When the run began, in the planner's time.
     offset: Duration,
-    items: Vec<Used>,
-    /// Mean nanoseconds of each item's queries.
-    costs: Vec<f64>,
+    items: Vec<TableUsage>,
+    costs: Costs,
     domain_of: Vec<usize>,
     workers: Vec<usize>,
-    /// Bytes and nanoseconds of each domain's workers since the last tick, and faded.
+    /// Bytes and nanoseconds of each domain's workers since the last tick.
     fresh: Vec<(f64, f64)>,
-    speed: Vec<(f64, f64)>,
+    speed: Vec<Speed>,
     pub(super) remaps: Vec<Moved>,
     /// What all queries of each item took, for [`Balancer::means`].
     taken: Vec<(u64, u64)>,
@@ -73,12 +58,8 @@ pub(super) struct Balancer {
 impl Balancer {
     pub(super) fn new(scenario: &Scenario<'_>, items: &Items) -> Self {
         let domains = scenario.machine.topology.domains();
-        let specs = domains.iter().map(|domain| DomainSpec {
-            cache_bytes: domain.cache_bytes,
-            node: domain.node,
-            package: domain.package,
-            ..DomainSpec::new(domain.id, domain.cores.len() as u32)
-        });
+        let specs = domains.iter();
+        let specs = specs.map(|domain| DomainSpec::of(domain, domain.cores.len() as u32));
         let mut config = scenario.settings.planner;
         config.mapper.placing = scenario.strategy.placing;
         let workers: Vec<usize> = domains.iter().map(|domain| domain.cores.len()).collect();
@@ -93,11 +74,11 @@ impl Balancer {
         Self {
             planner: Planner::new(config, specs.collect()),
             offset: Duration::ZERO,
-            items: vec![Used::default(); count],
-            costs: vec![0.0; count],
+            items: vec![TableUsage::default(); count],
+            costs: Costs::default(),
             domain_of: domain_of.collect(),
             fresh: vec![(0.0, 0.0); workers.len()],
-            speed: vec![(0.0, 0.0); workers.len()],
+            speed: vec![Speed::default(); workers.len()],
             workers,
             remaps: Vec::new(),
             taken: vec![(0, 0); count],
@@ -206,7 +187,7 @@ impl Balancer {
     }
 
     pub(super) fn used(&mut self, item: usize, worker: usize, nanos: u64) {
-        self.items[item].busy += nanos;
+        self.items[item].busy += Duration::from_nanos(nanos);
         self.taken[item].0 += nanos;
         self.fresh[self.domain_of[worker]].1 += nanos as f64;
     }
@@ -248,8 +229,8 @@ impl Balancer {
             .zip(&self.workers);
         let each = domains.map(|((speed, fresh), &workers)| {
             let (bytes, nanos) = std::mem::take(fresh);
-            *speed = (speed.0 * KEEP + bytes, speed.1 * KEEP + nanos / 1e9);
-            (speed.1 > 0.001 && speed.0 > 0.0).then(|| speed.0 / speed.1 * workers as f64)
+            speed.add(bytes, nanos / 1e9);
+            speed.per_worker().map(|each| each * workers as f64)
         });
         each.collect()
     }
@@ -298,16 +279,9 @@ impl Engine<'_> {
         self.at(self.now + tick.as_nanos() as u64, Event::Tick);
         let now = self.time() + self.balancer.offset;
         let balancer = &mut self.balancer;
-        let used = balancer.items.iter_mut().zip(&mut balancer.costs);
-        let used = used.map(|(used, cost)| {
-            let used = std::mem::take(used);
-            if used.ran > 0 {
-                let fresh = used.busy as f64 / used.ran as f64;
-                let known = if *cost > 0.0 { *cost } else { fresh };
-                *cost = known + (fresh - known) * FOLLOW;
-            }
-            let missed = used.missed as f64 * *cost;
-            ((used.busy as f64 + missed) / 1e9, used.bytes as f64)
+        let used = (0..).zip(&mut balancer.items).map(|(slot, used)| {
+            let usage = balancer.costs.usage(table_id(slot), std::mem::take(used));
+            (usage.busy.as_secs_f64(), usage.bytes as f64)
         });
         let used = used.collect();
         for (slot, usage) in balancer.told(used).into_iter().enumerate() {
