@@ -48,11 +48,11 @@
 
 pub use chiplet_executor::{
     Answers, BuildError, Builder, Class, Context, Counts, DomainSnapshot, Error, Executor, Filter,
-    Home, Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, QUEUE_PER_WORKER, Query,
-    QueryLimits, QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung,
-    SearchError, Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals,
-    Strategy, SubmitError, Table, TableId, TableMove, TableOptions, TableSnapshot, Ticket,
-    WorkerInfo, merge_nearest,
+    Home, Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, Query, QueryLimits,
+    QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung, SearchError,
+    Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals, Strategy,
+    SubmitError, Table, TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
+    merge_nearest,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy as policy;

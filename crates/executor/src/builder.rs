@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chiplet_policy::queue::QUEUE_PER_WORKER;
 use chiplet_policy::{
     Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, neighbours,
 };
@@ -20,12 +21,8 @@ use crate::placement::balancer::{Balancer, OnRemap};
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
 use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
-use crate::scheduler::{Discipline, GroupSpec, Hub, Rules};
+use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, now};
-
-/// Queued tasks each worker brings to its domain's bound. At 100 us a query a full queue is a wait of 25 ms:
-/// beyond that an interactive search is better refused.
-pub const QUEUE_PER_WORKER: usize = 256;
 
 /// Stands for "as long as it takes".
 const A_YEAR: Duration = Duration::from_secs(31_536_000);
@@ -68,8 +65,8 @@ impl Default for Builder {
             queue_limit: None,
             table_limit: None,
             limits: QueryLimits::default(),
-            reorder: 0.3,
-            bulk_wait: Duration::from_millis(100),
+            reorder: Discipline::REORDER,
+            bulk_wait: Discipline::BULK_WAIT,
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
@@ -132,8 +129,8 @@ impl Builder {
         self
     }
 
-    /// Tasks that may wait in each domain; more are refused with `Overloaded`. Default: [`QUEUE_PER_WORKER`]
-    /// times the workers of the largest domain.
+    /// Tasks that may wait in each domain; more are refused with `Overloaded`. Default: 256
+    /// times the workers of the largest domain, which is a wait of 25 ms at 100 us a query.
     pub fn queue_limit(mut self, tasks: usize) -> Self {
         self.queue_limit = Some(tasks);
         self
@@ -169,7 +166,7 @@ impl Builder {
     /// After that it is ordered as if it had come just then. Zero makes the classes equal; with `Duration::MAX` bulk work
     /// is only done while no interactive task waits, which may be never.
     ///
-    /// Default 100 ms: four times what a full queue of 100 us queries waits ([`QUEUE_PER_WORKER`]). So bulk work gives
+    /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
     /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
     pub fn bulk_wait(mut self, time: Duration) -> Self {
         self.bulk_wait = time;
@@ -253,13 +250,17 @@ impl Builder {
         let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * grouped);
         let table_limit = self
             .table_limit
-            .unwrap_or((queue_limit - queue_limit.div_ceil(4)).max(1))
+            .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))
             .min(queue_limit);
+        let groups = groups(&topology, &plan, self.strategy.routing);
         let rules = Rules {
-            stealing: self.strategy.stealing,
-            offers_anywhere: self.strategy.splitting == Splitting::AllCores,
+            crossing: Crossing {
+                stealing: self.strategy.stealing,
+                steal: self.steal,
+                invites_anywhere: self.strategy.splitting == Splitting::AllCores,
+                groups: groups.len(),
+            },
             spills: self.strategy.splitting == Splitting::Spill,
-            steal: self.steal,
             substitutes: self.substitutes,
             discipline: Discipline {
                 run_length: self.strategy.run_length,
@@ -269,7 +270,6 @@ impl Builder {
                 bulk_wait: self.bulk_wait,
             },
         };
-        let groups = groups(&topology, &plan, self.strategy.routing);
         let mut group_of_domain = vec![None; topology.domains().len()];
         for (index, group) in groups.iter().enumerate().rev() {
             group_of_domain[group.domain.0 as usize] = Some(index);

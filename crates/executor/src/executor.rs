@@ -174,8 +174,8 @@ impl Executor {
         if replaced {
             let now = self.engine.hub.clock().now();
             for group in 0..self.engine.hub.groups() {
-                let mut inbox = self.engine.hub.inbox(group).lock();
-                inbox.queue.replaced(table, now);
+                let mut state = self.engine.hub.group(group).lock();
+                state.queue.replaced(table, now);
             }
         }
         replaced

@@ -31,7 +31,7 @@ mod sync;
 pub mod table;
 mod ticket;
 
-pub use builder::{Builder, QUEUE_PER_WORKER};
+pub use builder::Builder;
 pub use chiplet_policy::{
     Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
     StealConfig, Strategy, TableId,

@@ -123,8 +123,8 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let workers = engine.stats.copy();
         let intakes: Vec<GroupIntake> = (0..engine.hub.groups())
             .map(|group| {
-                let inbox = engine.hub.inbox(group).lock();
-                let queue = &inbox.queue;
+                let state = engine.hub.group(group).lock();
+                let queue = &state.queue;
                 (queue.len(), queue.retired(), queue.intake().collect())
             })
             .collect();

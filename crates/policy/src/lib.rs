@@ -16,8 +16,10 @@
 //! | is it time to move tables? | [`Trigger`], [`TriggerConfig`] |
 //! | all of these, kept up to date | [`Planner`] |
 //! | which of the tasks that wait is next, and which are refused? | [`queue::Queue`] |
+//! | into which queue does a task go? | [`route::place`] |
+//! | whom does a task wake, who may sleep, who helps whom? | [`group::Group`] |
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
-//! | may an idle core help another domain? | [`is_worth_crossing`], [`can_spare`], [`choose_victim`] |
+//! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`can_spare`], [`ladder`] |
 //! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
 //! | which of these rules apply at all? | [`Strategy`] |
 //!
@@ -49,12 +51,15 @@
 //! ```
 
 mod demand;
+pub mod group;
+pub mod ladder;
 mod mapper;
 mod neighbours;
 mod overload;
 mod placement;
 mod planner;
 pub mod queue;
+pub mod route;
 mod split;
 mod steal;
 mod strategy;

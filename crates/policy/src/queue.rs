@@ -69,6 +69,38 @@ pub struct Discipline {
     pub bulk_wait: Duration,
 }
 
+/// Queued tasks each worker brings to its group's bound. At 100 us a query a full queue is a wait of 25 ms: beyond that an
+/// interactive search is better refused.
+pub const QUEUE_PER_WORKER: usize = 256;
+
+impl Discipline {
+    /// How far a worker may leave the order of arrival by default: no task waits more than 1.43 times as long as in plain
+    /// order.
+    pub const REORDER: f64 = 0.3;
+
+    /// How long bulk tasks give way by default: four times what a full queue of 100 us queries waits
+    /// ([`QUEUE_PER_WORKER`]).
+    pub const BULK_WAIT: Duration = Duration::from_millis(100);
+
+    /// The defaults for groups of at most so many workers.
+    pub fn for_workers(workers: usize, run_length: u32) -> Self {
+        let limit = QUEUE_PER_WORKER * workers;
+        Self {
+            run_length,
+            reorder: Self::REORDER,
+            limit,
+            table_limit: Self::usual_table_limit(limit),
+            bulk_wait: Self::BULK_WAIT,
+        }
+    }
+
+    /// The part of `limit` that one table may hold by default: three quarters, so that a noisy table cannot fill the queue
+    /// of its neighbours.
+    pub fn usual_table_limit(limit: usize) -> usize {
+        (limit - limit.div_ceil(4)).max(1)
+    }
+}
+
 /// How fast a table's tasks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -91,6 +123,13 @@ pub enum Refusal {
     Vacant,
     /// The system has no memory for a longer queue.
     NoMemory,
+}
+
+impl Refusal {
+    /// Whether there was no place, which another group may have.
+    pub fn is_for_places(self) -> bool {
+        !matches!(self, Self::Closed | Self::NoMemory)
+    }
 }
 
 /// A task that leaves for another group's queue.

@@ -42,6 +42,17 @@ impl Time {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// Earlier by `time`; the beginning at the earliest.
+    pub const fn before(self, time: Duration) -> Self {
+        let nanos = time.as_nanos();
+        let nanos = if nanos > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            nanos as u64
+        };
+        Self(self.0.saturating_sub(nanos))
+    }
+
     /// So many seconds after the beginning.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))

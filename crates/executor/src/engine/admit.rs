@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_policy::route::{self, Queues, Unplaced};
 use chiplet_policy::{Class, Routing, Splitting};
 use chiplet_topology::DomainId;
 
@@ -21,12 +22,8 @@ impl Engine {
             Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
             Routing::Home => {
                 let (first, second) = entry.state.next_homes(self.draw(at));
-                let first = self.group_of(first);
-                let wait = |group| self.hub.wait(group, class, entry.state.pace());
-                match second.map(|second| self.group_of(second)) {
-                    Some(second) if wait(second) < wait(first) => second,
-                    _ => first,
-                }
+                let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
+                route::shorter(&self.hub, homes, class, entry.state.pace())
             }
         }
     }
@@ -73,55 +70,33 @@ impl Engine {
         (at, class): (Instant, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        let mut group = self.route(entry, at, class);
-        let load = match self.evens_out(entry, group, class) {
-            Some(other) => match push(other, load) {
-                Ok(_) => return Ok(()),
-                Err((_, load)) => load,
-            },
-            None => load,
+        let mut queues = Homes {
+            engine: self,
+            entry,
+            at,
+            class,
+            push,
         };
-        let mut refused = match push(group, load) {
+        let Unplaced {
+            home,
+            refusal,
+            load,
+        } = match route::place(&mut queues, load) {
             Ok(pace) => {
-                entry.state.note(pace);
+                pace.into_iter().for_each(|pace| entry.state.note(pace));
                 return Ok(());
             }
-            Err(refused) => refused,
+            Err(unplaced) => unplaced,
         };
-        // The home had its workers taken away between the look and the push: the table has another by now. Where
-        // queries know no home the next group will do; so it will if homes change faster than this can follow.
-        for step in 0..=self.hub.groups() {
-            if refused.0 != Refusal::Vacant || left_out(Step::HomeSoughtAgain) {
-                break;
-            }
-            group = match step {
-                0 => self.route(entry, at, class),
-                _ => (group + 1) % self.hub.groups(),
-            };
-            refused = match push(group, refused.1) {
-                Ok(_) => return Ok(()),
-                Err(refused) => refused,
-            };
-        }
-        // Where memory is wanting, places are not.
-        let full = !matches!(refused.0, Refusal::Closed | Refusal::NoMemory);
-        // Full: another domain's workers are idle, so the task is better off there than refused.
-        if full && let Some(spare) = self.hub.nearest_spare(group) {
-            refused = match push(spare, refused.1) {
-                Ok(_) => return Ok(()),
-                Err((_, load)) => (refused.0, load),
-            };
-        }
-        let (refusal, load) = refused;
         if refusal != Refusal::Closed {
-            let full = full.then_some(refusal);
-            self.hub.refuse(group, entry.id, weight, full);
+            let full = refusal.is_for_places().then_some(refusal);
+            self.hub.refuse(home, entry.id, weight, full);
         }
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
             Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
-                domain: self.hub.domain_of(group).0,
+                domain: self.hub.domain_of(home).0,
                 limit: self.queue_limit,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
@@ -135,15 +110,44 @@ impl Engine {
         };
         Err((reason, load))
     }
+}
 
-    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth, if any. A
-    /// table that asks for more than its share waits at home: others need not pay for it.
-    fn evens_out(&self, entry: &TableEntry, home: usize, class: Class) -> Option<usize> {
-        match self.strategy.routing {
-            Routing::Home if !entry.state.is_over_share() => {
-                self.hub.evens_out(home, entry.id, class)
+/// The queues that a load of one table may go to.
+struct Homes<'a, F> {
+    engine: &'a Engine,
+    entry: &'a TableEntry,
+    at: Instant,
+    class: Class,
+    push: F,
+}
+
+impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F> {
+    fn home(&mut self) -> usize {
+        self.engine.route(self.entry, self.at, self.class)
+    }
+
+    fn evened(&mut self, home: usize) -> Option<usize> {
+        let of = (self.entry.id, self.class, self.entry.state.pace());
+        match self.engine.strategy.routing {
+            Routing::Home => {
+                route::evens_out(&self.engine.hub, self.engine.hub.crossing(), home, of)
             }
-            _ => None,
+            Routing::Rotate => None,
         }
+    }
+
+    fn spare(&mut self, home: usize) -> Option<usize> {
+        route::nearest_spare(&self.engine.hub, self.engine.hub.crossing(), home)
+    }
+
+    fn groups(&self) -> usize {
+        self.engine.hub.groups()
+    }
+
+    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {
+        (self.push)(group, load).map_err(|(refusal, load)| match refusal {
+            Refusal::Vacant if left_out(Step::HomeSoughtAgain) => (Refusal::GroupFull, load),
+            _ => (refusal, load),
+        })
     }
 }

@@ -45,10 +45,10 @@ impl Engine {
             let end = task.end_queued(error.clone());
             let weight = task.weight();
             {
-                let mut inbox = self.hub.inbox(group).lock();
+                let mut state = self.hub.group(group).lock();
                 match end {
-                    Some(End::Expired) => inbox.queue.count_expired(table, weight),
-                    _ => inbox.queue.intake_mut(table).cancelled += weight,
+                    Some(End::Expired) => state.queue.count_expired(table, weight),
+                    _ => state.queue.intake_mut(table).cancelled += weight,
                 }
             }
             contain(|| drop(task));

@@ -1,8 +1,8 @@
 //! What each worker did, each worker's under a lock of its own that only a snapshot ever contends for.
 //!
-//! Every count changes under exactly one worker's lock (or, for arrivals, one inbox's). A snapshot reads them one after
-//! the other and stops nobody: the workers' first, then the inboxes'. A task that moves on meanwhile is seen at an
-//! earlier step than it has reached, never at two, so counts add up. The order of locks is: balancer, one inbox or one
+//! Every count changes under exactly one worker's lock (or, for arrivals, one group's). A snapshot reads them one after
+//! the other and stops nobody: the workers' first, then the groups'. A task that moves on meanwhile is seen at an
+//! earlier step than it has reached, never at two, so counts add up. The order of locks is: balancer, one group's or one
 //! worker's, one table's latencies.
 
 use std::time::Duration;

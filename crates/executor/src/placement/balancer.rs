@@ -338,7 +338,7 @@ impl Control {
         for listing in &gone {
             let entry = &listing.entry;
             for group in 0..engine.hub.groups() {
-                engine.hub.inbox(group).lock().queue.retire(entry.id);
+                engine.hub.group(group).lock().queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
             self.costs.forget(entry.id);

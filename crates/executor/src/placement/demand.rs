@@ -37,19 +37,19 @@ impl Missed {
     pub(super) fn add_to(&mut self, tables: &mut FxHashMap<TableId, TableUsage>, engine: &Engine) {
         self.in_vain.resize(engine.hub.groups(), 0);
         for (group, in_vain) in self.in_vain.iter_mut().enumerate() {
-            let inbox = engine.hub.inbox(group).lock();
-            let before = std::mem::replace(in_vain, inbox.queue.in_vain());
+            let state = engine.hub.group(group).lock();
+            let before = std::mem::replace(in_vain, state.queue.in_vain());
             if before == *in_vain {
                 continue;
             }
             // A table may stand in the list once for each class.
             let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
-            for (table, intake) in inbox.queue.intake() {
+            for (table, intake) in state.queue.intake() {
                 if intake.shed + intake.expired > 0 {
                     *now.entry(table).or_default() += intake.shed + intake.expired;
                 }
             }
-            drop(inbox);
+            drop(state);
             for (table, now) in now {
                 let before = self.seen.insert((group, table), now).unwrap_or(0);
                 if now > before {

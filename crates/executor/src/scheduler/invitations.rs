@@ -4,6 +4,7 @@
 //! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
 
 use chiplet_policy::Rung;
+use chiplet_policy::group::Faces;
 use chiplet_policy::queue::Underway;
 use chiplet_topology::DomainId;
 
@@ -37,7 +38,7 @@ impl<T, U> Hub<T, U> {
             return;
         }
         let woken = self.rouse(local.group, wanted, usize::MAX);
-        if self.rules.offers_anywhere && woken < wanted {
+        if self.rules.crossing.invites_anywhere && woken < wanted {
             self.call_help(local.group, wanted - woken);
         }
     }
@@ -47,12 +48,9 @@ impl<T, U> Hub<T, U> {
     /// takes longer than that.
     pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
         let woken = {
-            let mut inbox = self.groups[group].inbox.lock();
-            if inbox.queue.len() > at_most {
-                return 0;
-            }
-            let woken = inbox.wake(wanted);
-            self.refresh_spare(group, &mut inbox);
+            let mut state = self.groups[group].state.lock();
+            let woken = state.rouse(wanted, at_most);
+            self.show_spare(group, state.show_spare());
             woken
         };
         for &worker in &woken {
@@ -68,22 +66,16 @@ impl<T, U> Hub<T, U> {
             return;
         }
         let successor = {
-            let mut inbox = self.groups[group].inbox.lock();
-            if inbox.queue.len() <= inbox.spinning {
-                let left = inbox.is_left_to_others();
-                drop(inbox);
-                if left {
-                    self.leave_to_spinning();
-                }
-                return;
-            }
-            let successor = inbox.wake_one();
-            self.refresh_spare(group, &mut inbox);
+            let mut state = self.groups[group].state.lock();
+            let successor = state.hand_on();
+            self.show_spare(group, state.show_spare());
             successor
         };
         match successor {
-            Some(worker) => self.seats[worker].parker.unpark(),
-            None => self.seek_help(group, 1),
+            Ok(Some(worker)) => self.seats[worker].parker.unpark(),
+            Ok(None) => self.seek_help(group, 1),
+            Err(true) => self.leave_to_spinning(),
+            Err(false) => {}
         }
     }
 
@@ -91,8 +83,8 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
         self.queued(local.group) > 0 && {
             let now = self.clock.now();
-            let mut inbox = self.groups[local.group].inbox.lock();
-            inbox.queue.goes_before(task, now)
+            let mut state = self.groups[local.group].state.lock();
+            state.queue.goes_before(task, now)
         }
     }
 
@@ -133,7 +125,7 @@ impl<T, U: Offer> Hub<T, U> {
         if let Some(offer) = self.siblings_offer(local) {
             return Some((offer, Rung::Domain));
         }
-        if self.rules.offers_anywhere {
+        if self.rules.crossing.invites_anywhere {
             self.anyones_offer(local)
         } else {
             None

@@ -1,11 +1,10 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
-use std::cmp::Reverse;
-
+use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Class, Rung, StealRule, can_lend};
+use chiplet_policy::{Rung, StealRule, ladder};
 
-use super::{Found, Hub, Inbox, Local, Offer, Pace, call, watch};
+use super::{Found, Hub, Local, Offer, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -24,7 +23,7 @@ enum Near<T, U> {
 }
 
 /// What became of a worker that found nothing near.
-pub(super) enum Rest<T, U> {
+pub(super) enum Resting<T, U> {
     Found(Found<T, U>),
     LookAgain,
     Park,
@@ -54,13 +53,13 @@ impl<T, U: Offer> Hub<T, U> {
                 continue;
             }
             match self.rest(local) {
-                Rest::Found(found) => {
+                Resting::Found(found) => {
                     local.found();
                     return Some(found);
                 }
-                Rest::LookAgain => {}
-                Rest::Park => self.sleep(local),
-                Rest::Stop => return None,
+                Resting::LookAgain => {}
+                Resting::Park => self.sleep(local),
+                Resting::Stop => return None,
             }
         }
     }
@@ -110,28 +109,22 @@ impl<T, U: Offer> Hub<T, U> {
     }
 
     fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
-        let (task, needy) = {
-            let mut inbox = self.groups[local.group].inbox.lock();
-            if local.stealing {
-                local.stealing = false;
-                local.returns = true;
-                inbox.stealing -= 1;
+        let (task, calls) = {
+            let mut state = self.groups[local.group].state.lock();
+            let returns = std::mem::take(&mut local.stealing);
+            local.returns |= returns;
+            match state.take(local.worker, returns, &mut local.run, local.now) {
+                Take::OffDuty => return Near::OffDuty,
+                Take::Nothing => return Near::Nothing,
+                Take::Task { task, shown, spare } => {
+                    local.returns = false;
+                    self.show(local.group, &shown);
+                    self.show_spare(local.group, spare);
+                    (task, shown.calls())
+                }
             }
-            if inbox.duty.is_off(local.worker) {
-                return Near::OffDuty;
-            }
-            let taken = inbox
-                .queue
-                .take(Some(local.worker), &mut local.run, local.now);
-            let Some(task) = taken else {
-                return Near::Nothing;
-            };
-            local.returns = false;
-            let needy = self.publish(local.group, &mut inbox, local.now);
-            self.refresh_spare(local.group, &mut inbox);
-            (task, needy)
         };
-        if needy {
+        if calls {
             self.call_help(local.group, 1);
         }
         Near::Found(Found::Task(task, Rung::Own))
@@ -151,12 +144,8 @@ impl<T, U: Offer> Hub<T, U> {
             return false;
         }
         let group = &self.groups[local.group];
-        {
-            let mut inbox = group.inbox.lock();
-            if !inbox.queue.is_empty() || inbox.queue.is_closed() {
-                return true;
-            }
-            inbox.spinning += 1;
+        if !group.state.lock().spin() {
+            return true;
         }
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
@@ -170,68 +159,68 @@ impl<T, U: Offer> Hub<T, U> {
             }
         }
         if !left_out(Step::SpinEnds) {
-            group.inbox.lock().spinning -= 1;
+            group.state.lock().stop_spinning();
         }
         true
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
     /// available before they could see it there, and is then to park.
-    pub(super) fn rest(&self, local: &mut Local<U>) -> Rest<T, U> {
+    pub(super) fn rest(&self, local: &mut Local<U>) -> Resting<T, U> {
         let group = &self.groups[local.group];
-        let (goes, spare, closed) = {
-            let mut inbox = group.inbox.lock();
-            if !inbox.queue.is_empty() || inbox.duty.is_off(local.worker) {
-                return Rest::LookAgain;
-            }
-            let closed = inbox.queue.is_closed();
-            if !closed {
-                inbox.sleepers.push(local.worker);
-                local.listed = true;
-                self.refresh_spare(local.group, &mut inbox);
-            }
+        let (goes, spares, closed) = {
+            let mut state = group.state.lock();
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
-            // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
-            let lent = local.returns && can_lend(&self.staff_of(&inbox));
-            let spare = inbox.offered || closed;
-            (spare || lent || call == call::OVERDUE, spare, closed)
+            match state.rest(local.worker, local.returns, call == call::OVERDUE) {
+                Rest::LookAgain => return Resting::LookAgain,
+                Rest::Listed {
+                    goes,
+                    spares,
+                    closed,
+                    spare,
+                } => {
+                    local.listed = !closed;
+                    self.show_spare(local.group, spare);
+                    (goes, spares, closed)
+                }
+            }
         };
         if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.threads()) {
             self.leave(local);
-            return Rest::LookAgain;
+            return Resting::LookAgain;
         }
         if goes
             && self.crosses()
-            && let Some(rest) = self.cross(local, spare, closed)
+            && let Some(rest) = self.cross(local, spares, closed)
         {
             return rest;
         }
         if closed {
             return match self.lingers(local) {
-                true => Rest::LookAgain,
-                false => Rest::Stop,
+                true => Resting::LookAgain,
+                false => Resting::Stop,
             };
         }
         self.pass_on(local);
-        Rest::Park
+        Resting::Park
     }
 
     /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks by
     /// time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
-    /// ([`Hub::publish`]).
+    /// ([`Hub::show`]).
     fn lingers(&self, local: &mut Local<U>) -> bool {
         let mut waiting = false;
-        if self.crosses() && self.rules.stealing != StealRule::Never {
+        if self.crosses() && self.rules.crossing.stealing != StealRule::Never {
             for group in (0..self.groups.len()).filter(|&group| group != local.group) {
                 if self.queued(group) > 0 {
                     waiting = true;
-                    let mut inbox = self.groups[group].inbox.lock();
-                    let _ = self.publish(group, &mut inbox, self.clock.now());
+                    let mut state = self.groups[group].state.lock();
+                    self.show(group, &state.show(self.clock.now()));
                 }
             }
         }
         if waiting && self.choose_victim(local).is_none() {
-            let until = now() + watch::INTERVAL;
+            let until = now() + LOOK;
             self.seats[local.worker].parker.park_until(until);
         }
         local.now = self.clock.now();
@@ -253,17 +242,17 @@ impl<T, U: Offer> Hub<T, U> {
     }
 
     /// The third rung: another group's work, if it is worth the cold cache; with `spare` also what others have spilled.
-    fn cross(&self, local: &mut Local<U>, spare: bool, closed: bool) -> Option<Rest<T, U>> {
-        if self.rules.offers_anywhere && self.offers_within(local, 0..self.seats.len()) {
+    fn cross(&self, local: &mut Local<U>, spare: bool, closed: bool) -> Option<Resting<T, U>> {
+        if self.rules.crossing.invites_anywhere && self.offers_within(local, 0..self.seats.len()) {
             if !self.leave(local) && !closed {
-                return Some(Rest::LookAgain);
+                return Some(Resting::LookAgain);
             }
             return Some(match self.anyones_offer(local) {
                 Some((offer, rung)) => {
                     self.answer_call(local);
-                    Rest::Found(Found::Offer(offer, rung))
+                    Resting::Found(Found::Offer(offer, rung))
                 }
-                None => Rest::LookAgain,
+                None => Resting::LookAgain,
             });
         }
         let Some(victim) = self.choose_victim(local) else {
@@ -275,13 +264,13 @@ impl<T, U: Offer> Hub<T, U> {
         };
         // Called meanwhile for this group's own work: that comes first.
         if !self.leave(local) && !closed {
-            return Some(Rest::LookAgain);
+            return Some(Resting::LookAgain);
         }
-        let needy = |_: &Local<U>, inbox: &Inbox<T>| {
-            self.rules.stealing != StealRule::Ladder || inbox.needy
+        let needy = |_: &Local<U>, state: &Group<T>| {
+            self.rules.crossing.stealing != StealRule::Ladder || state.is_needy()
         };
         let Some(task) = self.take_from(victim, local, needy) else {
-            return Some(Rest::LookAgain);
+            return Some(Resting::LookAgain);
         };
         self.answer_call(local);
         self.go_away(local);
@@ -290,32 +279,32 @@ impl<T, U: Offer> Hub<T, U> {
             self.call_helper(local.group, call::HELP);
         }
         let own = self.groups[local.group].domain;
-        Some(Rest::Found(Found::Task(task, self.rung(own, victim))))
+        Some(Resting::Found(Found::Task(task, self.rung(own, victim))))
     }
 
     /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
     /// have waited.
-    fn join_spilled(&self, local: &mut Local<U>, closed: bool) -> Option<Rest<T, U>> {
+    fn join_spilled(&self, local: &mut Local<U>, closed: bool) -> Option<Resting<T, U>> {
         if !self.is_spilled_for(local.group) {
             return None;
         }
         if !self.leave(local) && !closed {
-            return Some(Rest::LookAgain);
+            return Some(Resting::LookAgain);
         }
         let Some((offer, rung)) = self.spilled_offer(local) else {
-            return Some(Rest::LookAgain);
+            return Some(Resting::LookAgain);
         };
         self.answer_call(local);
         self.go_away(local);
-        Some(Rest::Found(Found::Offer(offer, rung)))
+        Some(Resting::Found(Found::Offer(offer, rung)))
     }
 
     /// This worker runs another group's task now.
     pub(super) fn go_away(&self, local: &mut Local<U>) {
         if !std::mem::replace(&mut local.stealing, true) {
-            let mut inbox = self.groups[local.group].inbox.lock();
-            inbox.stealing += 1;
-            self.refresh_spare(local.group, &mut inbox);
+            let mut state = self.groups[local.group].state.lock();
+            state.go_away();
+            self.show_spare(local.group, state.show_spare());
         }
     }
 
@@ -325,47 +314,31 @@ impl<T, U: Offer> Hub<T, U> {
         &self,
         victim: usize,
         local: &mut Local<U>,
-        worth: impl Fn(&Local<U>, &Inbox<T>) -> bool,
+        worth: impl Fn(&Local<U>, &Group<T>) -> bool,
     ) -> Option<T> {
-        let mut inbox = self.groups[victim].inbox.lock();
-        let _ = self.publish(victim, &mut inbox, local.now);
-        if !worth(local, &inbox) {
+        let mut state = self.groups[victim].state.lock();
+        self.show(victim, &state.show(local.now));
+        if !worth(local, &state) {
             return None;
         }
         let run = match &mut local.away {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        let task = inbox.queue.take(None, run, local.now);
-        // Should it be worth more without this task, another worker sees that in its next look.
-        let _ = self.publish(victim, &mut inbox, local.now);
+        let (task, shown) = state.give(run, local.now);
+        self.show(victim, &shown);
         task
     }
 }
 
 impl<T, U> Hub<T, U> {
     fn choose_victim(&self, local: &Local<U>) -> Option<usize> {
-        match self.rules.stealing {
-            StealRule::Never => None,
-            // The longest queue; of several, the first.
-            StealRule::Anywhere => (0..self.groups.len())
-                .filter(|&group| group != local.group && self.queued(group) > 0)
-                .max_by_key(|&group| (self.queued(group), Reverse(group))),
-            StealRule::Ladder if self.needy.is_empty() => None,
-            StealRule::Ladder => {
-                let nearest = self.groups[local.group].nearest.iter();
-                let needy = nearest.filter(|&&group| self.needy.contains(group));
-                // Of queues with nothing but bulk tasks, the nearest.
-                let wait = |&group| (group, self.wait(group, Class::Interactive, Pace::OverShare));
-                chiplet_policy::choose_victim(needy.map(wait))
-            }
-        }
+        ladder::victim(self, &self.rules.crossing, local.group)
     }
 
     /// Whether anything may ever leave its group.
     pub(super) fn crosses(&self) -> bool {
-        self.groups.len() > 1
-            && (self.rules.stealing != StealRule::Never || self.rules.offers_anywhere)
+        self.rules.crossing.is_possible()
     }
 
     /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,
@@ -375,14 +348,9 @@ impl<T, U> Hub<T, U> {
         if !std::mem::take(&mut local.listed) {
             return false;
         }
-        let mut inbox = self.groups[local.group].inbox.lock();
-        let before = inbox.sleepers.len();
-        inbox.sleepers.retain(|&worker| worker != local.worker);
-        let found = inbox.sleepers.len() < before;
-        if !found {
-            inbox.woken -= 1;
-        }
-        self.refresh_spare(local.group, &mut inbox);
+        let mut state = self.groups[local.group].state.lock();
+        let found = state.leave(local.worker);
+        self.show_spare(local.group, state.show_spare());
         found
     }
 }

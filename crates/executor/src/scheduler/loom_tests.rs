@@ -8,9 +8,10 @@ use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::ladder::Rest;
+use super::ladder::Resting;
 use super::*;
 use crate::checks::checks;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::now;
 
 const TABLE: TableId = TableId {
@@ -53,10 +54,13 @@ fn hub_with(
         .collect();
     let rules = Rules {
         substitutes,
-        stealing,
-        offers_anywhere: stealing == StealRule::Anywhere,
+        crossing: Crossing {
+            stealing,
+            steal: StealConfig::default(),
+            invites_anywhere: stealing == StealRule::Anywhere,
+            groups: groups.len(),
+        },
         spills,
-        steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 1,
             reorder: 0.2,
@@ -190,7 +194,7 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // as long as is worth one crossing: each of the others finds one task.
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
-    assert!(matches!(hub.rest(&mut kept), Rest::Park));
+    assert!(matches!(hub.rest(&mut kept), Resting::Park));
     for task in [1, 2] {
         push(&hub, 0, TABLE, task).unwrap();
     }
@@ -304,13 +308,13 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
 fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
     // The first worker spins, and never comes back.
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
-    hub.inbox(0).lock().spinning += 1;
+    assert!(hub.group(0).lock().spin());
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
     };
     let sibling = &mut locals[1];
-    if matches!(hub.rest(sibling), Rest::Park) {
+    if matches!(hub.rest(sibling), Resting::Park) {
         // The thread of the timed look, when the task has waited long enough.
         hub.watch.park();
         assert!(hub.look(hub.clock.now() + Duration::from_secs(1), |_, _| ()));

@@ -7,8 +7,7 @@
 //! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
 //! `loom_tests.rs` explore this very code.
 
-mod duty;
-mod inbox;
+mod faces;
 mod invitations;
 mod ladder;
 #[cfg(all(test, chiplet_loom))]
@@ -25,29 +24,24 @@ mod watch;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use chiplet_policy::group::Group;
+pub(crate) use chiplet_policy::group::{Cover, Crossing};
+use chiplet_policy::ladder::Looks;
+use chiplet_policy::queue::Run;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
-use chiplet_policy::queue::{Queue, Run};
-use chiplet_policy::{
-    Class, Rung, Staff, StealConfig, StealRule, TableId, Time, can_spare, is_worth_crossing,
-    is_worth_evening, overflow_domains,
-};
+use chiplet_policy::{Rung, TableId, Time};
 use chiplet_topology::DomainId;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out};
-pub(crate) use duty::Cover;
-use duty::Duty;
-pub(crate) use inbox::Inbox;
+use faces::Seen;
 pub(crate) use invitations::Offer;
 use sleep::{GroupSet, Parker};
 use spill::Spilled;
 use watch::Watch;
-
-/// Shorter waits are not compared with other groups': reading their counters costs a cache miss.
-const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// A group as it is asked for.
 pub(crate) struct GroupSpec {
@@ -60,25 +54,23 @@ pub(crate) struct GroupSpec {
 /// What the hub decides by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    pub(crate) stealing: StealRule,
-    /// Whether invitations may leave their domain: so in the strategies that know no domains.
-    pub(crate) offers_anywhere: bool,
+    pub(crate) crossing: Crossing,
     /// Whether some invitations may be listed for workers that other groups can spare.
     pub(crate) spills: bool,
-    pub(crate) steal: StealConfig,
     pub(crate) discipline: Discipline,
     /// How many threads may stand in for each worker while its task blocks.
     pub(crate) substitutes: usize,
 }
 
-struct Group<T, U> {
+/// A group, and what its workers and others share of it.
+struct Shared<T, U> {
     domain: DomainId,
     workers: Range<usize>,
     substitutes: Range<usize>,
     /// Whether a substitute has ever been started.
     has_substitutes: AtomicBool,
     nearest: Vec<usize>,
-    inbox: CachePadded<Mutex<Inbox<T>>>,
+    state: CachePadded<Mutex<Group<T>>>,
     seen: CachePadded<Seen>,
     /// Invitations on its workers' deques, at least. Written when something is shared out, not with every task.
     offers: CachePadded<AtomicUsize>,
@@ -86,7 +78,7 @@ struct Group<T, U> {
     spilled: CachePadded<Mutex<Vec<Spilled<U>>>>,
 }
 
-impl<T, U> Group<T, U> {
+impl<T, U> Shared<T, U> {
     /// Its workers, and their substitutes once there are any.
     fn threads(&self) -> impl Iterator<Item = usize> + Clone + use<T, U> {
         let substitutes = match self.has_substitutes.load(Ordering::Acquire) {
@@ -95,21 +87,6 @@ impl<T, U> Group<T, U> {
         };
         self.workers.clone().chain(substitutes)
     }
-}
-
-/// What others see of a group without its lock. Written under it.
-struct Seen {
-    /// The queue's length.
-    queued: AtomicU32,
-    /// How long a task of each class that comes now will wait, in nanoseconds, as far as is known: of a table within its
-    /// share, and of one over it.
-    waits: [[AtomicU64; 2]; 2],
-    /// What a cold cache would cost the next task, in nanoseconds.
-    price: AtomicU64,
-    /// Since when the next task waits (`relief.rs`).
-    since: AtomicU64,
-    /// Workers that are not standing by. Written hardly ever.
-    at_work: AtomicU32,
 }
 
 /// What a worker is woken for besides work of its own group ([`Seat::call`]).
@@ -152,8 +129,8 @@ pub(crate) struct Local<U> {
     listed: bool,
     /// For how many rounds it stays awake next.
     pauses: u32,
-    /// Looks for its own next task, of which some begin with a look at another group.
-    looks: u32,
+    /// Some looks for its own next task begin with a look at another group.
+    looks: Looks,
     /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
     turn: usize,
 }
@@ -174,7 +151,7 @@ impl<U> Local<U> {
             spun: false,
             listed: false,
             pauses: PAUSES,
-            looks: 0,
+            looks: Looks::default(),
             turn: worker,
         }
     }
@@ -276,7 +253,7 @@ pub(crate) enum Found<T, U> {
 /// The scheduler's shared state. `T` is a task, `U` an invitation to take part in one that has been started.
 pub(crate) struct Hub<T, U> {
     rules: Rules,
-    groups: Box<[Group<T, U>]>,
+    groups: Box<[Shared<T, U>]>,
     /// Of every thread that there may be: the workers, then their substitutes.
     seats: Box<[Seat<U>]>,
     workers: usize,
@@ -300,6 +277,7 @@ impl<T, U> Hub<T, U> {
             let discipline = &mut rules.discipline;
             (discipline.limit, discipline.table_limit) = (usize::MAX, usize::MAX);
         }
+        let crossing = rules.crossing;
         let clock = Clock::start();
         let workers: usize = specs.iter().map(|spec| spec.workers.len()).sum();
         let each = rules.substitutes;
@@ -322,23 +300,16 @@ impl<T, U> Hub<T, U> {
         let groups = specs.into_iter().map(|spec| {
             let own = spec.workers;
             let substitutes = workers + own.start * each..workers + own.end * each;
-            let queue = Queue::new(rules.discipline, own.len());
-            let duty = Duty::new(own.len(), substitutes.clone());
+            let state = Group::new(crossing, rules.discipline, own.clone(), substitutes.clone());
             let at_work = own.len() as u32;
-            Group {
+            Shared {
                 domain: spec.domain,
                 workers: own,
                 substitutes,
                 has_substitutes: AtomicBool::new(false),
                 nearest: spec.nearest,
-                inbox: CachePadded::new(Mutex::new(Inbox::new(queue, duty))),
-                seen: CachePadded::new(Seen {
-                    queued: AtomicU32::new(0),
-                    waits: [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0))),
-                    price: AtomicU64::new(0),
-                    since: AtomicU64::new(0),
-                    at_work: AtomicU32::new(at_work),
-                }),
+                state: CachePadded::new(Mutex::new(state)),
+                seen: CachePadded::new(Seen::new(at_work)),
                 offers: CachePadded::new(AtomicUsize::new(0)),
                 spilled: CachePadded::new(Mutex::new(Vec::new())),
             }
@@ -360,6 +331,11 @@ impl<T, U> Hub<T, U> {
     /// What times are counted by.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// When work may leave its group.
+    pub(crate) fn crossing(&self) -> &Crossing {
+        &self.rules.crossing
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -386,31 +362,8 @@ impl<T, U> Hub<T, U> {
     /// Workers of `group` that have nothing to do now, asleep, about to be, or just woken; and tasks that wait for
     /// them.
     pub(crate) fn idle_and_waiting(&self, group: usize) -> (usize, usize) {
-        let inbox = self.groups[group].inbox.lock();
-        (inbox.idle(), inbox.queue.len())
-    }
-
-    /// How long a task of `class` that is pushed to `group` now would wait, as far as is known, if its table asks for its
-    /// share or for more.
-    pub(crate) fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        let wait = &self.groups[group].seen.waits[pace as usize][class as usize];
-        Duration::from_nanos(wait.load(Ordering::Relaxed))
-    }
-
-    /// The group that should have a task of `table` and `class` instead of its home, to keep their queues alike, if any.
-    pub(crate) fn evens_out(&self, home: usize, table: TableId, class: Class) -> Option<usize> {
-        let wait = self.wait(home, class, Pace::Within);
-        if wait < LONG_WAIT || !self.is_watched() {
-            return None;
-        }
-        let nearest = &self.groups[home].nearest;
-        let price = Duration::from_nanos(self.groups[home].seen.price.load(Ordering::Relaxed));
-        overflow_domains(table, nearest.len())
-            .map(|at| nearest[at])
-            .find(|&other| {
-                self.at_work_in(other) > 0
-                    && is_worth_evening(wait, self.wait(other, class, Pace::Within), price)
-            })
+        let state = self.groups[group].state.lock();
+        (state.idle(), state.queue.len())
     }
 
     /// Says that a task has ended at `now`, to which others than its worker have given so much time.
@@ -426,107 +379,23 @@ impl<T, U> Hub<T, U> {
         let now = self.clock.time(now);
         let after = now.since(ended);
         run.tell_shared(now, helped, blocked + after);
-        self.groups[group].inbox.lock().queue.settle(run, away);
+        self.groups[group].state.lock().queue.settle(run, away);
     }
 
-    /// The queue of `group` and its sleepers, under their lock.
-    pub(crate) fn inbox(&self, group: usize) -> &Mutex<Inbox<T>> {
-        &self.groups[group].inbox
-    }
-
-    fn queued(&self, group: usize) -> u32 {
-        self.groups[group].seen.queued.load(Ordering::Acquire)
+    /// A group, under its lock.
+    pub(crate) fn group(&self, group: usize) -> &Mutex<Group<T>> {
+        &self.groups[group].state
     }
 
     /// Whether an idle worker of another group may take a task of this one, as far as can be seen without the lock.
-    fn is_needy(&self, group: usize) -> bool {
-        match self.rules.stealing {
-            StealRule::Never => false,
-            StealRule::Anywhere => self.queued(group) > 0,
-            StealRule::Ladder => self.needy.contains(group),
-        }
-    }
-
-    /// Shows the others what has become of the queue. True if it has become worth crossing for: the caller then calls for
-    /// help once it has released the lock.
-    #[must_use]
-    fn publish(&self, group: usize, inbox: &mut Inbox<T>, now: Time) -> bool {
-        let seen = &self.groups[group].seen;
-        let queued = inbox.queue.len() as u32;
-        seen.queued.store(queued, Ordering::Release);
-        if queued == 0 && inbox.queue.is_closed() && self.groups.len() > 1 {
-            // Those who have stayed for what waited here go home.
-            self.seats.iter().for_each(|seat| seat.parker.unpark());
-        }
-        if self.rules.stealing != StealRule::Ladder || self.groups.len() == 1 {
-            return false;
-        }
-        let mut needy = false;
-        let mut waits = [[Duration::ZERO; 2]; 2];
-        let mut since = 0;
-        if queued > 0 {
-            let outlook = inbox.queue.outlook(now);
-            let backlog = outlook.backlog;
-            needy = is_worth_crossing(&backlog, &self.rules.steal);
-            waits = [outlook.waits, outlook.waits_over];
-            since = self.since(&outlook, now);
-            let price = self.rules.steal.price(&backlog).as_nanos() as u64;
-            seen.price.store(price, Ordering::Relaxed);
-        }
-        seen.since.store(since, Ordering::Relaxed);
-        for (seen, wait) in seen.waits.as_flattened().iter().zip(waits.as_flattened()) {
-            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
-        }
-        // Not written unless it changes: its cache line is read with every task, by clients and workers.
-        let changed = inbox.needy != needy;
-        if changed {
-            inbox.needy = needy;
-            match needy {
-                true => self.needy.insert(group),
-                false => self.needy.remove(group),
-            }
-        }
-        needy && changed
-    }
-
-    /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.
-    fn staff_of(&self, inbox: &Inbox<T>) -> Staff {
-        let workers = inbox.duty.active();
-        let idle = inbox.sleepers.len();
-        Staff {
-            workers: workers as u32,
-            idle: idle as u32,
-            at_home: (workers - idle - inbox.stealing) as u32,
-        }
-    }
-
-    /// Keeps the group's bit in `spare` true to its inbox: a sleeper that it can do without, and nothing
-    /// queued.
-    fn refresh_spare(&self, group: usize, inbox: &mut Inbox<T>) {
-        if !self.crosses() {
-            return;
-        }
-        let offered = inbox.queue.is_empty() && can_spare(&self.staff_of(inbox));
-        if offered != inbox.offered {
-            inbox.offered = offered;
-            if offered {
-                self.spare.insert(group)
-            } else {
-                self.spare.remove(group)
-            }
-        }
+    fn may_need(&self, group: usize) -> bool {
+        chiplet_policy::ladder::may_need(self, &self.rules.crossing, group)
     }
 
     /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
     /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look.
     pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: Option<Refusal>) {
-        {
-            let mut inbox = self.groups[group].inbox.lock();
-            inbox.queue.count_shed(table, weight);
-            if let Some(full) = full {
-                inbox.refused(table, full == Refusal::TableFull);
-            }
-        }
+        self.groups[group].state.lock().refuse(table, weight, full);
         if full.is_some() {
             self.watch.arm();
         }
@@ -540,11 +409,9 @@ impl<T, U> Hub<T, U> {
         dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
         let now = self.clock.now();
-        let mut inbox = self.groups[group].inbox.lock();
-        let out = inbox.queue.extract(of, dead);
-        inbox.search.found(out.len(), now);
-        // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
-        let _ = self.publish(group, &mut inbox, now);
+        let mut state = self.groups[group].state.lock();
+        let (out, shown) = state.extract(of, dead, now);
+        self.show(group, &shown);
         out
     }
 
@@ -552,11 +419,10 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn close(&self) {
         for group in &self.groups {
             let sleepers = {
-                let mut inbox = group.inbox.lock();
-                inbox.queue.close(!left_out(Step::CloseRefuses));
-                let mut sleepers = inbox.wake(usize::MAX);
+                let mut state = group.state.lock();
+                let (mut sleepers, off) = state.close(!left_out(Step::CloseRefuses));
                 if !left_out(Step::CloseCallsAll) {
-                    sleepers.extend(inbox.duty.off());
+                    sleepers.extend(off);
                 }
                 sleepers
             };

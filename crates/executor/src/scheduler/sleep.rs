@@ -48,7 +48,7 @@ impl Parker {
 /// A set of groups: those with a worker to spare, those whose queue is worth crossing for, or those that have spilled
 /// something.
 ///
-/// A bit changes only under a lock of its group (the inbox's, or that of what is spilled), and only when its group crosses
+/// A bit changes only under a lock of its group (its own, or that of what is spilled), and only when its group crosses
 /// the threshold. Reading is lock-free; a reader that acts on a bit confirms it under that lock.
 pub(crate) struct GroupSet {
     /// Each on a line of its own: two sets of one word would else lie on the same one.

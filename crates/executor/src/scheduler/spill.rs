@@ -5,6 +5,7 @@
 //! at most one entry for each thread of a group, and none refers to a query that has ended.
 
 use chiplet_policy::Rung;
+use chiplet_policy::group::Faces;
 
 use super::{Hub, Local, Offer};
 use crate::sync::{Step, left_out};

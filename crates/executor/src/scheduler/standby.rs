@@ -9,9 +9,9 @@
 //! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come back:
 //! whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
-use super::duty::Cover;
-use super::inbox::Inbox;
-use super::{Group, Hub, Local, call};
+use chiplet_policy::group::{Faces, Group, Ordered};
+
+use super::{Cover, Hub, Local, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, Step, left_out};
 
@@ -25,75 +25,46 @@ impl<T, U> Hub<T, U> {
     /// moved to them would wait for ever.
     pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
         debug_assert!(at_work.contains(&true), "somebody has to work");
-        let mut inboxes: Vec<_> = self.groups.iter().map(|group| group.inbox.lock()).collect();
-        if inboxes.iter().any(|inbox| inbox.queue.is_closed()) {
+        let mut states: Vec<_> = self.groups.iter().map(|group| group.state.lock()).collect();
+        if states.iter().any(|state| state.queue.is_closed()) {
             return false;
         }
         let mut called = Vec::new();
-        for (group, inbox) in self.groups.iter().zip(&mut inboxes) {
+        for (group, state) in self.groups.iter().zip(&mut states) {
             for worker in group.workers.clone() {
-                match (inbox.duty.holder(self.post(worker)), at_work[worker]) {
+                match state.order(self.post(worker), at_work[worker]) {
                     // A sleeper comes to learn that it is off.
-                    (Some(holder), false) if inbox.send_off(holder) => called.push(holder),
-                    (None, true) => {
-                        let recalled = inbox.duty.recall(self.post(worker));
-                        if !left_out(Step::RecallWakes) {
-                            called.push(recalled);
-                        }
+                    Some(Ordered::SentOff(holder)) => called.push(holder),
+                    Some(Ordered::Recalled(holder)) if !left_out(Step::RecallWakes) => {
+                        called.push(holder);
                     }
                     _ => {}
                 }
             }
-            self.publish_strength(group, inbox);
+            group.seen.set_at_work(state.ordered());
         }
-        self.clear_vacant(&mut inboxes, rehome);
-        for (group, inbox) in inboxes.iter_mut().enumerate() {
-            let idle = inbox.queue.len().saturating_sub(inbox.spinning);
-            called.extend(inbox.wake(idle));
-            let _ = self.publish(group, inbox, self.clock.now());
-            self.refresh_spare(group, inbox);
+        if !left_out(Step::TasksMove) {
+            clear_vacant(&mut states, rehome);
         }
-        drop(inboxes);
+        for (group, state) in states.iter_mut().enumerate() {
+            called.extend(state.wake_for_all());
+            self.show(group, &state.show(self.clock.now()));
+            self.show_spare(group, state.show_spare());
+        }
+        drop(states);
         for worker in called {
             self.seats[worker].parker.unpark();
         }
         for group in 0..self.groups.len() {
-            if self.is_needy(group) {
+            if self.may_need(group) {
                 // A whole queue may have come at once, for which nobody has called yet.
                 self.call_help(group, self.queued(group) as usize);
             }
         }
-        if self.is_watched() {
+        if self.rules.crossing.is_priced() {
             self.watch.arm();
         }
         true
-    }
-
-    fn publish_strength(&self, group: &Group<T, U>, inbox: &mut Inbox<T>) {
-        let at_work = inbox.duty.at_work();
-        inbox.queue.set_workers(at_work);
-        let seen = &group.seen.at_work;
-        seen.store(at_work as u32, Ordering::Release);
-    }
-
-    /// Moves what is queued where nobody works.
-    fn clear_vacant(&self, inboxes: &mut [MutexGuard<'_, Inbox<T>>], rehome: impl Fn(&T) -> usize) {
-        let count = inboxes.len();
-        for from in 0..count {
-            let keeps = !inboxes[from].queue.is_vacant() || left_out(Step::TasksMove);
-            if keeps || inboxes[from].queue.is_empty() {
-                continue;
-            }
-            for moved in inboxes[from].queue.move_out() {
-                let wanted = rehome(&moved.task);
-                let to = (0..count).map(|step| (wanted + step) % count);
-                let to = to.into_iter().find(|&to| !inboxes[to].queue.is_vacant());
-                match to {
-                    Some(to) => inboxes[to].queue.adopt(moved),
-                    None => unreachable!("at least one worker is at work"),
-                }
-            }
-        }
     }
 
     /// Workers at work in all groups together.
@@ -105,39 +76,33 @@ impl<T, U> Hub<T, U> {
 
     /// Workers at work in `group`.
     pub(crate) fn at_work_in(&self, group: usize) -> usize {
-        self.groups[group].seen.at_work.load(Ordering::Acquire) as usize
+        self.groups[group].seen.at_work()
     }
 
     /// Whether this worker is not to take tasks.
     pub(super) fn is_off(&self, local: &Local<U>) -> bool {
-        let inbox = self.groups[local.group].inbox.lock();
-        inbox.duty.is_off(local.worker)
+        let state = self.groups[local.group].state.lock();
+        state.is_off(local.worker)
     }
 
     /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
     pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
         let group = &self.groups[local.group];
         let (successor, spare, left) = {
-            let mut inbox = group.inbox.lock();
-            let relieves = !left_out(Step::StandbyRelieves)
-                && inbox.duty.relieve(local.worker, self.post(local.worker));
-            if relieves || !inbox.duty.is_off(local.worker) {
+            let mut state = group.state.lock();
+            let takes_post = !left_out(Step::StandbyRelieves)
+                && state.take_post(local.worker, self.post(local.worker));
+            if takes_post || !state.is_off(local.worker) {
                 return true;
             }
-            inbox.duty.park(local.worker);
-            // It may have been woken for a task, or have spun in place of a sleeper: somebody else sees to that.
-            let wanted =
-                inbox.queue.len() > inbox.spinning || self.offers_within(local, group.threads());
-            let successor = if wanted && !left_out(Step::CallHandedOn) {
-                inbox.wake_one()
-            } else {
-                None
-            };
-            self.refresh_spare(local.group, &mut inbox);
-            let left = !wanted && inbox.is_left_to_others();
-            (successor, inbox.offered, left)
+            let invited = self.offers_within(local, group.threads());
+            let (successor, left) = state.stand_by(local.worker, invited);
+            self.show_spare(local.group, state.show_spare());
+            (successor, state.is_spare(), left)
         };
-        if let Some(successor) = successor {
+        if let Some(successor) = successor
+            && !left_out(Step::CallHandedOn)
+        {
             self.seats[successor].parker.unpark();
         }
         if left {
@@ -150,11 +115,11 @@ impl<T, U> Hub<T, U> {
         }
         loop {
             {
-                let mut inbox = group.inbox.lock();
-                let recalled = !inbox.duty.is_off(local.worker);
-                if recalled || inbox.queue.is_closed() {
-                    inbox.duty.leave(local.worker);
-                    self.refresh_spare(local.group, &mut inbox);
+                let mut state = group.state.lock();
+                let recalled = !state.is_off(local.worker);
+                if recalled || state.queue.is_closed() {
+                    state.end_standby(local.worker);
+                    self.show_spare(local.group, state.show_spare());
                     local.now = self.clock.now();
                     return recalled;
                 }
@@ -167,15 +132,12 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
         let group = &self.groups[local.group];
         let cover = {
-            let mut inbox = group.inbox.lock();
-            let cover = inbox.duty.block(local.worker, self.post(local.worker));
-            if local.stealing {
-                inbox.stealing -= 1;
-            }
+            let mut state = group.state.lock();
+            let cover = state.block(local.worker, self.post(local.worker), local.stealing);
             if let Cover::Start(_) = cover {
                 group.has_substitutes.store(true, Ordering::Release);
             }
-            self.refresh_spare(local.group, &mut inbox);
+            self.show_spare(local.group, state.show_spare());
             cover
         };
         if let Cover::Found {
@@ -191,19 +153,16 @@ impl<T, U> Hub<T, U> {
     /// The substitute that [`Hub::block`] named could not be started.
     pub(crate) fn do_without(&self, local: &Local<U>, substitute: usize) {
         let group = &self.groups[local.group];
-        let mut inbox = group.inbox.lock();
-        inbox.duty.take_back(local.worker, substitute);
-        self.refresh_spare(local.group, &mut inbox);
+        let mut state = group.state.lock();
+        state.do_without(local.worker, substitute);
+        self.show_spare(local.group, state.show_spare());
     }
 
     /// This worker goes on with its task.
     pub(crate) fn unblock(&self, local: &Local<U>) {
-        let mut inbox = self.groups[local.group].inbox.lock();
-        inbox.duty.unblock(local.worker);
-        if local.stealing {
-            inbox.stealing += 1;
-        }
-        self.refresh_spare(local.group, &mut inbox);
+        let mut state = self.groups[local.group].state.lock();
+        state.unblock(local.worker, local.stealing);
+        self.show_spare(local.group, state.show_spare());
     }
 
     /// The worker for which `thread` takes tasks: for itself, or as a substitute.
@@ -224,8 +183,23 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     fn call_helper_if_needed(&self, group: usize) {
-        if (0..self.groups.len()).any(|other| other != group && self.is_needy(other)) {
+        if (0..self.groups.len()).any(|other| other != group && self.may_need(other)) {
             self.call_helper(group, call::HELP);
+        }
+    }
+}
+
+/// Moves what is queued where nobody works.
+fn clear_vacant<T>(states: &mut [MutexGuard<'_, Group<T>>], rehome: impl Fn(&T) -> usize) {
+    let count = states.len();
+    for from in 0..count {
+        for moved in states[from].vacate() {
+            let wanted = rehome(&moved.task);
+            let mut to = (0..count).map(|step| (wanted + step) % count);
+            match to.find(|&to| !states[to].queue.is_vacant()) {
+                Some(to) => states[to].queue.adopt(moved),
+                None => unreachable!("at least one worker is at work"),
+            }
         }
     }
 }

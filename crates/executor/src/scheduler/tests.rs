@@ -5,7 +5,7 @@ use std::time::Duration;
 use chiplet_policy::{StealConfig, StealRule, TableId};
 use chiplet_topology::DomainId;
 
-use super::ladder::Rest;
+use super::ladder::Resting;
 use super::*;
 use crate::sync::now;
 
@@ -35,10 +35,13 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
         .collect();
     let rules = Rules {
         substitutes: 0,
-        stealing,
-        offers_anywhere: stealing == StealRule::Anywhere,
+        crossing: Crossing {
+            stealing,
+            steal: StealConfig::default(),
+            invites_anywhere: stealing == StealRule::Anywhere,
+            groups: groups.len(),
+        },
         spills: false,
-        steal: StealConfig::default(),
         discipline: Discipline {
             run_length: 16,
             reorder: 0.2,
@@ -56,16 +59,16 @@ fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
 }
 
 fn queued(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.inbox(group).lock().queue.len()
+    hub.group(group).lock().queue.len()
 }
 
 fn asleep(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.inbox(group).lock().sleepers.len()
+    hub.group(group).lock().asleep()
 }
 
 /// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
-    assert!(matches!(hub.rest(local), Rest::Park));
+    assert!(matches!(hub.rest(local), Resting::Park));
 }
 
 #[test]
@@ -148,10 +151,10 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
     let mut joining = locals.remove(1);
     to_bed(&hub, &mut locals[1]);
     // As if it were looking at the queue, so that the push wakes nobody.
-    hub.inbox(0).lock().spinning += 1;
+    assert!(hub.group(0).lock().spin());
     push(&hub, 0, table(0), 1);
     assert_eq!(asleep(&hub, 0), 1);
-    hub.inbox(0).lock().spinning -= 1;
+    hub.group(0).lock().stop_spinning();
     hub.invite(&locals[0], [7].into_iter(), 0);
     assert!(matches!(hub.next(&mut joining), Some(Found::Offer(7, _))));
     assert_eq!(asleep(&hub, 0), 0, "somebody comes for the task");
@@ -198,7 +201,7 @@ fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
     hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
     assert_eq!(hub.idle_and_waiting(0), (3, 0));
-    hub.inbox(0).lock().spinning += 1;
+    assert!(hub.group(0).lock().spin());
     push(&hub, 0, table(0), 1);
     hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
@@ -264,7 +267,7 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
     hub.needy.insert(0);
     let second = hub.rest(&mut locals[2]);
     assert!(
-        matches!(second, Rest::LookAgain),
+        matches!(second, Resting::LookAgain),
         "one task waits, the price is two"
     );
     assert_eq!(queued(&hub, 0), 1);
@@ -283,7 +286,10 @@ fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
         push(&hub, 0, table(0), task);
     }
     assert_eq!(asleep(&hub, 1), 2);
-    assert_eq!(hub.nearest_spare(0), None);
+    assert_eq!(
+        chiplet_policy::route::nearest_spare(&hub, hub.crossing(), 0),
+        None
+    );
 }
 
 #[test]
@@ -301,7 +307,10 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     assert_eq!(asleep(&hub, 1), 0);
     locals[5].now = hub.clock.time(pushed + Duration::from_millis(5));
     let found = hub.rest(&mut locals[5]);
-    assert!(matches!(found, Rest::Found(Found::Task(10, Rung::Remote))));
+    assert!(matches!(
+        found,
+        Resting::Found(Found::Task(10, Rung::Remote))
+    ));
     assert!(
         !hub.look(hub.clock.time(pushed + Duration::from_millis(9)), |_, _| ()),
         "nothing waits"
@@ -325,7 +334,7 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         let late = locals[0].hand_over(started + micros(250), micros(50));
         hub.settle(late, started + micros(280), micros(400));
         let backlog = hub
-            .inbox(group)
+            .group(group)
             .lock()
             .queue
             .backlog(hub.clock.time(started));
@@ -343,7 +352,7 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
     locals[1..4]
         .iter_mut()
         .for_each(|local| to_bed(&hub, local));
-    hub.inbox(0).lock().spinning += 1;
+    assert!(hub.group(0).lock().spin());
     assert!(!hub.watch.is_armed());
     let pushed = now();
     hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
@@ -362,10 +371,10 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
 fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
     to_bed(&hub, &mut locals[1]);
-    hub.inbox(0).lock().spinning += 1;
+    assert!(hub.group(0).lock().spin());
     let pushed = now();
     let bulk = Terms {
-        class: Class::Bulk,
+        class: chiplet_policy::Class::Bulk,
         ..Terms::default()
     };
     hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();

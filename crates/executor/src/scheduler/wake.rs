@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use chiplet_policy::{TableId, can_lend};
+use chiplet_policy::{TableId, ladder};
 
 use super::{Hub, Local, Pace, Refusal, Terms, call};
 use crate::sync::atomic::{Ordering, fence};
@@ -18,31 +18,24 @@ impl<T, U> Hub<T, U> {
         task: T,
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
-        let (pace, sleeper, unseen, left) = {
-            let at = self.clock.time(at);
-            let mut inbox = self.groups[group].inbox.lock();
-            let pace = inbox.queue.push(table, terms, task, at)?;
-            let _ = self.publish(group, &mut inbox, at);
-            let queued = inbox.queue.len();
-            // Each spinning worker will see one.
-            let sleeper = if queued > inbox.spinning && !left_out(Step::PushWakes) {
-                inbox.wake_one()
-            } else {
-                None
-            };
-            self.refresh_spare(group, &mut inbox);
-            let seen = queued <= inbox.spinning;
-            let left = seen && inbox.is_left_to_others();
-            (pace, sleeper, sleeper.is_none() && !seen, left)
+        let at = self.clock.time(at);
+        let pushed = {
+            let mut state = self.groups[group].state.lock();
+            let pushed = state.push(table, terms, task, at)?;
+            self.show(group, &pushed.shown);
+            self.show_spare(group, pushed.spare);
+            pushed
         };
-        if let Some(worker) = sleeper {
+        if let Some(worker) = pushed.wake
+            && !left_out(Step::PushWakes)
+        {
             self.seats[worker].parker.unpark();
         }
-        if left {
+        if pushed.left {
             self.leave_to_spinning();
         }
-        self.seek_help(group, usize::from(unseen));
-        Ok(pace)
+        self.seek_help(group, pushed.unseen);
+        Ok(pushed.pace)
     }
 
     /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, for `group`, or hands all of
@@ -56,31 +49,24 @@ impl<T, U> Hub<T, U> {
         weight: u64,
         at: Instant,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
-        let count = tasks.len();
-        let (pace, sleepers, unseen, left) = {
-            let at = self.clock.time(at);
-            let mut inbox = self.groups[group].inbox.lock();
-            let pace = inbox.queue.push_all(table, terms, tasks, weight, at)?;
-            let _ = self.publish(group, &mut inbox, at);
-            // Each spinning worker will see one.
-            let unseen = inbox.queue.len().saturating_sub(inbox.spinning).min(count);
-            let sleepers = match left_out(Step::PushAllWakes) {
-                false => inbox.wake(unseen),
-                true => Vec::new(),
-            };
-            self.refresh_spare(group, &mut inbox);
-            let left = unseen < count && inbox.is_left_to_others();
-            let unseen = unseen - sleepers.len();
-            (pace, sleepers, unseen, left)
+        let at = self.clock.time(at);
+        let pushed = {
+            let mut state = self.groups[group].state.lock();
+            let pushed = state.push_all(table, terms, tasks, weight, at)?;
+            self.show(group, &pushed.shown);
+            self.show_spare(group, pushed.spare);
+            pushed
         };
-        for worker in sleepers {
-            self.seats[worker].parker.unpark();
+        if !left_out(Step::PushAllWakes) {
+            for worker in pushed.wake {
+                self.seats[worker].parker.unpark();
+            }
         }
-        if left {
+        if pushed.left {
             self.leave_to_spinning();
         }
-        self.seek_help(group, unseen);
-        Ok(pace)
+        self.seek_help(group, pushed.unseen);
+        Ok(pushed.pace)
     }
 
     /// A task is left to a worker that spins while others of its group sleep. The system may run something else on that
@@ -97,10 +83,10 @@ impl<T, U> Hub<T, U> {
         if unseen == 0 {
             return;
         }
-        if self.is_needy(group) {
+        if self.may_need(group) {
             self.call_help(group, unseen);
         }
-        if self.is_watched() {
+        if self.rules.crossing.is_priced() {
             self.watch.arm();
         }
     }
@@ -113,46 +99,30 @@ impl<T, U> Hub<T, U> {
         if self.spare.is_empty() {
             return 0;
         }
-        let mut called = 0;
-        for &other in &self.groups[group].nearest {
-            // A group may have several to spare.
-            while called < wanted
-                && self.spare.contains(other)
-                && self.call_helper(other, call::HELP)
-            {
-                called += 1;
+        let (mut called, mut at) = (0, 0);
+        while called < wanted
+            && let Some(next) = ladder::next_spare(self, group, at)
+        {
+            at = next;
+            match self.call_helper(self.groups[group].nearest[next], call::HELP) {
+                true => called += 1,
+                false => at += 1,
             }
         }
         called
-    }
-
-    /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
-    pub(crate) fn nearest_spare(&self, group: usize) -> Option<usize> {
-        if !self.is_watched() {
-            return None;
-        }
-        let mut nearest = self.groups[group].nearest.iter().copied();
-        nearest.find(|&other| self.spare.contains(other))
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
     /// ([`call::OVERDUE`]) also if it would rather not.
     pub(super) fn call_helper(&self, group: usize, reason: u8) -> bool {
         let sleeper = {
-            let mut inbox = self.groups[group].inbox.lock();
-            let lent = reason == call::OVERDUE
-                && inbox.queue.is_empty()
-                && can_lend(&self.staff_of(&inbox));
-            let sleeper = if inbox.offered || lent {
-                inbox.wake_one()
-            } else {
-                None
-            };
+            let mut state = self.groups[group].state.lock();
+            let sleeper = state.lend(reason == call::OVERDUE);
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
                 self.seats[worker].call.store(reason, Ordering::Release);
             }
-            self.refresh_spare(group, &mut inbox);
+            self.show_spare(group, state.show_spare());
             sleeper
         };
         let Some(worker) = sleeper else { return false };
@@ -180,11 +150,11 @@ impl<T, U> Hub<T, U> {
         {
             return;
         }
-        if self.rules.offers_anywhere && self.offers_within(local, 0..self.seats.len()) {
+        if self.rules.crossing.invites_anywhere && self.offers_within(local, 0..self.seats.len()) {
             self.call_help(local.group, 1);
             return;
         }
-        let needs = |other| self.is_needy(other) || self.has_spilled(other);
+        let needs = |other| self.may_need(other) || self.has_spilled(other);
         let needy = (0..self.groups.len()).find(|&other| other != local.group && needs(other));
         if let Some(needy) = needy {
             self.call_help(needy, 1);

@@ -3,27 +3,23 @@
 //!
 //! A push wakes nobody if a worker of its group spins and is about to see the task. That worker may lose its core to
 //! another program just then, for a time slice or longer. So the thread looks after such tasks too, and wakes a sleeper of
-//! the group for one that has waited for [`INTERVAL`].
+//! the group for one that has waited for [`LOOK`].
 //!
 //! A queue becomes worth crossing for when a task is pushed or taken, which is when its length changes. It may also
 //! become so by age alone: its workers are inside long tasks, and other groups' workers have been asleep since before.
-//! One thread looks every [`INTERVAL`] while tasks wait anywhere, and calls for help for the queues that need it by
+//! One thread looks every [`LOOK`] while tasks wait anywhere, and calls for help for the queues that need it by
 //! then. Go's `sysmon` is the model.
 //!
 //! The thread costs nothing while no task waits: it parks once [`QUIET_LOOKS`] looks in a row have found every queue
 //! empty. A push that leaves its task waiting wakes it ([`Watch::arm`]). Both sides write, fence and read, so one of them
 //! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
-use std::time::Duration;
-
-use chiplet_policy::{StealRule, TableId, Time};
+use chiplet_policy::group::{Faces, LOOK, Looked};
+use chiplet_policy::{TableId, Time};
 
 use super::{Hub, Parker, call};
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
-
-/// Between two looks. Half of the default bound on a task's wait ([`chiplet_policy::StealConfig::max_wait`]).
-pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Looks in a row that find nothing waiting before the thread parks.
 const QUIET_LOOKS: u32 = 8;
@@ -73,12 +69,6 @@ impl Watch {
 }
 
 impl<T, U> Hub<T, U> {
-    /// Whether tasks may go from domain to domain at a price.
-    pub(crate) fn is_watched(&self) -> bool {
-        let payable = self.rules.steal.cold_factor != f64::INFINITY;
-        self.rules.stealing == StealRule::Ladder && self.groups.len() > 1 && payable
-    }
-
     /// The thread: looks while tasks wait, until the hub is closed. `clear` ends the dead tasks of a group's queue, or those
     /// of one table in it.
     pub(crate) fn watch(&self, clear: impl Fn(usize, Option<TableId>)) {
@@ -86,7 +76,7 @@ impl<T, U> Hub<T, U> {
         let mut quiet = 0;
         while !self.watch.is_closed() {
             if quiet < QUIET_LOOKS {
-                self.watch.parker.park_until(now() + INTERVAL);
+                self.watch.parker.park_until(now() + LOOK);
                 quiet += 1;
                 if self.look(self.clock.now(), &clear) {
                     quiet = 0;
@@ -120,12 +110,12 @@ impl<T, U> Hub<T, U> {
                 continue;
             }
             waiting = true;
-            let search = self.groups[group].inbox.lock().search.due(now);
+            let search = self.groups[group].state.lock().search_due(now);
             if let Some(of) = search {
                 clear(group, of);
             }
             self.rouse_for_old(group, now);
-            if self.is_watched() {
+            if self.rules.crossing.is_priced() {
                 self.look_at(group, now);
             }
         }
@@ -136,28 +126,27 @@ impl<T, U> Hub<T, U> {
     /// awake without work, or about to be, and that has not come.
     fn rouse_for_old(&self, group: usize, now: Time) {
         let sleeper = {
-            let mut inbox = self.groups[group].inbox.lock();
-            let waits = inbox.is_left_to_others() && inbox.queue.outlook(now).waited >= INTERVAL;
-            if !waits || left_out(Step::LookWakes) {
-                return;
-            }
-            let sleeper = inbox.wake_one();
-            self.refresh_spare(group, &mut inbox);
+            let mut state = self.groups[group].state.lock();
+            let sleeper = state.rouse_for_old(now);
+            self.show_spare(group, state.show_spare());
             sleeper
         };
-        if let Some(worker) = sleeper {
+        if let Some(worker) = sleeper
+            && !left_out(Step::LookWakes)
+        {
             self.seats[worker].parker.unpark();
         }
     }
 
     /// Calls for help for the queue of `group` if it is worth crossing for.
     fn look_at(&self, group: usize, now: Time) {
-        let (wanted, overdue) = {
-            let mut inbox = self.groups[group].inbox.lock();
-            let _ = self.publish(group, &mut inbox, now);
-            let age = inbox.queue.backlog(now).age;
-            let wanted = if inbox.needy { inbox.queue.len() } else { 0 };
-            (wanted, age >= self.rules.steal.max_wait)
+        let Looked {
+            wanted, overdue, ..
+        } = {
+            let mut state = self.groups[group].state.lock();
+            let looked = state.look(now);
+            self.show(group, &looked.shown);
+            looked
         };
         let called = match wanted {
             0 => 0,

@@ -174,20 +174,20 @@ impl Engine<'_> {
     /// Takes the dead out of a queue that has refused a task.
     pub(super) fn purge(&mut self, group: usize) {
         let queries = &self.queries;
-        let dead = self.groups[group]
-            .queue
-            .extract(None, |&place| queries[place].told);
+        let now = self.time();
+        let state = &mut self.groups[group].state;
+        let (dead, shown) = state.extract(None, |&place| queries[place].told, now);
         for (_, place) in dead {
             let table = table_id(self.queries[place].item);
-            self.groups[group].queue.count_expired(table, 1);
+            self.groups[group].state.queue.count_expired(table, 1);
             self.release(place);
         }
-        let _ = self.publish(group);
-        self.refresh_spare(group);
+        self.show(group, &shown);
+        self.show_spare(group);
     }
 
     /// A query that was refused.
-    pub(super) fn refused(&mut self, group: usize, place: usize) {
+    pub(super) fn refused(&mut self, place: usize) {
         if let Some(row) = self.row_of(place) {
             row.refused += 1;
         }
@@ -195,7 +195,6 @@ impl Engine<'_> {
         self.release(place);
         self.ask_again(client, PAUSE);
         if self.clients.expire {
-            self.groups[group].refused = true;
             self.look_soon();
         }
     }

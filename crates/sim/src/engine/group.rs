@@ -1,19 +1,15 @@
-//! Workers that share a queue, and what others see of it; as the executor's `scheduler` does it, less the races.
+//! Workers that share a queue, and what others see of them. The decisions are `chiplet_policy::group`'s; here they become
+//! events.
 
-use std::cmp::Reverse;
-use std::ops::Range;
+use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
-use chiplet_policy::queue::{Discipline, Pace, Queue};
-use chiplet_policy::{
-    Class, Staff, StealRule, can_lend, can_spare, choose_victim, is_worth_crossing,
-};
+use chiplet_policy::group::{Crossing, Face, Faces, LOOK, Next, Shown};
+use chiplet_policy::queue::{Class, Discipline, Pace};
+use chiplet_policy::{group, ladder};
 
 use super::scan::Shared;
 use super::{Doing, Engine, Event};
-
-/// Between two timed looks.
-const LOOK: u64 = 2_000_000;
 
 /// A worker that has been idle for less is awake still.
 const AWAKE: u64 = 10_000;
@@ -21,134 +17,151 @@ const AWAKE: u64 = 10_000;
 pub(super) struct Group {
     pub(super) domain: usize,
     pub(super) workers: Range<usize>,
-    /// Every other group, nearest first.
-    pub(super) nearest: Vec<usize>,
-    pub(super) queue: Queue<usize>,
-    pub(super) sleepers: Vec<usize>,
-    /// Workers that run another group's task.
-    pub(super) stealing: usize,
-    /// A sleeper that it can do without, and nothing queued.
-    pub(super) offered: bool,
-    /// Its queue is worth crossing for.
-    pub(super) needy: bool,
-    /// How long a task of each class that comes now would wait, if its table asks for its share, and if it asks for more.
-    pub(super) waits: [[Duration; 2]; 2],
-    /// What a cold cache would cost the next task.
-    pub(super) price: Duration,
+    pub(super) state: group::Group<usize>,
+    seen: Seen,
     /// Queries with units that its workers may take.
     pub(super) open: Vec<Shared>,
-    /// It has refused a task since it was last searched for dead ones.
-    pub(super) refused: bool,
+}
+
+/// A group as others see it.
+#[derive(Default)]
+struct Seen {
+    queued: u32,
+    face: Face,
+    price: Duration,
+    needy: bool,
+    spare: bool,
+}
+
+/// Why a worker was woken besides for work of its own group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Call {
+    #[default]
+    None,
+    /// To help another group.
+    Help,
+    /// The same, for a task that has waited too long.
+    Overdue,
+}
+
+pub(super) struct Groups {
+    list: Vec<Group>,
+    /// For each group every other one, nearest first.
+    nearest: Vec<Vec<usize>>,
 }
 
 impl Group {
-    pub(super) fn new(domain: usize, workers: Range<usize>, discipline: Discipline) -> Self {
+    /// A group whose workers all sleep.
+    pub(super) fn new(
+        domain: usize,
+        workers: Range<usize>,
+        crossing: Crossing,
+        discipline: Discipline,
+    ) -> Self {
+        let substitutes = workers.end..workers.end;
+        let mut state = group::Group::new(crossing, discipline, workers.clone(), substitutes);
+        for worker in workers.clone().rev() {
+            let _ = state.rest(worker, false, false);
+        }
+        let spare = state.is_spare();
         Self {
             domain,
-            nearest: Vec::new(),
-            queue: Queue::new(discipline, workers.len()),
-            sleepers: workers.clone().rev().collect(),
             workers,
-            stealing: 0,
-            offered: false,
-            needy: false,
-            waits: [[Duration::ZERO; 2]; 2],
-            price: Duration::ZERO,
+            state,
+            seen: Seen {
+                spare,
+                ..Seen::default()
+            },
             open: Vec::new(),
-            refused: false,
         }
     }
+}
 
-    /// How long a task of `class` that comes now would wait.
-    pub(super) fn wait(&self, class: Class, pace: Pace) -> Duration {
-        self.waits[pace as usize][class as usize]
+impl Groups {
+    pub(super) fn new(list: Vec<Group>, nearest: Vec<Vec<usize>>) -> Self {
+        Self { list, nearest }
+    }
+}
+
+impl Index<usize> for Groups {
+    type Output = Group;
+
+    fn index(&self, group: usize) -> &Group {
+        &self.list[group]
+    }
+}
+
+impl IndexMut<usize> for Groups {
+    fn index_mut(&mut self, group: usize) -> &mut Group {
+        &mut self.list[group]
+    }
+}
+
+impl Faces for Groups {
+    fn queued(&self, group: usize) -> u32 {
+        self[group].seen.queued
     }
 
-    pub(super) fn staff(&self) -> Staff {
-        let (workers, idle) = (self.workers.len(), self.sleepers.len());
-        Staff {
-            workers: workers as u32,
-            idle: idle as u32,
-            at_home: (workers - idle - self.stealing) as u32,
-        }
+    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
+        self[group].seen.face.waits[pace as usize][class as usize]
+    }
+
+    fn price(&self, group: usize) -> Duration {
+        self[group].seen.price
+    }
+
+    fn next(&self, group: usize) -> Option<Next> {
+        self[group].seen.face.next
+    }
+
+    fn is_needy(&self, group: usize) -> bool {
+        self[group].seen.needy
+    }
+
+    fn is_any_needy(&self) -> bool {
+        self.list.iter().any(|group| group.seen.needy)
+    }
+
+    fn is_spare(&self, group: usize) -> bool {
+        self[group].seen.spare
+    }
+
+    fn is_vacant(&self, _: usize) -> bool {
+        false
+    }
+
+    fn groups(&self) -> usize {
+        self.list.len()
+    }
+
+    fn nearest(&self, group: usize) -> &[usize] {
+        &self.nearest[group]
     }
 }
 
 impl Engine<'_> {
-    fn stealing(&self) -> StealRule {
-        self.scenario.strategy.stealing
+    /// Shows the others what has become of a group's queue.
+    pub(super) fn show(&mut self, group: usize, shown: &Shown) {
+        let seen = &mut self.groups[group].seen;
+        seen.queued = shown.queued;
+        seen.face = shown.face.unwrap_or_default();
+        seen.price = seen.face.price.unwrap_or(seen.price);
+        seen.needy = shown.needy.unwrap_or(seen.needy);
     }
 
-    /// Whether tasks may go from domain to domain at a price.
-    pub(super) fn is_watched(&self) -> bool {
-        let payable = self.scenario.settings.steal.cold_factor != f64::INFINITY;
-        self.stealing() == StealRule::Ladder && self.groups.len() > 1 && payable
+    /// Shows the others whether a group has workers to spare.
+    pub(super) fn show_spare(&mut self, group: usize) {
+        let spare = self.groups[group].state.show_spare();
+        self.set_spare(group, spare);
     }
 
-    /// Whether anything may ever leave its group.
-    pub(super) fn crosses(&self) -> bool {
-        self.groups.len() > 1 && (self.stealing() != StealRule::Never || self.offers_anywhere())
+    pub(super) fn set_spare(&mut self, group: usize, spare: Option<bool>) {
+        let seen = &mut self.groups[group].seen;
+        seen.spare = spare.unwrap_or(seen.spare);
     }
 
-    /// Shows the others what has become of the queue. True if it has become worth crossing for.
-    pub(super) fn publish(&mut self, group: usize) -> bool {
-        if self.stealing() != StealRule::Ladder || self.groups.len() == 1 {
-            return false;
-        }
-        let now = self.time();
-        let config = &self.scenario.settings.steal;
-        let group = &mut self.groups[group];
-        let before = group.needy;
-        if group.queue.is_empty() {
-            (group.needy, group.waits) = (false, [[Duration::ZERO; 2]; 2]);
-        } else {
-            let outlook = group.queue.outlook(now);
-            group.needy = is_worth_crossing(&outlook.backlog, config);
-            group.waits = [outlook.waits, outlook.waits_over];
-            group.price = config.price(&outlook.backlog);
-        }
-        group.needy && !before
-    }
-
-    pub(super) fn refresh_spare(&mut self, group: usize) {
-        if self.crosses() {
-            let group = &mut self.groups[group];
-            group.offered = group.queue.is_empty() && can_spare(&group.staff());
-        }
-    }
-
-    /// Whether an idle worker of another group may take a task of this one.
-    pub(super) fn is_needy(&self, group: usize) -> bool {
-        match self.stealing() {
-            StealRule::Never => false,
-            StealRule::Anywhere => !self.groups[group].queue.is_empty(),
-            StealRule::Ladder => self.groups[group].needy,
-        }
-    }
-
-    pub(super) fn choose_victim(&self, of: usize) -> Option<usize> {
-        let groups = &self.groups;
-        match self.stealing() {
-            StealRule::Never => None,
-            StealRule::Anywhere => (0..groups.len())
-                .filter(|&group| group != of && !groups[group].queue.is_empty())
-                .max_by_key(|&group| (groups[group].queue.len(), Reverse(group))),
-            StealRule::Ladder => {
-                let needy = groups[of]
-                    .nearest
-                    .iter()
-                    .filter(|&&group| groups[group].needy);
-                let wait = |group: usize| groups[group].wait(Class::Interactive, Pace::OverShare);
-                choose_victim(needy.map(|&group| (group, wait(group))))
-            }
-        }
-    }
-
-    /// Wakes a sleeper of `group`, the one that slept shortest.
-    pub(super) fn wake_one(&mut self, group: usize) -> bool {
-        let Some(worker) = self.groups[group].sleepers.pop() else {
-            return false;
-        };
+    /// Wakes a worker that its group has taken off the sleepers.
+    pub(super) fn wake(&mut self, worker: usize) {
         let Doing::Idle(since) = self.workers[worker].doing else {
             unreachable!("sleepers are idle")
         };
@@ -160,31 +173,68 @@ impl Engine<'_> {
             false => costs.line_same_ns,
         };
         self.at(self.now + after as u64, Event::Work(worker));
-        self.refresh_spare(group);
+    }
+
+    /// Wakes up to `wanted` sleepers of a group, unless more than `at_most` tasks wait; returns how many those were.
+    pub(super) fn rouse(&mut self, group: usize, wanted: usize, at_most: usize) -> usize {
+        let woken = self.groups[group].state.rouse(wanted, at_most);
+        self.show_spare(group);
+        woken.iter().for_each(|&worker| self.wake(worker));
+        woken.len()
+    }
+
+    /// Wakes a sleeper of a group to help elsewhere, if the group can spare or has to lend it.
+    pub(super) fn call_helper(&mut self, group: usize, call: Call) -> bool {
+        let sleeper = self.groups[group].state.lend(call == Call::Overdue);
+        self.show_spare(group);
+        let Some(worker) = sleeper else { return false };
+        self.workers[worker].call = call;
+        self.wake(worker);
         true
     }
 
     /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
     pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
-        let mut called = 0;
-        for at in 0..self.groups[group].nearest.len() {
-            let other = self.groups[group].nearest[at];
-            while called < wanted && self.groups[other].offered && self.wake_one(other) {
-                called += 1;
-            }
-            if called == wanted {
-                break;
+        let (mut called, mut at) = (0, 0);
+        while called < wanted
+            && let Some(next) = ladder::next_spare(&self.groups, group, at)
+        {
+            at = next;
+            match self.call_helper(self.groups.nearest(group)[next], Call::Help) {
+                true => called += 1,
+                false => at += 1,
             }
         }
         called
     }
 
-    /// Tasks wait that nobody of the group will see soon.
-    pub(super) fn seek_help(&mut self, group: usize) {
-        if self.is_needy(group) {
-            self.call_help(group, 1);
+    /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in its
+    /// place, if there is still need.
+    pub(super) fn pass_on(&mut self, worker: usize) {
+        if std::mem::take(&mut self.workers[worker].call) == Call::None {
+            return;
         }
-        if self.is_watched() {
+        let own = self.workers[worker].group;
+        let mut others = (0..self.groups.groups()).filter(|&other| other != own);
+        if let Some(needy) = others.find(|&other| self.may_need(other)) {
+            self.call_help(needy, 1);
+        }
+    }
+
+    /// Whether an idle worker of another group may take a task of this one.
+    pub(super) fn may_need(&self, group: usize) -> bool {
+        ladder::may_need(&self.groups, &self.crossing, group)
+    }
+
+    /// Tasks wait that nobody of the group will see soon.
+    pub(super) fn seek_help(&mut self, group: usize, unseen: usize) {
+        if unseen == 0 {
+            return;
+        }
+        if self.may_need(group) {
+            self.call_help(group, unseen);
+        }
+        if self.crossing.is_priced() {
             self.look_soon();
         }
     }
@@ -193,53 +243,51 @@ impl Engine<'_> {
     pub(super) fn look_soon(&mut self) {
         if !self.looking {
             self.looking = true;
-            self.at(self.now + LOOK, Event::Look);
+            self.at(self.now + LOOK.as_nanos() as u64, Event::Look);
         }
     }
 
     /// The timed look: calls for help for every queue that is worth crossing for by now.
     pub(super) fn look(&mut self) {
-        let mut waiting = false;
-        for group in 0..self.groups.len() {
-            if std::mem::take(&mut self.groups[group].refused) {
-                self.purge(group);
-            }
-            if self.groups[group].queue.is_empty() {
+        let (now, mut waiting) = (self.time(), false);
+        for group in 0..self.groups.groups() {
+            let state = &mut self.groups[group].state;
+            if state.queue.is_empty() {
                 continue;
             }
             waiting = true;
-            let _ = self.publish(group);
-            let now = self.time();
-            let state = &mut self.groups[group];
-            let wanted = if state.needy { state.queue.len() } else { 0 };
-            let overdue = state.queue.backlog(now).age >= self.scenario.settings.steal.max_wait;
-            let mut called = match wanted {
-                0 => 0,
-                wanted => self.call_help(group, wanted),
-            };
-            if !overdue {
-                continue;
+            if state.search_due(now).is_some() {
+                self.purge(group);
             }
-            for at in 0..self.groups[group].nearest.len() {
-                if called >= wanted {
-                    break;
-                }
-                let other = self.groups[group].nearest[at];
-                let lends =
-                    self.groups[other].queue.is_empty() && can_lend(&self.groups[other].staff());
-                let sleeper = self.groups[other].sleepers.last().copied();
-                if lends
-                    && let Some(worker) = sleeper
-                    && self.wake_one(other)
-                {
-                    self.workers[worker].lent = true;
-                    called += 1;
-                }
+            if let Some(worker) = self.groups[group].state.rouse_for_old(now) {
+                self.show_spare(group);
+                self.wake(worker);
+            }
+            if self.crossing.is_priced() {
+                self.look_at(group);
             }
         }
         self.looking = waiting;
         if waiting {
-            self.at(self.now + LOOK, Event::Look);
+            self.at(self.now + LOOK.as_nanos() as u64, Event::Look);
+        }
+    }
+
+    fn look_at(&mut self, group: usize) {
+        let now = self.time();
+        let looked = self.groups[group].state.look(now);
+        self.show(group, &looked.shown);
+        let mut called = match looked.wanted {
+            0 => 0,
+            wanted => self.call_help(group, wanted),
+        };
+        // No more groups have workers to spare, so some lend one that they would rather keep.
+        for at in 0..self.groups.nearest(group).len() {
+            if !looked.overdue || called >= looked.wanted {
+                break;
+            }
+            let other = self.groups.nearest(group)[at];
+            called += usize::from(self.call_helper(other, Call::Overdue));
         }
     }
 }

@@ -51,10 +51,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use chiplet_policy::group::Crossing;
+use chiplet_policy::ladder::Looks;
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::{
-    Class, Homes, PlannerConfig, Routing, SplitConfig, StealConfig, Strategy, TableId, Time,
-    neighbours,
+    Class, Homes, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, TableId,
+    Time, neighbours,
 };
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
@@ -67,7 +69,7 @@ use crate::outcome::Outcome;
 use crate::workload::{Flip, Prepared};
 use balance::{Balancer, Means};
 use clients::Clients;
-use group::Group;
+use group::{Call, Group, Groups};
 use items::Items;
 use memory::Memory;
 use meter::Meter;
@@ -155,9 +157,9 @@ impl Default for Settings {
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
-            reorder: 0.3,
-            queue_per_worker: chiplet_executor::QUEUE_PER_WORKER,
-            bulk_wait: Duration::from_millis(100),
+            reorder: Discipline::REORDER,
+            queue_per_worker: chiplet_policy::queue::QUEUE_PER_WORKER,
+            bulk_wait: Discipline::BULK_WAIT,
             tick: Duration::from_secs(1),
             ideas: Ideas::default(),
         }
@@ -299,10 +301,12 @@ struct Worker {
     stealing: bool,
     /// It has come back from another group's task and found nothing at home since.
     returns: bool,
-    /// Woken for a task elsewhere that is overdue.
-    lent: bool,
-    /// How often it has come for a task.
-    looks: u32,
+    /// Woken to help another group, and has found no work there yet.
+    call: Call,
+    /// It has joined the sleepers and not left them itself; it may have been taken off.
+    listed: bool,
+    /// Some looks for its own next task begin with a look at another group.
+    looks: Looks,
     /// Where it is in its unit.
     cursor: Cursor,
     /// Which parts of rows and of links it last found in the L3 and in memory.
@@ -316,7 +320,8 @@ struct Engine<'a> {
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     made: u64,
-    groups: Vec<Group>,
+    groups: Groups,
+    crossing: Crossing,
     workers: Vec<Worker>,
     domains: Vec<DomainId>,
     queries: Vec<Query>,
@@ -360,13 +365,21 @@ impl<'a> Engine<'a> {
         let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
         let mut groups: Vec<Group> = Vec::new();
+        let per_group = |cores: usize| match scenario.strategy.routing {
+            Routing::Home => cores,
+            Routing::Rotate => 1,
+        };
+        let cores = topology.domains().iter().map(|spec| spec.cores.len());
+        let crossing = Crossing {
+            stealing: scenario.strategy.stealing,
+            steal: scenario.settings.steal,
+            invites_anywhere: scenario.strategy.splitting == Splitting::AllCores,
+            groups: cores.map(|cores| cores / per_group(cores)).sum(),
+        };
         let strategy = scenario.strategy;
         let settings = &scenario.settings;
         for (domain, spec) in topology.domains().iter().enumerate() {
-            let per_group = match strategy.routing {
-                Routing::Home => spec.cores.len(),
-                Routing::Rotate => 1,
-            };
+            let per_group = per_group(spec.cores.len());
             for _ in 0..spec.cores.len() / per_group {
                 let first = workers.len();
                 for _ in 0..per_group {
@@ -378,8 +391,9 @@ impl<'a> Engine<'a> {
                         away: None,
                         stealing: false,
                         returns: false,
-                        lent: false,
-                        looks: 0,
+                        call: Call::None,
+                        listed: true,
+                        looks: Looks::default(),
                         cursor: Cursor::default(),
                         found: [[0.0, 1.0]; 2],
                         found_full: [0.0, 1.0],
@@ -390,17 +404,20 @@ impl<'a> Engine<'a> {
                     run_length: strategy.run_length,
                     reorder: settings.reorder,
                     limit,
-                    table_limit: (limit - limit.div_ceil(4)).max(1),
+                    table_limit: Discipline::usual_table_limit(limit),
                     bulk_wait: settings.bulk_wait,
                 };
-                groups.push(Group::new(domain, first..workers.len(), discipline));
+                groups.push(Group::new(
+                    domain,
+                    first..workers.len(),
+                    crossing,
+                    discipline,
+                ));
             }
         }
         let domains: Vec<DomainId> = topology.domains().iter().map(|spec| spec.id).collect();
         let known: Vec<DomainId> = groups.iter().map(|group| domains[group.domain]).collect();
-        for (group, nearest) in groups.iter_mut().zip(neighbours(topology, &known)) {
-            group.nearest = nearest;
-        }
+        let groups = Groups::new(groups, neighbours(topology, &known));
         let sample = prepared.sampling.sample;
         let sizes = topology.domains().iter();
         let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
@@ -425,6 +442,7 @@ impl<'a> Engine<'a> {
             events: BinaryHeap::new(),
             made: 0,
             groups,
+            crossing,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
             memory: Memory::new(machine, prepared.plans.len()),
             meter: Meter::new(workers.len(), Clients::rows(&prepared.workload.asking)),

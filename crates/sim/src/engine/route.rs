@@ -1,16 +1,12 @@
 //! A query's way into a queue.
 
-use std::time::Duration;
-
-use chiplet_policy::queue::{Pace, Refusal};
-use chiplet_policy::{Class, Routing, is_worth_evening, overflow_domains};
+use chiplet_policy::queue::{Class, Pace, Refusal};
+use chiplet_policy::route::{self, Queues};
+use chiplet_policy::{Routing, group::Faces};
 use chiplet_topology::DomainId;
 
 use super::{Engine, table_id};
 use crate::trace::mix;
-
-/// Shorter waits are not compared with other groups'.
-pub(super) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// How long a client of a closed loop waits after a refusal.
 pub(super) const PAUSE: u64 = 200_000;
@@ -19,59 +15,20 @@ impl Engine<'_> {
     /// Finds a queue for a query that has just come.
     pub(super) fn submit(&mut self, query: usize) {
         let (item, class) = (self.queries[query].item, self.queries[query].class);
-        let draw = mix(self.meter.sent);
-        let home = self.route(item, class, draw as u32);
-        if let Some(other) = self.evens_out(item, class, home)
-            && self.push(other, query).is_ok()
-        {
-            return;
-        }
-        let refusal = match self.push(home, query) {
-            Ok(pace) => {
-                self.over_share[item as usize] = pace == Pace::OverShare;
-                return;
-            }
-            Err(refusal) => refusal,
+        let mut queues = Submitting {
+            engine: self,
+            item,
+            class,
         };
-        if self.is_watched() {
-            let nearest = &self.groups[home].nearest;
-            let spare = nearest
-                .iter()
-                .copied()
-                .find(|&other| self.groups[other].offered);
-            if let Some(spare) = spare
-                && self.push(spare, query).is_ok()
-            {
-                return;
-            }
-        }
-        debug_assert!(matches!(refusal, Refusal::GroupFull | Refusal::TableFull));
-        self.groups[home].queue.count_shed(table_id(item), 1);
-        self.balancer.missed(item as usize);
-        self.meter.shed += 1;
-        self.refused(home, query);
-    }
-
-    fn route(&mut self, item: u32, class: Class, draw: u32) -> usize {
-        match self.scenario.strategy.routing {
-            Routing::Rotate => {
-                self.turn += 1;
-                (self.turn - 1) % self.groups.len()
-            }
-            Routing::Home => {
-                let homes = &self.homes[item as usize];
-                let [first, second] = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
-                let [first, second] = [first, second].map(|home| self.group_of(home));
-                let pace = match self.over_share[item as usize] {
-                    true => Pace::OverShare,
-                    false => Pace::Within,
-                };
-                let [wait, other] =
-                    [first, second].map(|group| self.groups[group].wait(class, pace));
-                match other < wait {
-                    true => second,
-                    false => first,
-                }
+        match route::place(&mut queues, query) {
+            Ok(Some(pace)) => self.over_share[item as usize] = pace == Pace::OverShare,
+            Ok(None) => {}
+            Err(unplaced) => {
+                let home = &mut self.groups[unplaced.home].state;
+                home.refuse(table_id(item), 1, Some(unplaced.refusal));
+                self.balancer.missed(item as usize);
+                self.meter.shed += 1;
+                self.refused(query);
             }
         }
     }
@@ -81,53 +38,80 @@ impl Engine<'_> {
         found.unwrap_or(0)
     }
 
-    /// Another domain whose queue is shorter than the home's by more than chance and a cold cache are worth.
-    fn evens_out(&self, item: u32, class: Class, home: usize) -> Option<usize> {
-        let rotates = self.scenario.strategy.routing == Routing::Rotate;
-        if rotates || self.over_share[item as usize] || !self.is_watched() {
-            return None;
+    fn pace_of(&self, item: u32) -> Pace {
+        match self.over_share[item as usize] {
+            true => Pace::OverShare,
+            false => Pace::Within,
         }
-        let group = &self.groups[home];
-        let wait = |group: usize| self.groups[group].wait(class, Pace::Within);
-        if wait(home) < LONG_WAIT {
-            return None;
-        }
-        overflow_domains(table_id(item), group.nearest.len())
-            .map(|at| group.nearest[at])
-            .find(|&other| is_worth_evening(wait(home), wait(other), group.price))
     }
 
-    fn push(&mut self, group: usize, query: usize) -> Result<Pace, Refusal> {
+    fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
         let state = &self.queries[query];
         let item = state.item;
         let terms = self.clients.terms(state.table, state.class);
         if self.gather(group, query) {
-            return Ok(match self.over_share[item as usize] {
-                true => Pace::OverShare,
-                false => Pace::Within,
-            });
+            return Ok(self.pace_of(item));
         }
         let at = self.time();
-        let queue = &mut self.groups[group].queue;
-        let pushed = queue.push(table_id(item), terms, query, at);
-        let pace = pushed.map_err(|(refusal, _)| refusal)?;
+        let queue = &mut self.groups[group].state;
+        let pushed = queue.push(table_id(item), terms, query, at)?;
+        self.show(group, &pushed.shown);
+        self.set_spare(group, pushed.spare);
         self.open_to_others(group, query);
-        let _ = self.publish(group);
-        let woken = self.wake_one(group);
-        self.refresh_spare(group);
+        pushed.wake.into_iter().for_each(|worker| self.wake(worker));
+        self.seek_help(group, pushed.unseen);
         // If the last query had work for others this one probably has.
-        let helpers = self.last_units[item as usize];
-        let splits = self.splits_by_load();
-        if splits && helpers > 1 && self.groups[group].queue.len() <= 1 {
-            for _ in 1..helpers {
-                if !self.wake_one(group) {
-                    break;
-                }
+        let helpers = self.last_units[item as usize] as usize;
+        if self.splits_by_load() && helpers > 1 {
+            self.rouse(group, helpers - 1, 1);
+        }
+        Ok(pushed.pace)
+    }
+}
+
+/// A query of an item that has just come.
+struct Submitting<'a, 'b> {
+    engine: &'a mut Engine<'b>,
+    item: u32,
+    class: Class,
+}
+
+impl Queues<usize> for Submitting<'_, '_> {
+    fn home(&mut self) -> usize {
+        let engine = &mut *self.engine;
+        match engine.scenario.strategy.routing {
+            Routing::Rotate => {
+                engine.turn += 1;
+                (engine.turn - 1) % engine.groups.groups()
+            }
+            Routing::Home => {
+                let draw = mix(engine.meter.sent) as u32;
+                let homes = &engine.homes[self.item as usize];
+                let homes = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
+                let homes = homes.map(|home| engine.group_of(home));
+                route::shorter(&engine.groups, homes, self.class, engine.pace_of(self.item))
             }
         }
-        if !woken {
-            self.seek_help(group);
+    }
+
+    fn evened(&mut self, home: usize) -> Option<usize> {
+        let engine = &*self.engine;
+        let of = (table_id(self.item), self.class, engine.pace_of(self.item));
+        match engine.scenario.strategy.routing {
+            Routing::Home => route::evens_out(&engine.groups, &engine.crossing, home, of),
+            Routing::Rotate => None,
         }
-        Ok(pace)
+    }
+
+    fn spare(&mut self, home: usize) -> Option<usize> {
+        route::nearest_spare(&self.engine.groups, &self.engine.crossing, home)
+    }
+
+    fn groups(&self) -> usize {
+        self.engine.groups.groups()
+    }
+
+    fn push(&mut self, group: usize, query: usize) -> Result<Pace, (Refusal, usize)> {
+        self.engine.push(group, query)
     }
 }

@@ -53,11 +53,6 @@ impl Units {
 }
 
 impl Engine<'_> {
-    /// Whether invitations may leave their domain: so in the strategies that know no domains.
-    pub(super) fn offers_anywhere(&self) -> bool {
-        self.scenario.strategy.splitting == Splitting::AllCores
-    }
-
     /// Whether units are cut by load, and a worker takes one after the other.
     pub(super) fn splits_by_load(&self) -> bool {
         self.scenario.strategy.splitting.is_by_load()
@@ -65,7 +60,7 @@ impl Engine<'_> {
 
     /// Whether units may be taken by workers of other domains.
     pub(super) fn units_leave_domains(&self) -> bool {
-        self.offers_anywhere() || self.scenario.strategy.splitting == Splitting::Spill
+        self.crossing.invites_anywhere || self.scenario.strategy.splitting == Splitting::Spill
     }
 
     /// Whether a query's units may go to workers that other domains can spare.
@@ -147,7 +142,7 @@ impl Engine<'_> {
                 let split = &self.scenario.settings.split;
                 let most = split.invitations(left, self.workers.len() - 1);
                 let wanted = most.min(siblings);
-                let woken = (0..wanted).take_while(|_| self.wake_one(group)).count();
+                let woken = self.rouse(group, wanted, usize::MAX);
                 if self.spills(group, query) {
                     self.open.push(shared);
                     self.call_help(group, most - woken);
@@ -171,7 +166,7 @@ impl Engine<'_> {
     fn take_unit(&mut self, worker: usize, query: usize, enters: bool) -> bool {
         let group = self.workers[worker].group;
         let state = &self.groups[group];
-        let hands = (state.sleepers.len(), state.queue.len());
+        let hands = (state.state.idle(), state.state.queue.len());
         let strategy = self.scenario.strategy;
         let workers = match strategy.splitting {
             Splitting::AllCores => self.workers.len(),
@@ -253,7 +248,7 @@ impl Engine<'_> {
             return false;
         };
         let (own, from) = (self.workers[worker].group, self.workers[units.runner].group);
-        self.splits_by_load() && own != from && !self.groups[own].queue.is_empty()
+        self.splits_by_load() && own != from && !self.groups[own].state.queue.is_empty()
     }
 
     /// A unit is done: the next one, or leave.
@@ -264,7 +259,7 @@ impl Engine<'_> {
             return;
         }
         let fork_join =
-            self.offers_anywhere() && self.scenario.strategy.stealing == StealRule::Never;
+            self.crossing.invites_anywhere && self.scenario.strategy.stealing == StealRule::Never;
         let Some(units) = &mut self.queries[query].units else {
             unreachable!("a query keeps its units until the last worker has left")
         };

@@ -1,6 +1,7 @@
 //! Runs with known answers.
 
 use chiplet_policy::Strategy;
+use chiplet_policy::group::Faces;
 use chiplet_topology::Topology;
 
 use super::{Doing, Engine, Load, Scenario};
@@ -179,7 +180,9 @@ fn every_query_ends_once_or_is_still_there() {
                 scenario.load = load;
                 let mut engine = Engine::new(&scenario, None, false);
                 engine.run(&mut |_| ());
-                let waiting: usize = engine.groups.iter().map(|group| group.queue.len()).sum();
+                let groups = 0..engine.groups.groups();
+                let waiting = groups.map(|group| engine.groups[group].state.queue.len());
+                let waiting: usize = waiting.sum();
                 let mut begun: Vec<usize> = engine
                     .workers
                     .iter()
@@ -255,6 +258,7 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
     let now = engine.time();
     let mut run = chiplet_policy::queue::Run::default();
     while engine.groups[1]
+        .state
         .queue
         .take(Some(1), &mut run, now)
         .is_some()

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use chiplet_policy::group::{Rest, Take};
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Routing, Rung, StealRule, can_lend};
+use chiplet_policy::{Routing, Rung, ladder};
 
+use super::group::Call;
 use super::{Doing, Engine, Event};
 
 impl Engine<'_> {
@@ -12,7 +14,10 @@ impl Engine<'_> {
     pub(super) fn work(&mut self, worker: usize) {
         match self.workers[worker].doing {
             Doing::Idle(_) => {}
-            Doing::Waking => self.seek(worker),
+            Doing::Waking => {
+                self.leave_sleepers(worker);
+                self.seek(worker);
+            }
             Doing::Query(query) => self.go_on(worker, query),
             Doing::Unit(query) => self.end_unit(worker, query),
             Doing::Barrier(query) => {
@@ -99,54 +104,65 @@ impl Engine<'_> {
     }
 
     fn take_own(&mut self, worker: usize) -> bool {
-        let group = self.workers[worker].group;
-        if std::mem::take(&mut self.workers[worker].stealing) {
-            self.groups[group].stealing -= 1;
-            self.workers[worker].returns = true;
-        }
         let now = self.time();
-        let run = &mut self.workers[worker].run;
-        let Some(query) = self.groups[group].queue.take(Some(worker), run, now) else {
+        let state = &mut self.workers[worker];
+        let group = state.group;
+        let returns = std::mem::take(&mut state.stealing);
+        state.returns |= returns;
+        let taken = self.groups[group]
+            .state
+            .take(worker, returns, &mut state.run, now);
+        let Take::Task { task, shown, spare } = taken else {
             return false;
         };
-        self.workers[worker].returns = false;
-        self.workers[worker].lent = false;
-        let needy = self.publish(group);
-        self.refresh_spare(group);
-        if needy {
+        state.returns = false;
+        self.show(group, &shown);
+        self.set_spare(group, spare);
+        if shown.calls() {
             self.call_help(group, 1);
         }
-        self.begin(worker, query, Rung::Own, group);
+        self.pass_on(worker);
+        self.begin(worker, task, Rung::Own, group);
         true
     }
 
     /// Joins the sleepers; crosses if the group can do without the worker and it is worth it.
     fn rest(&mut self, worker: usize) {
+        let state = &mut self.workers[worker];
+        let (group, overdue) = (state.group, state.call == Call::Overdue);
+        let returned = std::mem::take(&mut state.returns);
+        let rest = self.groups[group].state.rest(worker, returned, overdue);
+        let Rest::Listed {
+            goes,
+            spares,
+            spare,
+            ..
+        } = rest
+        else {
+            unreachable!("nothing has come since the worker found nothing")
+        };
+        self.lie_down(worker, spare);
+        if goes && self.crossing.is_possible() && self.cross(worker, spares) {
+            return;
+        }
+        self.pass_on(worker);
+    }
+
+    /// Another group's work, if it is worth the cold cache.
+    fn cross(&mut self, worker: usize, spares: bool) -> bool {
         let group = self.workers[worker].group;
-        self.workers[worker].doing = Doing::Idle(self.now);
-        self.groups[group].sleepers.push(worker);
-        self.refresh_spare(group);
-        let state = &self.groups[group];
-        let returns = std::mem::take(&mut self.workers[worker].returns);
-        let lent = std::mem::take(&mut self.workers[worker].lent);
-        let spare = state.offered;
-        let goes = spare || lent || (returns && can_lend(&state.staff()));
-        if !goes || !self.crosses() {
-            return;
+        if self.crossing.invites_anywhere && self.join_anywhere(worker) {
+            return true;
         }
-        if self.offers_anywhere() && self.join_anywhere(worker) {
-            return;
-        }
-        let Some(victim) = self.choose_victim(group) else {
-            if spare && self.units_leave_domains() {
-                self.join_anywhere(worker);
-            }
-            return;
+        let Some(victim) = ladder::victim(&self.groups, &self.crossing, group) else {
+            return spares && self.units_leave_domains() && self.join_anywhere(worker);
         };
         self.leave_sleepers(worker);
-        if !self.take_from(victim, worker) {
+        let taken = self.take_from(victim, worker);
+        if !taken {
             self.sleep_again(worker);
         }
+        taken
     }
 
     /// Takes part in a query that may be scanned anywhere, if there is one.
@@ -158,7 +174,10 @@ impl Engine<'_> {
         let joined = self.join(worker, query);
         if !joined {
             self.sleep_again(worker);
-        } else if self.splits_by_load() {
+            return false;
+        }
+        self.workers[worker].call = Call::None;
+        if self.splits_by_load() {
             self.go_away(worker);
         }
         joined
@@ -168,27 +187,39 @@ impl Engine<'_> {
     pub(super) fn go_away(&mut self, worker: usize) {
         let group = self.workers[worker].group;
         if !std::mem::replace(&mut self.workers[worker].stealing, true) {
-            self.groups[group].stealing += 1;
-            self.refresh_spare(group);
+            self.groups[group].state.go_away();
+            self.show_spare(group);
         }
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
-        let group = self.workers[worker].group;
-        self.groups[group].sleepers.retain(|&other| other != worker);
-        self.refresh_spare(group);
+        if std::mem::take(&mut self.workers[worker].listed) {
+            let group = self.workers[worker].group;
+            self.groups[group].state.leave(worker);
+            self.show_spare(group);
+        }
     }
 
+    /// What it went for is gone.
     fn sleep_again(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        self.workers[worker].doing = Doing::Idle(self.now);
-        self.groups[group].sleepers.push(worker);
-        self.refresh_spare(group);
+        if let Rest::Listed { spare, .. } = self.groups[group].state.rest(worker, false, false) {
+            self.lie_down(worker, spare);
+        }
+    }
+
+    fn lie_down(&mut self, worker: usize, spare: Option<bool>) {
+        let state = &mut self.workers[worker];
+        (state.doing, state.listed) = (Doing::Idle(self.now), true);
+        let group = state.group;
+        self.set_spare(group, spare);
     }
 
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
-        let _ = self.publish(victim);
-        if self.scenario.strategy.stealing == StealRule::Ladder && !self.groups[victim].needy {
+        let now = self.time();
+        let shown = self.groups[victim].state.show(now);
+        self.show(victim, &shown);
+        if !ladder::may_need(&self.groups, &self.crossing, victim) {
             return false;
         }
         let Some(query) = self.take_task(victim, worker) else {
@@ -196,8 +227,9 @@ impl Engine<'_> {
         };
         let group = self.workers[worker].group;
         self.go_away(worker);
-        if self.choose_victim(group).is_some() && self.groups[group].offered {
-            self.wake_one(group);
+        self.workers[worker].call = Call::None;
+        if ladder::victim(&self.groups, &self.crossing, group).is_some() {
+            self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;
         let rung = if same { Rung::Domain } else { Rung::Remote };
@@ -212,8 +244,8 @@ impl Engine<'_> {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        let query = self.groups[victim].queue.take(None, run, now);
-        let _ = self.publish(victim);
+        let (query, shown) = self.groups[victim].state.give(run, now);
+        self.show(victim, &shown);
         query
     }
 

@@ -6,10 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet_executor::{
-    Executor, Neighbor, PlannerConfig, QUEUE_PER_WORKER, RemapEvent, Strategy, TableId, Ticket,
-};
+use chiplet_executor::{Executor, Neighbor, PlannerConfig, RemapEvent, Strategy, TableId, Ticket};
 use chiplet_policy::Routing;
+use chiplet_policy::queue::QUEUE_PER_WORKER;
 use chiplet_topology::Topology;
 
 use super::{Job, Pool, Workers};

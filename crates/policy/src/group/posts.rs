@@ -5,7 +5,7 @@
 //! as there are posts whose core may be used, however many are inside code that blocks.
 
 /// Plain data under the group's lock.
-pub(super) struct Duty {
+pub(super) struct Posts {
     /// Threads that have been started.
     started: usize,
     /// Those of them that are not to take tasks.
@@ -20,16 +20,19 @@ pub(super) struct Duty {
 
 /// Who takes tasks in place of a thread that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cover {
+pub enum Cover {
     /// A substitute, or nobody because its core may not be used now. Others at any rate see to what waits.
-    Found { unpark: Option<usize> },
+    Found {
+        /// Whom to unpark for it.
+        unpark: Option<usize>,
+    },
     /// A substitute that is to be started.
     Start(usize),
     /// Nobody: all that it may have are blocked themselves, or inside a task.
     Nobody,
 }
 
-impl Duty {
+impl Posts {
     pub(super) fn new(workers: usize, substitutes: impl DoubleEndedIterator<Item = usize>) -> Self {
         Self {
             started: workers,
@@ -127,7 +130,7 @@ impl Duty {
 
     /// `thread` is off and about to park. If the one that has its post's place has blocked meanwhile, with nobody to take
     /// it, `thread` does now.
-    pub(super) fn relieve(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
+    pub(super) fn take_post(&mut self, thread: usize, post: impl Iterator<Item = usize>) -> bool {
         let holder = self.holder(post);
         let Some(holder) = holder.filter(|holder| self.blocked.contains(holder)) else {
             return false;
@@ -152,103 +155,103 @@ impl Duty {
     }
 }
 
-#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// One post: worker 0 and its substitutes 1 and 2.
     const POST: std::ops::Range<usize> = 0..3;
 
-    fn duty() -> Duty {
-        Duty::new(1, 1..3)
+    fn posts() -> Posts {
+        Posts::new(1, 1..3)
     }
 
     #[test]
     fn one_thread_of_a_post_takes_tasks_however_many_block() {
-        let mut duty = duty();
-        assert_eq!(duty.block(0, POST), Cover::Start(1));
-        assert_eq!(duty.holder(POST), Some(1));
-        assert_eq!(duty.block(1, POST), Cover::Start(2));
-        assert_eq!(duty.block(2, POST), Cover::Nobody);
-        assert_eq!((duty.at_work(), duty.active()), (1, 0));
-        duty.unblock(0);
-        assert_eq!((duty.at_work(), duty.active()), (1, 1));
-        assert_eq!(duty.holder(POST), Some(2));
+        let mut posts = posts();
+        assert_eq!(posts.block(0, POST), Cover::Start(1));
+        assert_eq!(posts.holder(POST), Some(1));
+        assert_eq!(posts.block(1, POST), Cover::Start(2));
+        assert_eq!(posts.block(2, POST), Cover::Nobody);
+        assert_eq!((posts.at_work(), posts.active()), (1, 0));
+        posts.unblock(0);
+        assert_eq!((posts.at_work(), posts.active()), (1, 1));
+        assert_eq!(posts.holder(POST), Some(2));
     }
 
     #[test]
     fn a_thread_that_has_blocked_is_the_next_substitute_once_it_stands_by() {
-        let mut duty = duty();
-        duty.block(0, POST);
-        duty.unblock(0);
-        assert_eq!(duty.block(1, POST), Cover::Start(2));
-        duty.unblock(1);
-        duty.park(0);
-        assert_eq!(duty.block(2, POST), Cover::Found { unpark: Some(0) });
-        assert_eq!(duty.holder(POST), Some(0));
+        let mut posts = posts();
+        posts.block(0, POST);
+        posts.unblock(0);
+        assert_eq!(posts.block(1, POST), Cover::Start(2));
+        posts.unblock(1);
+        posts.park(0);
+        assert_eq!(posts.block(2, POST), Cover::Found { unpark: Some(0) });
+        assert_eq!(posts.holder(POST), Some(0));
     }
 
     #[test]
     fn a_thread_that_ends_its_task_takes_the_place_of_one_that_has_blocked_meanwhile() {
-        let mut duty = Duty::new(1, 1..2);
-        duty.block(0, 0..2);
-        duty.unblock(0);
-        assert_eq!(duty.block(1, 0..2), Cover::Nobody);
-        assert!(duty.relieve(0, 0..2));
-        assert_eq!((duty.at_work(), duty.holder(0..2)), (1, Some(0)));
-        duty.unblock(1);
-        assert!(!duty.relieve(1, 0..2));
+        let mut posts = Posts::new(1, 1..2);
+        posts.block(0, 0..2);
+        posts.unblock(0);
+        assert_eq!(posts.block(1, 0..2), Cover::Nobody);
+        assert!(posts.take_post(0, 0..2));
+        assert_eq!((posts.at_work(), posts.holder(0..2)), (1, Some(0)));
+        posts.unblock(1);
+        assert!(!posts.take_post(1, 0..2));
     }
 
     #[test]
     fn a_post_whose_core_is_gone_needs_no_substitute_and_comes_back_with_a_free_thread() {
-        let mut duty = duty();
-        duty.block(0, POST);
-        duty.send_off(1);
-        duty.park(1);
-        assert_eq!((duty.at_work(), duty.holder(POST)), (0, None));
-        assert_eq!(duty.recall(POST), 1);
-        duty.leave(1);
-        duty.send_off(1);
-        assert_eq!(duty.block(1, POST), Cover::Found { unpark: None });
-        duty.unblock(0);
-        assert_eq!(duty.recall(POST), 0);
-        assert_eq!(duty.at_work(), 1);
+        let mut posts = posts();
+        posts.block(0, POST);
+        posts.send_off(1);
+        posts.park(1);
+        assert_eq!((posts.at_work(), posts.holder(POST)), (0, None));
+        assert_eq!(posts.recall(POST), 1);
+        posts.leave(1);
+        posts.send_off(1);
+        assert_eq!(posts.block(1, POST), Cover::Found { unpark: None });
+        posts.unblock(0);
+        assert_eq!(posts.recall(POST), 0);
+        assert_eq!(posts.at_work(), 1);
     }
 
     #[test]
     fn a_thread_that_is_off_is_covered_only_as_long_as_its_substitute_does_not_block() {
-        let mut duty = Duty::new(1, 1..2);
-        assert_eq!(duty.block(0, 0..2), Cover::Start(1));
-        duty.unblock(0);
-        assert_eq!(duty.block(0, 0..2), Cover::Found { unpark: None });
-        duty.unblock(0);
-        assert_eq!(duty.block(1, 0..2), Cover::Nobody);
-        assert_eq!(duty.block(0, 0..2), Cover::Nobody);
-        assert_eq!((duty.at_work(), duty.holder(0..2)), (1, Some(1)));
+        let mut posts = Posts::new(1, 1..2);
+        assert_eq!(posts.block(0, 0..2), Cover::Start(1));
+        posts.unblock(0);
+        assert_eq!(posts.block(0, 0..2), Cover::Found { unpark: None });
+        posts.unblock(0);
+        assert_eq!(posts.block(1, 0..2), Cover::Nobody);
+        assert_eq!(posts.block(0, 0..2), Cover::Nobody);
+        assert_eq!((posts.at_work(), posts.holder(0..2)), (1, Some(1)));
     }
 
     #[test]
     fn a_thread_that_is_off_has_another_free_one_take_the_place_of_its_blocked_substitute() {
-        let mut duty = duty();
-        assert_eq!(duty.block(0, POST), Cover::Start(1));
-        duty.unblock(0);
-        assert_eq!(duty.block(1, POST), Cover::Start(2));
-        duty.take_back(1, 2);
-        assert_eq!(duty.block(0, POST), Cover::Start(2));
-        assert_eq!((duty.at_work(), duty.holder(POST)), (1, Some(2)));
+        let mut posts = posts();
+        assert_eq!(posts.block(0, POST), Cover::Start(1));
+        posts.unblock(0);
+        assert_eq!(posts.block(1, POST), Cover::Start(2));
+        posts.take_back(1, 2);
+        assert_eq!(posts.block(0, POST), Cover::Start(2));
+        assert_eq!((posts.at_work(), posts.holder(POST)), (1, Some(2)));
     }
 
     #[test]
     fn a_substitute_that_cannot_be_started_gives_the_place_back() {
-        let mut duty = duty();
-        assert_eq!(duty.block(0, POST), Cover::Start(1));
-        duty.take_back(0, 1);
-        assert_eq!((duty.at_work(), duty.holder(POST)), (1, Some(0)));
-        assert_eq!(duty.block(0, POST), Cover::Start(1));
+        let mut posts = posts();
+        assert_eq!(posts.block(0, POST), Cover::Start(1));
+        posts.take_back(0, 1);
+        assert_eq!((posts.at_work(), posts.holder(POST)), (1, Some(0)));
+        assert_eq!(posts.block(0, POST), Cover::Start(1));
         // The core went meanwhile.
-        duty.send_off(1);
-        duty.take_back(0, 1);
-        assert_eq!((duty.at_work(), duty.holder(POST)), (0, None));
+        posts.send_off(1);
+        posts.take_back(0, 1);
+        assert_eq!((posts.at_work(), posts.holder(POST)), (0, None));
     }
 }

@@ -1,0 +1,404 @@
+//! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
+//!
+//! Every operation says what is to be done about it: whom to wake, whom to call, what others may see now. The executor
+//! holds a group under a lock and carries that out with atomics and parkers; a simulator does it with events. A worker
+//! is known by its number, and its group by its place in a list.
+//!
+//! ```
+//! use chiplet_policy::group::{Crossing, Group, Rest};
+//! use chiplet_policy::queue::{Discipline, Run, Terms};
+//! use chiplet_policy::{StealConfig, StealRule, TableId, Time};
+//!
+//! let crossing = Crossing {
+//!     stealing: StealRule::Ladder,
+//!     steal: StealConfig::default(),
+//!     invites_anywhere: false,
+//!     groups: 2,
+//! };
+//! let mut group = Group::new(crossing, Discipline::for_workers(2, 16), 0..2, 2..2);
+//! // Both workers have nothing to do; a task wakes the one that slept shortest.
+//! for worker in 0..2 {
+//!     assert!(matches!(group.rest(worker, false, false), Rest::Listed { .. }));
+//! }
+//! let came = Time::from_nanos(5_000);
+//! let pushed = group.push(TableId::default(), Terms::default(), "a query", came).unwrap();
+//! assert_eq!((pushed.wake, pushed.shown.queued), (Some(1), 1));
+//! ```
+
+mod away;
+mod face;
+mod posts;
+mod search;
+
+use std::ops::Range;
+
+use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
+use crate::{Staff, TableId, Time, can_lend, can_spare, is_worth_crossing};
+pub use away::{LOOK, Looked, Ordered};
+pub use face::{Crossing, Face, Faces, Next, Shown};
+pub use posts::Cover;
+use posts::Posts;
+use search::Search;
+
+/// A group of workers.
+pub struct Group<T> {
+    /// What waits. Tasks come and go by the group's own operations; what the queue counts and learns may be reached here.
+    pub queue: Queue<T>,
+    crossing: Crossing,
+    search: Search,
+    posts: Posts,
+    /// Workers that sleep, or are about to.
+    sleepers: Vec<usize>,
+    /// Workers that were taken off `sleepers` and have not come to look yet.
+    woken: usize,
+    /// Workers that are awake without work and look at the queue.
+    spinning: usize,
+    /// Workers that run another group's task now.
+    away: usize,
+    /// The queue is worth crossing for, as others see it.
+    needy: bool,
+    /// It has an idle worker to spare, as others see it.
+    spare: bool,
+}
+
+/// A task was accepted, or several at once. `W` is whom to wake for it.
+#[must_use]
+#[derive(Debug)]
+pub struct Pushed<W> {
+    /// How fast its table's tasks come.
+    pub pace: Pace,
+    /// Workers to wake.
+    pub wake: W,
+    /// So many tasks none of the group's workers will see soon.
+    pub unseen: usize,
+    /// It is left to workers that are awake while others sleep, so the timed look has to see whether they come.
+    pub left: bool,
+    /// What others see now.
+    pub shown: Shown,
+    /// The group has workers to spare now, or has none any more.
+    pub spare: Option<bool>,
+}
+
+/// What a worker finds at its own group.
+#[must_use]
+#[derive(Debug)]
+pub enum Take<T> {
+    /// It is to stand by.
+    OffDuty,
+    /// No task.
+    Nothing,
+    /// A task.
+    Task {
+        /// It.
+        task: T,
+        /// What others see now.
+        shown: Shown,
+        /// The group has workers to spare now, or has none any more.
+        spare: Option<bool>,
+    },
+}
+
+/// What a worker without work does.
+#[must_use]
+#[derive(Debug)]
+pub enum Rest {
+    /// There is something for it after all.
+    LookAgain,
+    /// It sleeps, as far as its group knows: it makes a last look at what is elsewhere, and parks.
+    Listed {
+        /// It may cross to another group.
+        goes: bool,
+        /// Its group can do without it, so it may also take part in what others have started.
+        spares: bool,
+        /// The queue is closed: nobody calls it any more.
+        closed: bool,
+        /// The group has workers to spare now, or has none any more.
+        spare: Option<bool>,
+    },
+}
+
+impl<T> Group<T> {
+    /// A group of `workers`, all of them awake, with `substitutes` that may stand in for them.
+    pub fn new(
+        crossing: Crossing,
+        discipline: Discipline,
+        workers: Range<usize>,
+        substitutes: Range<usize>,
+    ) -> Self {
+        Self {
+            queue: Queue::new(discipline, workers.len()),
+            crossing,
+            search: Search::default(),
+            posts: Posts::new(workers.len(), substitutes),
+            sleepers: Vec::new(),
+            woken: 0,
+            spinning: 0,
+            away: 0,
+            needy: false,
+            spare: false,
+        }
+    }
+
+    /// Accepts `task`, which came at `at`, or hands it back.
+    pub fn push(
+        &mut self,
+        table: TableId,
+        terms: Terms,
+        task: T,
+        at: Time,
+    ) -> Result<Pushed<Option<usize>>, (Refusal, T)> {
+        let pace = self.queue.push(table, terms, task, at)?;
+        let shown = self.show(at);
+        // Each spinning worker will see one.
+        let seen = self.queue.len() <= self.spinning;
+        let wake = if seen { None } else { self.wake_one() };
+        Ok(Pushed {
+            pace,
+            wake,
+            unseen: usize::from(wake.is_none() && !seen),
+            left: seen && self.is_left_to_others(),
+            shown,
+            spare: self.show_spare(),
+        })
+    }
+
+    /// Accepts all of `tasks`, which came at `at` and count as `weight` accepted ones, or hands all of them back. As many
+    /// workers are to be woken as if they had come one by one.
+    pub fn push_all(
+        &mut self,
+        table: TableId,
+        terms: Terms,
+        tasks: Vec<T>,
+        weight: u64,
+        at: Time,
+    ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<T>)> {
+        let count = tasks.len();
+        let pace = self.queue.push_all(table, terms, tasks, weight, at)?;
+        let shown = self.show(at);
+        let unseen = self.queue.len().saturating_sub(self.spinning).min(count);
+        let wake = self.wake(unseen);
+        Ok(Pushed {
+            pace,
+            unseen: unseen - wake.len(),
+            wake,
+            left: unseen < count && self.is_left_to_others(),
+            shown,
+            spare: self.show_spare(),
+        })
+    }
+
+    /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now` may
+    /// be a little old.
+    pub fn take(&mut self, worker: usize, returns: bool, run: &mut Run, now: Time) -> Take<T> {
+        if returns {
+            self.away -= 1;
+        }
+        if self.is_off(worker) {
+            return Take::OffDuty;
+        }
+        match self.queue.take(Some(worker), run, now) {
+            None => Take::Nothing,
+            Some(task) => Take::Task {
+                task,
+                shown: self.show(now),
+                spare: self.show_spare(),
+            },
+        }
+    }
+
+    /// A worker without work stays awake for a moment. False: there is something for it.
+    ///
+    /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
+    /// looking it says so ([`Group::stop_spinning`]) and looks at the queue once more after that.
+    pub fn spin(&mut self) -> bool {
+        let waits = self.queue.is_empty() && !self.queue.is_closed();
+        self.spinning += usize::from(waits);
+        waits
+    }
+
+    /// A worker does not stay awake any longer.
+    pub fn stop_spinning(&mut self) {
+        self.spinning -= 1;
+    }
+
+    /// A worker without work joins the sleepers. It has come back from another group's task and found nothing since if it
+    /// has `returned`; it was woken for a task elsewhere that is `overdue`.
+    pub fn rest(&mut self, worker: usize, returned: bool, overdue: bool) -> Rest {
+        if !self.queue.is_empty() || self.is_off(worker) {
+            return Rest::LookAgain;
+        }
+        let closed = self.queue.is_closed();
+        let mut spare = None;
+        if !closed {
+            self.sleepers.push(worker);
+            spare = self.show_spare();
+        }
+        // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
+        let lent = returned && can_lend(&self.staff());
+        let spares = self.spare || closed;
+        Rest::Listed {
+            goes: spares || lent || overdue,
+            spares,
+            closed,
+            spare,
+        }
+    }
+
+    /// A worker that has joined the sleepers is awake. False: it was not among them, because somebody has woken it
+    /// meanwhile, or because the queue is closed.
+    pub fn leave(&mut self, worker: usize) -> bool {
+        let slept = self.take_off(worker);
+        if !slept {
+            self.woken -= 1;
+        }
+        slept
+    }
+
+    fn take_off(&mut self, worker: usize) -> bool {
+        let before = self.sleepers.len();
+        self.sleepers.retain(|&other| other != worker);
+        self.sleepers.len() < before
+    }
+
+    /// Takes up to `wanted` workers off the sleepers, those that slept shortest first. The caller wakes them.
+    pub fn wake(&mut self, wanted: usize) -> Vec<usize> {
+        let keep = self.sleepers.len().saturating_sub(wanted);
+        let woken = self.sleepers.split_off(keep);
+        self.woken += woken.len();
+        woken
+    }
+
+    /// As [`Group::wake`], for one.
+    pub fn wake_one(&mut self) -> Option<usize> {
+        let worker = self.sleepers.pop()?;
+        self.woken += 1;
+        Some(worker)
+    }
+
+    /// As [`Group::wake`], unless more than `at_most` tasks wait, for which they are woken anyway. A submitter calls it when
+    /// there will be work for several in a moment: waking takes longer than that.
+    pub fn rouse(&mut self, wanted: usize, at_most: usize) -> Vec<usize> {
+        match self.queue.len() > at_most {
+            true => Vec::new(),
+            false => self.wake(wanted),
+        }
+    }
+
+    /// One of its workers takes part in what a sibling has started, though a task waits that a push may have left to it.
+    /// `Ok`: whom to wake in its place; `Err`: nobody, and whether the task is left to others that are awake.
+    pub fn hand_on(&mut self) -> Result<Option<usize>, bool> {
+        match self.queue.len() <= self.spinning {
+            true => Err(self.is_left_to_others()),
+            false => Ok(self.wake_one()),
+        }
+    }
+
+    /// Whether what waits is left to workers that are awake while others sleep.
+    pub fn is_left_to_others(&self) -> bool {
+        !self.queue.is_empty() && !self.sleepers.is_empty()
+    }
+
+    /// Workers that have nothing to do, asleep, about to be, or just woken.
+    pub fn idle(&self) -> usize {
+        self.sleepers.len() + self.spinning + self.woken
+    }
+
+    /// Workers that sleep, or are about to.
+    pub fn asleep(&self) -> usize {
+        self.sleepers.len()
+    }
+
+    /// A task of `table` was refused, `weight` of them; for want of a place if `full` says so. Dead tasks that hold places
+    /// are to be searched for then.
+    pub fn refuse(&mut self, table: TableId, weight: u64, full: Option<Refusal>) {
+        self.queue.count_shed(table, weight);
+        if let Some(full) = full {
+            self.search.refused(table, full == Refusal::TableFull);
+        }
+    }
+
+    /// Whose dead tasks to search for at `now`, if anybody was refused and it is not too soon: of one table, or with `None`
+    /// of all.
+    pub fn search_due(&mut self, now: Time) -> Option<Option<TableId>> {
+        self.search.due(now)
+    }
+
+    /// Takes out every task for which `dead` holds, or those of one table.
+    pub fn extract(
+        &mut self,
+        of: Option<TableId>,
+        dead: impl FnMut(&T) -> bool,
+        now: Time,
+    ) -> (Vec<(TableId, T)>, Shown) {
+        let out = self.queue.extract(of, dead);
+        self.search.found(out.len(), now);
+        // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
+        (out, self.show(now))
+    }
+
+    /// Closes the queue, and with `refuses` accepts nothing from now on. Gives all that are to be woken: sleepers, and those
+    /// that stand by.
+    pub fn close(&mut self, refuses: bool) -> (Vec<usize>, &[usize]) {
+        self.queue.close(refuses);
+        (self.wake(usize::MAX), self.posts.off())
+    }
+
+    /// What others see at `now`.
+    pub fn show(&mut self, now: Time) -> Shown {
+        let queued = self.queue.len() as u32;
+        let drained = queued == 0 && self.queue.is_closed();
+        if !self.crossing.is_shown() {
+            return Shown {
+                queued,
+                drained,
+                face: None,
+                needy: None,
+            };
+        }
+        let mut face = Face::default();
+        let mut needy = false;
+        if queued > 0 {
+            let outlook = self.queue.outlook(now);
+            let steal = &self.crossing.steal;
+            needy = is_worth_crossing(&outlook.backlog, steal);
+            face = Face {
+                waits: [outlook.waits, outlook.waits_over],
+                price: Some(steal.price(&outlook.backlog)),
+                next: Some(Next {
+                    since: now.before(outlook.lag),
+                    fair: outlook.fair,
+                }),
+            };
+        }
+        let changed = std::mem::replace(&mut self.needy, needy) != needy;
+        Shown {
+            queued,
+            drained,
+            face: Some(face),
+            needy: changed.then_some(needy),
+        }
+    }
+
+    /// Whether the group has workers to spare, where that has changed since it was last shown: a sleeper that it can do
+    /// without, and nothing queued.
+    #[must_use]
+    pub fn show_spare(&mut self) -> Option<bool> {
+        if !self.crossing.is_possible() {
+            return None;
+        }
+        let spare = self.queue.is_empty() && can_spare(&self.staff());
+        let changed = std::mem::replace(&mut self.spare, spare) != spare;
+        changed.then_some(spare)
+    }
+
+    /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.
+    fn staff(&self) -> Staff {
+        let workers = self.posts.active();
+        let idle = self.sleepers.len();
+        Staff {
+            workers: workers as u32,
+            idle: idle as u32,
+            at_home: (workers - idle - self.away) as u32,
+        }
+    }
+}

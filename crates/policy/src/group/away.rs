@@ -1,0 +1,178 @@
+//! What passes between groups, and between the threads of one post.
+
+use std::time::Duration;
+
+use super::{Cover, Group, Shown};
+use crate::queue::{Moved, Run};
+use crate::{Time, can_lend};
+
+/// Between two timed looks: half of the default bound on a task's wait
+/// ([`StealConfig::max_wait`](crate::StealConfig::max_wait)).
+pub const LOOK: Duration = Duration::from_millis(2);
+
+/// What the timed look finds at a group.
+#[must_use]
+#[derive(Debug)]
+pub struct Looked {
+    /// What others see now.
+    pub shown: Shown,
+    /// Workers of other groups that are wanted: as many as tasks wait, if the queue is worth crossing for.
+    pub wanted: usize,
+    /// A task has waited for too long, so groups that would rather keep their workers lend some.
+    pub overdue: bool,
+}
+
+impl<T> Group<T> {
+    /// The next task, for a worker of another group that knows by `run` which table it has taken before.
+    pub fn give(&mut self, run: &mut Run, now: Time) -> (Option<T>, Shown) {
+        let task = self.queue.take(None, run, now);
+        // Should it be worth more without this task, another worker sees that in its next look.
+        (task, self.show(now))
+    }
+
+    /// Whether the queue is worth crossing for, as last shown.
+    pub fn is_needy(&self) -> bool {
+        self.needy
+    }
+
+    /// One of its workers runs another group's task now.
+    pub fn go_away(&mut self) {
+        self.away += 1;
+    }
+
+    /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would rather
+    /// not.
+    pub fn lend(&mut self, overdue: bool) -> Option<usize> {
+        let lends = overdue && self.queue.is_empty() && can_lend(&self.staff());
+        match self.spare || lends {
+            true => self.wake_one(),
+            false => None,
+        }
+    }
+
+    /// A sleeper for a task that has waited since before the last timed look: it was left to a worker that was awake
+    /// without work, or about to be, and that has not come.
+    pub fn rouse_for_old(&mut self, now: Time) -> Option<usize> {
+        let waits = self.is_left_to_others() && self.queue.outlook(now).waited >= LOOK;
+        if waits { self.wake_one() } else { None }
+    }
+
+    /// The timed look at this group.
+    pub fn look(&mut self, now: Time) -> Looked {
+        let shown = self.show(now);
+        let age = self.queue.backlog(now).age;
+        Looked {
+            shown,
+            wanted: if self.needy { self.queue.len() } else { 0 },
+            overdue: age >= self.crossing.steal.max_wait,
+        }
+    }
+
+    /// Whether `worker` is not to take tasks.
+    pub fn is_off(&self, worker: usize) -> bool {
+        self.posts.is_off(worker)
+    }
+
+    /// Threads that are to take tasks.
+    pub fn at_work(&self) -> usize {
+        self.posts.at_work()
+    }
+
+    /// Has one thread of `post` take tasks, or none. Gives whom to wake for it: one that has slept and is to stand by, or
+    /// one that has stood by and is wanted. Once all posts are ordered the caller says [`Group::ordered`].
+    pub fn order(
+        &mut self,
+        post: impl Iterator<Item = usize> + Clone,
+        wanted: bool,
+    ) -> Option<Ordered> {
+        match (self.posts.holder(post.clone()), wanted) {
+            (Some(holder), false) => {
+                self.posts.send_off(holder);
+                let slept = self.take_off(holder);
+                self.woken += usize::from(slept);
+                slept.then_some(Ordered::SentOff(holder))
+            }
+            (None, true) => Some(Ordered::Recalled(self.posts.recall(post))),
+            _ => None,
+        }
+    }
+
+    /// The queue has as many workers from now on as are at work. Returns how many.
+    pub fn ordered(&mut self) -> usize {
+        let at_work = self.posts.at_work();
+        self.queue.set_workers(at_work);
+        at_work
+    }
+
+    /// Workers for what has been queued here at once.
+    pub fn wake_for_all(&mut self) -> Vec<usize> {
+        self.wake(self.queue.len().saturating_sub(self.spinning))
+    }
+
+    /// `worker` is off and about to park. True: it is to take tasks after all, as whoever has its post's place has blocked
+    /// with nobody to take it.
+    pub fn take_post(&mut self, worker: usize, post: impl Iterator<Item = usize>) -> bool {
+        self.posts.take_post(worker, post)
+    }
+
+    /// `worker` stands by. It may have been woken for a task, or have spun in place of a sleeper: gives whom to wake in its
+    /// place, if it is `wanted` or a task waits, and whether what waits is left to others that are awake.
+    pub fn stand_by(&mut self, worker: usize, wanted: bool) -> (Option<usize>, bool) {
+        self.posts.park(worker);
+        let wanted = wanted || self.queue.len() > self.spinning;
+        match wanted {
+            true => (self.wake_one(), false),
+            false => (None, self.is_left_to_others()),
+        }
+    }
+
+    /// Whether the group has workers to spare, as last shown.
+    pub fn is_spare(&self) -> bool {
+        self.spare
+    }
+
+    /// `worker` stands by no longer.
+    pub fn end_standby(&mut self, worker: usize) {
+        self.posts.leave(worker);
+    }
+
+    /// `worker` of `post` is about to wait for something that takes no processor, inside another group's task if it is
+    /// `away`.
+    pub fn block(
+        &mut self,
+        worker: usize,
+        post: impl Iterator<Item = usize> + Clone,
+        away: bool,
+    ) -> Cover {
+        self.away -= usize::from(away);
+        self.posts.block(worker, post)
+    }
+
+    /// The substitute that [`Group::block`] named could not be started.
+    pub fn do_without(&mut self, worker: usize, substitute: usize) {
+        self.posts.take_back(worker, substitute);
+    }
+
+    /// `worker` goes on with its task.
+    pub fn unblock(&mut self, worker: usize, away: bool) {
+        self.posts.unblock(worker);
+        self.away += usize::from(away);
+    }
+
+    /// Takes out everything, if nobody of the group is at work: it goes to other groups.
+    pub fn vacate(&mut self) -> Vec<Moved<T>> {
+        match self.queue.is_vacant() && !self.queue.is_empty() {
+            true => self.queue.move_out(),
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Whom to wake so that it learns its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// It slept, and is to stand by.
+    SentOff(usize),
+    /// It stood by, and is to take tasks.
+    Recalled(usize),
+}

@@ -1,0 +1,110 @@
+//! What groups may see of each other without asking.
+
+use std::time::Duration;
+
+use crate::queue::{Class, Pace};
+use crate::{StealConfig, StealRule, Time};
+
+/// When work may leave its group; the same for all groups of an executor.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossing {
+    /// Who may take tasks of another group.
+    pub stealing: StealRule,
+    /// The price of that.
+    pub steal: StealConfig,
+    /// Whether invitations may leave their domain: so in the strategies that know no domains.
+    pub invites_anywhere: bool,
+    /// How many groups there are.
+    pub groups: usize,
+}
+
+impl Crossing {
+    /// Whether anything may ever leave its group.
+    pub fn is_possible(&self) -> bool {
+        self.groups > 1 && (self.stealing != StealRule::Never || self.invites_anywhere)
+    }
+
+    /// Whether groups show each other how long their tasks wait.
+    pub(super) fn is_shown(&self) -> bool {
+        self.groups > 1 && self.stealing == StealRule::Ladder
+    }
+
+    /// Whether tasks may go from domain to domain at a price.
+    pub fn is_priced(&self) -> bool {
+        self.is_shown() && self.steal.cold_factor != f64::INFINITY
+    }
+}
+
+/// How a group's queue looks from outside, under [`StealRule::Ladder`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Face {
+    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
+    pub waits: [[Duration; 2]; 2],
+    /// What a cold cache would cost the next task; none while nothing waits.
+    pub price: Option<Duration>,
+    /// The next task, if one waits.
+    pub next: Option<Next>,
+}
+
+/// The task that is next in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Since when it waits, as its order counts it ([`Outlook::lag`](crate::queue::Outlook::lag)).
+    pub since: Time,
+    /// Whether others should care: it is an interactive one of a table within its share.
+    pub fair: bool,
+}
+
+/// What others see of a group anew. Whoever holds the group's lock shows it before letting go.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Tasks that wait.
+    pub queued: u32,
+    /// How they look, where groups show each other that.
+    pub face: Option<Face>,
+    /// The queue is closed and empty: whoever has stayed for what waited here may go.
+    pub drained: bool,
+    /// The queue has become worth crossing for, or is so no longer.
+    pub needy: Option<bool>,
+}
+
+impl Shown {
+    /// Whether the queue has become worth crossing for, so that other groups' workers are to be called.
+    pub fn calls(&self) -> bool {
+        self.needy == Some(true)
+    }
+}
+
+/// The groups of an executor as they see each other: a little old, but for what its own group shows.
+pub trait Faces {
+    /// Tasks that wait in `group`.
+    fn queued(&self, group: usize) -> u32;
+
+    /// How long a task of `class` that comes to `group` now would wait.
+    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration;
+
+    /// What a cold cache would cost the next task of `group`, or has cost the last.
+    fn price(&self, group: usize) -> Duration;
+
+    /// The task that is next in `group`.
+    fn next(&self, group: usize) -> Option<Next>;
+
+    /// Whether the queue of `group` is worth crossing for.
+    fn is_needy(&self, group: usize) -> bool;
+
+    /// Whether any queue is.
+    fn is_any_needy(&self) -> bool;
+
+    /// Whether `group` has an idle worker that it can do without.
+    fn is_spare(&self, group: usize) -> bool;
+
+    /// Whether nobody of `group` is at work.
+    fn is_vacant(&self, group: usize) -> bool;
+
+    /// How many groups there are.
+    fn groups(&self) -> usize;
+
+    /// Every other group, the nearest first ([`neighbours`](crate::neighbours)).
+    fn nearest(&self, group: usize) -> &[usize];
+}

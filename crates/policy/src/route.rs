@@ -1,0 +1,232 @@
+//! A task's way into a queue: its table's home, another domain that has room, or back to who submitted it.
+
+use std::time::Duration;
+
+use crate::group::{Crossing, Faces};
+use crate::queue::{Class, Pace, Refusal};
+use crate::{TableId, is_worth_evening, overflow_domains};
+
+/// Shorter waits are not compared with other groups': reading what they show costs a cache miss.
+pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
+
+/// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
+/// Transactions on Parallel and Distributed Systems 12, 2001).
+pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
+    let wait = |group| faces.wait(group, class, pace);
+    match first != second && wait(second) < wait(first) {
+        true => second,
+        false => first,
+    }
+}
+
+/// The group that should have a task of `table` and `class` instead of its home, so that queues stay alike, if any: its
+/// queue is shorter by more than chance and a cold cache are worth. A table that asks for more than its share waits at
+/// home: others need not pay for it.
+pub fn evens_out(
+    faces: &impl Faces,
+    crossing: &Crossing,
+    home: usize,
+    (table, class, pace): (TableId, Class, Pace),
+) -> Option<usize> {
+    if pace == Pace::OverShare {
+        return None;
+    }
+    let wait = |group| faces.wait(group, class, Pace::Within);
+    let at_home = wait(home);
+    if at_home < LONG_WAIT || !crossing.is_priced() {
+        return None;
+    }
+    let (nearest, price) = (faces.nearest(home), faces.price(home));
+    let mut others = overflow_domains(table, nearest.len()).map(|at| nearest[at]);
+    others.find(|&other| !faces.is_vacant(other) && is_worth_evening(at_home, wait(other), price))
+}
+
+/// The nearest other group with workers to spare, which may take tasks that `group` has no place for.
+pub fn nearest_spare(faces: &impl Faces, crossing: &Crossing, group: usize) -> Option<usize> {
+    if !crossing.is_priced() {
+        return None;
+    }
+    let mut nearest = faces.nearest(group).iter().copied();
+    nearest.find(|&other| faces.is_spare(other))
+}
+
+/// Where a task may be put, as [`place`] asks for it.
+pub trait Queues<L> {
+    /// The group that is its table's home now.
+    fn home(&mut self) -> usize;
+
+    /// The group that should have it instead ([`evens_out`]).
+    fn evened(&mut self, home: usize) -> Option<usize>;
+
+    /// The group that takes what `home` has no place for ([`nearest_spare`]).
+    fn spare(&mut self, home: usize) -> Option<usize>;
+
+    /// How many groups there are.
+    fn groups(&self) -> usize;
+
+    /// Puts `load` into a group's queue, or hands it back.
+    fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)>;
+}
+
+/// A load that no queue has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unplaced<L> {
+    /// Its home.
+    pub home: usize,
+    /// Why that has refused it.
+    pub refusal: Refusal,
+    /// Itself.
+    pub load: L,
+}
+
+/// Puts `load` into a queue: that of its table's home, unless another should have it; if the home is full, that of a group
+/// with workers to spare, for whoever is idle there should rather run it than it be refused. Returns how fast the table's
+/// tasks come, if it is at home.
+pub fn place<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
+    let mut home = queues.home();
+    let load = match queues.evened(home) {
+        None => load,
+        Some(other) => match queues.push(other, load) {
+            Ok(_) => return Ok(None),
+            Err((_, load)) => load,
+        },
+    };
+    let (mut refusal, mut load) = match queues.push(home, load) {
+        Ok(pace) => return Ok(Some(pace)),
+        Err(refused) => refused,
+    };
+    // The home had its workers taken away between the look and the push: the table has another by now. Where queries know
+    // no home the next group will do; so it will if homes change faster than this can follow.
+    for step in 0..=queues.groups() {
+        if refusal != Refusal::Vacant {
+            break;
+        }
+        home = match step {
+            0 => queues.home(),
+            _ => (home + 1) % queues.groups(),
+        };
+        (refusal, load) = match queues.push(home, load) {
+            Ok(_) => return Ok(None),
+            Err(refused) => refused,
+        };
+    }
+    if refusal.is_for_places()
+        && let Some(spare) = queues.spare(home)
+    {
+        load = match queues.push(spare, load) {
+            Ok(_) => return Ok(None),
+            Err((_, load)) => load,
+        };
+    }
+    Err(Unplaced {
+        home,
+        refusal,
+        load,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups that refuse, or take, in the order in which they are tried.
+    struct Script {
+        answers: Vec<Result<Pace, Refusal>>,
+        evened: Option<usize>,
+        spare: Option<usize>,
+        tried: Vec<usize>,
+    }
+
+    impl Queues<()> for Script {
+        fn home(&mut self) -> usize {
+            self.tried.len() % 4
+        }
+
+        fn evened(&mut self, _: usize) -> Option<usize> {
+            self.evened
+        }
+
+        fn spare(&mut self, _: usize) -> Option<usize> {
+            self.spare
+        }
+
+        fn groups(&self) -> usize {
+            4
+        }
+
+        fn push(&mut self, group: usize, (): ()) -> Result<Pace, (Refusal, ())> {
+            self.tried.push(group);
+            self.answers.remove(0).map_err(|refusal| (refusal, ()))
+        }
+    }
+
+    fn placed(
+        answers: &[Result<Pace, Refusal>],
+        evened: Option<usize>,
+        spare: Option<usize>,
+    ) -> (Vec<usize>, Result<Option<Pace>, Refusal>) {
+        let mut script = Script {
+            answers: answers.to_vec(),
+            evened,
+            spare,
+            tried: Vec::new(),
+        };
+        let placed = place(&mut script, ());
+        (script.tried, placed.map_err(|left| left.refusal))
+    }
+
+    #[test]
+    fn the_home_takes_what_nobody_else_should_have() {
+        let taken = Ok(Pace::Within);
+        assert_eq!(
+            placed(&[taken], None, Some(3)),
+            (vec![0], Ok(Some(Pace::Within)))
+        );
+        assert_eq!(placed(&[taken], Some(2), None), (vec![2], Ok(None)));
+        // What the other group refuses goes home.
+        let full = Err(Refusal::GroupFull);
+        assert_eq!(
+            placed(&[full, taken], Some(2), None),
+            (vec![2, 0], Ok(Some(Pace::Within)))
+        );
+    }
+
+    #[test]
+    fn a_full_home_hands_on_to_who_has_workers_to_spare_and_else_says_why() {
+        let (taken, full, table) = (
+            Ok(Pace::Within),
+            Err(Refusal::GroupFull),
+            Err(Refusal::TableFull),
+        );
+        assert_eq!(
+            placed(&[full, taken], None, Some(3)),
+            (vec![0, 3], Ok(None))
+        );
+        assert_eq!(
+            placed(&[table, full], None, Some(3)),
+            (vec![0, 3], Err(Refusal::TableFull))
+        );
+        assert_eq!(
+            placed(&[full], None, None),
+            (vec![0], Err(Refusal::GroupFull))
+        );
+        // Neither a closed queue nor want of memory is a matter of places.
+        let no_memory = Err(Refusal::NoMemory);
+        assert_eq!(
+            placed(&[no_memory], None, Some(3)),
+            (vec![0], Err(Refusal::NoMemory))
+        );
+    }
+
+    #[test]
+    fn a_home_without_workers_is_sought_again_and_then_every_group_is_tried() {
+        let vacant = Err(Refusal::Vacant);
+        let mut answers = vec![vacant; 5];
+        answers.push(Ok(Pace::Within));
+        assert_eq!(
+            placed(&answers, None, None),
+            (vec![0, 1, 2, 3, 0, 1], Ok(None))
+        );
+        assert_eq!(placed(&[vacant; 6], None, None).1, Err(Refusal::Vacant));
+    }
+}
