@@ -1,8 +1,8 @@
 //! Workers that share a queue, as a value: what waits, who sleeps, is awake without work, or runs another group's task.
 //!
-//! Every operation says what is to be done about it: whom to wake, whom to call, what others may see now. The executor
-//! holds a group under a lock and carries that out with atomics and parkers; a simulator does it with events. A worker
-//! is known by its number, and its group by its place in a list.
+//! Every operation says whom to wake and whom to call, and keeps what others may see of the group ([`Face`]). The executor
+//! holds a group under a lock and carries that out with atomics and parkers ([`Group::news`]); a simulator does it with
+//! events. A worker is known by its number, and its group by its place in a list.
 //!
 //! ```
 //! use chiplet_policy::group::{Crossing, Group, Rest};
@@ -22,7 +22,7 @@
 //! }
 //! let came = Time::from_nanos(5_000);
 //! let pushed = group.push(TableId::default(), Terms::default(), "a query", came).unwrap();
-//! assert_eq!((pushed.wake, pushed.shown.queued), (Some(1), 1));
+//! assert_eq!((pushed.wake, group.face().queued), (Some(1), 1));
 //! ```
 
 mod away;
@@ -35,7 +35,7 @@ use std::ops::Range;
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::{Staff, TableId, Time, can_lend, can_spare, is_worth_crossing};
 pub use away::{LOOK, Looked, Ordered};
-pub use face::{Crossing, Face, Faces, Next, Shown};
+pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
 use posts::Posts;
 use search::Search;
@@ -55,10 +55,8 @@ pub struct Group<T> {
     spinning: usize,
     /// Workers that run another group's task now.
     away: usize,
-    /// The queue is worth crossing for, as others see it.
-    needy: bool,
-    /// It has an idle worker to spare, as others see it.
-    spare: bool,
+    face: Face,
+    news: News,
 }
 
 /// A task was accepted, or several at once. `W` is whom to wake for it.
@@ -73,10 +71,6 @@ pub struct Pushed<W> {
     pub unseen: usize,
     /// It is left to workers that are awake while others sleep, so the timed look has to see whether they come.
     pub left: bool,
-    /// What others see now.
-    pub shown: Shown,
-    /// The group has workers to spare now, or has none any more.
-    pub spare: Option<bool>,
 }
 
 /// What a worker finds at its own group.
@@ -91,10 +85,8 @@ pub enum Take<T> {
     Task {
         /// It.
         task: T,
-        /// What others see now.
-        shown: Shown,
-        /// The group has workers to spare now, or has none any more.
-        spare: Option<bool>,
+        /// The queue has become worth crossing for, so another group's worker is to be called.
+        calls: bool,
     },
 }
 
@@ -112,8 +104,6 @@ pub enum Rest {
         spares: bool,
         /// The queue is closed: nobody calls it any more.
         closed: bool,
-        /// The group has workers to spare now, or has none any more.
-        spare: Option<bool>,
     },
 }
 
@@ -134,12 +124,13 @@ impl<T> Group<T> {
             woken: 0,
             spinning: 0,
             away: 0,
-            needy: false,
-            spare: false,
+            face: Face::default(),
+            news: News::default(),
         }
     }
 
     /// Accepts `task`, which came at `at`, or hands it back.
+    #[inline]
     pub fn push(
         &mut self,
         table: TableId,
@@ -148,17 +139,19 @@ impl<T> Group<T> {
         at: Time,
     ) -> Result<Pushed<Option<usize>>, (Refusal, T)> {
         let pace = self.queue.push(table, terms, task, at)?;
-        let shown = self.show(at);
+        self.show_at(at);
         // Each spinning worker will see one.
         let seen = self.queue.len() <= self.spinning;
-        let wake = if seen { None } else { self.wake_one() };
+        let wake = match seen {
+            true => None,
+            false => self.wake_one(),
+        };
+        self.show_spare();
         Ok(Pushed {
             pace,
             wake,
             unseen: usize::from(wake.is_none() && !seen),
             left: seen && self.is_left_to_others(),
-            shown,
-            spare: self.show_spare(),
         })
     }
 
@@ -174,7 +167,7 @@ impl<T> Group<T> {
     ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<T>)> {
         let count = tasks.len();
         let pace = self.queue.push_all(table, terms, tasks, weight, at)?;
-        let shown = self.show(at);
+        self.show_at(at);
         let unseen = self.queue.len().saturating_sub(self.spinning).min(count);
         let wake = self.wake(unseen);
         Ok(Pushed {
@@ -182,13 +175,12 @@ impl<T> Group<T> {
             unseen: unseen - wake.len(),
             wake,
             left: unseen < count && self.is_left_to_others(),
-            shown,
-            spare: self.show_spare(),
         })
     }
 
     /// The next task for one of the group's own workers, which comes back from another group's if it `returns`. `now` may
     /// be a little old.
+    #[inline]
     pub fn take(&mut self, worker: usize, returns: bool, run: &mut Run, now: Time) -> Take<T> {
         if returns {
             self.away -= 1;
@@ -198,11 +190,11 @@ impl<T> Group<T> {
         }
         match self.queue.take(Some(worker), run, now) {
             None => Take::Nothing,
-            Some(task) => Take::Task {
-                task,
-                shown: self.show(now),
-                spare: self.show_spare(),
-            },
+            Some(task) => {
+                let calls = self.show_at(now);
+                self.show_spare();
+                Take::Task { task, calls }
+            }
         }
     }
 
@@ -228,19 +220,17 @@ impl<T> Group<T> {
             return Rest::LookAgain;
         }
         let closed = self.queue.is_closed();
-        let mut spare = None;
         if !closed {
             self.sleepers.push(worker);
-            spare = self.show_spare();
+            self.show_spare();
         }
         // Lent for a task that had waited too long: it stays away until it is wanted at home, or not away.
         let lent = returned && can_lend(&self.staff());
-        let spares = self.spare || closed;
+        let spares = self.face.spare || closed;
         Rest::Listed {
             goes: spares || lent || overdue,
             spares,
             closed,
-            spare,
         }
     }
 
@@ -251,6 +241,7 @@ impl<T> Group<T> {
         if !slept {
             self.woken -= 1;
         }
+        self.show_spare();
         slept
     }
 
@@ -265,6 +256,7 @@ impl<T> Group<T> {
         let keep = self.sleepers.len().saturating_sub(wanted);
         let woken = self.sleepers.split_off(keep);
         self.woken += woken.len();
+        self.show_spare();
         woken
     }
 
@@ -272,6 +264,7 @@ impl<T> Group<T> {
     pub fn wake_one(&mut self) -> Option<usize> {
         let worker = self.sleepers.pop()?;
         self.woken += 1;
+        self.show_spare();
         Some(worker)
     }
 
@@ -329,11 +322,12 @@ impl<T> Group<T> {
         of: Option<TableId>,
         dead: impl FnMut(&T) -> bool,
         now: Time,
-    ) -> (Vec<(TableId, T)>, Shown) {
+    ) -> Vec<(TableId, T)> {
         let out = self.queue.extract(of, dead);
         self.search.found(out.len(), now);
         // With fewer tasks it is hardly worth more; if it is, the timed look sees it.
-        (out, self.show(now))
+        self.show_at(now);
+        out
     }
 
     /// Closes the queue, and with `refuses` accepts nothing from now on. Gives all that are to be woken: sleepers, and those
@@ -343,52 +337,55 @@ impl<T> Group<T> {
         (self.wake(usize::MAX), self.posts.off())
     }
 
-    /// What others see at `now`.
-    pub fn show(&mut self, now: Time) -> Shown {
-        let queued = self.queue.len() as u32;
-        let drained = queued == 0 && self.queue.is_closed();
+    /// How others see the group.
+    pub fn face(&self) -> &Face {
+        &self.face
+    }
+
+    /// What of the face others have not been shown. Whoever holds the group's lock shows it before letting go.
+    pub fn news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Whether the queue is closed and empty: whoever has stayed for what waited here may go.
+    pub fn is_drained(&self) -> bool {
+        self.queue.is_empty() && self.queue.is_closed()
+    }
+
+    /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
+    pub fn show_at(&mut self, now: Time) -> bool {
+        let face = &mut self.face;
+        face.queued = self.queue.len() as u32;
+        self.news.queued = true;
         if !self.crossing.is_shown() {
-            return Shown {
-                queued,
-                drained,
-                face: None,
-                needy: None,
-            };
+            return false;
         }
-        let mut face = Face::default();
+        self.news.tasks = true;
         let mut needy = false;
-        if queued > 0 {
+        (face.waits, face.next) = Default::default();
+        if face.queued > 0 {
             let outlook = self.queue.outlook(now);
             let steal = &self.crossing.steal;
             needy = is_worth_crossing(&outlook.backlog, steal);
-            face = Face {
-                waits: [outlook.waits, outlook.waits_over],
-                price: Some(steal.price(&outlook.backlog)),
-                next: Some(Next {
-                    since: now.before(outlook.lag),
-                    fair: outlook.fair,
-                }),
-            };
+            face.waits = [outlook.waits, outlook.waits_over];
+            face.price = steal.price(&outlook.backlog);
+            face.next = Some(Next {
+                since: now.before(outlook.lag),
+                fair: outlook.fair,
+            });
         }
-        let changed = std::mem::replace(&mut self.needy, needy) != needy;
-        Shown {
-            queued,
-            drained,
-            face: Some(face),
-            needy: changed.then_some(needy),
-        }
+        let changed = std::mem::replace(&mut face.needy, needy) != needy;
+        self.news.needy |= changed;
+        needy && changed
     }
 
-    /// Whether the group has workers to spare, where that has changed since it was last shown: a sleeper that it can do
-    /// without, and nothing queued.
-    #[must_use]
-    pub fn show_spare(&mut self) -> Option<bool> {
+    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued.
+    fn show_spare(&mut self) {
         if !self.crossing.is_possible() {
-            return None;
+            return;
         }
         let spare = self.queue.is_empty() && can_spare(&self.staff());
-        let changed = std::mem::replace(&mut self.spare, spare) != spare;
-        changed.then_some(spare)
+        self.news.spare |= std::mem::replace(&mut self.face.spare, spare) != spare;
     }
 
     /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.

@@ -11,6 +11,7 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_micros(200);
 
 /// Of two homes of a table the one where a task of `class` waits less: the power of two choices (Mitzenmacher, IEEE
 /// Transactions on Parallel and Distributed Systems 12, 2001).
+#[inline]
 pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pace: Pace) -> usize {
     let wait = |group| faces.wait(group, class, pace);
     match first != second && wait(second) < wait(first) {
@@ -22,18 +23,19 @@ pub fn shorter(faces: &impl Faces, [first, second]: [usize; 2], class: Class, pa
 /// The group that should have a task of `table` and `class` instead of its home, so that queues stay alike, if any: its
 /// queue is shorter by more than chance and a cold cache are worth. A table that asks for more than its share waits at
 /// home: others need not pay for it.
+#[inline]
 pub fn evens_out(
     faces: &impl Faces,
     crossing: &Crossing,
     home: usize,
     (table, class, pace): (TableId, Class, Pace),
 ) -> Option<usize> {
-    if pace == Pace::OverShare {
+    if pace == Pace::OverShare || !crossing.is_priced() {
         return None;
     }
     let wait = |group| faces.wait(group, class, Pace::Within);
     let at_home = wait(home);
-    if at_home < LONG_WAIT || !crossing.is_priced() {
+    if at_home < LONG_WAIT {
         return None;
     }
     let (nearest, price) = (faces.nearest(home), faces.price(home));
@@ -82,6 +84,7 @@ pub struct Unplaced<L> {
 /// Puts `load` into a queue: that of its table's home, unless another should have it; if the home is full, that of a group
 /// with workers to spare, for whoever is idle there should rather run it than it be refused. Returns how fast the table's
 /// tasks come, if it is at home.
+#[inline]
 pub fn place<L>(queues: &mut impl Queues<L>, load: L) -> Result<Option<Pace>, Unplaced<L>> {
     let mut home = queues.home();
     let load = match queues.evened(home) {

@@ -1,12 +1,14 @@
 //! What groups see of each other without a lock.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use chiplet_policy::group::{Faces, Next, Shown};
+use chiplet_policy::group::{Face, Faces, Group, Next};
 use chiplet_policy::queue::Pace;
 use chiplet_policy::{Class, Time};
 
 use super::Hub;
+use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One group as others see it. Written under its lock.
@@ -37,6 +39,20 @@ impl Seen {
         }
     }
 
+    /// Shows how what waits looks.
+    fn show_tasks(&self, face: &Face) {
+        let price = face.price.as_nanos() as u64;
+        self.price.store(price, Ordering::Relaxed);
+        let since = face.next.map_or(0, |next| {
+            (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
+        });
+        self.since.store(since, Ordering::Relaxed);
+        let waits = face.waits.as_flattened();
+        for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
+            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn set_at_work(&self, workers: usize) {
         self.at_work.store(workers as u32, Ordering::Release);
     }
@@ -46,43 +62,73 @@ impl Seen {
     }
 }
 
+/// A group under its lock. What has changed of it for others is shown before the lock is released.
+pub(super) struct Held<'a, T, U> {
+    hub: &'a Hub<T, U>,
+    group: usize,
+    state: MutexGuard<'a, Group<T>>,
+}
+
 impl<T, U> Hub<T, U> {
-    /// Shows the others what has become of a group's queue. The caller holds its lock, and calls for help once it has
-    /// released it if [`Shown::calls`] says so.
-    pub(super) fn show(&self, group: usize, shown: &Shown) {
-        let seen = &self.groups[group].seen;
-        seen.queued.store(shown.queued, Ordering::Release);
-        if shown.drained && self.groups.len() > 1 {
-            // Those who have stayed for what waited here go home.
-            self.seats.iter().for_each(|seat| seat.parker.unpark());
-        }
-        let Some(face) = &shown.face else { return };
-        if let Some(price) = face.price {
-            seen.price.store(price.as_nanos() as u64, Ordering::Relaxed);
-        }
-        let since = face.next.map_or(0, |next| {
-            (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
-        });
-        seen.since.store(since, Ordering::Relaxed);
-        let waits = face.waits.as_flattened();
-        for (seen, wait) in seen.waits.as_flattened().iter().zip(waits) {
-            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
-        }
-        // Not written unless it changes: its cache line is read with every task, by clients and workers.
-        match shown.needy {
-            Some(true) => self.needy.insert(group),
-            Some(false) => self.needy.remove(group),
-            None => {}
+    /// Locks a group.
+    pub(super) fn hold(&self, group: usize) -> Held<'_, T, U> {
+        Held {
+            hub: self,
+            group,
+            state: self.groups[group].state.lock(),
         }
     }
+}
 
-    /// Shows the others whether the group has workers to spare, where that has changed. The caller holds its lock.
-    pub(super) fn show_spare(&self, group: usize, spare: Option<bool>) {
-        match spare {
-            Some(true) => self.spare.insert(group),
-            Some(false) => self.spare.remove(group),
-            None => {}
+impl<T, U> Held<'_, T, U> {
+    /// Shows what has changed, without releasing the lock.
+    pub(super) fn show(&mut self) {
+        let (hub, group) = (self.hub, self.group);
+        let news = self.state.news();
+        let seen = &hub.groups[group].seen;
+        if news.tasks {
+            seen.show_tasks(self.state.face());
         }
+        if news.queued {
+            seen.queued
+                .store(self.state.face().queued, Ordering::Release);
+            if self.state.is_drained() && hub.groups.len() > 1 {
+                // Those who have stayed for what waited here go home.
+                hub.seats.iter().for_each(|seat| seat.parker.unpark());
+            }
+        }
+        // Not written unless they change: their cache lines are read with every task, by clients and workers.
+        let face = self.state.face();
+        for (changed, set, is_in) in [
+            (news.needy, &hub.needy, face.needy),
+            (news.spare, &hub.spare, face.spare),
+        ] {
+            match is_in {
+                _ if !changed => {}
+                true => set.insert(group),
+                false => set.remove(group),
+            }
+        }
+    }
+}
+
+impl<T, U> Deref for Held<'_, T, U> {
+    type Target = Group<T>;
+
+    fn deref(&self) -> &Group<T> {
+        &self.state
+    }
+}
+
+impl<T, U> DerefMut for Held<'_, T, U> {
+    fn deref_mut(&mut self) -> &mut Group<T> {
+        &mut self.state
+    }
+}
+
+impl<T, U> Drop for Held<'_, T, U> {
+    fn drop(&mut self) {
+        self.show();
     }
 }
 

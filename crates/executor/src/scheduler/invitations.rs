@@ -47,12 +47,7 @@ impl<T, U> Hub<T, U> {
     /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment: waking
     /// takes longer than that.
     pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
-        let woken = {
-            let mut state = self.groups[group].state.lock();
-            let woken = state.rouse(wanted, at_most);
-            self.show_spare(group, state.show_spare());
-            woken
-        };
+        let woken = self.hold(group).rouse(wanted, at_most);
         for &worker in &woken {
             self.seats[worker].parker.unpark();
         }
@@ -65,12 +60,7 @@ impl<T, U> Hub<T, U> {
         if self.queued(group) == 0 || left_out(Step::JoiningHandsOn) {
             return;
         }
-        let successor = {
-            let mut state = self.groups[group].state.lock();
-            let successor = state.hand_on();
-            self.show_spare(group, state.show_spare());
-            successor
-        };
+        let successor = self.hold(group).hand_on();
         match successor {
             Ok(Some(worker)) => self.seats[worker].parker.unpark(),
             Ok(None) => self.seek_help(group, 1),

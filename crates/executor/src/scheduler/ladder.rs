@@ -110,17 +110,15 @@ impl<T, U: Offer> Hub<T, U> {
 
     fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
         let (task, calls) = {
-            let mut state = self.groups[local.group].state.lock();
+            let mut state = self.hold(local.group);
             let returns = std::mem::take(&mut local.stealing);
             local.returns |= returns;
             match state.take(local.worker, returns, &mut local.run, local.now) {
                 Take::OffDuty => return Near::OffDuty,
                 Take::Nothing => return Near::Nothing,
-                Take::Task { task, shown, spare } => {
+                Take::Task { task, calls } => {
                     local.returns = false;
-                    self.show(local.group, &shown);
-                    self.show_spare(local.group, spare);
-                    (task, shown.calls())
+                    (task, calls)
                 }
             }
         };
@@ -169,7 +167,7 @@ impl<T, U: Offer> Hub<T, U> {
     pub(super) fn rest(&self, local: &mut Local<U>) -> Resting<T, U> {
         let group = &self.groups[local.group];
         let (goes, spares, closed) = {
-            let mut state = group.state.lock();
+            let mut state = self.hold(local.group);
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
             match state.rest(local.worker, local.returns, call == call::OVERDUE) {
                 Rest::LookAgain => return Resting::LookAgain,
@@ -177,10 +175,8 @@ impl<T, U: Offer> Hub<T, U> {
                     goes,
                     spares,
                     closed,
-                    spare,
                 } => {
                     local.listed = !closed;
-                    self.show_spare(local.group, spare);
                     (goes, spares, closed)
                 }
             }
@@ -214,8 +210,7 @@ impl<T, U: Offer> Hub<T, U> {
             for group in (0..self.groups.len()).filter(|&group| group != local.group) {
                 if self.queued(group) > 0 {
                     waiting = true;
-                    let mut state = self.groups[group].state.lock();
-                    self.show(group, &state.show(self.clock.now()));
+                    self.hold(group).show_at(self.clock.now());
                 }
             }
         }
@@ -267,7 +262,7 @@ impl<T, U: Offer> Hub<T, U> {
             return Some(Resting::LookAgain);
         }
         let needy = |_: &Local<U>, state: &Group<T>| {
-            self.rules.crossing.stealing != StealRule::Ladder || state.is_needy()
+            self.rules.crossing.stealing != StealRule::Ladder || state.face().needy
         };
         let Some(task) = self.take_from(victim, local, needy) else {
             return Some(Resting::LookAgain);
@@ -302,9 +297,7 @@ impl<T, U: Offer> Hub<T, U> {
     /// This worker runs another group's task now.
     pub(super) fn go_away(&self, local: &mut Local<U>) {
         if !std::mem::replace(&mut local.stealing, true) {
-            let mut state = self.groups[local.group].state.lock();
-            state.go_away();
-            self.show_spare(local.group, state.show_spare());
+            self.hold(local.group).go_away();
         }
     }
 
@@ -316,8 +309,8 @@ impl<T, U: Offer> Hub<T, U> {
         local: &mut Local<U>,
         worth: impl Fn(&Local<U>, &Group<T>) -> bool,
     ) -> Option<T> {
-        let mut state = self.groups[victim].state.lock();
-        self.show(victim, &state.show(local.now));
+        let mut state = self.hold(victim);
+        state.show_at(local.now);
         if !worth(local, &state) {
             return None;
         }
@@ -325,9 +318,7 @@ impl<T, U: Offer> Hub<T, U> {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        let (task, shown) = state.give(run, local.now);
-        self.show(victim, &shown);
-        task
+        state.give(run, local.now)
     }
 }
 
@@ -348,9 +339,6 @@ impl<T, U> Hub<T, U> {
         if !std::mem::take(&mut local.listed) {
             return false;
         }
-        let mut state = self.groups[local.group].state.lock();
-        let found = state.leave(local.worker);
-        self.show_spare(local.group, state.show_spare());
-        found
+        self.hold(local.group).leave(local.worker)
     }
 }

@@ -409,17 +409,14 @@ impl<T, U> Hub<T, U> {
         dead: impl FnMut(&T) -> bool,
     ) -> Vec<(TableId, T)> {
         let now = self.clock.now();
-        let mut state = self.groups[group].state.lock();
-        let (out, shown) = state.extract(of, dead, now);
-        self.show(group, &shown);
-        out
+        self.hold(group).extract(of, dead, now)
     }
 
     /// Accepts nothing from now on and wakes everybody: workers finish what is queued, then get `None`.
     pub(crate) fn close(&self) {
-        for group in &self.groups {
+        for group in 0..self.groups.len() {
             let sleepers = {
-                let mut state = group.state.lock();
+                let mut state = self.hold(group);
                 let (mut sleepers, off) = state.close(!left_out(Step::CloseRefuses));
                 if !left_out(Step::CloseCallsAll) {
                     sleepers.extend(off);

@@ -9,11 +9,12 @@
 //! A worker whose task blocks ([`Hub::block`]) stands by too, and a substitute takes its place. It has not to come back:
 //! whoever has the place keeps it, and the other is the next substitute once its task has ended.
 
-use chiplet_policy::group::{Faces, Group, Ordered};
+use chiplet_policy::group::{Faces, Ordered};
 
+use super::faces::Held;
 use super::{Cover, Hub, Local, call};
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, Step, left_out};
+use crate::sync::{Step, left_out};
 
 impl<T, U> Hub<T, U> {
     /// The workers for which `at_work` is true take tasks from now on, the others stand by. Tasks queued in a group of
@@ -25,7 +26,9 @@ impl<T, U> Hub<T, U> {
     /// moved to them would wait for ever.
     pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
         debug_assert!(at_work.contains(&true), "somebody has to work");
-        let mut states: Vec<_> = self.groups.iter().map(|group| group.state.lock()).collect();
+        let mut states: Vec<_> = (0..self.groups.len())
+            .map(|group| self.hold(group))
+            .collect();
         if states.iter().any(|state| state.queue.is_closed()) {
             return false;
         }
@@ -46,10 +49,8 @@ impl<T, U> Hub<T, U> {
         if !left_out(Step::TasksMove) {
             clear_vacant(&mut states, rehome);
         }
-        for (group, state) in states.iter_mut().enumerate() {
-            called.extend(state.wake_for_all());
-            self.show(group, &state.show(self.clock.now()));
-            self.show_spare(group, state.show_spare());
+        for state in &mut states {
+            called.extend(state.wake_for_all(self.clock.now()));
         }
         drop(states);
         for worker in called {
@@ -89,7 +90,7 @@ impl<T, U> Hub<T, U> {
     pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
         let group = &self.groups[local.group];
         let (successor, spare, left) = {
-            let mut state = group.state.lock();
+            let mut state = self.hold(local.group);
             let takes_post = !left_out(Step::StandbyRelieves)
                 && state.take_post(local.worker, self.post(local.worker));
             if takes_post || !state.is_off(local.worker) {
@@ -97,8 +98,7 @@ impl<T, U> Hub<T, U> {
             }
             let invited = self.offers_within(local, group.threads());
             let (successor, left) = state.stand_by(local.worker, invited);
-            self.show_spare(local.group, state.show_spare());
-            (successor, state.is_spare(), left)
+            (successor, state.face().spare, left)
         };
         if let Some(successor) = successor
             && !left_out(Step::CallHandedOn)
@@ -115,11 +115,10 @@ impl<T, U> Hub<T, U> {
         }
         loop {
             {
-                let mut state = group.state.lock();
+                let mut state = self.hold(local.group);
                 let recalled = !state.is_off(local.worker);
                 if recalled || state.queue.is_closed() {
                     state.end_standby(local.worker);
-                    self.show_spare(local.group, state.show_spare());
                     local.now = self.clock.now();
                     return recalled;
                 }
@@ -132,12 +131,11 @@ impl<T, U> Hub<T, U> {
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
         let group = &self.groups[local.group];
         let cover = {
-            let mut state = group.state.lock();
+            let mut state = self.hold(local.group);
             let cover = state.block(local.worker, self.post(local.worker), local.stealing);
             if let Cover::Start(_) = cover {
                 group.has_substitutes.store(true, Ordering::Release);
             }
-            self.show_spare(local.group, state.show_spare());
             cover
         };
         if let Cover::Found {
@@ -152,17 +150,12 @@ impl<T, U> Hub<T, U> {
 
     /// The substitute that [`Hub::block`] named could not be started.
     pub(crate) fn do_without(&self, local: &Local<U>, substitute: usize) {
-        let group = &self.groups[local.group];
-        let mut state = group.state.lock();
-        state.do_without(local.worker, substitute);
-        self.show_spare(local.group, state.show_spare());
+        self.hold(local.group).do_without(local.worker, substitute);
     }
 
     /// This worker goes on with its task.
     pub(crate) fn unblock(&self, local: &Local<U>) {
-        let mut state = self.groups[local.group].state.lock();
-        state.unblock(local.worker, local.stealing);
-        self.show_spare(local.group, state.show_spare());
+        self.hold(local.group).unblock(local.worker, local.stealing);
     }
 
     /// The worker for which `thread` takes tasks: for itself, or as a substitute.
@@ -190,7 +183,7 @@ impl<T, U> Hub<T, U> {
 }
 
 /// Moves what is queued where nobody works.
-fn clear_vacant<T>(states: &mut [MutexGuard<'_, Group<T>>], rehome: impl Fn(&T) -> usize) {
+fn clear_vacant<T, U>(states: &mut [Held<'_, T, U>], rehome: impl Fn(&T) -> usize) {
     let count = states.len();
     for from in 0..count {
         for moved in states[from].vacate() {

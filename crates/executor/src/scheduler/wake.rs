@@ -19,13 +19,7 @@ impl<T, U> Hub<T, U> {
         at: Instant,
     ) -> Result<Pace, (Refusal, T)> {
         let at = self.clock.time(at);
-        let pushed = {
-            let mut state = self.groups[group].state.lock();
-            let pushed = state.push(table, terms, task, at)?;
-            self.show(group, &pushed.shown);
-            self.show_spare(group, pushed.spare);
-            pushed
-        };
+        let pushed = self.hold(group).push(table, terms, task, at)?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
         {
@@ -50,13 +44,7 @@ impl<T, U> Hub<T, U> {
         at: Instant,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
         let at = self.clock.time(at);
-        let pushed = {
-            let mut state = self.groups[group].state.lock();
-            let pushed = state.push_all(table, terms, tasks, weight, at)?;
-            self.show(group, &pushed.shown);
-            self.show_spare(group, pushed.spare);
-            pushed
-        };
+        let pushed = self.hold(group).push_all(table, terms, tasks, weight, at)?;
         if !left_out(Step::PushAllWakes) {
             for worker in pushed.wake {
                 self.seats[worker].parker.unpark();
@@ -116,13 +104,12 @@ impl<T, U> Hub<T, U> {
     /// ([`call::OVERDUE`]) also if it would rather not.
     pub(super) fn call_helper(&self, group: usize, reason: u8) -> bool {
         let sleeper = {
-            let mut state = self.groups[group].state.lock();
+            let mut state = self.hold(group);
             let sleeper = state.lend(reason == call::OVERDUE);
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
                 self.seats[worker].call.store(reason, Ordering::Release);
             }
-            self.show_spare(group, state.show_spare());
             sleeper
         };
         let Some(worker) = sleeper else { return false };

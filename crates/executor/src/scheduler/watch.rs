@@ -125,12 +125,7 @@ impl<T, U> Hub<T, U> {
     /// Wakes a sleeper of `group` if a task has waited there since before the last look: it was left to a worker that was
     /// awake without work, or about to be, and that has not come.
     fn rouse_for_old(&self, group: usize, now: Time) {
-        let sleeper = {
-            let mut state = self.groups[group].state.lock();
-            let sleeper = state.rouse_for_old(now);
-            self.show_spare(group, state.show_spare());
-            sleeper
-        };
+        let sleeper = self.hold(group).rouse_for_old(now);
         if let Some(worker) = sleeper
             && !left_out(Step::LookWakes)
         {
@@ -140,14 +135,7 @@ impl<T, U> Hub<T, U> {
 
     /// Calls for help for the queue of `group` if it is worth crossing for.
     fn look_at(&self, group: usize, now: Time) {
-        let Looked {
-            wanted, overdue, ..
-        } = {
-            let mut state = self.groups[group].state.lock();
-            let looked = state.look(now);
-            self.show(group, &looked.shown);
-            looked
-        };
+        let Looked { wanted, overdue } = self.hold(group).look(now);
         let called = match wanted {
             0 => 0,
             wanted => self.call_help(group, wanted),

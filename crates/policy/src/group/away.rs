@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Cover, Group, Shown};
+use super::{Cover, Group};
 use crate::queue::{Moved, Run};
 use crate::{Time, can_lend};
 
@@ -14,8 +14,6 @@ pub const LOOK: Duration = Duration::from_millis(2);
 #[must_use]
 #[derive(Debug)]
 pub struct Looked {
-    /// What others see now.
-    pub shown: Shown,
     /// Workers of other groups that are wanted: as many as tasks wait, if the queue is worth crossing for.
     pub wanted: usize,
     /// A task has waited for too long, so groups that would rather keep their workers lend some.
@@ -24,27 +22,24 @@ pub struct Looked {
 
 impl<T> Group<T> {
     /// The next task, for a worker of another group that knows by `run` which table it has taken before.
-    pub fn give(&mut self, run: &mut Run, now: Time) -> (Option<T>, Shown) {
+    pub fn give(&mut self, run: &mut Run, now: Time) -> Option<T> {
         let task = self.queue.take(None, run, now);
         // Should it be worth more without this task, another worker sees that in its next look.
-        (task, self.show(now))
-    }
-
-    /// Whether the queue is worth crossing for, as last shown.
-    pub fn is_needy(&self) -> bool {
-        self.needy
+        self.show_at(now);
+        task
     }
 
     /// One of its workers runs another group's task now.
     pub fn go_away(&mut self) {
         self.away += 1;
+        self.show_spare();
     }
 
     /// A sleeper for another group, if this one can spare it; for a task there that is `overdue` also if it would rather
     /// not.
     pub fn lend(&mut self, overdue: bool) -> Option<usize> {
         let lends = overdue && self.queue.is_empty() && can_lend(&self.staff());
-        match self.spare || lends {
+        match self.face.spare || lends {
             true => self.wake_one(),
             false => None,
         }
@@ -59,11 +54,10 @@ impl<T> Group<T> {
 
     /// The timed look at this group.
     pub fn look(&mut self, now: Time) -> Looked {
-        let shown = self.show(now);
+        self.show_at(now);
         let age = self.queue.backlog(now).age;
         Looked {
-            shown,
-            wanted: if self.needy { self.queue.len() } else { 0 },
+            wanted: if self.face.needy { self.queue.len() } else { 0 },
             overdue: age >= self.crossing.steal.max_wait,
         }
     }
@@ -104,8 +98,9 @@ impl<T> Group<T> {
         at_work
     }
 
-    /// Workers for what has been queued here at once.
-    pub fn wake_for_all(&mut self) -> Vec<usize> {
+    /// Workers for what has been queued here at once. Others see it as it is at `now`.
+    pub fn wake_for_all(&mut self, now: Time) -> Vec<usize> {
+        self.show_at(now);
         self.wake(self.queue.len().saturating_sub(self.spinning))
     }
 
@@ -119,6 +114,7 @@ impl<T> Group<T> {
     /// place, if it is `wanted` or a task waits, and whether what waits is left to others that are awake.
     pub fn stand_by(&mut self, worker: usize, wanted: bool) -> (Option<usize>, bool) {
         self.posts.park(worker);
+        self.show_spare();
         let wanted = wanted || self.queue.len() > self.spinning;
         match wanted {
             true => (self.wake_one(), false),
@@ -126,14 +122,10 @@ impl<T> Group<T> {
         }
     }
 
-    /// Whether the group has workers to spare, as last shown.
-    pub fn is_spare(&self) -> bool {
-        self.spare
-    }
-
     /// `worker` stands by no longer.
     pub fn end_standby(&mut self, worker: usize) {
         self.posts.leave(worker);
+        self.show_spare();
     }
 
     /// `worker` of `post` is about to wait for something that takes no processor, inside another group's task if it is
@@ -145,18 +137,22 @@ impl<T> Group<T> {
         away: bool,
     ) -> Cover {
         self.away -= usize::from(away);
-        self.posts.block(worker, post)
+        let cover = self.posts.block(worker, post);
+        self.show_spare();
+        cover
     }
 
     /// The substitute that [`Group::block`] named could not be started.
     pub fn do_without(&mut self, worker: usize, substitute: usize) {
         self.posts.take_back(worker, substitute);
+        self.show_spare();
     }
 
     /// `worker` goes on with its task.
     pub fn unblock(&mut self, worker: usize, away: bool) {
         self.posts.unblock(worker);
         self.away += usize::from(away);
+        self.show_spare();
     }
 
     /// Takes out everything, if nobody of the group is at work: it goes to other groups.

@@ -35,15 +35,22 @@ impl Crossing {
     }
 }
 
-/// How a group's queue looks from outside, under [`StealRule::Ladder`].
+/// How a group looks from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Face {
-    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
+    /// Tasks that wait.
+    pub queued: u32,
+    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`]. This and
+    /// what follows only under [`StealRule::Ladder`].
     pub waits: [[Duration; 2]; 2],
-    /// What a cold cache would cost the next task; none while nothing waits.
-    pub price: Option<Duration>,
+    /// What a cold cache would cost the next task, or the last one if none waits.
+    pub price: Duration,
     /// The next task, if one waits.
     pub next: Option<Next>,
+    /// The queue is worth crossing for.
+    pub needy: bool,
+    /// There is an idle worker that the group can do without.
+    pub spare: bool,
 }
 
 /// The task that is next in a queue.
@@ -55,25 +62,18 @@ pub struct Next {
     pub fair: bool,
 }
 
-/// What others see of a group anew. Whoever holds the group's lock shows it before letting go.
+/// What of a group's [`Face`] others have not been shown.
 #[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// Tasks that wait.
-    pub queued: u32,
-    /// How they look, where groups show each other that.
-    pub face: Option<Face>,
-    /// The queue is closed and empty: whoever has stayed for what waited here may go.
-    pub drained: bool,
-    /// The queue has become worth crossing for, or is so no longer.
-    pub needy: Option<bool>,
-}
-
-impl Shown {
-    /// Whether the queue has become worth crossing for, so that other groups' workers are to be called.
-    pub fn calls(&self) -> bool {
-        self.needy == Some(true)
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// [`Face::queued`].
+    pub queued: bool,
+    /// [`Face::waits`], [`Face::price`] and [`Face::next`].
+    pub tasks: bool,
+    /// [`Face::needy`].
+    pub needy: bool,
+    /// [`Face::spare`].
+    pub spare: bool,
 }
 
 /// The groups of an executor as they see each other: a little old, but for what its own group shows.

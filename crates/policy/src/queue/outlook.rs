@@ -80,7 +80,8 @@ impl<T> Queue<T> {
                 Class::Bulk => waited.saturating_sub(self.discipline.bulk_wait),
             };
         }
-        let wait = |work| Duration::from_nanos(work) / self.workers.max(1);
+        let workers = u64::from(self.workers.max(1));
+        let wait = |work: u64| Duration::from_nanos(work / workers);
         let due = self.place(class, front.key);
         Outlook {
             backlog,

@@ -176,14 +176,12 @@ impl Engine<'_> {
         let queries = &self.queries;
         let now = self.time();
         let state = &mut self.groups[group].state;
-        let (dead, shown) = state.extract(None, |&place| queries[place].told, now);
+        let dead = state.extract(None, |&place| queries[place].told, now);
         for (_, place) in dead {
             let table = table_id(self.queries[place].item);
             self.groups[group].state.queue.count_expired(table, 1);
             self.release(place);
         }
-        self.show(group, &shown);
-        self.show_spare(group);
     }
 
     /// A query that was refused.

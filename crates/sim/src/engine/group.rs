@@ -4,7 +4,7 @@
 use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
-use chiplet_policy::group::{Crossing, Face, Faces, LOOK, Next, Shown};
+use chiplet_policy::group::{Crossing, Faces, LOOK, Next};
 use chiplet_policy::queue::{Class, Discipline, Pace};
 use chiplet_policy::{group, ladder};
 
@@ -18,19 +18,8 @@ pub(super) struct Group {
     pub(super) domain: usize,
     pub(super) workers: Range<usize>,
     pub(super) state: group::Group<usize>,
-    seen: Seen,
     /// Queries with units that its workers may take.
     pub(super) open: Vec<Shared>,
-}
-
-/// A group as others see it.
-#[derive(Default)]
-struct Seen {
-    queued: u32,
-    face: Face,
-    price: Duration,
-    needy: bool,
-    spare: bool,
 }
 
 /// Why a worker was woken besides for work of its own group.
@@ -63,15 +52,10 @@ impl Group {
         for worker in workers.clone().rev() {
             let _ = state.rest(worker, false, false);
         }
-        let spare = state.is_spare();
         Self {
             domain,
             workers,
             state,
-            seen: Seen {
-                spare,
-                ..Seen::default()
-            },
             open: Vec::new(),
         }
     }
@@ -99,31 +83,31 @@ impl IndexMut<usize> for Groups {
 
 impl Faces for Groups {
     fn queued(&self, group: usize) -> u32 {
-        self[group].seen.queued
+        self[group].state.face().queued
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        self[group].seen.face.waits[pace as usize][class as usize]
+        self[group].state.face().waits[pace as usize][class as usize]
     }
 
     fn price(&self, group: usize) -> Duration {
-        self[group].seen.price
+        self[group].state.face().price
     }
 
     fn next(&self, group: usize) -> Option<Next> {
-        self[group].seen.face.next
+        self[group].state.face().next
     }
 
     fn is_needy(&self, group: usize) -> bool {
-        self[group].seen.needy
+        self[group].state.face().needy
     }
 
     fn is_any_needy(&self) -> bool {
-        self.list.iter().any(|group| group.seen.needy)
+        self.list.iter().any(|group| group.state.face().needy)
     }
 
     fn is_spare(&self, group: usize) -> bool {
-        self[group].seen.spare
+        self[group].state.face().spare
     }
 
     fn is_vacant(&self, _: usize) -> bool {
@@ -140,26 +124,6 @@ impl Faces for Groups {
 }
 
 impl Engine<'_> {
-    /// Shows the others what has become of a group's queue.
-    pub(super) fn show(&mut self, group: usize, shown: &Shown) {
-        let seen = &mut self.groups[group].seen;
-        seen.queued = shown.queued;
-        seen.face = shown.face.unwrap_or_default();
-        seen.price = seen.face.price.unwrap_or(seen.price);
-        seen.needy = shown.needy.unwrap_or(seen.needy);
-    }
-
-    /// Shows the others whether a group has workers to spare.
-    pub(super) fn show_spare(&mut self, group: usize) {
-        let spare = self.groups[group].state.show_spare();
-        self.set_spare(group, spare);
-    }
-
-    pub(super) fn set_spare(&mut self, group: usize, spare: Option<bool>) {
-        let seen = &mut self.groups[group].seen;
-        seen.spare = spare.unwrap_or(seen.spare);
-    }
-
     /// Wakes a worker that its group has taken off the sleepers.
     pub(super) fn wake(&mut self, worker: usize) {
         let Doing::Idle(since) = self.workers[worker].doing else {
@@ -178,7 +142,6 @@ impl Engine<'_> {
     /// Wakes up to `wanted` sleepers of a group, unless more than `at_most` tasks wait; returns how many those were.
     pub(super) fn rouse(&mut self, group: usize, wanted: usize, at_most: usize) -> usize {
         let woken = self.groups[group].state.rouse(wanted, at_most);
-        self.show_spare(group);
         woken.iter().for_each(|&worker| self.wake(worker));
         woken.len()
     }
@@ -186,7 +149,6 @@ impl Engine<'_> {
     /// Wakes a sleeper of a group to help elsewhere, if the group can spare or has to lend it.
     pub(super) fn call_helper(&mut self, group: usize, call: Call) -> bool {
         let sleeper = self.groups[group].state.lend(call == Call::Overdue);
-        self.show_spare(group);
         let Some(worker) = sleeper else { return false };
         self.workers[worker].call = call;
         self.wake(worker);
@@ -260,7 +222,6 @@ impl Engine<'_> {
                 self.purge(group);
             }
             if let Some(worker) = self.groups[group].state.rouse_for_old(now) {
-                self.show_spare(group);
                 self.wake(worker);
             }
             if self.crossing.is_priced() {
@@ -276,7 +237,6 @@ impl Engine<'_> {
     fn look_at(&mut self, group: usize) {
         let now = self.time();
         let looked = self.groups[group].state.look(now);
-        self.show(group, &looked.shown);
         let mut called = match looked.wanted {
             0 => 0,
             wanted => self.call_help(group, wanted),

@@ -20,8 +20,7 @@ impl Engine<'_> {
         else {
             return false;
         };
-        let shown = self.groups[victim].state.show(now);
-        self.show(victim, &shown);
+        self.groups[victim].state.show_at(now);
         if !ladder::is_behind(&self.groups, group, victim, now) {
             return false;
         }

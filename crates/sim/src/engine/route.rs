@@ -55,8 +55,6 @@ impl Engine<'_> {
         let at = self.time();
         let queue = &mut self.groups[group].state;
         let pushed = queue.push(table_id(item), terms, query, at)?;
-        self.show(group, &pushed.shown);
-        self.set_spare(group, pushed.spare);
         self.open_to_others(group, query);
         pushed.wake.into_iter().for_each(|worker| self.wake(worker));
         self.seek_help(group, pushed.unseen);

@@ -112,13 +112,11 @@ impl Engine<'_> {
         let taken = self.groups[group]
             .state
             .take(worker, returns, &mut state.run, now);
-        let Take::Task { task, shown, spare } = taken else {
+        let Take::Task { task, calls } = taken else {
             return false;
         };
         state.returns = false;
-        self.show(group, &shown);
-        self.set_spare(group, spare);
-        if shown.calls() {
+        if calls {
             self.call_help(group, 1);
         }
         self.pass_on(worker);
@@ -132,16 +130,10 @@ impl Engine<'_> {
         let (group, overdue) = (state.group, state.call == Call::Overdue);
         let returned = std::mem::take(&mut state.returns);
         let rest = self.groups[group].state.rest(worker, returned, overdue);
-        let Rest::Listed {
-            goes,
-            spares,
-            spare,
-            ..
-        } = rest
-        else {
+        let Rest::Listed { goes, spares, .. } = rest else {
             unreachable!("nothing has come since the worker found nothing")
         };
-        self.lie_down(worker, spare);
+        self.lie_down(worker);
         if goes && self.crossing.is_possible() && self.cross(worker, spares) {
             return;
         }
@@ -188,7 +180,6 @@ impl Engine<'_> {
         let group = self.workers[worker].group;
         if !std::mem::replace(&mut self.workers[worker].stealing, true) {
             self.groups[group].state.go_away();
-            self.show_spare(group);
         }
     }
 
@@ -196,29 +187,25 @@ impl Engine<'_> {
         if std::mem::take(&mut self.workers[worker].listed) {
             let group = self.workers[worker].group;
             self.groups[group].state.leave(worker);
-            self.show_spare(group);
         }
     }
 
     /// What it went for is gone.
     fn sleep_again(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        if let Rest::Listed { spare, .. } = self.groups[group].state.rest(worker, false, false) {
-            self.lie_down(worker, spare);
+        if let Rest::Listed { .. } = self.groups[group].state.rest(worker, false, false) {
+            self.lie_down(worker);
         }
     }
 
-    fn lie_down(&mut self, worker: usize, spare: Option<bool>) {
+    fn lie_down(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
         (state.doing, state.listed) = (Doing::Idle(self.now), true);
-        let group = state.group;
-        self.set_spare(group, spare);
     }
 
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
         let now = self.time();
-        let shown = self.groups[victim].state.show(now);
-        self.show(victim, &shown);
+        self.groups[victim].state.show_at(now);
         if !ladder::may_need(&self.groups, &self.crossing, victim) {
             return false;
         }
@@ -244,9 +231,7 @@ impl Engine<'_> {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        let (query, shown) = self.groups[victim].state.give(run, now);
-        self.show(victim, &shown);
-        query
+        self.groups[victim].state.give(run, now)
     }
 
     /// Starts a query that was taken from `group`.
