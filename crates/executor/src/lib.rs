@@ -54,3 +54,7 @@ pub use reported::Reported;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
 pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 pub use ticket::Ticket;
+
+#[cfg(feature = "replay")]
+#[doc(hidden)]
+pub use scheduler::replay::replay;

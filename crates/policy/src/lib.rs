@@ -59,6 +59,7 @@ mod overload;
 mod placement;
 mod planner;
 pub mod queue;
+pub mod replay;
 pub mod route;
 mod split;
 mod steal;

@@ -39,6 +39,8 @@ pub mod trace;
 mod workload;
 
 pub use compute::Compute;
+#[doc(hidden)]
+pub use engine::replay::replay;
 pub use engine::{Load, Scenario, Settings};
 pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS};

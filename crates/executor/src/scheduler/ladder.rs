@@ -2,7 +2,7 @@
 
 use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Rung, StealRule, ladder};
+use chiplet_policy::{Rung, StealRule, Time, ladder};
 
 use super::{Found, Hub, Local, Offer, call};
 use crate::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ const LOOK_AWAY: u32 = 8;
 const WOKEN_PAUSES: u32 = 4;
 
 /// What the first two rungs of the ladder hold for a worker.
-enum Near<T, U> {
+pub(super) enum Near<T, U> {
     Found(Found<T, U>),
     /// Nothing, because it is to stand by.
     OffDuty,
@@ -66,7 +66,7 @@ impl<T, U: Offer> Hub<T, U> {
 
     /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new
     /// task, if there is enough left of it for one more: it came before that task, and ends sooner.
-    fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
+    pub(super) fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
         if let Some((offer, rung)) = local.postponed.take() {
             return self.take_before(local, offer, rung);
         }
@@ -226,7 +226,12 @@ impl<T, U: Offer> Hub<T, U> {
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
     pub(super) fn sleep(&self, local: &mut Local<U>) {
         self.seats[local.worker].parker.park();
-        local.now = self.clock.now();
+        self.wakes(local, self.clock.now());
+    }
+
+    /// This worker has been asleep and is awake at `now`.
+    pub(super) fn wakes(&self, local: &mut Local<U>, now: Time) {
+        local.now = now;
         local.returns = false;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
         local.spun = false;
@@ -310,7 +315,9 @@ impl<T, U: Offer> Hub<T, U> {
         worth: impl Fn(&Local<U>, &Group<T>) -> bool,
     ) -> Option<T> {
         let mut state = self.hold(victim);
+        // What it is worth is judged by what others see.
         state.show_at(local.now);
+        state.show();
         if !worth(local, &state) {
             return None;
         }

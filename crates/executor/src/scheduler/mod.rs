@@ -13,6 +13,8 @@ mod ladder;
 #[cfg(all(test, chiplet_loom))]
 mod loom_tests;
 mod relief;
+#[cfg(feature = "replay")]
+pub(crate) mod replay;
 mod sleep;
 mod spill;
 mod standby;

@@ -39,6 +39,12 @@ impl Parker {
         *token = false;
     }
 
+    /// Whether it has been unparked, once.
+    #[cfg(feature = "replay")]
+    pub(super) fn take_token(&self) -> bool {
+        std::mem::take(&mut self.token.lock())
+    }
+
     pub(crate) fn unpark(&self) {
         *self.token.lock() = true;
         self.signal.notify_one();

@@ -58,7 +58,7 @@ impl Watch {
         self.parker.unpark();
     }
 
-    #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+    #[cfg(any(feature = "replay", all(test, not(any(chiplet_loom, chiplet_shuttle)))))]
     pub(super) fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }

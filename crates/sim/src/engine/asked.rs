@@ -192,9 +192,7 @@ impl Engine<'_> {
         let client = self.queries[place].client;
         self.release(place);
         self.ask_again(client, PAUSE);
-        if self.clients.expire {
-            self.look_soon();
-        }
+        self.look_soon();
     }
 
     /// The row of a query's kind, if anybody wants to know of it.

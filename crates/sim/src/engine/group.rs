@@ -136,7 +136,8 @@ impl Engine<'_> {
             true => costs.wake_ns,
             false => costs.line_same_ns,
         };
-        self.at(self.now + after as u64, Event::Work(worker));
+        let after = self.replayed_wake(worker).unwrap_or(after as u64);
+        self.at(self.now + after, Event::Work(worker));
     }
 
     /// Wakes up to `wanted` sleepers of a group, unless more than `at_most` tasks wait; returns how many those were.

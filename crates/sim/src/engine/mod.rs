@@ -10,6 +10,7 @@
 //! | `group` | `scheduler`: queues, sleepers, who calls for help |
 //! | `clients`, `asked` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
 //! | `queries` | queries come and end |
+//! | `replay` | a log instead of a workload |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
 //! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
@@ -35,6 +36,7 @@ mod promises;
 mod queries;
 mod read;
 mod relief;
+pub(crate) mod replay;
 mod rerank;
 mod route;
 #[cfg(test)]
@@ -73,6 +75,7 @@ use group::{Call, Group, Groups};
 use items::Items;
 use memory::Memory;
 use meter::Meter;
+use replay::Replay;
 use scan::{Cursor, Shared, Units};
 use together::Gathering;
 
@@ -347,6 +350,7 @@ struct Engine<'a> {
     looking: bool,
     balancer: Balancer,
     meter: Meter,
+    replay: Option<Replay>,
 }
 
 impl<'a> Engine<'a> {
@@ -378,6 +382,19 @@ impl<'a> Engine<'a> {
         };
         let strategy = scenario.strategy;
         let settings = &scenario.settings;
+        // As in an executor, of the largest domain's workers.
+        let largest = topology
+            .domains()
+            .iter()
+            .map(|spec| per_group(spec.cores.len()));
+        let limit = settings.queue_per_worker * largest.max().unwrap_or(1);
+        let discipline = Discipline {
+            run_length: strategy.run_length,
+            reorder: settings.reorder,
+            limit,
+            table_limit: Discipline::usual_table_limit(limit),
+            bulk_wait: settings.bulk_wait,
+        };
         for (domain, spec) in topology.domains().iter().enumerate() {
             let per_group = per_group(spec.cores.len());
             for _ in 0..spec.cores.len() / per_group {
@@ -399,14 +416,6 @@ impl<'a> Engine<'a> {
                         found_full: [0.0, 1.0],
                     });
                 }
-                let limit = settings.queue_per_worker * per_group;
-                let discipline = Discipline {
-                    run_length: strategy.run_length,
-                    reorder: settings.reorder,
-                    limit,
-                    table_limit: Discipline::usual_table_limit(limit),
-                    bulk_wait: settings.bulk_wait,
-                };
                 groups.push(Group::new(
                     domain,
                     first..workers.len(),
@@ -463,6 +472,7 @@ impl<'a> Engine<'a> {
             turn: 0,
             looking: false,
             balancer,
+            replay: None,
         }
     }
 
@@ -489,15 +499,7 @@ impl<'a> Engine<'a> {
             && at <= longest
         {
             self.now = at;
-            match event {
-                Event::Arrive => self.arrive(),
-                Event::Ask(client) => self.ask(client),
-                Event::Due(place, serial) => self.due(place, serial),
-                Event::Begin => self.meter.begin(self.now, &self.memory),
-                Event::Work(worker) => self.work(worker),
-                Event::Tick => self.tick(),
-                Event::Look => self.look(),
-            }
+            self.happen(event);
             if self.meter.answered >= told + 10_000 {
                 told = self.meter.answered;
                 report(told);
@@ -505,9 +507,25 @@ impl<'a> Engine<'a> {
         }
     }
 
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive => self.arrive(),
+            Event::Ask(client) => self.ask(client),
+            Event::Due(place, serial) => self.due(place, serial),
+            Event::Begin => self.meter.begin(self.now, &self.memory),
+            Event::Work(worker) => self.work(worker),
+            Event::Tick => self.tick(),
+            Event::Look => self.look(),
+        }
+    }
+
     fn at(&mut self, time: u64, event: Event) {
         self.made += 1;
-        self.events.push(Reverse((time, self.made, event)));
+        let order = match self.replay {
+            Some(_) => Self::order(event),
+            None => self.made,
+        };
+        self.events.push(Reverse((time, order, event)));
     }
 
     fn time(&self) -> Time {

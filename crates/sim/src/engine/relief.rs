@@ -28,6 +28,7 @@ impl Engine<'_> {
             return false;
         };
         self.go_away(worker);
+        self.leave_task_to_others(group);
         self.begin(worker, query, Rung::Remote, victim);
         true
     }

@@ -28,6 +28,7 @@ impl Engine<'_> {
                 home.refuse(table_id(item), 1, Some(unplaced.refusal));
                 self.balancer.missed(item as usize);
                 self.meter.shed += 1;
+                self.note_refused(query);
                 self.refused(query);
             }
         }

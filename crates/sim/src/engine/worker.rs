@@ -15,6 +15,7 @@ impl Engine<'_> {
         match self.workers[worker].doing {
             Doing::Idle(_) => {}
             Doing::Waking => {
+                self.workers[worker].returns = false;
                 self.leave_sleepers(worker);
                 self.seek(worker);
             }
@@ -82,6 +83,13 @@ impl Engine<'_> {
 
     /// Finds something to do, or goes to sleep.
     pub(super) fn seek(&mut self, worker: usize) {
+        match self.find_near(worker) {
+            true => self.pass_on(worker),
+            false => self.rest(worker),
+        }
+    }
+
+    fn find_near(&mut self, worker: usize) -> bool {
         let group = self.workers[worker].group;
         let by_domain = self.splits_by_load();
         if !self.workers[worker].stealing
@@ -89,18 +97,28 @@ impl Engine<'_> {
             && let Some(query) = self.open_in(group)
             && self.join(worker, query)
         {
-            return;
+            self.leave_task_to_others(group);
+            return true;
         }
         if self.relieve(worker) || self.take_own(worker) {
+            return true;
+        }
+        by_domain
+            && self
+                .open_in(group)
+                .is_some_and(|query| self.join(worker, query))
+    }
+
+    /// A worker does something else though a task of its group waits, which a push may have left to it.
+    pub(super) fn leave_task_to_others(&mut self, group: usize) {
+        if self.groups[group].state.queue.is_empty() {
             return;
         }
-        if by_domain
-            && let Some(query) = self.open_in(group)
-            && self.join(worker, query)
-        {
-            return;
+        match self.groups[group].state.hand_on() {
+            Ok(Some(worker)) => self.wake(worker),
+            Ok(None) => self.seek_help(group, 1),
+            Err(_) => {}
         }
-        self.rest(worker);
     }
 
     fn take_own(&mut self, worker: usize) -> bool {
@@ -119,58 +137,61 @@ impl Engine<'_> {
         if calls {
             self.call_help(group, 1);
         }
-        self.pass_on(worker);
         self.begin(worker, task, Rung::Own, group);
         true
     }
 
     /// Joins the sleepers; crosses if the group can do without the worker and it is worth it.
     fn rest(&mut self, worker: usize) {
-        let state = &mut self.workers[worker];
+        let state = &self.workers[worker];
         let (group, overdue) = (state.group, state.call == Call::Overdue);
-        let returned = std::mem::take(&mut state.returns);
-        let rest = self.groups[group].state.rest(worker, returned, overdue);
+        let rest = self.groups[group]
+            .state
+            .rest(worker, state.returns, overdue);
         let Rest::Listed { goes, spares, .. } = rest else {
             unreachable!("nothing has come since the worker found nothing")
         };
-        self.lie_down(worker);
-        if goes && self.crossing.is_possible() && self.cross(worker, spares) {
-            return;
+        let state = &mut self.workers[worker];
+        (state.doing, state.listed) = (Doing::Idle(self.now), true);
+        match goes && self.crossing.is_possible() {
+            true => self.cross(worker, spares),
+            false => self.pass_on(worker),
         }
-        self.pass_on(worker);
     }
 
-    /// Another group's work, if it is worth the cold cache.
-    fn cross(&mut self, worker: usize, spares: bool) -> bool {
+    /// Another group's work, if it is worth the cold cache; with `spares` also what others have started.
+    fn cross(&mut self, worker: usize, spares: bool) {
         let group = self.workers[worker].group;
-        if self.crossing.invites_anywhere && self.join_anywhere(worker) {
-            return true;
-        }
-        let Some(victim) = ladder::victim(&self.groups, &self.crossing, group) else {
-            return spares && self.units_leave_domains() && self.join_anywhere(worker);
+        let victim = ladder::victim(&self.groups, &self.crossing, group);
+        let joins = match victim {
+            _ if self.crossing.invites_anywhere => true,
+            Some(_) => false,
+            None => spares && self.units_leave_domains(),
         };
-        self.leave_sleepers(worker);
-        let taken = self.take_from(victim, worker);
-        if !taken {
-            self.sleep_again(worker);
+        let found = match (joins.then(|| self.open_anywhere()).flatten(), victim) {
+            (Some(query), _) => {
+                self.leave_sleepers(worker);
+                self.join_away(worker, query)
+            }
+            (None, Some(victim)) => {
+                self.leave_sleepers(worker);
+                self.take_from(victim, worker)
+            }
+            (None, None) => return self.pass_on(worker),
+        };
+        if !found {
+            self.seek(worker);
         }
-        taken
     }
 
-    /// Takes part in a query that may be scanned anywhere, if there is one.
-    fn join_anywhere(&mut self, worker: usize) -> bool {
-        let Some(query) = self.open_anywhere() else {
-            return false;
-        };
-        self.leave_sleepers(worker);
+    /// Takes part in a query that may be scanned anywhere.
+    fn join_away(&mut self, worker: usize, query: usize) -> bool {
         let joined = self.join(worker, query);
-        if !joined {
-            self.sleep_again(worker);
-            return false;
-        }
-        self.workers[worker].call = Call::None;
-        if self.splits_by_load() {
-            self.go_away(worker);
+        if joined {
+            self.workers[worker].call = Call::None;
+            if self.splits_by_load() {
+                self.go_away(worker);
+            }
         }
         joined
     }
@@ -188,19 +209,6 @@ impl Engine<'_> {
             let group = self.workers[worker].group;
             self.groups[group].state.leave(worker);
         }
-    }
-
-    /// What it went for is gone.
-    fn sleep_again(&mut self, worker: usize) {
-        let group = self.workers[worker].group;
-        if let Rest::Listed { .. } = self.groups[group].state.rest(worker, false, false) {
-            self.lie_down(worker);
-        }
-    }
-
-    fn lie_down(&mut self, worker: usize) {
-        let state = &mut self.workers[worker];
-        (state.doing, state.listed) = (Doing::Idle(self.now), true);
     }
 
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
@@ -243,6 +251,7 @@ impl Engine<'_> {
             return;
         }
         self.meter.take(rung);
+        self.note_decided(worker, query, rung);
         let state = &mut self.queries[query];
         state.started = self.now;
         self.meter.wait(self.now - state.arrived);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use chiplet_index::RowFormat;
 
-#[cfg(test)]
 use super::Asking;
 use super::{Rerank, Table, Workload, listed, stride, touched};
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
@@ -110,7 +109,6 @@ pub(crate) fn tile(drawn: u64) -> u64 {
 
 impl Prepared {
     /// Tables of tasks that read nothing.
-    #[cfg(test)]
     pub(crate) fn tasks(tables: usize, nanos: f64, random: bool) -> Self {
         let task = Table::Task {
             micros: nanos / 1e3,

@@ -1,0 +1,239 @@
+//! The scheduler on one thread and in virtual time: what it decides of a log, beside a simulator.
+//!
+//! Workers are the scheduler's own [`Local`]s and run its own code. A worker that parks is asleep until its token is
+//! there; nobody spins, since nothing comes while one operation is under way.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use chiplet_policy::group::{Faces, LOOK};
+use chiplet_policy::replay::{Decision, Event, Log, wake_time};
+use chiplet_policy::route::{self, Queues};
+use chiplet_policy::{Class, Splitting, StealConfig, Strategy, TableId, Time, neighbours};
+use chiplet_topology::{DomainId, Topology};
+
+use super::ladder::{Near, Resting};
+use super::{
+    Crossing, Discipline, Found, GroupSpec, Hub, Local, Offer, Pace, Refusal, Rules, Terms,
+};
+
+/// Nothing is shared out.
+#[derive(Clone)]
+enum Never {}
+
+impl Offer for Never {
+    fn is_open(&self) -> bool {
+        match *self {}
+    }
+}
+
+struct Replay<'a> {
+    log: &'a Log,
+    hub: Hub<usize, Never>,
+    locals: Vec<Local<Never>>,
+    asleep: Vec<bool>,
+    over_share: Vec<bool>,
+    events: BinaryHeap<Reverse<(Time, Event)>>,
+    looking: bool,
+    now: Time,
+    decisions: Vec<Decision>,
+}
+
+/// What the scheduler decides of the tasks of `log` on `machine`, with the settings that an executor has by default.
+pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
+    let strategy = Strategy::CCD_AWARE;
+    let domains: Vec<DomainId> = machine.domains().iter().map(|domain| domain.id).collect();
+    let mut first = 0;
+    let specs = neighbours(machine, &domains)
+        .into_iter()
+        .zip(machine.domains());
+    let specs = specs.map(|(nearest, domain)| {
+        let workers = first..first + domain.cores.len();
+        first = workers.end;
+        GroupSpec {
+            domain: domain.id,
+            workers,
+            nearest,
+        }
+    });
+    let specs: Vec<GroupSpec> = specs.collect();
+    let largest = specs.iter().map(|spec| spec.workers.len()).max();
+    let rules = Rules {
+        crossing: Crossing {
+            stealing: strategy.stealing,
+            steal: StealConfig::default(),
+            invites_anywhere: strategy.splitting == Splitting::AllCores,
+            groups: specs.len(),
+        },
+        spills: strategy.splitting == Splitting::Spill,
+        discipline: Discipline::for_workers(largest.unwrap_or(1), strategy.run_length),
+        substitutes: 0,
+    };
+    let (hub, locals) = Hub::new(rules, specs);
+    let mut replay = Replay {
+        asleep: vec![true; locals.len()],
+        over_share: vec![false; log.homes.len()],
+        events: BinaryHeap::new(),
+        looking: false,
+        now: Time::ZERO,
+        decisions: Vec::new(),
+        log,
+        hub,
+        locals,
+    };
+    for worker in (0..replay.locals.len()).rev() {
+        let rest = replay.hub.rest(&mut replay.locals[worker]);
+        assert!(matches!(rest, Resting::Park), "nothing has come yet");
+    }
+    for (task, arrival) in log.arrivals.iter().enumerate() {
+        replay.at(arrival.at, Event::Arrive(task));
+    }
+    while let Some(Reverse((at, event))) = replay.events.pop() {
+        replay.now = at;
+        match event {
+            Event::Arrive(task) => replay.arrive(task),
+            Event::Work(worker) => replay.work(worker),
+            Event::Look => replay.look(),
+        }
+        replay.notice();
+    }
+    replay.decisions
+}
+
+impl Replay<'_> {
+    fn at(&mut self, time: Time, event: Event) {
+        self.events.push(Reverse((time, event)));
+    }
+
+    fn arrive(&mut self, task: usize) {
+        let at = self.hub.clock().instant(self.now);
+        let table = self.log.arrivals[task].table;
+        let mut tables = Table {
+            replay: self,
+            table,
+        };
+        match route::place(&mut tables, (task, at)) {
+            Ok(Some(pace)) => self.over_share[table] = pace == Pace::OverShare,
+            Ok(None) => {}
+            Err(unplaced) => {
+                let full = Some(unplaced.refusal);
+                self.hub.refuse(unplaced.home, table_id(table), 1, full);
+                self.decisions.push(Decision::Refused { task });
+            }
+        }
+    }
+
+    /// A worker has ended its task, or is awake.
+    fn work(&mut self, worker: usize) {
+        let (now, local) = (self.now, &mut self.locals[worker]);
+        match std::mem::take(&mut self.asleep[worker]) {
+            true => self.hub.wakes(local, now),
+            false => {
+                let now = self.hub.clock().instant(now);
+                local.tell(now, Duration::ZERO, Duration::ZERO);
+            }
+        }
+        loop {
+            match self.hub.next_near(&mut self.locals[worker]) {
+                Near::Found(found) => {
+                    self.hub.pass_on(&self.locals[worker]);
+                    return self.begin(worker, found);
+                }
+                Near::OffDuty => unreachable!("nobody stands by"),
+                Near::Nothing => {}
+            }
+            match self.hub.rest(&mut self.locals[worker]) {
+                Resting::Found(found) => return self.begin(worker, found),
+                Resting::LookAgain => {}
+                Resting::Park => break,
+                Resting::Stop => unreachable!("nobody closes it"),
+            }
+        }
+        self.asleep[worker] = true;
+    }
+
+    fn begin(&mut self, worker: usize, found: Found<usize, Never>) {
+        self.locals[worker].found();
+        let Found::Task(task, rung) = found;
+        self.decisions.push(Decision::Begun {
+            task,
+            at: self.now,
+            worker,
+            rung,
+        });
+        self.at(self.now + self.log.arrivals[task].took, Event::Work(worker));
+    }
+
+    fn look(&mut self) {
+        self.looking = self.hub.look(self.now, |_, _| ());
+        match self.looking {
+            true => self.at(self.now + LOOK, Event::Look),
+            false => self.hub.disarm(),
+        }
+    }
+
+    /// Workers that have been woken come, and so does the timed look.
+    fn notice(&mut self) {
+        for worker in 0..self.locals.len() {
+            if self.hub.seats[worker].parker.take_token() {
+                self.at(self.now + wake_time(worker), Event::Work(worker));
+            }
+        }
+        if self.hub.watch.is_armed() && !self.looking {
+            self.looking = true;
+            self.at(self.now + LOOK, Event::Look);
+        }
+    }
+}
+
+fn table_id(table: usize) -> TableId {
+    TableId {
+        slot: table as u32,
+        generation: 0,
+    }
+}
+
+/// A table of which a task comes.
+struct Table<'a, 'b> {
+    replay: &'a mut Replay<'b>,
+    table: usize,
+}
+
+impl Queues<(usize, std::time::Instant)> for Table<'_, '_> {
+    fn home(&mut self) -> usize {
+        self.replay.log.homes[self.table]
+    }
+
+    fn evened(&mut self, home: usize) -> Option<usize> {
+        let pace = match self.replay.over_share[self.table] {
+            true => Pace::OverShare,
+            false => Pace::Within,
+        };
+        let (hub, of) = (
+            &self.replay.hub,
+            (table_id(self.table), Class::Interactive, pace),
+        );
+        route::evens_out(hub, hub.crossing(), home, of)
+    }
+
+    fn spare(&mut self, home: usize) -> Option<usize> {
+        route::nearest_spare(&self.replay.hub, self.replay.hub.crossing(), home)
+    }
+
+    fn groups(&self) -> usize {
+        Faces::groups(&self.replay.hub)
+    }
+
+    fn push(
+        &mut self,
+        group: usize,
+        (task, at): (usize, std::time::Instant),
+    ) -> Result<Pace, (Refusal, (usize, std::time::Instant))> {
+        let pushed = self
+            .replay
+            .hub
+            .push(group, table_id(self.table), Terms::default(), task, at);
+        pushed.map_err(|(refusal, task)| (refusal, (task, at)))
+    }
+}
