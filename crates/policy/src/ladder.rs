@@ -1,4 +1,7 @@
-//! Whom a worker helps: a group whose queue is worth crossing for, or one that has fallen behind.
+//! What a worker that is free does next: the steal ladder, rung by rung, and whom it helps.
+//!
+//! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where that
+//! matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
 
 use std::cmp::Reverse;
 
@@ -9,6 +12,216 @@ use crate::{StealRule, Time, choose_victim, is_worth_relieving};
 
 /// A busy worker looks at one other group's queue before every eighth task: that costs a cache miss.
 const LOOK_BEHIND: u32 = 8;
+
+/// What a worker that is free tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// To take part in what a sibling has started, if there is enough left of it for one more. It came before any task that
+    /// waits, and ends sooner.
+    Join,
+    /// To take the next task of this group, whose queue has fallen behind the own group's, though that is not empty.
+    Relieve(usize),
+    /// To take the next task of its own group ([`Group::take`](crate::group::Group::take)), [returning](Ladder::returns) if
+    /// it was away.
+    Own,
+    /// To stay awake for a moment ([`Group::spin`](crate::group::Group::spin)): a task that comes meanwhile starts at once.
+    Spin,
+    /// To join the sleepers ([`Group::rest`](crate::group::Group::rest)).
+    Rest,
+    /// To take part in what another group has started.
+    JoinAway,
+    /// To take a task of this group.
+    Cross(usize),
+    /// To sleep.
+    Park,
+}
+
+/// Where a worker stands on the ladder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ladder {
+    stage: Stage,
+    standing: Standing,
+    /// It has stayed awake for a while since it last found something: next it sleeps.
+    spun: bool,
+    /// It has joined the sleepers and not left them itself; it may have been taken off.
+    listed: bool,
+    looks: Looks,
+}
+
+/// What it tries next, if the attempt before has found nothing.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    #[default]
+    Join,
+    Relieve,
+    Own,
+    JoinAgain,
+    Spin,
+    Rest,
+    /// It is listed among the sleepers, and may go to other groups.
+    Listed {
+        spares: bool,
+    },
+    Cross {
+        spares: bool,
+    },
+    Park,
+}
+
+/// Which group a worker runs tasks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    #[default]
+    Home,
+    /// Another's.
+    Away,
+    /// It has come back from another group's task and found nothing at home since.
+    Returned,
+}
+
+impl Ladder {
+    /// What to try next. `helped` is the group whose task the worker has run last besides its `own`; `joins` says whether
+    /// siblings may have started something.
+    #[inline]
+    pub fn next(
+        &mut self,
+        faces: &impl Faces,
+        crossing: &Crossing,
+        (own, helped): (usize, Option<usize>),
+        joins: bool,
+        now: Time,
+    ) -> Attempt {
+        loop {
+            match self.stage {
+                Stage::Join => {
+                    self.stage = Stage::Relieve;
+                    // Whoever comes back from another group's task is counted as away until it has looked at its own queue.
+                    if joins && !self.is_away() {
+                        return Attempt::Join;
+                    }
+                }
+                Stage::Relieve => {
+                    self.stage = Stage::Own;
+                    let helped = helped.filter(|_| self.is_away());
+                    let looks = self.looks.next(faces, crossing, own, helped);
+                    if let Some(group) = looks
+                        && is_behind(faces, own, group, now)
+                    {
+                        return Attempt::Relieve(group);
+                    }
+                }
+                Stage::Own => {
+                    self.stage = Stage::JoinAgain;
+                    return Attempt::Own;
+                }
+                Stage::JoinAgain => {
+                    self.stage = Stage::Spin;
+                    if joins {
+                        return Attempt::Join;
+                    }
+                }
+                Stage::Spin => {
+                    self.stage = Stage::Rest;
+                    let spun = std::mem::replace(&mut self.spun, true);
+                    // Work elsewhere that is worth crossing for is not to be waited for.
+                    if !spun && victim(faces, crossing, own).is_none() {
+                        return Attempt::Spin;
+                    }
+                }
+                Stage::Rest => {
+                    self.stage = Stage::Park;
+                    return Attempt::Rest;
+                }
+                Stage::Listed { spares } => {
+                    self.stage = Stage::Cross { spares };
+                    if crossing.invites_anywhere {
+                        return Attempt::JoinAway;
+                    }
+                }
+                Stage::Cross { spares } => {
+                    self.stage = Stage::Park;
+                    // Tasks that are worth crossing for come before what others have started: they have waited.
+                    match victim(faces, crossing, own) {
+                        Some(group) => return Attempt::Cross(group),
+                        None if spares && !crossing.invites_anywhere => return Attempt::JoinAway,
+                        None => {}
+                    }
+                }
+                Stage::Park => return Attempt::Park,
+            }
+        }
+    }
+
+    /// The worker begins at the lowest rung again.
+    #[inline]
+    pub fn again(&mut self) {
+        self.stage = Stage::Join;
+    }
+
+    /// The worker has something to run, and may stay awake for a moment after it.
+    #[inline]
+    pub fn found(&mut self) {
+        self.spun = false;
+        self.again();
+    }
+
+    /// The worker has been asleep. Whoever woke it has work for it, or will have in a moment.
+    pub fn wakes(&mut self) {
+        if self.standing == Standing::Returned {
+            self.standing = Standing::Home;
+        }
+        self.found();
+    }
+
+    /// The worker looks at its own queue. True if it comes back from another group's task.
+    #[inline]
+    pub fn returns(&mut self) -> bool {
+        let returns = self.is_away();
+        if returns {
+            self.standing = Standing::Returned;
+        }
+        returns
+    }
+
+    /// The worker has found a task of its own group.
+    #[inline]
+    pub fn stays(&mut self) {
+        self.standing = Standing::Home;
+    }
+
+    /// Whether it has come back from another group's task and found nothing at home since.
+    pub fn has_returned(&self) -> bool {
+        self.standing == Standing::Returned
+    }
+
+    /// The worker runs another group's task now. True if it did not before: its group is told.
+    pub fn goes_away(&mut self) -> bool {
+        let goes = !self.is_away();
+        self.standing = Standing::Away;
+        goes
+    }
+
+    /// Whether the worker runs another group's task, or has not looked at home since.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.standing == Standing::Away
+    }
+
+    /// The worker has joined the sleepers unless the queue is `closed`; it may cross if it `goes`, and take part in what others
+    /// have started if its group `spares` it.
+    pub fn lists(&mut self, goes: bool, spares: bool, closed: bool) {
+        self.listed = !closed;
+        self.stage = match goes {
+            true => Stage::Listed { spares },
+            false => Stage::Park,
+        };
+    }
+
+    /// The worker leaves the sleepers. True if it had joined them: its group is told.
+    pub fn leaves(&mut self) -> bool {
+        std::mem::take(&mut self.listed)
+    }
+}
 
 /// The group from which an idle worker of `own` should take a task, if there is any.
 pub fn victim(faces: &impl Faces, crossing: &Crossing, own: usize) -> Option<usize> {
@@ -50,12 +263,13 @@ pub fn next_spare(faces: &impl Faces, group: usize, from: usize) -> Option<usize
 /// Where nobody is idle nobody crosses. What waits at a group whose workers have stopped, because the system runs something
 /// else on their cores or their tasks take much longer than usual, would wait longer than anything elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Looks(u32);
+struct Looks(u32);
 
 impl Looks {
     /// The group to look at before the next task, if it is time to: once a worker has found one behind it looks each time,
     /// until that has caught up. `helped` is the group whose task it has just run, if that is not its `own`.
-    pub fn next(
+    #[inline]
+    fn next(
         &mut self,
         faces: &impl Faces,
         crossing: &Crossing,

@@ -1,6 +1,7 @@
 //! Finding work: the steal ladder, and going to sleep at its end. The sleeping half of `README.md`.
 
 use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
+use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Rung, StealRule, Time, ladder};
 
@@ -45,27 +46,21 @@ impl<T, U: Offer> Hub<T, U> {
                     if !self.stand_by(local) {
                         return None;
                     }
-                    continue;
                 }
-                Near::Nothing => {}
-            }
-            if self.spin(local) {
-                continue;
-            }
-            match self.rest(local) {
-                Resting::Found(found) => {
-                    local.found();
-                    return Some(found);
-                }
-                Resting::LookAgain => {}
-                Resting::Park => self.sleep(local),
-                Resting::Stop => return None,
+                Near::Nothing => match self.rest(local) {
+                    Resting::Found(found) => {
+                        local.found();
+                        return Some(found);
+                    }
+                    Resting::LookAgain => {}
+                    Resting::Park => self.sleep(local),
+                    Resting::Stop => return None,
+                },
             }
         }
     }
 
-    /// The first two rungs: this worker's own and its siblings' work. What a sibling has started comes before a new
-    /// task, if there is enough left of it for one more: it came before that task, and ends sooner.
+    /// The first two rungs: this worker's own and its siblings' work.
     pub(super) fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
         if let Some((offer, rung)) = local.postponed.take() {
             return self.take_before(local, offer, rung);
@@ -73,25 +68,40 @@ impl<T, U: Offer> Hub<T, U> {
         if let Some(offer) = self.own_offer(local) {
             return Near::Found(Found::Offer(offer, Rung::Own));
         }
-        // Whoever comes back from another group's task is counted as away until it has looked at its own queue.
-        if !local.stealing
-            && self.may_join(local.group)
-            && let Some(offer) = self.siblings_offer(local)
-        {
-            self.leave_task_to_others(local.group);
-            return Near::Found(Found::Offer(offer, Rung::Domain));
+        local.ladder.again();
+        loop {
+            match self.attempt(local) {
+                Attempt::Join => {
+                    if let Some(offer) = self.siblings_offer(local) {
+                        self.leave_task_to_others(local.group);
+                        return Near::Found(Found::Offer(offer, Rung::Domain));
+                    }
+                }
+                Attempt::Relieve(victim) => {
+                    if let Some((task, rung)) = self.relieve(local, victim) {
+                        return Near::Found(Found::Task(task, rung));
+                    }
+                }
+                Attempt::Own => match self.take_own(local) {
+                    Near::Nothing => {}
+                    near => return near,
+                },
+                Attempt::Spin => {
+                    self.spin(local);
+                    local.ladder.again();
+                }
+                Attempt::Rest => return Near::Nothing,
+                attempt => unreachable!("{attempt:?} comes after resting"),
+            }
         }
-        if let Some(found) = self.relieve(local) {
-            return Near::Found(found);
-        }
-        match self.take_own(local) {
-            Near::Nothing => {}
-            near => return near,
-        }
-        match self.siblings_offer(local) {
-            Some(offer) => Near::Found(Found::Offer(offer, Rung::Domain)),
-            None => Near::Nothing,
-        }
+    }
+
+    #[inline]
+    fn attempt(&self, local: &mut Local<U>) -> Attempt {
+        let helped = local.away.as_ref().map(|(group, _)| *group);
+        let (of, joins) = ((local.group, helped), self.may_join(local.group));
+        let crossing = &self.rules.crossing;
+        local.ladder.next(self, crossing, of, joins, local.now)
     }
 
     /// A task of this worker's own group, for which it has left what `offer` is for; or that, if somebody else has taken
@@ -111,13 +121,12 @@ impl<T, U: Offer> Hub<T, U> {
     fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
         let (task, calls) = {
             let mut state = self.hold(local.group);
-            let returns = std::mem::take(&mut local.stealing);
-            local.returns |= returns;
+            let returns = local.ladder.returns();
             match state.take(local.worker, returns, &mut local.run, local.now) {
                 Take::OffDuty => return Near::OffDuty,
                 Take::Nothing => return Near::Nothing,
                 Take::Task { task, calls } => {
-                    local.returns = false;
+                    local.ladder.stays();
                     (task, calls)
                 }
             }
@@ -128,22 +137,15 @@ impl<T, U: Offer> Hub<T, U> {
         Near::Found(Found::Task(task, Rung::Own))
     }
 
-    /// The worker found nothing near: stays awake for a moment, once, before it goes to sleep. A task that comes
-    /// meanwhile starts at once and costs its submitter no system call. True: look again.
+    /// The worker found nothing near: stays awake for a moment before it goes to sleep. A task that comes meanwhile starts at
+    /// once and costs its submitter no system call.
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
-    fn spin(&self, local: &mut Local<U>) -> bool {
-        if std::mem::replace(&mut local.spun, true) {
-            return false;
-        }
-        // Work elsewhere that is worth crossing for is not to be waited for.
-        if self.crosses() && self.choose_victim(local).is_some() {
-            return false;
-        }
+    fn spin(&self, local: &mut Local<U>) {
         let group = &self.groups[local.group];
         if !group.state.lock().spin() {
-            return true;
+            return;
         }
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
@@ -159,37 +161,44 @@ impl<T, U: Offer> Hub<T, U> {
         if !left_out(Step::SpinEnds) {
             group.state.lock().stop_spinning();
         }
-        true
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
     /// available before they could see it there, and is then to park.
     pub(super) fn rest(&self, local: &mut Local<U>) -> Resting<T, U> {
-        let group = &self.groups[local.group];
-        let (goes, spares, closed) = {
+        let closed = {
             let mut state = self.hold(local.group);
             let call = self.seats[local.worker].call.load(Ordering::Acquire);
-            match state.rest(local.worker, local.returns, call == call::OVERDUE) {
+            let returned = local.ladder.has_returned();
+            match state.rest(local.worker, returned, call == call::OVERDUE) {
                 Rest::LookAgain => return Resting::LookAgain,
                 Rest::Listed {
                     goes,
                     spares,
                     closed,
                 } => {
-                    local.listed = !closed;
-                    (goes, spares, closed)
+                    local.ladder.lists(goes, spares, closed);
+                    closed
                 }
             }
         };
-        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, group.threads()) {
+        let siblings = self.groups[local.group].threads();
+        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, siblings) {
             self.leave(local);
             return Resting::LookAgain;
         }
-        if goes
-            && self.crosses()
-            && let Some(rest) = self.cross(local, spares, closed)
-        {
-            return rest;
+        loop {
+            let tried = match self.attempt(local) {
+                Attempt::JoinAway if self.rules.crossing.invites_anywhere => {
+                    self.join_anywhere(local, closed)
+                }
+                Attempt::JoinAway => self.join_spilled(local, closed),
+                Attempt::Cross(victim) => Some(self.cross(local, victim, closed)),
+                _ => break,
+            };
+            if let Some(rest) = tried {
+                return rest;
+            }
         }
         if closed {
             return match self.lingers(local) {
@@ -232,45 +241,42 @@ impl<T, U: Offer> Hub<T, U> {
     /// This worker has been asleep and is awake at `now`.
     pub(super) fn wakes(&self, local: &mut Local<U>, now: Time) {
         local.now = now;
-        local.returns = false;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
-        local.spun = false;
+        local.ladder.wakes();
         local.pauses = PAUSES * WOKEN_PAUSES;
         if !left_out(Step::WakingLeavesList) {
             self.leave(local);
         }
     }
 
-    /// The third rung: another group's work, if it is worth the cold cache; with `spare` also what others have spilled.
-    fn cross(&self, local: &mut Local<U>, spare: bool, closed: bool) -> Option<Resting<T, U>> {
-        if self.rules.crossing.invites_anywhere && self.offers_within(local, 0..self.seats.len()) {
-            if !self.leave(local) && !closed {
-                return Some(Resting::LookAgain);
-            }
-            return Some(match self.anyones_offer(local) {
-                Some((offer, rung)) => {
-                    self.answer_call(local);
-                    Resting::Found(Found::Offer(offer, rung))
-                }
-                None => Resting::LookAgain,
-            });
+    /// Takes part in what anybody has started.
+    fn join_anywhere(&self, local: &mut Local<U>, closed: bool) -> Option<Resting<T, U>> {
+        if !self.offers_within(local, 0..self.seats.len()) {
+            return None;
         }
-        let Some(victim) = self.choose_victim(local) else {
-            return if spare {
-                self.join_spilled(local, closed)
-            } else {
-                None
-            };
-        };
-        // Called meanwhile for this group's own work: that comes first.
         if !self.leave(local) && !closed {
             return Some(Resting::LookAgain);
+        }
+        Some(match self.anyones_offer(local) {
+            Some((offer, rung)) => {
+                self.answer_call(local);
+                Resting::Found(Found::Offer(offer, rung))
+            }
+            None => Resting::LookAgain,
+        })
+    }
+
+    /// The third rung: another group's task, if it is worth the cold cache.
+    fn cross(&self, local: &mut Local<U>, victim: usize, closed: bool) -> Resting<T, U> {
+        // Called meanwhile for this group's own work: that comes first.
+        if !self.leave(local) && !closed {
+            return Resting::LookAgain;
         }
         let needy = |_: &Local<U>, state: &Group<T>| {
             self.rules.crossing.stealing != StealRule::Ladder || state.face().needy
         };
         let Some(task) = self.take_from(victim, local, needy) else {
-            return Some(Resting::LookAgain);
+            return Resting::LookAgain;
         };
         self.answer_call(local);
         self.go_away(local);
@@ -279,7 +285,7 @@ impl<T, U: Offer> Hub<T, U> {
             self.call_helper(local.group, call::HELP);
         }
         let own = self.groups[local.group].domain;
-        Some(Resting::Found(Found::Task(task, self.rung(own, victim))))
+        Resting::Found(Found::Task(task, self.rung(own, victim)))
     }
 
     /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
@@ -301,7 +307,7 @@ impl<T, U: Offer> Hub<T, U> {
 
     /// This worker runs another group's task now.
     pub(super) fn go_away(&self, local: &mut Local<U>) {
-        if !std::mem::replace(&mut local.stealing, true) {
+        if local.ladder.goes_away() {
             self.hold(local.group).go_away();
         }
     }
@@ -343,7 +349,7 @@ impl<T, U> Hub<T, U> {
     /// and the wake-up token is or will be in its parker, where it shortens a later park by one round; or because the
     /// hub is closed, and nobody sleeps any more.
     fn leave(&self, local: &mut Local<U>) -> bool {
-        if !std::mem::take(&mut local.listed) {
+        if !local.ladder.leaves() {
             return false;
         }
         self.hold(local.group).leave(local.worker)

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::group::Group;
 pub(crate) use chiplet_policy::group::{Cover, Crossing};
-use chiplet_policy::ladder::Looks;
+use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::Run;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::{Rung, TableId, Time};
@@ -122,17 +122,9 @@ pub(crate) struct Local<U> {
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     now: Time,
     clock: Clock,
-    stealing: bool,
-    /// It has come back from another group's task and found nothing at home since.
-    returns: bool,
-    /// It has stayed awake for a while since it last found something: next it sleeps.
-    spun: bool,
-    /// It has joined the sleepers and not left them itself; it may have been taken off.
-    listed: bool,
     /// For how many rounds it stays awake next.
     pauses: u32,
-    /// Some looks for its own next task begin with a look at another group.
-    looks: Looks,
+    ladder: Ladder,
     /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
     turn: usize,
 }
@@ -148,19 +140,15 @@ impl<U> Local<U> {
             away: None,
             now: clock.now(),
             clock,
-            stealing: false,
-            returns: false,
-            spun: false,
-            listed: false,
             pauses: PAUSES,
-            looks: Looks::default(),
+            ladder: Ladder::default(),
             turn: worker,
         }
     }
 
     /// It has something to run, and may spin again after it.
     fn found(&mut self) {
-        self.spun = false;
+        self.ladder.found();
         self.pauses = PAUSES;
     }
 
@@ -183,7 +171,7 @@ impl<U> Local<U> {
     pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
         let now = self.clock.time(now);
         self.now = now;
-        let away = self.away.as_ref().filter(|_| self.stealing);
+        let away = self.away.as_ref().filter(|_| self.ladder.is_away());
         Late {
             group: away.map_or(self.group, |(group, _)| *group),
             away: away.is_some(),
@@ -196,7 +184,7 @@ impl<U> Local<U> {
     /// Of the group that its task is from.
     fn present(&mut self) -> &mut Run {
         match &mut self.away {
-            Some((_, run)) if self.stealing => run,
+            Some((_, run)) if self.ladder.is_away() => run,
             _ => &mut self.run,
         }
     }
@@ -215,7 +203,7 @@ impl<U> Local<U> {
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
     pub(crate) fn expected(&self) -> Option<Duration> {
         match &self.away {
-            Some((_, run)) if self.stealing => run.expected(),
+            Some((_, run)) if self.ladder.is_away() => run.expected(),
             _ => self.run.expected(),
         }
     }

@@ -1,26 +1,22 @@
-//! Busy workers help a queue that has fallen behind theirs ([`ladder::Looks`]).
+//! Busy workers help a queue that has fallen behind theirs.
 
-use chiplet_policy::ladder;
+use chiplet_policy::{Rung, ladder};
 
-use super::{Found, Hub, Local, Offer};
+use super::{Hub, Local, Offer};
 
 impl<T, U: Offer> Hub<T, U> {
-    /// The next task of another group whose queue has fallen behind this one's, though this one's is not empty.
-    pub(super) fn relieve(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
-        let helped = local.away.as_ref().map(|(group, _)| *group);
-        let helped = helped.filter(|_| local.stealing);
-        let crossing = &self.rules.crossing;
-        let victim = local.looks.next(self, crossing, local.group, helped)?;
-        let is_behind = |local: &Local<U>| ladder::is_behind(self, local.group, victim, local.now);
+    /// The next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
+    pub(super) fn relieve(&self, local: &mut Local<U>, victim: usize) -> Option<(T, Rung)> {
         // Whoever is to stand by takes nothing new; it learns that from its own queue, next.
-        if !is_behind(local) || self.is_off(local) {
+        if self.is_off(local) {
             return None;
         }
+        let is_behind = |local: &Local<U>| ladder::is_behind(self, local.group, victim, local.now);
         let task = self.take_from(victim, local, |local, _| is_behind(local))?;
         self.go_away(local);
         // A push may have left a task of this group to this worker.
         self.leave_task_to_others(local.group);
         let own = self.groups[local.group].domain;
-        Some(Found::Task(task, self.rung(own, victim)))
+        Some((task, self.rung(own, victim)))
     }
 }

@@ -132,7 +132,11 @@ impl<T, U> Hub<T, U> {
         let group = &self.groups[local.group];
         let cover = {
             let mut state = self.hold(local.group);
-            let cover = state.block(local.worker, self.post(local.worker), local.stealing);
+            let cover = state.block(
+                local.worker,
+                self.post(local.worker),
+                local.ladder.is_away(),
+            );
             if let Cover::Start(_) = cover {
                 group.has_substitutes.store(true, Ordering::Release);
             }
@@ -155,7 +159,8 @@ impl<T, U> Hub<T, U> {
 
     /// This worker goes on with its task.
     pub(crate) fn unblock(&self, local: &Local<U>) {
-        self.hold(local.group).unblock(local.worker, local.stealing);
+        self.hold(local.group)
+            .unblock(local.worker, local.ladder.is_away());
     }
 
     /// The worker for which `thread` takes tasks: for itself, or as a substitute.

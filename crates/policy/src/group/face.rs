@@ -20,16 +20,19 @@ pub struct Crossing {
 
 impl Crossing {
     /// Whether anything may ever leave its group.
+    #[inline]
     pub fn is_possible(&self) -> bool {
         self.groups > 1 && (self.stealing != StealRule::Never || self.invites_anywhere)
     }
 
     /// Whether groups show each other how long their tasks wait.
+    #[inline]
     pub(super) fn is_shown(&self) -> bool {
         self.groups > 1 && self.stealing == StealRule::Ladder
     }
 
     /// Whether tasks may go from domain to domain at a price.
+    #[inline]
     pub fn is_priced(&self) -> bool {
         self.is_shown() && self.steal.cold_factor != f64::INFINITY
     }

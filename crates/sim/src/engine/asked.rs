@@ -127,7 +127,7 @@ impl Engine<'_> {
         let Some(due) = query.due else { return false };
         let state = &self.workers[worker];
         let expected = match &state.away {
-            Some((_, run)) if state.stealing => run.expected(),
+            Some((_, run)) if state.ladder.is_away() => run.expected(),
             _ => state.run.expected(),
         };
         let [waited, left] = [self.now - query.arrived, due - self.now].map(Duration::from_nanos);

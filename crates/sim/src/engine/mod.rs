@@ -54,7 +54,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use chiplet_policy::group::Crossing;
-use chiplet_policy::ladder::Looks;
+use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::{
     Class, Homes, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, TableId,
@@ -301,15 +301,9 @@ struct Worker {
     run: Run,
     /// The group that it last took a task from besides its own, and what it ran of it.
     away: Option<(usize, Run)>,
-    stealing: bool,
-    /// It has come back from another group's task and found nothing at home since.
-    returns: bool,
     /// Woken to help another group, and has found no work there yet.
     call: Call,
-    /// It has joined the sleepers and not left them itself; it may have been taken off.
-    listed: bool,
-    /// Some looks for its own next task begin with a look at another group.
-    looks: Looks,
+    ladder: Ladder,
     /// Where it is in its unit.
     cursor: Cursor,
     /// Which parts of rows and of links it last found in the L3 and in memory.
@@ -368,6 +362,8 @@ impl<'a> Engine<'a> {
         let stream = traffic.as_ref();
         let stream = stream.map(|traffic| traffic.stream().expect("a recipe's values are checked"));
         let mut workers = Vec::new();
+        let mut asleep = Ladder::default();
+        asleep.lists(false, false, false);
         let mut groups: Vec<Group> = Vec::new();
         let per_group = |cores: usize| match scenario.strategy.routing {
             Routing::Home => cores,
@@ -406,11 +402,8 @@ impl<'a> Engine<'a> {
                         doing: Doing::Idle(0),
                         run: Run::default(),
                         away: None,
-                        stealing: false,
-                        returns: false,
                         call: Call::None,
-                        listed: true,
-                        looks: Looks::default(),
+                        ladder: asleep,
                         cursor: Cursor::default(),
                         found: [[0.0, 1.0]; 2],
                         found_full: [0.0, 1.0],

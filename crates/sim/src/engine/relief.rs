@@ -5,21 +5,9 @@ use chiplet_policy::{Rung, ladder};
 use super::Engine;
 
 impl Engine<'_> {
-    /// Begins the next task of another group whose queue has fallen behind this one's, though this one's is not empty.
-    pub(super) fn relieve(&mut self, worker: usize) -> bool {
-        let now = self.time();
-        let state = &mut self.workers[worker];
-        let group = state.group;
-        let helped = state.away.as_ref().map(|(group, _)| *group);
-        let helped = helped.filter(|_| state.stealing);
-        let victim = state
-            .looks
-            .next(&self.groups, &self.crossing, group, helped);
-        let Some(victim) =
-            victim.filter(|&victim| ladder::is_behind(&self.groups, group, victim, now))
-        else {
-            return false;
-        };
+    /// Begins the next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
+    pub(super) fn relieve(&mut self, worker: usize, victim: usize) -> bool {
+        let (group, now) = (self.workers[worker].group, self.time());
         self.groups[victim].state.show_at(now);
         if !ladder::is_behind(&self.groups, group, victim, now) {
             return false;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chiplet_policy::group::{Rest, Take};
+use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Routing, Rung, ladder};
 
@@ -15,7 +16,7 @@ impl Engine<'_> {
         match self.workers[worker].doing {
             Doing::Idle(_) => {}
             Doing::Waking => {
-                self.workers[worker].returns = false;
+                self.workers[worker].ladder.wakes();
                 self.leave_sleepers(worker);
                 self.seek(worker);
             }
@@ -76,37 +77,69 @@ impl Engine<'_> {
         let (now, helped) = (self.time(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
-            Some((_, run)) if worker.stealing => run.tell_shared(now, helped, Duration::ZERO),
+            Some((_, run)) if worker.ladder.is_away() => {
+                run.tell_shared(now, helped, Duration::ZERO)
+            }
             _ => worker.run.tell_shared(now, helped, Duration::ZERO),
         }
     }
 
     /// Finds something to do, or goes to sleep.
     pub(super) fn seek(&mut self, worker: usize) {
-        match self.find_near(worker) {
-            true => self.pass_on(worker),
-            false => self.rest(worker),
+        let group = self.workers[worker].group;
+        self.workers[worker].ladder.again();
+        loop {
+            let (now, joins) = (self.time(), !self.groups[group].open.is_empty());
+            let state = &mut self.workers[worker];
+            let of = (group, state.away.as_ref().map(|(group, _)| *group));
+            let (ladder, groups) = (&mut state.ladder, &self.groups);
+            let attempt = ladder.next(groups, &self.crossing, of, joins, now);
+            let found = match attempt {
+                Attempt::Join => self.join_sibling(worker),
+                Attempt::Relieve(victim) => self.relieve(worker, victim),
+                Attempt::Own => self.take_own(worker),
+                // No time passes.
+                Attempt::Spin => {
+                    self.workers[worker].ladder.again();
+                    false
+                }
+                Attempt::Rest => {
+                    self.rest(worker);
+                    false
+                }
+                Attempt::JoinAway => match self.join_away(worker) {
+                    Some(false) => {
+                        self.workers[worker].ladder.again();
+                        false
+                    }
+                    joined => joined.is_some(),
+                },
+                Attempt::Cross(victim) => {
+                    self.leave_sleepers(worker);
+                    let taken = self.take_from(victim, worker);
+                    if !taken {
+                        self.workers[worker].ladder.again();
+                    }
+                    taken
+                }
+                Attempt::Park => return self.pass_on(worker),
+            };
+            if found {
+                self.workers[worker].ladder.found();
+                // Of no effect if it has found work elsewhere.
+                return self.pass_on(worker);
+            }
         }
     }
 
-    fn find_near(&mut self, worker: usize) -> bool {
+    fn join_sibling(&mut self, worker: usize) -> bool {
         let group = self.workers[worker].group;
-        let by_domain = self.splits_by_load();
-        if !self.workers[worker].stealing
-            && by_domain
-            && let Some(query) = self.open_in(group)
-            && self.join(worker, query)
-        {
+        let open = self.splits_by_load().then(|| self.open_in(group)).flatten();
+        let joined = open.is_some_and(|query| self.join(worker, query));
+        if joined {
             self.leave_task_to_others(group);
-            return true;
         }
-        if self.relieve(worker) || self.take_own(worker) {
-            return true;
-        }
-        by_domain
-            && self
-                .open_in(group)
-                .is_some_and(|query| self.join(worker, query))
+        joined
     }
 
     /// A worker does something else though a task of its group waits, which a push may have left to it.
@@ -125,15 +158,14 @@ impl Engine<'_> {
         let now = self.time();
         let state = &mut self.workers[worker];
         let group = state.group;
-        let returns = std::mem::take(&mut state.stealing);
-        state.returns |= returns;
+        let returns = state.ladder.returns();
         let taken = self.groups[group]
             .state
             .take(worker, returns, &mut state.run, now);
         let Take::Task { task, calls } = taken else {
             return false;
         };
-        state.returns = false;
+        state.ladder.stays();
         if calls {
             self.call_help(group, 1);
         }
@@ -141,51 +173,29 @@ impl Engine<'_> {
         true
     }
 
-    /// Joins the sleepers; crosses if the group can do without the worker and it is worth it.
+    /// Joins the sleepers.
     fn rest(&mut self, worker: usize) {
-        let state = &self.workers[worker];
-        let (group, overdue) = (state.group, state.call == Call::Overdue);
-        let rest = self.groups[group]
-            .state
-            .rest(worker, state.returns, overdue);
-        let Rest::Listed { goes, spares, .. } = rest else {
-            unreachable!("nothing has come since the worker found nothing")
-        };
         let state = &mut self.workers[worker];
-        (state.doing, state.listed) = (Doing::Idle(self.now), true);
-        match goes && self.crossing.is_possible() {
-            true => self.cross(worker, spares),
-            false => self.pass_on(worker),
+        let (group, overdue) = (state.group, state.call == Call::Overdue);
+        let returned = state.ladder.has_returned();
+        match self.groups[group].state.rest(worker, returned, overdue) {
+            Rest::LookAgain => state.ladder.again(),
+            Rest::Listed {
+                goes,
+                spares,
+                closed,
+            } => {
+                state.ladder.lists(goes, spares, closed);
+                state.doing = Doing::Idle(self.now);
+            }
         }
     }
 
-    /// Another group's work, if it is worth the cold cache; with `spares` also what others have started.
-    fn cross(&mut self, worker: usize, spares: bool) {
-        let group = self.workers[worker].group;
-        let victim = ladder::victim(&self.groups, &self.crossing, group);
-        let joins = match victim {
-            _ if self.crossing.invites_anywhere => true,
-            Some(_) => false,
-            None => spares && self.units_leave_domains(),
-        };
-        let found = match (joins.then(|| self.open_anywhere()).flatten(), victim) {
-            (Some(query), _) => {
-                self.leave_sleepers(worker);
-                self.join_away(worker, query)
-            }
-            (None, Some(victim)) => {
-                self.leave_sleepers(worker);
-                self.take_from(victim, worker)
-            }
-            (None, None) => return self.pass_on(worker),
-        };
-        if !found {
-            self.seek(worker);
-        }
-    }
-
-    /// Takes part in a query that may be scanned anywhere.
-    fn join_away(&mut self, worker: usize, query: usize) -> bool {
+    /// Takes part in a query that may be scanned anywhere. `None`: there is none.
+    fn join_away(&mut self, worker: usize) -> Option<bool> {
+        let query = self.units_leave_domains().then(|| self.open_anywhere());
+        let query = query.flatten()?;
+        self.leave_sleepers(worker);
         let joined = self.join(worker, query);
         if joined {
             self.workers[worker].call = Call::None;
@@ -193,19 +203,19 @@ impl Engine<'_> {
                 self.go_away(worker);
             }
         }
-        joined
+        Some(joined)
     }
 
     /// This worker runs another group's task now.
     pub(super) fn go_away(&mut self, worker: usize) {
         let group = self.workers[worker].group;
-        if !std::mem::replace(&mut self.workers[worker].stealing, true) {
+        if self.workers[worker].ladder.goes_away() {
             self.groups[group].state.go_away();
         }
     }
 
     fn leave_sleepers(&mut self, worker: usize) {
-        if std::mem::take(&mut self.workers[worker].listed) {
+        if self.workers[worker].ladder.leaves() {
             let group = self.workers[worker].group;
             self.groups[group].state.leave(worker);
         }
