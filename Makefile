@@ -53,9 +53,9 @@ lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 cold-build: setup ## The example gRPC server's build script as on a new machine, whose cargo cache is empty.
 	@scripts/cold-build.sh
 
-portable: ## The library without any C library, as `default-features = false` gives it.
-	cargo check --locked -p chiplet --no-default-features
-	cargo check --locked -p chiplet --no-default-features --features hnsw_rs
+portable: ## The library without any C library, as it is by default.
+	cargo check --locked -p chiplet
+	cargo check --locked -p chiplet --features hnsw_rs
 
 unit: setup ## All tests and doc tests; builds the examples.
 	@command -v qemu-x86_64 >/dev/null || ! command -v apt-get >/dev/null || scripts/setup.sh qemu-user

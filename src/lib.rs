@@ -40,11 +40,11 @@
 //!
 //! | feature | gives | needs |
 //! | --- | --- | --- |
-//! | `hwloc` (default) | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
+//! | `hwloc` | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
 //! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index), which else builds its own | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!
-//! Features only add. Without default features no C library is needed.
+//! Features only add. Without any no C library is needed.
 
 pub use chiplet_executor::{
     Answers, BuildError, Builder, Class, Context, Counts, DomainSnapshot, Error, Executor, Filter,

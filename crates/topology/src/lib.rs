@@ -33,7 +33,7 @@
 //!
 //! # Features
 //!
-//! * `hwloc` (on by default): read the machine through libhwloc 2.x, and read hwloc's XML files and
+//! * `hwloc`: read the machine through libhwloc 2.x, and read hwloc's XML files and
 //!   synthetic descriptions. Without it the crate is pure Rust and reads Linux `/sys` itself.
 
 mod assemble;
