@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use chiplet::policy::{
+use chiplet::{DomainId, TableId};
+use chiplet_policy::{
     Assignment, Demand, DomainSpec, MapperConfig, Placement, Planner, PlannerConfig, Time, Usage,
     place,
 };
-use chiplet::{DomainId, TableId};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const TABLES: u32 = 10_000;

@@ -33,7 +33,7 @@
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
-//! * [`topology`]: the machine as a value. [`policy`]: the decisions as pure functions.
+//! * [`topology`]: the machine as a value.
 //! * [`docs`]: how it works, and what it does not do.
 //!
 //! # Features
@@ -55,7 +55,10 @@ pub use chiplet_executor::{
     merge_nearest,
 };
 pub use chiplet_index as index;
-pub use chiplet_policy as policy;
+pub use chiplet_policy::{
+    MapperConfig, PlaceBy, Routing, Splitting, StealRule, TriggerConfig, UnknownStrategy,
+    WindowConfig,
+};
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{

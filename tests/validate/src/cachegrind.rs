@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, ensure};
-use chiplet::policy::Strategy;
+use chiplet::Strategy;
 use chiplet::{Query, Table as _};
 use chiplet_caches::spread::Spread;
 use chiplet_caches::tables;
