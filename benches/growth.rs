@@ -84,7 +84,7 @@ impl Held {
             drop(ticket);
         }
         for holder in holders {
-            executor.remove_table(holder);
+            executor.remove_table(holder).unwrap();
         }
         let tables = (0..tables)
             .map(|n| executor.add_closure_table(format!("t{n}"), 1 << 20))

@@ -51,8 +51,8 @@ pub use chiplet_executor::{
     Home, Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, Query, QueryLimits,
     QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung, SearchError,
     Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals, Strategy,
-    SubmitError, Table, TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
-    merge_nearest,
+    SubmitError, Table, TableError, TableId, TableMove, TableOptions, TableSnapshot, Ticket,
+    WorkerInfo, merge_nearest,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::{

@@ -153,16 +153,16 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
     assert_eq!((second.len(), reason), (2, limited(2)));
 
     // Options stay when the index is replaced, and are changed for what comes then.
-    assert!(executor.replace_table(small, Lists::default()));
+    assert!(executor.replace_table(small, Lists::default()).is_ok());
     assert_eq!(executor.table_options(small), Some(own(Some(1))));
     let refused = executor.submit(small, Query::new([1.0])).unwrap_err();
     assert_eq!(refused.reason, limited(1));
-    assert!(executor.set_table_options(small, own(Some(3))));
+    assert!(executor.set_table_options(small, own(Some(3))).is_ok());
     let (more, reason) = accepts(small);
     assert_eq!((more.len(), reason), (2, limited(3)));
-    assert!(executor.set_table_options(small, own(Some(0))));
+    assert!(executor.set_table_options(small, own(Some(0))).is_ok());
     assert_eq!(accepts(small).1, limited(0));
-    assert!(executor.set_table_options(small, own(None)));
+    assert!(executor.set_table_options(small, own(None)).is_ok());
     assert_eq!(accepts(small).1, limited(2));
     let full = SubmitError::Overloaded {
         domain: 0,
@@ -179,8 +179,8 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
     let accepted = [first, second, more, third].into_iter().flatten();
     accepted.for_each(|ticket| ticket.wait().unwrap());
 
-    assert!(executor.remove_table(small));
-    assert!(!executor.set_table_options(small, own(None)));
+    assert!(executor.remove_table(small).is_ok());
+    assert!(executor.set_table_options(small, own(None)).is_err());
     assert_eq!(executor.table_options(small), None);
 }
 

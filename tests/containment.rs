@@ -113,7 +113,7 @@ fn a_table_may_ask_the_executor_while_it_is_dropped() {
         sent.send((version > 0, accepted)).unwrap();
     });
     let id = executor.add_table("t", asks);
-    executor.remove_table(id);
+    executor.remove_table(id).unwrap();
     assert_eq!(answers.recv_timeout(HANG), Ok((true, 0)));
 }
 
@@ -129,8 +129,8 @@ fn a_table_whose_destructor_panics_does_not_stop_the_balancer() {
     let loud = executor.add_table("loud", loud);
     let quiet = Departing(move || sent.send("quiet").unwrap());
     let quiet = executor.add_table("quiet", quiet);
-    executor.remove_table(loud);
+    executor.remove_table(loud).unwrap();
     assert_eq!(dropped.recv_timeout(HANG), Ok("loud"));
-    executor.remove_table(quiet);
+    executor.remove_table(quiet).unwrap();
     assert_eq!(dropped.recv_timeout(HANG), Ok("quiet"));
 }

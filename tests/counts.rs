@@ -13,7 +13,7 @@ use common::{Departing, HANG, builder, executor, neighbours, restless};
 fn tick(executor: &Executor) {
     let (sent, dropped) = channel();
     let table = executor.add_table("departing", Departing(move || sent.send(()).unwrap()));
-    executor.remove_table(table);
+    executor.remove_table(table).unwrap();
     let told = dropped.recv_timeout(HANG);
     told.expect("the balancer comes to its tick");
 }

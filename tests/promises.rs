@@ -202,8 +202,8 @@ fn removing_a_table_answers_what_was_accepted_and_refuses_the_rest() {
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     let queued = executor.spawn(table, || 11);
-    assert!(executor.remove_table(table));
-    assert!(!executor.remove_table(table), "it is gone");
+    assert!(executor.remove_table(table).is_ok());
+    assert!(executor.remove_table(table).is_err(), "it is gone");
     let late = executor.spawn(table, || 12);
     assert_eq!(late.wait(), Err(Error::Refused(SubmitError::UnknownTable)));
     gate.open();
@@ -230,7 +230,11 @@ fn a_table_of_another_executor_is_unknown() {
     let (own, other) = (executor(1, 1), executor(1, 1));
     // As many tables in both, and one of the other's has a slot that was used before.
     let tables = [&own, &other].map(|executor| {
-        assert!(executor.remove_table(executor.add_closure_table("gone", 1)));
+        assert!(
+            executor
+                .remove_table(executor.add_closure_table("gone", 1))
+                .is_ok()
+        );
         [
             executor.add_table("lists", Lists::default()),
             executor.add_closure_table("t", 1),
@@ -249,7 +253,7 @@ fn a_table_of_another_executor_is_unknown() {
             Err(Error::Refused(unknown))
         );
         assert_eq!(own.spawn(foreign, || ()).refusal(), Some(unknown));
-        assert!(!own.remove_table(foreign));
+        assert!(own.remove_table(foreign).is_err());
     }
     for (executor, [lists, closures]) in [(&own, tables[0]), (&other, tables[1])] {
         assert_eq!(

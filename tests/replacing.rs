@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Neighbor, Query, SearchError, SplitTable, SubmitError, Table};
+use chiplet::{Context, Neighbor, Query, SearchError, SplitTable, SubmitError, Table, TableError};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
 
@@ -90,7 +90,11 @@ fn replacing_under_load_loses_nothing_and_is_in_order() {
         let _end = common::Departing(|| there.store(VERSIONS, Ordering::SeqCst));
         for number in 1..=VERSIONS {
             coming.store(number, Ordering::SeqCst);
-            assert!(executor.replace_table(table, version(number, &dropped)));
+            assert!(
+                executor
+                    .replace_table(table, version(number, &dropped))
+                    .is_ok()
+            );
             there.store(number, Ordering::SeqCst);
             let found = executor.search(table, Query::new([0.5])).wait().unwrap();
             assert_eq!(found[0].id, number);
@@ -104,7 +108,7 @@ fn replacing_under_load_loses_nothing_and_is_in_order() {
     assert_eq!((counts.accepted, counts.done), (asked, asked));
     assert_eq!(of_table.service.count(), asked, "latencies go on");
     wait_for(&dropped, VERSIONS as usize);
-    assert!(executor.remove_table(table));
+    assert!(executor.remove_table(table).is_ok());
     wait_for(&dropped, VERSIONS as usize + 1);
     assert_eq!(executor.snapshot().total.done, asked);
 }
@@ -118,9 +122,9 @@ fn what_was_accepted_ends_on_the_old_index() {
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     let old = executor.search(table, Query::new([0.0]));
-    assert!(executor.replace_table(table, version(2, &dropped)));
+    assert!(executor.replace_table(table, version(2, &dropped)).is_ok());
     let new = executor.search(table, Query::new([0.0]));
-    assert!(executor.replace_table(table, version(3, &dropped)));
+    assert!(executor.replace_table(table, version(3, &dropped)).is_ok());
     gate.open();
     for ticket in held {
         ticket.wait().unwrap();
@@ -133,8 +137,8 @@ fn what_was_accepted_ends_on_the_old_index() {
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, table, 1, &gate);
     let old = executor.search(table, Query::new([0.0]));
-    assert!(executor.replace_table(table, version(4, &dropped)));
-    assert!(executor.remove_table(table));
+    assert!(executor.replace_table(table, version(4, &dropped)).is_ok());
+    assert!(executor.remove_table(table).is_ok());
     wait_for(&dropped, 2);
     assert_eq!(executor.snapshot().total.queued, 1);
     gate.open();
@@ -164,7 +168,7 @@ fn a_query_that_is_cut_meets_one_index_only() {
     let ticket = executor.search(table, Query::new([0.5]));
     reaches.recv_timeout(HANG).unwrap();
     let other = Lists::default().on_scan(|_, _| panic!("the query is the old index's"));
-    assert!(executor.replace_table(table, other));
+    assert!(executor.replace_table(table, other).is_ok());
     gate.open();
     assert_eq!(ticket.wait().unwrap(), whole);
 }
@@ -174,23 +178,33 @@ fn nothing_is_put_behind_an_id_that_searches_nothing() {
     let executor = Arc::new(executor(1, 1));
     let closures = executor.add_closure_table("t", 1);
     let dropped = Arc::new(AtomicUsize::new(0));
-    assert!(!executor.replace_table(closures, version(1, &dropped)));
-    assert_eq!(dropped.load(Ordering::SeqCst), 1, "it is dropped at once");
+    let refused = executor.replace_table(closures, version(1, &dropped));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.reason, TableError::NoIndex);
+    assert_eq!(dropped.load(Ordering::SeqCst), 0, "the caller has it back");
+    drop(refused.input);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
     let refused = executor.submit(closures, Query::new([0.0])).unwrap_err();
     assert_eq!(refused.reason, SubmitError::NotSearchable);
 
     let table = executor.add_table("gone", version(2, &dropped));
-    assert!(executor.remove_table(table));
+    assert!(executor.remove_table(table).is_ok());
     // Its destructor may use the executor.
     let (inner, count) = (Arc::clone(&executor), Arc::clone(&dropped));
     let asking = common::Departing(move || {
         inner.snapshot();
         count.fetch_add(1, Ordering::SeqCst);
     });
-    assert!(!executor.replace_table(table, asking));
+    let refused = executor.replace_table(table, asking).unwrap_err();
+    assert_eq!(refused.reason, TableError::Unknown);
+    drop(refused);
     assert_eq!(executor.spawn(closures, || 1).wait(), Ok(1));
     wait_for(&dropped, 3);
     let kept: Arc<dyn Table> = Arc::new(version(3, &dropped));
-    assert!(!executor.replace_shared_table(table, Arc::clone(&kept)));
+    assert!(
+        executor
+            .replace_shared_table(table, Arc::clone(&kept))
+            .is_err()
+    );
     assert_eq!(Arc::strong_count(&kept), 1);
 }

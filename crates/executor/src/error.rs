@@ -95,15 +95,27 @@ pub enum SubmitError {
     Forked,
 }
 
-/// A refused task: the reason, and what was to be run.
-pub struct Refused<T> {
+/// Why a table was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// There is no such table.
+    #[error("there is no such table: it was removed, or it belongs to another executor")]
+    Unknown,
+    /// The table has no index that another could replace.
+    #[error("only closures search this table: it has no index; add another table for one")]
+    NoIndex,
+}
+
+/// What was refused: the reason, and what the caller passed in. That is a task, or an index.
+pub struct Refused<T, E = SubmitError> {
     /// Why.
-    pub reason: SubmitError,
+    pub reason: E,
     /// What the caller passed in.
     pub input: T,
 }
 
-impl<T> fmt::Debug for Refused<T> {
+impl<T, E: fmt::Debug> fmt::Debug for Refused<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused")
             .field("reason", &self.reason)
@@ -111,13 +123,13 @@ impl<T> fmt::Debug for Refused<T> {
     }
 }
 
-impl<T> fmt::Display for Refused<T> {
+impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)
     }
 }
 
-impl<T> std::error::Error for Refused<T> {
+impl<T, E: std::error::Error + 'static> std::error::Error for Refused<T, E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.reason)
     }

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
-use crate::error::{Error, Refused, SubmitError};
+use crate::error::{Error, Refused, SubmitError, TableError};
 use crate::jobs::closure::ClosureTask;
 use crate::jobs::search::SearchTask;
 use crate::limits::QueryLimits;
@@ -137,7 +137,8 @@ impl Executor {
     /// one, which is dropped after the last of them, once its ticket is read or dropped: within a second, by a thread
     /// of the executor that runs no queries. The new index may have another dimension; it refuses what does not fit.
     ///
-    /// False if there is no such table, or one that only closures search; the new index is dropped then.
+    /// # Errors
+    /// [`TableError`], and the new index back.
     ///
     /// ```
     /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
@@ -156,42 +157,58 @@ impl Executor {
     ///
     /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
     /// let table = executor.add_table("songs", Version(1));
-    /// assert!(executor.replace_table(table, Version(2)));
+    /// executor.replace_table(table, Version(2))?;
     /// assert_eq!(executor.search(table, Query::new([0.5])).wait()?[0].id, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn replace_table(&self, table: TableId, index: impl Table) -> bool {
-        self.replace_shared_table(table, Arc::new(index))
+    pub fn replace_table<I: Table>(
+        &self,
+        table: TableId,
+        index: I,
+    ) -> Result<(), Refused<I, TableError>> {
+        let index = Arc::new(index);
+        let shared: Arc<dyn Table> = index.clone();
+        self.replace_shared_table(table, shared).map_err(|refused| {
+            let reason = refused.reason;
+            drop(refused);
+            let input = Arc::into_inner(index).expect("nobody else has got it");
+            Refused { reason, input }
+        })
     }
 
     /// [`Executor::replace_table`] with an index that the caller keeps too.
-    pub fn replace_shared_table(&self, table: TableId, index: Arc<dyn Table>) -> bool {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replace_shared_table(
+        &self,
+        table: TableId,
+        index: Arc<dyn Table>,
+    ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
         let memory = self.memory_of(&*index);
-        // Should it not be wanted, it is dropped here: its destructor is the caller's code, and none of the locks'
-        // business.
         let replace = || self.engine.registry.replace(table, &index);
-        let replaced = self.balancer.replace_table(table, memory, replace);
-        if replaced {
-            let now = self.engine.hub.clock().now();
-            for group in 0..self.engine.hub.groups() {
-                let mut state = self.engine.hub.group(group).lock();
-                state.queue.replaced(table, now);
-            }
+        if let Err(reason) = self.balancer.replace_table(table, memory, replace) {
+            let input = index;
+            return Err(Refused { reason, input });
         }
-        replaced
+        let now = self.engine.hub.clock().now();
+        for group in 0..self.engine.hub.groups() {
+            let mut state = self.engine.hub.group(group).lock();
+            state.queue.replaced(table, now);
+        }
+        Ok(())
     }
 
     /// Removes a table: new queries are refused with [`SubmitError::UnknownTable`], accepted ones are
-    /// answered, and the index is dropped after the last of them, once its ticket is read or dropped. False if there is no
-    /// such table.
-    pub fn remove_table(&self, table: TableId) -> bool {
-        match self.engine.registry.remove(table) {
-            Some(entry) => {
-                self.balancer.remove_table(entry);
-                true
-            }
-            None => false,
-        }
+    /// answered, and the index is dropped after the last of them, once its ticket is read or dropped.
+    ///
+    /// # Errors
+    /// [`TableError::Unknown`] if there is no such table.
+    pub fn remove_table(&self, table: TableId) -> Result<(), TableError> {
+        let removed = self.engine.registry.remove(table);
+        self.balancer
+            .remove_table(removed.ok_or(TableError::Unknown)?);
+        Ok(())
     }
 
     /// Searches `table`. A refused query's ticket resolves to [`Error::Refused`] at once; use

@@ -40,7 +40,7 @@ pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
 pub use context::Context;
 pub use counts::{Counts, Steals};
-pub use error::{BuildError, Error, Refused, SubmitError};
+pub use error::{BuildError, Error, Refused, SubmitError, TableError};
 pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use filter::Filter;
 pub use jobs::batch::Answers;

@@ -17,7 +17,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 /// assert_eq!(executor.table_options(songs), Some(paid));
 /// // Its tasks are to give way from now on, and at most 100 of them may wait in a domain.
 /// let backfill = TableOptions { class: Class::Bulk, queue_limit: Some(100), ..paid };
-/// assert!(executor.set_table_options(songs, backfill));
+/// executor.set_table_options(songs, backfill)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

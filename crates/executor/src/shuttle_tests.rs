@@ -292,8 +292,8 @@ fn removal() {
             accepted
         })
     };
-    assert!(executor.remove_table(table));
-    assert!(!executor.remove_table(table));
+    assert!(executor.remove_table(table).is_ok());
+    assert!(executor.remove_table(table).is_err());
     let next = executor.add_closure_table("next", 1);
     assert_eq!(executor.spawn(next, || 5).wait(), Ok(5));
     let accepted = client.join().unwrap();

@@ -13,6 +13,7 @@ use chiplet_topology::DomainId;
 use super::completion::contain;
 use super::current;
 use super::timer::Timer;
+use crate::error::TableError;
 use crate::latencies::{CompactLatencies, Latencies};
 use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
@@ -301,11 +302,17 @@ impl Registry {
 
     /// Puts another index behind an id. Returns the listing of the one before, which lives on in the tasks that refer to
     /// it; `None` if there is no such table or only closures search it.
-    pub(crate) fn replace(&self, id: TableId, table: &Arc<dyn Table>) -> Option<Arc<Listing>> {
+    pub(crate) fn replace(
+        &self,
+        id: TableId,
+        table: &Arc<dyn Table>,
+    ) -> Result<Arc<Listing>, TableError> {
         // As in `remove`: an id that is removed meanwhile must not come back.
         let _changes = self.free.lock();
-        let before = self.listing(id)?;
-        before.entry.table.as_ref()?;
+        let before = self.listing(id).ok_or(TableError::Unknown)?;
+        if before.entry.table.is_none() {
+            return Err(TableError::NoIndex);
+        }
         let listing = Listing::new(TableEntry {
             id,
             name: Arc::clone(&before.entry.name),
@@ -314,7 +321,7 @@ impl Registry {
             timer: Arc::clone(&before.entry.timer),
         });
         self.slots[id.slot as usize].store(Some(listing));
-        Some(before)
+        Ok(before)
     }
 
     /// Takes a table out; its listing lives on in the tasks that refer to it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chiplet_policy::TableId;
 
 use super::Executor;
+use crate::error::TableError;
 use crate::options::TableOptions;
 use crate::table::Table;
 
@@ -41,15 +42,18 @@ impl Executor {
     }
 
     /// Changes the options of `table`, all of them, for tasks that are submitted from now on. They stay when its index
-    /// is replaced. False if there is no such table.
-    pub fn set_table_options(&self, table: TableId, options: TableOptions) -> bool {
-        match self.find(table) {
-            Ok(entry) => {
-                entry.state.options.set(options);
-                true
-            }
-            Err(_) => false,
-        }
+    /// is replaced.
+    ///
+    /// # Errors
+    /// [`TableError::Unknown`] if there is no such table.
+    pub fn set_table_options(
+        &self,
+        table: TableId,
+        options: TableOptions,
+    ) -> Result<(), TableError> {
+        let entry = self.find(table).map_err(|_| TableError::Unknown)?;
+        entry.state.options.set(options);
+        Ok(())
     }
 
     /// The options of `table` as they are in force: a weight that was out of its range is the nearest within. `None`

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::completion::contain;
 use crate::engine::registry::Listing;
+use crate::error::TableError;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
 /// How often it looks at which cpus may be used. A look costs some tens of microseconds.
@@ -122,21 +123,19 @@ impl Balancer {
     }
 
     /// Takes note of a table's new memory and sees to it that its old index is dropped. `replace` puts the new one into
-    /// place and returns the old entry, if there is such a table; two calls take turns, so that it is the last
+    /// place and returns the old entry; two calls take turns, so that it is the last
     /// one's.
     pub(crate) fn replace_table(
         &self,
         table: TableId,
         (size_bytes, node): (u64, Option<u32>),
-        replace: impl FnOnce() -> Option<Arc<Listing>>,
-    ) -> bool {
+        replace: impl FnOnce() -> Result<Arc<Listing>, TableError>,
+    ) -> Result<(), TableError> {
         let mut control = self.control.lock();
-        let Some(before) = replace() else {
-            return false;
-        };
+        let before = replace()?;
         control.planner.set_memory(table, size_bytes, node);
         control.replaced.push(before);
-        true
+        Ok(())
     }
 
     pub(crate) fn remove_table(&self, listing: Arc<Listing>) {

@@ -57,13 +57,14 @@ fn replacement() {
         thread::spawn(move || executor.remove_table(table))
     };
     for number in [1, 2] {
-        if !executor.replace_table(table, Version(u64::from(number))) {
+        let version = Version(u64::from(number));
+        if executor.replace_table(table, version).is_err() {
             break;
         }
         there.store(number, Ordering::SeqCst);
     }
-    assert!(other.join().unwrap(), "it is removed once");
-    assert!(!executor.replace_table(table, Version(3)));
+    assert!(other.join().unwrap().is_ok(), "it is removed once");
+    assert!(executor.replace_table(table, Version(3)).is_err());
     assert!(executor.snapshot().tables.is_empty());
     let accepted = clients
         .into_iter()

@@ -145,7 +145,9 @@ impl Scheduler {
 
     pub(crate) fn remove(&self, slot: &Slot) {
         if let (Self::Chiplet { executor, .. }, Slot::Table(table)) = (self, slot) {
-            executor.remove_table(*table);
+            // Each collection's table is removed once, with the collection.
+            let removed = executor.remove_table(*table);
+            debug_assert!(removed.is_ok(), "{removed:?}");
         }
     }
 
