@@ -3,64 +3,12 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use chiplet_policy::group::{Face, Faces, Group, Next};
+use chiplet_policy::Class;
+use chiplet_policy::group::{Faces, Group, Next};
 use chiplet_policy::queue::Pace;
-use chiplet_policy::{Class, Time};
 
 use super::Hub;
 use crate::sync::MutexGuard;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// One group as others see it. Written under its lock.
-pub(super) struct Seen {
-    /// The queue's length.
-    queued: AtomicU32,
-    /// [`Face::waits`](chiplet_policy::group::Face::waits), in nanoseconds.
-    waits: [[AtomicU64; 2]; 2],
-    /// What a cold cache would cost the next task, in nanoseconds.
-    price: AtomicU64,
-    /// Since when the next task waits: nanoseconds, moved by one bit, with [`FAIR`]. 0 stands for an empty queue.
-    since: AtomicU64,
-    /// Workers that are not standing by. Written hardly ever.
-    at_work: AtomicU32,
-}
-
-/// In [`Seen::since`]: others should care for the next task.
-const FAIR: u64 = 1;
-
-impl Seen {
-    pub(super) fn new(at_work: u32) -> Self {
-        Self {
-            queued: AtomicU32::new(0),
-            waits: [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0))),
-            price: AtomicU64::new(0),
-            since: AtomicU64::new(0),
-            at_work: AtomicU32::new(at_work),
-        }
-    }
-
-    /// Shows how what waits looks.
-    fn show_tasks(&self, face: &Face) {
-        let price = face.price.as_nanos() as u64;
-        self.price.store(price, Ordering::Relaxed);
-        let since = face.next.map_or(0, |next| {
-            (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
-        });
-        self.since.store(since, Ordering::Relaxed);
-        let waits = face.waits.as_flattened();
-        for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
-            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn set_at_work(&self, workers: usize) {
-        self.at_work.store(workers as u32, Ordering::Release);
-    }
-
-    pub(super) fn at_work(&self) -> usize {
-        self.at_work.load(Ordering::Acquire) as usize
-    }
-}
 
 /// A group under its lock. What has changed of it for others is shown before the lock is released.
 pub(super) struct Held<'a, T, U> {
@@ -90,8 +38,7 @@ impl<T, U> Held<'_, T, U> {
             seen.show_tasks(self.state.face());
         }
         if news.queued {
-            seen.queued
-                .store(self.state.face().queued, Ordering::Release);
+            seen.show_queued(self.state.face().queued);
             if self.state.is_drained() && hub.groups.len() > 1 {
                 // Those who have stayed for what waited here go home.
                 hub.seats.iter().for_each(|seat| seat.parker.unpark());
@@ -134,24 +81,19 @@ impl<T, U> Drop for Held<'_, T, U> {
 
 impl<T, U> Faces for Hub<T, U> {
     fn queued(&self, group: usize) -> u32 {
-        self.groups[group].seen.queued.load(Ordering::Acquire)
+        self.groups[group].seen.queued()
     }
 
     fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
-        let wait = &self.groups[group].seen.waits[pace as usize][class as usize];
-        Duration::from_nanos(wait.load(Ordering::Relaxed))
+        self.groups[group].seen.wait(class, pace)
     }
 
     fn price(&self, group: usize) -> Duration {
-        Duration::from_nanos(self.groups[group].seen.price.load(Ordering::Relaxed))
+        self.groups[group].seen.price()
     }
 
     fn next(&self, group: usize) -> Option<Next> {
-        let since = self.groups[group].seen.since.load(Ordering::Relaxed);
-        (since > 0).then(|| Next {
-            since: Time::from_nanos(since >> 1),
-            fair: since & FAIR != 0,
-        })
+        self.groups[group].seen.next()
     }
 
     fn is_needy(&self, group: usize) -> bool {

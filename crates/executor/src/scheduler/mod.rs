@@ -15,6 +15,7 @@ mod loom_tests;
 mod relief;
 #[cfg(feature = "replay")]
 pub(crate) mod replay;
+mod seen;
 mod sleep;
 mod spill;
 mod standby;
@@ -39,8 +40,8 @@ use crate::clock::Clock;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out};
-use faces::Seen;
 pub(crate) use invitations::Offer;
+use seen::Seen;
 use sleep::{GroupSet, Parker};
 use spill::Spilled;
 use watch::Watch;

@@ -56,6 +56,7 @@ use std::time::Duration;
 use chiplet_policy::group::Crossing;
 use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::{Discipline, Run};
+use chiplet_policy::replay::Decision;
 use chiplet_policy::{
     Class, Homes, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, TableId,
     Time, neighbours,
@@ -75,7 +76,6 @@ use group::{Call, Group, Groups};
 use items::Items;
 use memory::Memory;
 use meter::Meter;
-use replay::Replay;
 use scan::{Cursor, Shared, Units};
 use together::Gathering;
 
@@ -344,7 +344,8 @@ struct Engine<'a> {
     looking: bool,
     balancer: Balancer,
     meter: Meter,
-    replay: Option<Replay>,
+    /// What has been decided, in a replay.
+    decisions: Option<Vec<Decision>>,
 }
 
 impl<'a> Engine<'a> {
@@ -465,7 +466,7 @@ impl<'a> Engine<'a> {
             turn: 0,
             looking: false,
             balancer,
-            replay: None,
+            decisions: None,
         }
     }
 
@@ -514,7 +515,7 @@ impl<'a> Engine<'a> {
 
     fn at(&mut self, time: u64, event: Event) {
         self.made += 1;
-        let order = match self.replay {
+        let order = match self.decisions {
             Some(_) => Self::order(event),
             None => self.made,
         };

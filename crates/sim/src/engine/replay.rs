@@ -7,11 +7,6 @@ use super::{Engine, Event, Load, Scenario};
 use crate::machine::Machine;
 use crate::workload::Prepared;
 
-/// A run of a log instead of a workload.
-pub(super) struct Replay {
-    decisions: Vec<Decision>,
-}
-
 /// What the simulator decides of the tasks of `log` on `machine`, with the settings that an executor has by default and
 /// where nothing takes time but the tasks and waking up.
 pub fn replay(log: &Log, machine: &Machine) -> Vec<Decision> {
@@ -27,9 +22,7 @@ pub fn replay(log: &Log, machine: &Machine) -> Vec<Decision> {
     };
     let mut engine = Engine::new(&scenario, None, false);
     engine.stream = None;
-    engine.replay = Some(Replay {
-        decisions: Vec::new(),
-    });
+    engine.decisions = Some(Vec::new());
     let homes = log.homes.iter();
     engine.homes = homes
         .map(|&home| Homes::single(engine.domains[home]))
@@ -55,9 +48,7 @@ pub fn replay(log: &Log, machine: &Machine) -> Vec<Decision> {
             }
         }
     }
-    engine
-        .replay
-        .map_or_else(Vec::new, |replay| replay.decisions)
+    engine.decisions.unwrap_or_default()
 }
 
 impl Engine<'_> {
@@ -71,7 +62,7 @@ impl Engine<'_> {
 
     /// Nanoseconds until a worker that was woken comes, in a replay.
     pub(super) fn replayed_wake(&self, worker: usize) -> Option<u64> {
-        self.replay.as_ref()?;
+        self.decisions.as_ref()?;
         Some(wake_time(worker).as_nanos() as u64)
     }
 
@@ -81,8 +72,8 @@ impl Engine<'_> {
             self.queries[query].number as usize,
             Time::from_nanos(self.now),
         );
-        if let Some(replay) = &mut self.replay {
-            replay.decisions.push(Decision::Begun {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push(Decision::Begun {
                 task,
                 at,
                 worker,
@@ -94,8 +85,8 @@ impl Engine<'_> {
     /// Takes note that a query was refused.
     pub(super) fn note_refused(&mut self, query: usize) {
         let task = self.queries[query].number as usize;
-        if let Some(replay) = &mut self.replay {
-            replay.decisions.push(Decision::Refused { task });
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push(Decision::Refused { task });
         }
     }
 }

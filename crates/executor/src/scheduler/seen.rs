@@ -1,0 +1,86 @@
+//! One group as others see it: its `Face`, in atomics.
+
+use std::time::Duration;
+
+use chiplet_policy::group::{Face, Next};
+use chiplet_policy::queue::Pace;
+use chiplet_policy::{Class, Time};
+
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One group as others see it. Written under its lock.
+pub(super) struct Seen {
+    /// The queue's length.
+    queued: AtomicU32,
+    /// [`Face::waits`](chiplet_policy::group::Face::waits), in nanoseconds.
+    waits: [[AtomicU64; 2]; 2],
+    /// What a cold cache would cost the next task, in nanoseconds.
+    price: AtomicU64,
+    /// Since when the next task waits: nanoseconds, moved by one bit, with [`FAIR`]. 0 stands for an empty queue.
+    since: AtomicU64,
+    /// Workers that are not standing by. Written hardly ever.
+    at_work: AtomicU32,
+}
+
+/// In [`Seen::since`]: others should care for the next task.
+const FAIR: u64 = 1;
+
+impl Seen {
+    pub(super) fn new(at_work: u32) -> Self {
+        Self {
+            queued: AtomicU32::new(0),
+            waits: [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0))),
+            price: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            at_work: AtomicU32::new(at_work),
+        }
+    }
+
+    /// Shows how many tasks wait.
+    pub(super) fn show_queued(&self, queued: u32) {
+        self.queued.store(queued, Ordering::Release);
+    }
+
+    /// Shows how what waits looks.
+    pub(super) fn show_tasks(&self, face: &Face) {
+        let price = face.price.as_nanos() as u64;
+        self.price.store(price, Ordering::Relaxed);
+        let since = face.next.map_or(0, |next| {
+            (next.since.as_nanos().max(1) << 1) | (u64::from(next.fair) * FAIR)
+        });
+        self.since.store(since, Ordering::Relaxed);
+        let waits = face.waits.as_flattened();
+        for (seen, wait) in self.waits.as_flattened().iter().zip(waits) {
+            seen.store(wait.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn set_at_work(&self, workers: usize) {
+        self.at_work.store(workers as u32, Ordering::Release);
+    }
+
+    pub(super) fn at_work(&self) -> usize {
+        self.at_work.load(Ordering::Acquire) as usize
+    }
+
+    pub(super) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    pub(super) fn wait(&self, class: Class, pace: Pace) -> Duration {
+        let wait = &self.waits[pace as usize][class as usize];
+        Duration::from_nanos(wait.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn price(&self) -> Duration {
+        Duration::from_nanos(self.price.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn next(&self) -> Option<Next> {
+        let since = self.since.load(Ordering::Relaxed);
+        (since > 0).then(|| Next {
+            since: Time::from_nanos(since >> 1),
+            fair: since & FAIR != 0,
+        })
+    }
+}
