@@ -5,16 +5,17 @@
 use std::hint::black_box;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Context, Executor, Query, Strategy, Table, TableId, Topology};
+use chiplet::{Context, Executor, PlannerConfig, Query, Table, TableId, Topology};
+use chiplet_baselines::Strategy;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Queries kept outstanding where throughput is measured: enough to keep two workers busy.
 const OUTSTANDING: usize = 64;
 
 fn executor(strategy: Strategy) -> Executor {
-    Executor::builder()
-        .topology(Topology::uniform(1, 2, 32 << 20))
-        .strategy(strategy)
+    let builder = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20));
+    strategy
+        .configure(builder, PlannerConfig::default())
         .build()
         .expect("two workers start")
 }
@@ -48,7 +49,7 @@ fn round_trip(criterion: &mut Criterion) {
 fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("empty tasks, 64 outstanding");
     group.throughput(Throughput::Elements(OUTSTANDING as u64));
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::CHIPLETS {
         let executor = executor(strategy);
         let table = closure_tables(&executor, 1)[0];
         group.bench_function(strategy.name, |bencher| {

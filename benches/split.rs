@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet::{
-    Context, Executor, Neighbor, Probe, Query, SearchError, SplitTable, Strategy, Table, TableId,
-    Topology,
+    Context, Executor, Neighbor, PlannerConfig, Probe, Query, SearchError, SplitTable, Table,
+    TableId, Topology,
 };
+use chiplet_baselines::{Pool, Strategy};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Lists of `f32` in memory; a scan of a list adds them up, which is what reading them costs without any index
@@ -98,21 +99,48 @@ impl SplitTable for Sums {
     }
 }
 
-fn executor(strategy: Strategy) -> Executor {
-    Executor::builder()
-        .topology(Topology::uniform(1, 2, 32 << 20))
-        .strategy(strategy)
-        .build()
-        .expect("two workers start")
+/// Two workers of one domain.
+enum Two {
+    Chiplet(Executor, TableId),
+    Baseline(Pool, Arc<dyn Table>),
 }
 
-/// Answers `count` queries that are all outstanding at once.
-fn batch(executor: &Executor, table: TableId, query: &Query, count: usize) {
-    let tickets: Vec<_> = (0..count)
-        .map(|_| executor.search(table, query.clone()))
-        .collect();
-    for ticket in tickets {
-        ticket.wait().expect("the search succeeds");
+impl Two {
+    fn start(strategy: &Strategy, table: Arc<dyn Table>) -> Self {
+        let machine = Topology::uniform(1, 2, 32 << 20);
+        if !strategy.is_chiplets() {
+            let pool = Pool::start(strategy, &machine, 2, 1_024).expect("two workers start");
+            return Self::Baseline(pool, table);
+        }
+        let builder = Executor::builder().topology(machine);
+        let builder = strategy.configure(builder, PlannerConfig::default());
+        let executor = builder.build().expect("two workers start");
+        let table = executor.add_shared_table("table", table);
+        Self::Chiplet(executor, table)
+    }
+
+    /// Answers all of `queries`, which are outstanding at once.
+    fn answer(&self, queries: &[Query]) {
+        match self {
+            Self::Chiplet(executor, table) => {
+                let search = |query: &Query| executor.search(*table, query.clone());
+                let tickets: Vec<_> = queries.iter().map(search).collect();
+                for ticket in tickets {
+                    ticket.wait().expect("the search succeeds");
+                }
+            }
+            Self::Baseline(pool, table) => {
+                let (answer, answers) = std::sync::mpsc::channel();
+                for query in queries {
+                    let answer = answer.clone();
+                    let done = move |found| drop(answer.send(found));
+                    let sent = pool.search(table, query.clone(), done);
+                    assert!(sent.is_ok(), "there is room for all");
+                }
+                drop(answer);
+                assert!(answers.iter().all(|found| found.is_ok()));
+            }
+        }
     }
 }
 
@@ -132,11 +160,10 @@ fn scans(criterion: &mut Criterion) {
                 Strategy::FORK_JOIN,
                 Strategy::CCD_AWARE,
             ] {
-                let executor = executor(strategy);
-                let table = executor.add_shared_table("lists", Arc::clone(&lists));
-                let query = Query::new([0.0]).top(LISTS);
+                let two = Two::start(&strategy, Arc::clone(&lists));
+                let queries = vec![Query::new([0.0]).top(LISTS); outstanding];
                 group.bench_function(BenchmarkId::from_parameter(strategy), |bencher| {
-                    bencher.iter(|| batch(&executor, table, &query, outstanding));
+                    bencher.iter(|| two.answer(&queries));
                 });
             }
             group.finish();
@@ -171,18 +198,9 @@ fn no_regret(criterion: &mut Criterion) {
         Strategy::GLOBAL_STEAL,
         Strategy::CCD_AWARE,
     ] {
-        let executor = executor(strategy);
-        let table = executor.add_shared_table("graph", Arc::clone(&graph));
+        let two = Two::start(&strategy, Arc::clone(&graph));
         group.bench_function(BenchmarkId::from_parameter(strategy), |bencher| {
-            bencher.iter(|| {
-                let tickets: Vec<_> = queries
-                    .iter()
-                    .map(|query| executor.search(table, query.clone()))
-                    .collect();
-                for ticket in tickets {
-                    ticket.wait().expect("the search succeeds");
-                }
-            });
+            bencher.iter(|| two.answer(&queries));
         });
     }
     group.finish();

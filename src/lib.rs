@@ -27,7 +27,8 @@
 //!
 //! # Where to look
 //!
-//! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, strategy, bounds.
+//! * [`Executor`]: tables, submitting, counters, shutdown. [`Builder`]: cores, bounds, settings of placement,
+//!   splitting and stealing.
 //! * [`QueryLimits`], [`TableOptions`], [`Class`]: what one query may ask for, and who comes before whom.
 //!   [`Ticket::reported`]: how one query was served.
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
@@ -47,17 +48,16 @@
 //! Features only add. Without any no C library is needed.
 
 pub use chiplet_executor::{
-    Answers, BuildError, Builder, Class, Context, Counts, DomainSnapshot, Error, Executor, Filter,
-    Home, Homes, Latencies, Neighbor, Placement, PlannerConfig, Probe, Query, QueryLimits,
-    QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung, SearchError,
-    Shutdown, ShutdownReport, Snapshot, SplitConfig, SplitTable, StealConfig, Steals, Strategy,
-    SubmitError, Table, TableError, TableId, TableMove, TableOptions, TableSnapshot, Ticket,
-    WorkerInfo, merge_nearest,
+    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Home, Homes,
+    Latencies, Placement, PlannerConfig, QueryLimits, QueryParameter, Rates, Refused, RemapEvent,
+    RemapReason, Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot, SplitConfig,
+    StealConfig, Steals, SubmitError, TableError, TableId, TableMove, TableOptions, TableSnapshot,
+    Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
-pub use chiplet_policy::{
-    MapperConfig, PlaceBy, Routing, Splitting, StealRule, TriggerConfig, UnknownStrategy,
-    WindowConfig,
+pub use chiplet_policy::{MapperConfig, PlaceBy, TriggerConfig, WindowConfig};
+pub use chiplet_table::{
+    Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;

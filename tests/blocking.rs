@@ -6,7 +6,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use chiplet::{Context, Error, Executor, Shutdown, Strategy, Topology};
+use chiplet::{Context, Error, Executor, PlannerConfig, Shutdown, Topology};
+use chiplet_baselines::Strategy;
 use common::{HANG, executor};
 
 fn with_substitutes(workers: u32, each: usize) -> Executor {
@@ -19,10 +20,10 @@ fn with_substitutes(workers: u32, each: usize) -> Executor {
 
 #[test]
 fn the_core_of_a_task_that_blocks_serves_others() {
-    for strategy in Strategy::ALL {
-        let executor = Executor::builder()
-            .topology(Topology::uniform(1, 1, 32 << 20))
-            .strategy(strategy)
+    for strategy in Strategy::CHIPLETS {
+        let builder = Executor::builder().topology(Topology::uniform(1, 1, 32 << 20));
+        let executor = strategy
+            .configure(builder, PlannerConfig::default())
             .build()
             .unwrap();
         let table = executor.add_closure_table("t", 1);

@@ -1,22 +1,11 @@
-//! What is counted while everything moves: snapshots that add up, and remaps only where homes are followed.
+//! What is counted while everything moves: snapshots that add up.
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use chiplet::{Executor, Strategy};
-use common::{Departing, HANG, builder, executor, neighbours, restless};
-
-/// Returns after a tick of the balancer: it drops a table that was removed before.
-fn tick(executor: &Executor) {
-    let (sent, dropped) = channel();
-    let table = executor.add_table("departing", Departing(move || sent.send(()).unwrap()));
-    executor.remove_table(table).unwrap();
-    let told = dropped.recv_timeout(HANG);
-    told.expect("the balancer comes to its tick");
-}
+use common::executor;
 
 #[test]
 fn snapshots_add_up_while_everything_moves() {
@@ -71,37 +60,4 @@ fn snapshots_add_up_while_everything_moves() {
         }
         stop.store(1, Ordering::Relaxed);
     });
-}
-
-#[test]
-fn a_baseline_that_follows_no_homes_reports_no_moves_of_them() {
-    let remaps_in = |strategy, ticks: usize| {
-        let executor = builder(2, 1)
-            .planner(restless())
-            .strategy(strategy)
-            .build()
-            .unwrap();
-        let uneven = neighbours(&executor);
-        let stop = AtomicBool::new(false);
-        common::threads::scope(|scope| {
-            scope.spawn(|| {
-                for &table in uneven.iter().cycle() {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let task = executor.submit_fn(table, None, |work| work.add_bytes(1 << 24));
-                    task.unwrap().wait().unwrap();
-                }
-            });
-            let _stop = Departing(|| stop.store(true, Ordering::Relaxed));
-            let passed = (0..ticks).find(|_| {
-                tick(&executor);
-                executor.snapshot().remaps > 0
-            });
-            (passed, executor.snapshot().remaps)
-        })
-    };
-    let (ticks, _) = remaps_in(Strategy::CCD_AWARE, usize::MAX);
-    let ticks = ticks.expect("uneven traffic is evened out");
-    assert_eq!(remaps_in(Strategy::ROUND_ROBIN, 2 * ticks + 10), (None, 0));
 }

@@ -9,11 +9,12 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use chiplet::{
-    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, Strategy, SubmitError, Topology,
+    Error, Executor, LevelChoice, Query, RemapReason, Shutdown, SubmitError, Topology,
     TopologyError,
 };
+use chiplet_baselines::Strategy;
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, neighbours};
+use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, home, neighbours, still};
 
 fn at_work(executor: &Executor) -> Vec<usize> {
     let workers = executor.workers();
@@ -174,8 +175,8 @@ fn no_cpu_of_its_own_is_refused_and_changes_nothing() {
 
 /// Submits without a pause while cpus come and go every few hundred microseconds.
 fn nothing_is_lost(strategy: Strategy, how: Shutdown) {
-    let executor = builder(3, 2)
-        .strategy(strategy)
+    let executor = strategy
+        .configure(builder(3, 2), still())
         .queue_limit(64)
         .build()
         .unwrap();
@@ -259,14 +260,14 @@ fn nothing_is_lost(strategy: Strategy, how: Shutdown) {
 
 #[test]
 fn nothing_is_lost_while_cpus_come_and_go_until_a_drain() {
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::CHIPLETS {
         nothing_is_lost(strategy, Shutdown::Drain(HANG));
     }
 }
 
 #[test]
 fn nothing_is_lost_while_cpus_come_and_go_until_the_rest_is_abandoned() {
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::CHIPLETS {
         nothing_is_lost(strategy, Shutdown::Abandon(HANG));
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
-    Context, DomainId, Executor, Neighbor, PlannerConfig, Query, SearchError, StealConfig,
-    Strategy, Table, TableId, Ticket, Topology,
+    Context, DomainId, Executor, Neighbor, PlannerConfig, Query, SearchError, StealConfig, Table,
+    TableId, Ticket, Topology,
 };
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
@@ -176,31 +176,6 @@ fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
         .filter(|domain| domain.done > 0)
         .count();
     assert!(helped >= 2);
-}
-
-#[test]
-fn topology_blind_stealing_takes_anything_from_anywhere() {
-    let executor = genoa(still())
-        .strategy(Strategy::GLOBAL_STEAL)
-        .build()
-        .unwrap();
-    let table = executor.add_closure_table("t", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, table, 95, &gate);
-    let answers: Vec<_> = (0..192).map(|n| executor.spawn(table, move || n)).collect();
-    for (n, ticket) in answers.into_iter().enumerate() {
-        assert_eq!(
-            ticket.wait(),
-            Ok(n),
-            "the one free worker serves all queues"
-        );
-    }
-    gate.open();
-    for ticket in held {
-        ticket.wait().unwrap();
-    }
-    assert!(executor.snapshot().steals.remote > 0);
 }
 
 #[test]

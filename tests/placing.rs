@@ -5,7 +5,8 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, Strategy, TableId};
+use chiplet::{Executor, TableId};
+use chiplet_baselines::Strategy;
 use common::{Departing, HANG, builder, home, neighbours, restless};
 
 /// Takes a while and reads nothing.
@@ -68,14 +69,13 @@ fn closures_that_report_no_bytes_are_spread_by_the_time_that_they_take() {
 /// One pair takes long and reads little, the other is quick and reads much. By time the first is pulled apart, by bytes
 /// the second.
 #[test]
-fn the_strategy_says_by_what_tables_are_placed() {
+fn tables_are_placed_by_what_the_setting_says() {
     for (strategy, by_time) in [
         (Strategy::CCD_AWARE, true),
         (Strategy::CCD_AWARE_BYTES, false),
     ] {
-        let executor = builder(2, 1)
-            .planner(restless())
-            .strategy(strategy)
+        let executor = strategy
+            .configure(builder(2, 1), restless())
             .build()
             .unwrap();
         let (slow, quick) = pairs(&executor);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use chiplet::{Context, Executor, Query, Rung, Strategy, Table};
+use chiplet::{Context, Executor, Query, Rung, Table};
+use chiplet_baselines::Strategy;
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, builder, hold, home};
+use common::{Gate, HANG, OpenOnDrop, builder, hold, home, still};
 use parking_lot::{Condvar, Mutex};
 
 /// More than twice a domain's cache.
@@ -52,7 +53,7 @@ fn scanned_by<H>(
     let lists = Lists::default().of_size(size).on_scan(move |_, _| {
         seen.lock().insert(domain());
     });
-    let executor = builder(2, 2).strategy(strategy).build().unwrap();
+    let executor = strategy.configure(builder(2, 2), still()).build().unwrap();
     let _begun = begin(&executor);
     let table = executor.add_table("lists", lists);
     for n in 0..300 {

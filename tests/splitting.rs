@@ -7,26 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use chiplet::{
-    Context, Error, Executor, Query, SearchError, Shutdown, SplitConfig, Strategy, Table,
-};
+use chiplet::{Context, Error, Executor, Query, SearchError, Shutdown, SplitConfig, Table};
+use chiplet_baselines::Strategy;
 use common::lists::{LISTS, Lists, PER_LIST};
-use common::{Gate, HANG, OpenOnDrop, builder, hold, pass};
+use common::{Gate, HANG, OpenOnDrop, builder, hold, pass, still};
 
 fn executor(strategy: Strategy, domains: u32, cores: u32) -> Executor {
-    builder(domains, cores).strategy(strategy).build().unwrap()
+    strategy
+        .configure(builder(domains, cores), still())
+        .build()
+        .unwrap()
 }
-
-/// Those that cut a query where two workers are idle.
-const CUTTING: [Strategy; 3] = [
-    Strategy::CCD_AWARE,
-    Strategy::GLOBAL_STEAL,
-    Strategy::FORK_JOIN,
-];
 
 #[test]
 fn every_strategy_gives_the_unsplit_answer() {
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::CHIPLETS {
         let executor = executor(strategy, 2, 3);
         let table = Lists::default();
         let queries: Vec<Query> = (0..200)
@@ -72,7 +67,7 @@ fn an_idle_domain_shares_one_query_and_a_single_worker_does_not_cut_it() {
 
 #[test]
 fn a_deadline_that_passes_between_units_ends_the_query() {
-    for strategy in CUTTING {
+    for strategy in Strategy::CHIPLETS {
         let deadline = Instant::now() + Duration::from_millis(50);
         let scans = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&scans);
@@ -117,7 +112,7 @@ fn a_deadline_that_passes_before_an_uncut_scan_ends_the_query() {
 
 #[test]
 fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
-    for strategy in CUTTING {
+    for strategy in Strategy::CHIPLETS {
         let gate = Gate::default();
         let _open = OpenOnDrop(gate.clone());
         let (arrived, arrivals) = channel();
@@ -143,7 +138,7 @@ fn dropping_the_ticket_stops_a_running_query_at_its_next_unit() {
 
 #[test]
 fn a_query_whose_ticket_was_detached_runs_to_its_end() {
-    for strategy in CUTTING {
+    for strategy in Strategy::CHIPLETS {
         let gate = Gate::default();
         let _open = OpenOnDrop(gate.clone());
         let (arrived, arrivals) = channel();
@@ -189,14 +184,15 @@ fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
             sent.send(parts.iter().map(first).collect::<Vec<_>>())
                 .unwrap();
         });
-    let executor = executor(Strategy::GLOBAL_STEAL, 1, 2);
+    let executor = executor(Strategy::CCD_AWARE, 1, 2);
     let id = executor.add_table("lists", lists);
-    let query = Query::new([3.0]).top(PER_LIST as usize);
+    let query = Query::new([3.0]).top((LISTS * PER_LIST) as usize);
     let mut ticket = executor.search(id, query);
     let answer = ticket.wait_for(HANG).expect("both workers take units");
-    assert_eq!(answer.unwrap().len(), PER_LIST as usize);
-    let in_order: Vec<_> = (0..LISTS).map(|list| Some(list * PER_LIST)).collect();
-    assert_eq!(merged.try_recv(), Ok(in_order));
+    assert_eq!(answer.unwrap().len(), (LISTS * PER_LIST) as usize);
+    let firsts = merged.try_recv().unwrap();
+    assert!(firsts.len() > 2, "{firsts:?}");
+    assert!(firsts.is_sorted(), "{firsts:?}");
 }
 
 #[test]
@@ -259,7 +255,7 @@ fn a_sibling_that_becomes_free_joins_what_is_started_before_it_begins_something_
 
 #[test]
 fn a_panic_in_one_unit_fails_its_query_alone() {
-    for strategy in CUTTING {
+    for strategy in Strategy::CHIPLETS {
         let turn = AtomicUsize::new(0);
         let lists = Lists::default().on_scan(move |_, _| {
             let turn = turn.fetch_add(1, Ordering::SeqCst);

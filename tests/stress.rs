@@ -5,7 +5,8 @@ mod common;
 
 use std::time::Instant;
 
-use chiplet::{Executor, Shutdown, Strategy};
+use chiplet::{Executor, Shutdown};
+use chiplet_baselines::Strategy;
 use common::load::{Load, assert_adds_up};
 use common::{HANG, builder, restless};
 
@@ -26,9 +27,8 @@ fn watch(executor: &Executor) {
 }
 
 fn every_task_ends_once(strategy: Strategy, seed: u64, first: Shutdown) {
-    let executor = builder(3, 2)
-        .planner(restless())
-        .strategy(strategy)
+    let executor = strategy
+        .configure(builder(3, 2), restless())
         .queue_limit(32)
         .build()
         .unwrap();
@@ -57,14 +57,14 @@ fn every_task_ends_once(strategy: Strategy, seed: u64, first: Shutdown) {
 
 #[test]
 fn every_accepted_task_ends_once_while_two_drain() {
-    for (seed, strategy) in Strategy::ALL.into_iter().enumerate() {
+    for (seed, strategy) in Strategy::CHIPLETS.into_iter().enumerate() {
         every_task_ends_once(strategy, seed as u64, Shutdown::Drain(HANG));
     }
 }
 
 #[test]
 fn every_accepted_task_ends_once_while_one_abandons_what_another_drains() {
-    for (seed, strategy) in Strategy::ALL.into_iter().enumerate() {
+    for (seed, strategy) in Strategy::CHIPLETS.into_iter().enumerate() {
         every_task_ends_once(strategy, 100 + seed as u64, Shutdown::Abandon(HANG));
     }
 }

@@ -7,7 +7,7 @@ use std::future::Future;
 
 use std::thread::available_parallelism;
 
-use chiplet::{Executor, LevelChoice, Strategy, TableId, Topology};
+use chiplet::{Executor, LevelChoice, TableId, Topology};
 
 /// Threads of every pool: as many as this process may use processors.
 pub fn workers() -> usize {
@@ -55,7 +55,6 @@ impl Chiplet {
         };
         let executor = Executor::builder()
             .topology(topology)
-            .strategy(Strategy::CCD_AWARE)
             .max_workers(workers())
             .queue_limit(16 * BATCH)
             .build()

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Context, Executor, Query, Strategy, SubmitError, TableId, Ticket};
+use chiplet::{Context, Executor, Query, SubmitError, TableId, Ticket};
+use chiplet_baselines::Strategy;
 
 use crate::common::dice::Dice;
-use crate::common::{Gate, OpenOnDrop, builder, hold};
+use crate::common::{Gate, OpenOnDrop, builder, hold, still};
 use crate::refusing::with_allocations;
 use crate::verified;
 
@@ -21,7 +22,9 @@ struct Held<'a> {
 }
 
 fn one_worker(strategy: Strategy) -> Executor {
-    let builder = builder(1, 1).strategy(strategy).queue_limit(100_000);
+    let builder = strategy
+        .configure(builder(1, 1), still())
+        .queue_limit(100_000);
     builder.table_queue_limit(100_000).build().unwrap()
 }
 
@@ -130,7 +133,7 @@ fn a_tables_first_task_is_refused_wherever_its_lane_needs_memory() {
 
 #[test]
 fn a_tables_first_task_is_refused_where_all_tables_share_one_line() {
-    first_tasks(Strategy::ROUND_ROBIN, 4 + 4);
+    first_tasks(Strategy::CCD_AWARE_FIFO, 4 + 4);
     verified("no memory for a line that all tables share");
 }
 
@@ -193,7 +196,7 @@ fn whatever_is_refused_at_whatever_moment_the_counters_add_up() {
     const EXECUTORS: u64 = 10;
     const ROUNDS: u64 = 2;
     const TASKS: u64 = 1_000;
-    for strategy in [Strategy::CCD_AWARE, Strategy::ROUND_ROBIN] {
+    for strategy in [Strategy::CCD_AWARE, Strategy::CCD_AWARE_FIFO] {
         let (mut all, mut apart) = (0, 0);
         for seed in 0..EXECUTORS {
             let executor = one_worker(strategy);

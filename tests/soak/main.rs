@@ -14,7 +14,8 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, PlannerConfig, Shutdown, Strategy, Topology};
+use chiplet::{Executor, PlannerConfig, Shutdown, Topology};
+use chiplet_baselines::Strategy;
 
 use common::HANG;
 use common::load::Load;
@@ -49,10 +50,10 @@ fn hectic() -> PlannerConfig {
     planner
 }
 
-/// Three lives in four follow homes; the others run the baselines in turn.
+/// Three lives in four run with the defaults; the others with one setting changed, each in turn.
 fn strategy(life: u64) -> Strategy {
     match life % 4 {
-        3 => Strategy::ALL[(life / 4 % 3) as usize],
+        3 => Strategy::CHIPLETS[(life / 4 % 3) as usize],
         _ => Strategy::CCD_AWARE,
     }
 }
@@ -86,10 +87,9 @@ fn shut_down(load: &Load, life: u64) {
 /// Builds an executor, loads it for `length`, shuts it down, and checks its accounts.
 fn live(life: u64, length: Duration, watchdog: &Watchdog, ledger: &mut Ledger) {
     let threads = process::threads();
-    let executor = Executor::builder()
-        .topology(Topology::uniform(DOMAINS, CORES, 32 << 20))
-        .planner(hectic())
-        .strategy(strategy(life))
+    let builder = Executor::builder().topology(Topology::uniform(DOMAINS, CORES, 32 << 20));
+    let executor = strategy(life)
+        .configure(builder, hectic())
         .queue_limit(QUEUE)
         .build()
         .unwrap();

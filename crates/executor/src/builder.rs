@@ -1,12 +1,10 @@
-//! Building an executor: which cores, which strategy, which bounds; then starting and pinning its workers.
+//! Building an executor: which cores, which bounds; then starting and pinning its workers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::QUEUE_PER_WORKER;
-use chiplet_policy::{
-    Planner, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, neighbours,
-};
+use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig, neighbours};
 use chiplet_topology::pin::Pin;
 use chiplet_topology::{DomainId, LevelChoice, Topology};
 
@@ -35,7 +33,6 @@ type Body = Box<dyn FnOnce() + Send>;
 pub struct Builder {
     topology: Option<Topology>,
     level: LevelChoice,
-    strategy: Strategy,
     pin: Option<Pin>,
     reserve: usize,
     max_workers: Option<usize>,
@@ -43,6 +40,7 @@ pub struct Builder {
     queue_limit: Option<usize>,
     table_limit: Option<usize>,
     limits: QueryLimits,
+    run_length: u32,
     reorder: f64,
     bulk_wait: Duration,
     planner: PlannerConfig,
@@ -57,7 +55,6 @@ impl Default for Builder {
         Self {
             topology: None,
             level: LevelChoice::Auto,
-            strategy: Strategy::default(),
             pin: None,
             reserve: 0,
             max_workers: None,
@@ -65,6 +62,7 @@ impl Default for Builder {
             queue_limit: None,
             table_limit: None,
             limits: QueryLimits::default(),
+            run_length: Discipline::RUN_LENGTH,
             reorder: Discipline::REORDER,
             bulk_wait: Discipline::BULK_WAIT,
             planner: PlannerConfig::default(),
@@ -86,12 +84,6 @@ impl Builder {
     /// Which cache makes a domain when the machine is detected. Default: [`LevelChoice::Auto`].
     pub fn level(mut self, level: LevelChoice) -> Self {
         self.level = level;
-        self
-    }
-
-    /// How to place, split and steal. Default: [`Strategy::CCD_AWARE`].
-    pub fn strategy(mut self, strategy: Strategy) -> Self {
-        self.strategy = strategy;
         self
     }
 
@@ -122,7 +114,7 @@ impl Builder {
     }
 
     /// How many threads may take tasks in place of each worker, one after the other, while tasks block
-    /// ([`Context::block_in_place`](crate::Context::block_in_place)). Default: 1. None is started before it is needed; with
+    /// ([`Context::block_in_place`](chiplet_table::Context::block_in_place)). Default: 1. None is started before it is needed; with
     /// 0 a task that blocks keeps its core.
     pub fn substitutes(mut self, each: usize) -> Self {
         self.substitutes = each;
@@ -150,6 +142,14 @@ impl Builder {
         self
     }
 
+    /// How many queued tasks of one table a core may run in a row although older ones of other tables wait, so that it goes
+    /// on with what its private cache holds. Default 16; with 1, and with 0, tasks start in the order in which they came.
+    /// [`Builder::reorder`] bounds how long the older ones wait for that.
+    pub fn run_length(mut self, tasks: u32) -> Self {
+        self.run_length = tasks;
+        self
+    }
+
     /// How far a core may leave the order in which tasks came, to go on with the table that its private cache holds: a
     /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
     /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
@@ -173,8 +173,7 @@ impl Builder {
         self
     }
 
-    /// Windows, thresholds and mapping of placement. By what tables are placed is the strategy's choice, whatever is
-    /// said here ([`Strategy::placing`]).
+    /// Windows, thresholds and mapping of placement.
     pub fn planner(mut self, config: PlannerConfig) -> Self {
         self.planner = config;
         self
@@ -243,27 +242,20 @@ impl Builder {
             .map(|domain| domain.cores.len())
             .max()
             .unwrap_or(1);
-        let grouped = match self.strategy.routing {
-            Routing::Home => largest,
-            Routing::Rotate => 1,
-        };
-        let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * grouped);
+        let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * largest);
         let table_limit = self
             .table_limit
             .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))
             .min(queue_limit);
-        let groups = groups(&topology, &plan, self.strategy.routing);
+        let groups = groups(&topology, &plan);
         let rules = Rules {
             crossing: Crossing {
-                stealing: self.strategy.stealing,
                 steal: self.steal,
-                invites_anywhere: self.strategy.splitting == Splitting::AllCores,
                 groups: groups.len(),
             },
-            spills: self.strategy.splitting == Splitting::Spill,
             substitutes: self.substitutes,
             discipline: Discipline {
-                run_length: self.strategy.run_length,
+                run_length: self.run_length,
                 reorder: self.reorder,
                 limit: queue_limit,
                 table_limit,
@@ -292,16 +284,13 @@ impl Builder {
             reserve: self.reserve,
             max_workers: self.max_workers,
         };
-        let mut planner = self.planner;
-        planner.mapper.placing = self.strategy.placing;
         let balancer = Arc::new(Balancer::new(
-            Planner::new(planner, workers::specs(&plan, &topology)),
+            Planner::new(self.planner, workers::specs(&plan, &topology)),
             Workers::new(Arc::clone(&topology), options),
             tick,
             hub.clock(),
         ));
         let engine = Arc::new(Engine::new(Parts {
-            strategy: self.strategy,
             split: self.split,
             hub,
             substitutes,
@@ -365,28 +354,19 @@ impl Builder {
     }
 }
 
-/// Groups of workers: a domain's together where queries go home, else every worker by itself.
-fn groups(topology: &Topology, plan: &[DomainCores], routing: Routing) -> Vec<GroupSpec> {
-    let mut specs = Vec::new();
+/// Groups of workers: a domain's together.
+fn groups(topology: &Topology, plan: &[DomainCores]) -> Vec<GroupSpec> {
+    let domains: Vec<DomainId> = plan.iter().map(|domain| domain.id).collect();
     let mut next = 0;
-    for domain in plan {
-        let count = domain.cores.len();
-        let step = match routing {
-            Routing::Home => count,
-            Routing::Rotate => 1,
-        };
-        for first in (next..next + count).step_by(step) {
-            specs.push(GroupSpec {
-                domain: domain.id,
-                workers: first..first + step,
-                nearest: Vec::new(),
-            });
+    let nearest = neighbours(topology, &domains);
+    let specs = plan.iter().zip(nearest).map(|(domain, nearest)| {
+        let first = next;
+        next += domain.cores.len();
+        GroupSpec {
+            domain: domain.id,
+            workers: first..next,
+            nearest,
         }
-        next += count;
-    }
-    let domains: Vec<DomainId> = specs.iter().map(|spec| spec.domain).collect();
-    for (spec, nearest) in specs.iter_mut().zip(neighbours(topology, &domains)) {
-        spec.nearest = nearest;
-    }
-    specs
+    });
+    specs.collect()
 }

@@ -62,7 +62,7 @@ pub struct Counts {
     pub queued: u64,
     /// Started and not ended.
     pub running: u64,
-    /// Answered, also with a [`SearchError`](crate::SearchError).
+    /// Answered, also with a [`SearchError`](chiplet_table::SearchError).
     pub done: u64,
     /// Ended by their deadline. A ticket that tells so before a worker has found that, or is done with the task, leaves
     /// it among `queued` or `running` until then.

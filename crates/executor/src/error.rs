@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use chiplet_table::SearchError;
+
 use crate::limits::QueryParameter;
-use crate::table::SearchError;
 
 /// Why an executor could not be built.
 #[derive(Debug, thiserror::Error)]

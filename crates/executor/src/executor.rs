@@ -7,23 +7,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Class, Placement, TableId};
+use chiplet_table::{Context, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::builder::Builder;
-use crate::context::Context;
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError, TableError};
-use crate::jobs::closure::ClosureTask;
-use crate::jobs::search::SearchTask;
+use crate::jobs::{closure, search};
 use crate::limits::QueryLimits;
 use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
 use crate::sync::now;
-use crate::table::{Neighbor, Query, Table};
 use crate::ticket::Ticket;
 
 /// How long dropping an executor waits for running tasks.
@@ -141,7 +139,8 @@ impl Executor {
     /// [`TableError`], and the new index back.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
+    /// use chiplet_executor::{Executor, Topology};
+    /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
     ///
     /// /// Finds nothing but its version.
     /// struct Version(u64);
@@ -240,7 +239,7 @@ impl Executor {
         };
         let class = query.requested_class();
         let header = self.header(entry, class, query.expires());
-        let task = Arc::new(SearchTask::new(header, query));
+        let task = Arc::new(search::task(header, query));
         match self
             .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
@@ -248,8 +247,8 @@ impl Executor {
             Ok(()) => Ok(Ticket::live(task)),
             Err(reason) => {
                 // Refused tasks are in no queue, so this is the only reference; the copy is for the compiler.
-                let query =
-                    Arc::try_unwrap(task).map_or_else(|task| task.query.clone(), |task| task.query);
+                let query = Arc::try_unwrap(task)
+                    .map_or_else(|task| task.work.query.clone(), |task| task.work.query);
                 Err(Refused {
                     reason,
                     input: query,
@@ -296,13 +295,13 @@ impl Executor {
                 });
             }
         };
-        let task = Arc::new(ClosureTask::new(self.header(entry, None, deadline), code));
+        let task = Arc::new(closure::task(self.header(entry, None, deadline), code));
         match self
             .engine
             .admit(&task.header.entry, Arc::clone(&task) as _)
         {
             Ok(()) => Ok(Ticket::live(task)),
-            Err(reason) => match task.code.lock().take() {
+            Err(reason) => match task.work.take() {
                 Some(input) => Err(Refused { reason, input }),
                 None => unreachable!("a refused task is in no queue, so nobody has taken its code"),
             },
@@ -460,7 +459,6 @@ impl std::fmt::Debug for Executor {
         f.debug_struct("Executor")
             .field("workers", &self.engine.hub.workers())
             .field("domains", &self.engine.topology.domains().len())
-            .field("strategy", &self.engine.strategy)
             .finish_non_exhaustive()
     }
 }

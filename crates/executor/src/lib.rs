@@ -8,12 +8,10 @@ mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
 mod clock;
-mod context;
 mod counts;
 mod engine;
 mod error;
 mod executor;
-mod filter;
 mod jobs;
 mod latencies;
 mod limits;
@@ -28,21 +26,18 @@ mod scheduler;
 mod shuttle_tests;
 mod snapshot;
 mod sync;
-pub mod table;
 mod ticket;
 
 pub use builder::Builder;
 pub use chiplet_policy::{
     Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
-    StealConfig, Strategy, TableId,
+    StealConfig, TableId,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
-pub use context::Context;
 pub use counts::{Counts, Steals};
 pub use error::{BuildError, Error, Refused, SubmitError, TableError};
 pub use executor::{Executor, Shutdown, ShutdownReport};
-pub use filter::Filter;
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
 pub use limits::{QueryLimits, QueryParameter};
@@ -52,7 +47,6 @@ pub use placement::workers::WorkerInfo;
 pub use report::Report;
 pub use reported::Reported;
 pub use snapshot::{DomainSnapshot, Snapshot, TableSnapshot};
-pub use table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest};
 pub use ticket::Ticket;
 
 #[cfg(feature = "replay")]

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use chiplet_table::Query;
+
 use crate::error::SubmitError;
-use crate::table::Query;
 
 /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
 /// limit.
@@ -16,8 +17,8 @@ use crate::table::Query;
 /// candidate list of a graph is never shorter than `k`, so whoever limits `ef` should limit `k` too.
 ///
 /// ```
-/// use chiplet_executor::{Context, Executor, Neighbor, Query, QueryLimits, QueryParameter};
-/// use chiplet_executor::{SearchError, SubmitError, Table, Topology};
+/// use chiplet_executor::{Executor, QueryLimits, QueryParameter, SubmitError, Topology};
+/// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 /// # struct Empty;
 /// # impl Table for Empty {
 /// #     fn dim(&self) -> usize { 1 }

@@ -34,7 +34,7 @@ pub struct TableOptions {
     ///
     /// Default `None`: the executor's.
     pub queue_limit: Option<usize>,
-    /// The class of closures, and of queries that name none ([`Query::class`](crate::Query::class)).
+    /// The class of closures, and of queries that name none ([`Query::class`](chiplet_table::Query::class)).
     pub class: Class,
 }
 

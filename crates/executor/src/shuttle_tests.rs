@@ -10,16 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::PlannerConfig;
+use chiplet_table::{
+    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+};
 use chiplet_topology::Topology;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use shuttle::thread;
 
 use crate::checks::checks;
-use crate::table::merge_nearest;
-use crate::{
-    Builder, Context, Error, Executor, Neighbor, Probe, Query, SearchError, Shutdown, SplitConfig,
-    SplitTable, Strategy, SubmitError, Table, Ticket,
-};
+use crate::{Builder, Error, Executor, Shutdown, SplitConfig, StealConfig, SubmitError, Ticket};
 
 mod batches;
 mod blocking;
@@ -101,15 +100,26 @@ impl SplitTable for Lists {
     }
 }
 
-fn strategy() -> Strategy {
+/// An executor with settings drawn at random: the order of tasks, whether tasks cross, and whether units do.
+fn any_builder(domains: u32, cores: u32) -> Builder {
     use shuttle::rand::Rng as _;
-    let choice = shuttle::rand::thread_rng().gen_range(0..Strategy::ALL.len());
-    Strategy::ALL[choice]
+    let mut dice = shuttle::rand::thread_rng();
+    let split = SplitConfig {
+        stream_caches: [None, Some(0)][dice.gen_range(0..2)],
+        ..SplitConfig::default()
+    };
+    let steal = StealConfig {
+        cold_factor: [2.0, f64::INFINITY][dice.gen_range(0..2)],
+        ..StealConfig::default()
+    };
+    let run_length = [1, 16][dice.gen_range(0..2)];
+    let builder = builder(domains, cores).split(split).steal(steal);
+    builder.run_length(run_length)
 }
 
-/// Two clients, two domains, any strategy: every ticket resolves, by waiting and by polling.
+/// Two clients, two domains, any settings: every ticket resolves, by waiting and by polling.
 fn answers() {
-    let executor = Arc::new(builder(2, 1).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(2, 1).build().unwrap());
     let tables = [0, 1].map(|n| executor.add_closure_table(format!("{n}"), 1));
     let clients = [0_u32, 1].map(|client| {
         let executor = Arc::clone(&executor);
@@ -180,7 +190,7 @@ fn dropped_in_the_queue() {
 
 /// Queries are cut and their units stolen, a ticket is dropped half way, and answers are whole.
 fn splitting() {
-    let executor = Arc::new(builder(2, 2).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(2, 2).build().unwrap());
     let table = executor.add_table("lists", Lists);
     let dropped = executor.submit(table, Query::new([0.0])).unwrap();
     let client = {
@@ -224,7 +234,7 @@ fn spilling() {
 
 /// Domains lose their workers and get them back while tasks come: homes change under the submitters.
 fn staffing() {
-    let executor = Arc::new(builder(2, 1).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(2, 1).build().unwrap());
     let tables = [0, 1].map(|n| executor.add_closure_table(format!("{n}"), 1));
     let client = {
         let executor = Arc::clone(&executor);
@@ -306,7 +316,7 @@ fn removal() {
 
 /// One shuts down, another too, a third submits: what was accepted ends.
 fn shutdown(how: Shutdown) {
-    let executor = Arc::new(builder(2, 1).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(2, 1).build().unwrap());
     let table = executor.add_closure_table("t", 1);
     let client = {
         let executor = Arc::clone(&executor);
@@ -387,7 +397,7 @@ checks! {
     every_ticket_resolves: answers without PushWakes AnswerWakes;
     a_task_is_run_or_cancelled: cancellation without;
     what_is_cancelled_in_the_queue_never_starts: dropped_in_the_queue without BeginAsks;
-    split_answers_are_whole: splitting without BarrierOpens LastHandAnswers;
+    split_answers_are_whole: splitting without LastHandAnswers;
     what_spills_is_whole_and_leaves_nothing: spilling without LastHandAnswers;
     nothing_is_lost_while_homes_change: staffing without TasksMove RecallWakes HomeSoughtAgain;
     nothing_is_lost_while_one_stands_by: one_stands_by without;

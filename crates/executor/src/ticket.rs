@@ -6,24 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::engine::completion::Completion;
 use crate::engine::current;
-use crate::engine::task::Header;
+use crate::engine::live::Outcome;
 use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
 use crate::report::Answer;
 use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
-
-/// The part of a task that its ticket sees.
-pub(crate) trait Outcome<T>: Expire {
-    fn header(&self) -> &Header;
-    fn completion(&self) -> &Completion<Answer<T>>;
-
-    /// As [`Completion::poll`].
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
-        self.completion().poll(waker, due)
-    }
-}
 
 enum Inner<T> {
     Live(Arc<dyn Outcome<T>>),
@@ -36,7 +24,7 @@ enum Inner<T> {
 ///
 /// A ticket is a [`Future`] that any runtime can poll, and [`Ticket::wait`] blocks a plain thread. Dropping it
 /// cancels a task that has not started. One that has started ends when its table next asks whether it is still wanted
-/// ([`Context::check`](crate::Context::check)) or before its next scan unit, else it runs on; its answer is discarded. [`Ticket::detach`] drops it without cancelling.
+/// ([`Context::check`](chiplet_table::Context::check)) or before its next scan unit, else it runs on; its answer is discarded. [`Ticket::detach`] drops it without cancelling.
 ///
 /// If the task has a deadline, its ticket resolves to [`Error::Expired`] when the deadline comes and there is no answer
 /// yet, however long its worker is busy with this task or others: by waiting and by polling alike. A task that has not
@@ -93,7 +81,7 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The task's [`Error`]. [`Error::WouldDeadlock`] at once when called inside a task of the same executor
     /// and the answer is not there yet: on a small pool that could wait for ever. The task is then cancelled
-    /// as by dropping the ticket. [`Context::block_in_place`](crate::Context::block_in_place) allows such a wait.
+    /// as by dropping the ticket. [`Context::block_in_place`](chiplet_table::Context::block_in_place) allows such a wait.
     pub fn wait(mut self) -> Result<T, Error> {
         let answer = self.block(None).unwrap_or(Err(Error::WouldDeadlock));
         answer.map(|(answer, _)| answer)

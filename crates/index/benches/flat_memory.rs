@@ -10,9 +10,9 @@ mod common;
 use std::hint::black_box;
 use std::time::Instant;
 
-use chiplet_executor::{Context, Query, Table as _};
 use chiplet_index::hnsw::SquaredL2;
 use chiplet_index::{HnswConfig, HnswTable, Metric};
+use chiplet_table::{Context, Query, Table as _};
 use common::clustered;
 use hnsw_rs::prelude::{AnnT as _, Hnsw};
 

@@ -1,6 +1,6 @@
 //! From a table's own search of many queries, which one bad query ends, to an answer for each.
 
-use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 /// The answers of `many`, or of one search after the other if it cannot answer all. Queries are checked first, so that
 /// one which the table refuses rarely has others searched twice.

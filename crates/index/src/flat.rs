@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use chiplet_executor::{
+use chiplet_table::{
     Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 
@@ -29,7 +29,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// Exact search over rows held in memory. Ids are row numbers.
 ///
 /// ```
-/// use chiplet_executor::{Query, Table, Context};
+/// use chiplet_table::{Query, Table, Context};
 /// use chiplet_index::{FlatTable, Metric};
 ///
 /// let rows = [0.0, 0.0, 3.0, 4.0, 1.0, 0.0];
@@ -43,7 +43,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// A table can be kept in a file, which is read back or mapped:
 ///
 /// ```
-/// # use chiplet_executor::{Query, Table, Context};
+/// # use chiplet_table::{Query, Table, Context};
 /// # use chiplet_index::{FlatTable, Metric};
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("points.table");

@@ -27,8 +27,8 @@ mod walk;
 
 use std::path::Path;
 
-use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_memory::{Pages, Region};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use crate::error::{BuildError, at_least_one};
 use crate::image::{FileError, Image};
@@ -48,7 +48,7 @@ use search::with_searcher;
 /// A graph (HNSW) as a table.
 ///
 /// ```
-/// use chiplet_executor::{Query, Table, Context};
+/// use chiplet_table::{Query, Table, Context};
 /// use chiplet_index::{HnswConfig, HnswTable, Metric};
 ///
 /// let rows: Vec<f32> = (0..200).map(|x| x as f32).collect(); // 100 rows of 2
@@ -98,7 +98,7 @@ impl HnswTable {
     /// machines.
     ///
     /// ```
-    /// use chiplet_executor::Table;
+    /// use chiplet_table::Table;
     /// use chiplet_index::{HnswConfig, HnswTable, Metric};
     ///
     /// # let folder = tempfile::tempdir()?;

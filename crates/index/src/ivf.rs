@@ -46,8 +46,8 @@ mod store;
 
 use std::ops::Range;
 
-use chiplet_executor::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 use chiplet_policy::ivf_list_bytes;
+use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 
 use crate::metric::Metric;
 
@@ -64,7 +64,7 @@ use store::Store;
 ///
 /// ```
 /// # #[cfg(feature = "faiss")] {
-/// use chiplet_executor::{Query, Table, Context};
+/// use chiplet_table::{Query, Table, Context};
 /// use chiplet_index::{IvfConfig, IvfTable, Metric};
 ///
 /// let rows: Vec<f32> = (0..2000).map(|x| (x % 97) as f32).collect(); // 1,000 rows of 2

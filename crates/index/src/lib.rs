@@ -30,7 +30,7 @@
 //! | `nprobe` beyond the lists | visits all lists |
 //! | anything of an empty table | nothing, and no error |
 //!
-//! [`Context`](chiplet_executor::Context) counts what a search read: every row of a flat table; `visited * (vector
+//! [`Context`](chiplet_table::Context) counts what a search read: every row of a flat table; `visited * (vector
 //! bytes + 4 M)` of a graph, `visited` being exact; the codes of all lists scanned, and the centroids of a
 //! flat quantizer. A list scanned twice to resolve a tie counts twice.
 //!
@@ -53,7 +53,7 @@
 //!
 //! ```
 //! use std::ops::Range;
-//! use chiplet_executor::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Context};
+//! use chiplet_table::{Neighbor, Probe, Query, SearchError, SplitTable, Table, Context};
 //!
 //! struct Buckets {
 //!     buckets: Vec<Vec<(u64, f32)>>,
@@ -137,8 +137,8 @@
 //! # Ok::<(), SearchError>(())
 //! ```
 //!
-//! [`SearchError`]: chiplet_executor::SearchError
-//! [`SearchError::TooLong`]: chiplet_executor::SearchError::TooLong
+//! [`SearchError`]: chiplet_table::SearchError
+//! [`SearchError::TooLong`]: chiplet_table::SearchError::TooLong
 
 mod batch;
 mod error;

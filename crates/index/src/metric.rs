@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use chiplet_executor::SearchError;
+use chiplet_table::SearchError;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{self, Element, Positions, Rows, Span};

@@ -2,12 +2,12 @@
 
 use std::collections::BinaryHeap;
 
-use chiplet_executor::Neighbor;
+use chiplet_table::Neighbor;
 
 /// Keeps the `k` smallest neighbours offered, by distance, then id: for a table of your own that scans rows.
 ///
 /// ```
-/// use chiplet_executor::Neighbor;
+/// use chiplet_table::Neighbor;
 /// use chiplet_index::Nearest;
 ///
 /// let mut nearest = Nearest::new(2);

@@ -1,6 +1,6 @@
 //! How often a search asks whether anybody still waits for its answer.
 
-use chiplet_executor::{Context, SearchError};
+use chiplet_table::{Context, SearchError};
 
 /// Nodes that a walk follows between two questions, at most: some 2,500 rows compared, 50 us or less where they are in cache.
 const STEPS: usize = 256;

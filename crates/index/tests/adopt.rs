@@ -2,9 +2,9 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::hnsw::Graph;
 use chiplet_index::{BuildError, FlatTable, GraphFault, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_table::{Context, Query, Table};
 use common::unsplit;
 
 fn config(metric: Metric) -> HnswConfig {

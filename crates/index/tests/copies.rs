@@ -2,8 +2,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Filter, Neighbor, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
+use chiplet_table::{Context, Filter, Neighbor, Query, Table};
 use common::{clustered, mapped};
 
 const DIM: usize = 24;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, SearchError, Table};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_table::{Context, Query, SearchError, Table};
 use common::{assert_well_formed, clustered, unsplit};
 
 const DIM: usize = 12;

@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use chiplet_executor::{Query, Table};
 use chiplet_index::{FileError, FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
+use chiplet_table::{Query, Table};
 use common::{clustered, mapped, unsplit};
 
 const DIM: usize = 12;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use chiplet_executor::{Filter, Neighbor, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_table::{Filter, Neighbor, Query, Table};
 use common::{clustered, mapped, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -269,7 +269,7 @@ fn ids_of_other_tables_in_a_set_cost_nothing() {
         let (alone, shared) = (Filter::ids(ids()), Filter::ids(foreign));
         let (mut few, mut many) = (0, 0);
         for query in queries(10) {
-            let mut contexts = [(); 2].map(|()| chiplet_executor::Context::default());
+            let mut contexts = [(); 2].map(|()| chiplet_table::Context::default());
             let [first, second] = &mut contexts;
             let wanted = table
                 .search(&query.clone().filter(alone.clone()), first)

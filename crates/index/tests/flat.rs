@@ -2,10 +2,10 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, SplitTable, Table};
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
+use chiplet_table::{Context, Query, SplitTable, Table};
 use common::{clustered, duplicated, split, unsplit};
 use proptest::prelude::*;
 use rand::rngs::StdRng;

@@ -3,8 +3,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, Stage};
+use chiplet_table::{Context, Query, Table};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated, recall, unsplit,
 };
@@ -27,7 +27,7 @@ fn queries(count: usize, seed: u64) -> Vec<Query> {
 }
 
 /// What `table` answers, and what it says that cost.
-fn answers(table: &HnswTable, queries: &[Query]) -> Vec<(Vec<chiplet_executor::Neighbor>, u64)> {
+fn answers(table: &HnswTable, queries: &[Query]) -> Vec<(Vec<chiplet_table::Neighbor>, u64)> {
     let answer = |query| {
         let mut context = Context::default();
         (table.search(query, &mut context).unwrap(), context.bytes())

@@ -2,8 +2,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat, normalized};
+use chiplet_table::{Context, Query, Table};
 use common::{recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

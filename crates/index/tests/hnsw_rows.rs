@@ -2,10 +2,10 @@
 
 mod common;
 
-use chiplet_executor::{Query, Table};
 use chiplet_index::{
     BuildError, FlatTable, HnswConfig, HnswTable, MAX_NORM, Metric, RowFormat, normalized,
 };
+use chiplet_table::{Query, Table};
 use common::{assert_well_formed, clustered, recall, unsplit};
 
 const DIM: usize = 24;

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::hnsw::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat, normalized};
+use chiplet_table::{Context, Query, Table};
 use common::inputs::refused_or_sound;
 use common::{clustered, duplicated, unsplit};
 use hnsw_rs::prelude::{AnnT, DistCosine, DistDot, DistL2, Distance, Hnsw};

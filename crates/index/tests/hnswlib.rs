@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chiplet_executor::{Query, Table};
 use chiplet_index::{BuildError, HnswConfig, HnswTable, Metric};
+use chiplet_table::{Query, Table};
 use common::inputs::refused_or_sound;
 use common::{assert_well_formed, unsplit};
 use proptest::prelude::*;

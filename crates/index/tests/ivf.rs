@@ -6,8 +6,8 @@ mod common;
 
 use std::sync::LazyLock;
 
-use chiplet_executor::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
 use chiplet_index::{BuildError, FlatTable, IvfConfig, IvfTable, Metric, normalized};
+use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated,
     on_eight_threads, recall, split, unsplit,

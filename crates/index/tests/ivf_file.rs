@@ -4,8 +4,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
+use chiplet_table::{Context, Query, Table};
 use common::{clustered, mapped, unsplit};
 use faiss::index::index_factory;
 use faiss::{Idx, Index, MetricType};

@@ -4,8 +4,8 @@
 
 mod common;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{IvfConfig, IvfTable, Metric};
+use chiplet_table::{Context, Query, Table};
 use common::clustered;
 
 fn threads() -> usize {

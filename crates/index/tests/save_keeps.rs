@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages};
+use chiplet_table::{Context, Query, Table};
 
 /// Bytes that a query reads which does not say how many candidates to keep.
 fn read_by_default(table: &HnswTable) -> u64 {

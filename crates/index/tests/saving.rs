@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chiplet_executor::{Context, Query, SplitTable, Table};
 use chiplet_index::{BuildError, FileError, FlatTable, MemoryError, Metric, Pages};
+use chiplet_table::{Context, Query, SplitTable, Table};
 use common::{clustered, mapped, split, unsplit};
 use tempfile::TempDir;
 

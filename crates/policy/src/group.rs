@@ -7,15 +7,13 @@
 //! ```
 //! use chiplet_policy::group::{Crossing, Group, Rest};
 //! use chiplet_policy::queue::{Discipline, Run, Terms};
-//! use chiplet_policy::{StealConfig, StealRule, TableId, Time};
+//! use chiplet_policy::{StealConfig, TableId, Time};
 //!
 //! let crossing = Crossing {
-//!     stealing: StealRule::Ladder,
 //!     steal: StealConfig::default(),
-//!     invites_anywhere: false,
 //!     groups: 2,
 //! };
-//! let mut group = Group::new(crossing, Discipline::for_workers(2, 16), 0..2, 2..2);
+//! let mut group = Group::new(crossing, Discipline::for_workers(2), 0..2, 2..2);
 //! // Both workers have nothing to do; a task wakes the one that slept shortest.
 //! for worker in 0..2 {
 //!     assert!(matches!(group.rest(worker, false, false), Rest::Listed { .. }));
@@ -357,7 +355,7 @@ impl<T> Group<T> {
         let face = &mut self.face;
         face.queued = self.queue.len() as u32;
         self.news.queued = true;
-        if !self.crossing.is_shown() {
+        if !self.crossing.is_possible() {
             return false;
         }
         self.news.tasks = true;

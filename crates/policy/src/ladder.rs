@@ -3,12 +3,10 @@
 //! A driver asks for the next [`Attempt`], makes it, and asks again if it finds nothing. It says what came of it, where that
 //! matters to what follows: [`Ladder::found`], [`Ladder::goes_away`], [`Ladder::lists`].
 
-use std::cmp::Reverse;
-
 use crate::group::{Crossing, Faces};
 use crate::queue::{Class, Pace};
 use crate::route::LONG_WAIT;
-use crate::{StealRule, Time, choose_victim, is_worth_relieving};
+use crate::{Time, choose_victim, is_worth_relieving};
 
 /// A busy worker looks at one other group's queue before every eighth task: that costs a cache miss.
 const LOOK_BEHIND: u32 = 8;
@@ -60,9 +58,6 @@ enum Stage {
     Rest,
     /// It is listed among the sleepers, and may go to other groups.
     Listed {
-        spares: bool,
-    },
-    Cross {
         spares: bool,
     },
     Park,
@@ -124,7 +119,7 @@ impl Ladder {
                     self.stage = Stage::Rest;
                     let spun = std::mem::replace(&mut self.spun, true);
                     // Work elsewhere that is worth crossing for is not to be waited for.
-                    if !spun && victim(faces, crossing, own).is_none() {
+                    if !spun && victim(faces, own).is_none() {
                         return Attempt::Spin;
                     }
                 }
@@ -133,17 +128,11 @@ impl Ladder {
                     return Attempt::Rest;
                 }
                 Stage::Listed { spares } => {
-                    self.stage = Stage::Cross { spares };
-                    if crossing.invites_anywhere {
-                        return Attempt::JoinAway;
-                    }
-                }
-                Stage::Cross { spares } => {
                     self.stage = Stage::Park;
                     // Tasks that are worth crossing for come before what others have started: they have waited.
-                    match victim(faces, crossing, own) {
+                    match victim(faces, own) {
                         Some(group) => return Attempt::Cross(group),
-                        None if spares && !crossing.invites_anywhere => return Attempt::JoinAway,
+                        None if spares => return Attempt::JoinAway,
                         None => {}
                     }
                 }
@@ -224,31 +213,15 @@ impl Ladder {
 }
 
 /// The group from which an idle worker of `own` should take a task, if there is any.
-pub fn victim(faces: &impl Faces, crossing: &Crossing, own: usize) -> Option<usize> {
-    match crossing.stealing {
-        StealRule::Never => None,
-        // The longest queue; of several, the first.
-        StealRule::Anywhere => (0..faces.groups())
-            .filter(|&group| group != own && faces.queued(group) > 0)
-            .max_by_key(|&group| (faces.queued(group), Reverse(group))),
-        StealRule::Ladder if !faces.is_any_needy() => None,
-        StealRule::Ladder => {
-            let nearest = faces.nearest(own).iter().copied();
-            let needy = nearest.filter(|&group| faces.is_needy(group));
-            // Of queues with nothing but bulk tasks, the nearest.
-            let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
-            choose_victim(needy.map(|group| (group, wait(group))))
-        }
+pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
+    if !faces.is_any_needy() {
+        return None;
     }
-}
-
-/// Whether an idle worker of another group may take a task of `group`, as far as can be seen from there.
-pub fn may_need(faces: &impl Faces, crossing: &Crossing, group: usize) -> bool {
-    match crossing.stealing {
-        StealRule::Never => false,
-        StealRule::Anywhere => faces.queued(group) > 0,
-        StealRule::Ladder => faces.is_needy(group),
-    }
+    let nearest = faces.nearest(own).iter().copied();
+    let needy = nearest.filter(|&group| faces.is_needy(group));
+    // Of queues with nothing but bulk tasks, the nearest.
+    let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
+    choose_victim(needy.map(|group| (group, wait(group))))
 }
 
 /// Where among the [nearest](Faces::nearest) groups of `group` the next one stands that has workers to spare, `from` there on.

@@ -21,7 +21,6 @@
 //! | how much of an IVF query does a core scan next? | [`next_unit`] |
 //! | may an idle core help another domain, or a busy one? | [`is_worth_crossing`], [`can_spare`], [`ladder`] |
 //! | in which order does a group look at the others? | [`neighbours`], [`overflow_domains`] |
-//! | which of these rules apply at all? | [`Strategy`] |
 //!
 //! Floats that are NaN, infinite or negative never panic: as load they count as 0, as a threshold
 //! they are replaced by the documented default.
@@ -63,7 +62,6 @@ pub mod replay;
 pub mod route;
 mod split;
 mod steal;
-mod strategy;
 mod table_id;
 mod time;
 mod traffic;
@@ -73,8 +71,8 @@ mod window;
 
 pub use demand::{Costs, Speed, TableUsage};
 pub use mapper::{
-    Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, balance, homes_wanted,
-    hot_cold, place, place_new,
+    Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, balance,
+    homes_wanted, hot_cold, place, place_new,
 };
 pub use neighbours::{neighbours, overflow_domains};
 pub use overload::is_too_late;
@@ -83,10 +81,9 @@ pub use planner::{Planner, PlannerConfig, Remap};
 pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, Rung, Staff, StealConfig, StealRule, can_lend, can_spare, choose_victim,
-    is_worth_crossing, is_worth_evening, is_worth_relieving,
+    Backlog, Rung, Staff, StealConfig, can_lend, can_spare, choose_victim, is_worth_crossing,
+    is_worth_evening, is_worth_relieving,
 };
-pub use strategy::{PlaceBy, Routing, Splitting, Strategy, UnknownStrategy};
 pub use table_id::TableId;
 pub use time::Time;
 pub use traffic::{hnsw_query_bytes, ivf_list_bytes};

@@ -29,11 +29,11 @@ mod several;
 
 use std::collections::BTreeMap;
 
-use crate::{Homes, PlaceBy, Placement, TableId};
+use crate::{Homes, Placement, TableId};
 use board::{Board, Item, Seat};
 use machine::{Machine, clean};
 
-pub use input::{Demand, DomainSpec, MapperConfig};
+pub use input::{Demand, DomainSpec, MapperConfig, PlaceBy};
 pub use newcomer::{DomainTally, place_new};
 
 /// Homes for every table that was asked about, and the load that results.

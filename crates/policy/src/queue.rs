@@ -82,11 +82,14 @@ impl Discipline {
     /// ([`QUEUE_PER_WORKER`]).
     pub const BULK_WAIT: Duration = Duration::from_millis(100);
 
+    /// How many tasks of one table a worker may run in a row by default, although older ones of other tables wait.
+    pub const RUN_LENGTH: u32 = 16;
+
     /// The defaults for groups of at most so many workers.
-    pub fn for_workers(workers: usize, run_length: u32) -> Self {
+    pub fn for_workers(workers: usize) -> Self {
         let limit = QUEUE_PER_WORKER * workers;
         Self {
-            run_length,
+            run_length: Self::RUN_LENGTH,
             reorder: Self::REORDER,
             limit,
             table_limit: Self::usual_table_limit(limit),

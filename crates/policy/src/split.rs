@@ -22,10 +22,10 @@ pub struct SplitConfig {
     /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
     /// counts as 1.
     pub units_per_core: u32,
-    /// A table of more than so many times its home's cache is a stream: under [`Splitting::Spill`](crate::Splitting)
-    /// workers that other domains can spare take scan units of its queries, too. No cache keeps it, so it is read
-    /// from memory wherever it is scanned, and more domains have more links to memory. Default 2.
-    pub stream_caches: u32,
+    /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take scan
+    /// units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and more domains
+    /// have more links to memory. Default 2. With `None` units never leave their domain.
+    pub stream_caches: Option<u32>,
 }
 
 impl Default for SplitConfig {
@@ -34,7 +34,7 @@ impl Default for SplitConfig {
             min_unit_bytes: 256 << 10,
             max_unit_bytes: 4 << 20,
             units_per_core: 2,
-            stream_caches: 2,
+            stream_caches: Some(2),
         }
     }
 }
@@ -55,7 +55,25 @@ impl SplitConfig {
 
     /// Whether a table of `bytes` is a stream for a home with a cache of `cache_bytes`.
     pub fn is_stream(&self, bytes: u64, cache_bytes: u64) -> bool {
-        bytes > cache_bytes.saturating_mul(u64::from(self.stream_caches))
+        let least = |caches| cache_bytes.saturating_mul(u64::from(caches));
+        self.stream_caches
+            .is_some_and(|caches| bytes > least(caches))
+    }
+
+    /// How many of the next lists of a query are its next scan unit, of a query in which `team` workers may take part:
+    /// [`next_unit`], and all of them where there is one worker. `costs` are those of the lists that nobody has taken
+    /// (bytes), and `left` is their sum.
+    pub fn next_unit(
+        &self,
+        costs: impl ExactSizeIterator<Item = u64>,
+        left: u128,
+        hands: &Hands,
+        team: usize,
+    ) -> usize {
+        match team {
+            0 | 1 => costs.len(),
+            _ => next_unit(costs, left, hands.cores(), self),
+        }
     }
 
     /// How many of `siblings` to invite to `left` bytes: no more than can find a unit.

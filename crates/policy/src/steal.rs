@@ -105,17 +105,6 @@ impl StealConfig {
     }
 }
 
-/// Who may take work from another domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StealRule {
-    /// Nobody: a worker runs what was given to it.
-    Never,
-    /// Any worker from any domain that has a task waiting, at no price: topology-blind, as bthread.
-    Anywhere,
-    /// The ladder, with [`is_worth_crossing`] on its third rung.
-    Ladder,
-}
-
 /// Whether an idle worker of another domain should take a task of this queue: the task at its back would wait longer
 /// than a cold cache costs, or the oldest has waited for [`StealConfig::max_wait`].
 ///

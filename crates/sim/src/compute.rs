@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_table::{Context, Query, Table};
 use serde::Serialize;
 
 use crate::trace::mix;

@@ -9,7 +9,7 @@
 //! modelled and what is not.
 //!
 //! ```
-//! use chiplet_policy::Strategy;
+//! use chiplet_baselines::Strategy;
 //! use chiplet_sim::{Machine, Prepared, Recipe, Sampling, Scenario};
 //!
 //! let machine = Machine::preset("milan-7763")?.with_domains(2)?;

@@ -1,4 +1,4 @@
-//! The program that is emulated: the shipped executor with real tables, asked by clients that each keep so many
+//! The program that is emulated: the shipped executor, or a pool that it is compared with, with real tables, asked by clients that each keep so many
 //! queries under way. It runs without QEMU too.
 
 use std::ffi::OsString;
@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
-    Builder, Executor, Neighbor, Pin, Query, StealConfig, Strategy, Table, TableId, Ticket,
-    Topology,
+    Builder, Executor, LevelChoice, Neighbor, Pin, PlannerConfig, Query, SearchError, StealConfig,
+    Table, TableId, Ticket, Topology,
 };
+use chiplet_baselines::Strategy;
 use chiplet_caches::marker::{Marker, Phase};
 use chiplet_caches::seen::Told;
 use chiplet_caches::tables;
@@ -116,6 +117,8 @@ impl Arguments {
 /// Who answers.
 enum Pool {
     Chiplet(Executor, Vec<TableId>),
+    /// A pool that knows no domains.
+    Baseline(chiplet_baselines::Pool, Vec<Arc<dyn Table>>),
     Rayon(rayon::ThreadPool, Vec<Arc<dyn Table>>),
 }
 
@@ -145,17 +148,27 @@ impl Pool {
                 let ticket = executor.submit(ids[table], query)?;
                 Ok(Answer::Ticket(ticket))
             }
+            Self::Baseline(pool, tables) => {
+                let bell = Arc::clone(bell);
+                let sent = pool.search(&tables[table], query, move |found| ring(found, bell));
+                anyhow::ensure!(sent.is_ok(), "the pool has no place for a query");
+                Ok(Answer::Done)
+            }
             Self::Rayon(pool, tables) => {
                 let (table, bell) = (Arc::clone(&tables[table]), Arc::clone(bell));
                 pool.spawn(move || {
-                    let found = table.search(&query, &mut chiplet::Context::default());
-                    assert!(found.is_ok_and(|found| !found.is_empty()));
-                    bell.wake();
+                    ring(table.search(&query, &mut chiplet::Context::default()), bell);
                 });
                 Ok(Answer::Done)
             }
         }
     }
+}
+
+/// Says that a query has been answered.
+fn ring(found: Result<Vec<Neighbor>, SearchError>, bell: Arc<Bell>) {
+    assert!(found.is_ok_and(|found| !found.is_empty()));
+    bell.wake();
 }
 
 /// A client's share of the queries, as (table, query).
@@ -179,16 +192,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .build()?;
         Pool::Rayon(pool, shelf)
     } else {
-        let builder = Executor::builder().strategy(arguments.strategy.parse::<Strategy>()?);
-        let executor = if arguments.detect {
-            detected(builder, domains, cores)?
-        } else {
-            let machine = Topology::uniform(domains, cores, arguments.l3_bytes);
-            builder.topology(machine).build()?
-        };
-        let add = |(n, table)| executor.add_shared_table(format!("{n}"), table);
-        let ids = shelf.into_iter().enumerate().map(add).collect();
-        Pool::Chiplet(executor, ids)
+        let strategy: Strategy = arguments.strategy.parse()?;
+        start(&strategy, arguments, shelf)?
     };
     let group = Group::new(0..arguments.tables, asked[0].len()).table_skew(arguments.skew);
     let mut stream = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 })
@@ -233,6 +238,49 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     std::process::exit(0);
 }
 
+/// The pool of a strategy, with the tables of `shelf`.
+fn start(
+    strategy: &Strategy,
+    arguments: &Arguments,
+    shelf: Vec<Arc<dyn Table>>,
+) -> anyhow::Result<Pool> {
+    let (domains, cores) = (arguments.domains, arguments.cores);
+    let uniform = || Topology::uniform(domains, cores, arguments.l3_bytes);
+    if !strategy.is_chiplets() {
+        let machine = match arguments.detect {
+            true => Topology::detect(LevelChoice::Auto)?,
+            false => uniform(),
+        };
+        check(&machine, domains, cores)?;
+        let workers = (domains * cores) as usize;
+        let limit = workers * arguments.under_way.max(1) * arguments.clients;
+        let pool = chiplet_baselines::Pool::start(strategy, &machine, workers, limit)?;
+        return Ok(Pool::Baseline(pool, shelf));
+    }
+    let builder = strategy.configure(Executor::builder(), PlannerConfig::default());
+    let executor = match arguments.detect {
+        true => detected(builder, domains, cores)?,
+        false => builder.topology(uniform()).build()?,
+    };
+    let add = |(n, table)| executor.add_shared_table(format!("{n}"), table);
+    let ids = shelf.into_iter().enumerate().map(add).collect();
+    Ok(Pool::Chiplet(executor, ids))
+}
+
+/// Whether the machine has the domains that were asked for.
+fn check(machine: &Topology, domains: u32, cores: u32) -> anyhow::Result<()> {
+    let found: Vec<usize> = machine
+        .domains()
+        .iter()
+        .map(|domain| domain.cpus().len())
+        .collect();
+    anyhow::ensure!(
+        found == vec![cores as usize; domains as usize],
+        "detected domains of {found:?} cpus, not {domains} of {cores}"
+    );
+    Ok(())
+}
+
 /// An executor on this machine. Each worker must be tied to exactly the cpus of its domain.
 fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Executor> {
     // Under emulation tasks wait hundreds of times longer and no cache is ever cold: the executor would find that
@@ -244,15 +292,7 @@ fn detected(builder: Builder, domains: u32, cores: u32) -> anyhow::Result<Execut
     };
     let executor = builder.pin(Pin::Domain).steal(at_home).build()?;
     let machine = executor.topology();
-    let found: Vec<usize> = machine
-        .domains()
-        .iter()
-        .map(|domain| domain.cpus().len())
-        .collect();
-    anyhow::ensure!(
-        found == vec![cores as usize; domains as usize],
-        "detected domains of {found:?} cpus, not {domains} of {cores}"
-    );
+    check(machine, domains, cores)?;
     for worker in executor.workers() {
         let home = machine
             .domains()
@@ -284,6 +324,7 @@ fn snapshot(pool: &Pool) -> Option<[u64; 3]> {
             let steals = executor.snapshot().steals;
             Some([steals.own, steals.domain, steals.remote])
         }
+        Pool::Baseline(pool, _) => Some(pool.steals()),
         Pool::Rayon(..) => None,
     }
 }

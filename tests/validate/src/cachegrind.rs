@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, ensure};
-use chiplet::Strategy;
 use chiplet::{Query, Table as _};
+use chiplet_baselines::Strategy;
 use chiplet_caches::spread::Spread;
 use chiplet_caches::tables;
 use chiplet_sim::{Costs, Load, Machine, Prepared, Scenario};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use chiplet::Strategy;
 use chiplet::Topology;
+use chiplet_baselines::Strategy;
 use chiplet_caches::model::parts::Part;
 use chiplet_caches::record::{Constants, Record, Run};
 use chiplet_caches::spread::Spread;

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, ensure};
-use chiplet::Strategy;
 use chiplet::Topology;
 use chiplet::index::{HnswConfig, HnswTable, Metric};
+use chiplet_baselines::Strategy;
 use chiplet_caches::spread::Spread;
 use chiplet_sim::{Compute, Costs, Load, Machine, Prepared, Scenario};
 use chiplet_workload::dataset::{Clusters, VectorSet};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::ensure;
-use chiplet_executor::{Query, Table};
 use chiplet_index::{HnswConfig, HnswTable};
+use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::Truth;

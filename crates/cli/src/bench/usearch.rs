@@ -1,9 +1,9 @@
 //! A usearch graph as a table: a second graph index, so that no claim rests on our own alone.
 
 use anyhow::Context as _;
-use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_index::Metric;
 use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_workload::dataset::VectorSet;
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use chiplet_baselines::Strategy;
 use chiplet_index::RowFormat;
-use chiplet_policy::Strategy;
 
 /// Model a machine: what the strategies would give there, in virtual time.
 ///
@@ -174,7 +174,7 @@ how long they waited from arrival to start, and their part of all workers' time.
 
 Exit status: 0; 2 for input that cannot be used; 130 after Ctrl-C.";
 
-fn strategy(name: &str) -> Result<Strategy, chiplet_policy::UnknownStrategy> {
+fn strategy(name: &str) -> Result<Strategy, chiplet_baselines::UnknownStrategy> {
     name.parse()
 }
 

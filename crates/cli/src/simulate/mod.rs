@@ -15,7 +15,7 @@ mod text;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use chiplet_policy::Strategy;
+use chiplet_baselines::Strategy;
 use chiplet_sim::{
     Compute, Costs, Flip, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Workload,
 };

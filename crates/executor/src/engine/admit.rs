@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use chiplet_policy::Class;
 use chiplet_policy::route::{self, Queues, Unplaced};
-use chiplet_policy::{Class, Routing, Splitting};
 use chiplet_topology::DomainId;
 
 use super::Engine;
@@ -18,14 +18,9 @@ use crate::sync::{Step, left_out};
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
     pub(crate) fn route(&self, entry: &TableEntry, at: Instant, class: Class) -> usize {
-        match self.strategy.routing {
-            Routing::Rotate => self.turn.fetch_add(1, Ordering::Relaxed) % self.hub.groups(),
-            Routing::Home => {
-                let (first, second) = entry.state.next_homes(self.draw(at));
-                let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
-                route::shorter(&self.hub, homes, class, entry.state.pace())
-            }
-        }
+        let (first, second) = entry.state.next_homes(self.draw(at));
+        let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
+        route::shorter(&self.hub, homes, class, entry.state.pace())
     }
 
     /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
@@ -44,10 +39,7 @@ impl Engine {
         let terms = entry.state.options.terms(class);
         // If the last query had work for others this one probably has. Were they woken by its runner, which sleeps too,
         // they would come when most is done.
-        let helpers = match self.strategy.splitting {
-            Splitting::Domain | Splitting::Spill => entry.state.last_units.load(Ordering::Relaxed),
-            Splitting::Never | Splitting::AllCores => 0,
-        };
+        let helpers = entry.state.last_units.load(Ordering::Relaxed);
         let push = |group, task| {
             let pace = self.hub.push(group, entry.id, terms, task, at)?;
             if helpers > 1 {
@@ -128,12 +120,7 @@ impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F
 
     fn evened(&mut self, home: usize) -> Option<usize> {
         let of = (self.entry.id, self.class, self.entry.state.pace());
-        match self.engine.strategy.routing {
-            Routing::Home => {
-                route::evens_out(&self.engine.hub, self.engine.hub.crossing(), home, of)
-            }
-            Routing::Rotate => None,
-        }
+        route::evens_out(&self.engine.hub, self.engine.hub.crossing(), home, of)
     }
 
     fn spare(&mut self, home: usize) -> Option<usize> {

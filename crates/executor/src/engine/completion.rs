@@ -18,6 +18,8 @@
 
 use std::task::{Poll, Waker};
 
+use chiplet_table::host::contain;
+
 use crate::counts::End;
 use crate::error::Error;
 use crate::sync::{Mutex, Step, left_out};
@@ -264,17 +266,5 @@ impl<T> Completion<T> {
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         contain(|| waker.wake());
-    }
-}
-
-/// Runs the caller's code where a panic must not reach the thread.
-pub(crate) fn contain(code: impl FnOnce()) {
-    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)) {
-        // A payload is the caller's too, and its destructor may panic in turn; then it is leaked.
-        if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)))
-        {
-            std::mem::forget(again);
-        }
-        tracing::error!("a waker or an answer's destructor panicked; the thread goes on");
     }
 }

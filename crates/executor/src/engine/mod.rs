@@ -7,6 +7,7 @@ mod admit;
 pub(crate) mod completion;
 pub(crate) mod current;
 mod exits;
+pub(crate) mod live;
 mod purge;
 pub(crate) mod registry;
 pub(crate) mod stats;
@@ -18,11 +19,10 @@ pub(crate) mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::{SplitConfig, Strategy};
+use chiplet_policy::SplitConfig;
 use chiplet_topology::Topology;
 
 use crate::scheduler::Hub;
-use crate::sync::atomic::AtomicUsize;
 use crate::sync::now;
 use exits::{Exits, Threads};
 use registry::Registry;
@@ -34,7 +34,6 @@ use timer::Timer;
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) topology: Arc<Topology>,
-    pub(crate) strategy: Strategy,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) registry: Registry,
@@ -47,14 +46,12 @@ pub(crate) struct Engine {
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
-    turn: AtomicUsize,
     began: Instant,
 }
 
 /// The fixed parts of [`Engine`].
 pub(crate) struct Parts {
     pub(crate) topology: Arc<Topology>,
-    pub(crate) strategy: Strategy,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) substitutes: Substitutes,
@@ -72,7 +69,6 @@ impl Engine {
         let stats = Stats::new((0..parts.hub.threads()).map(domain));
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
-            strategy: parts.strategy,
             split: parts.split,
             hub: parts.hub,
             registry: Registry::new(Arc::clone(&timer), parts.topology.domains().len()),
@@ -85,7 +81,6 @@ impl Engine {
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
-            turn: AtomicUsize::new(0),
             began: now(),
         }
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use chiplet_policy::TableId;
+use chiplet_table::host::contain;
 
 use super::Engine;
-use super::completion::contain;
 use super::task::Task;
 use crate::counts::End;
 use crate::error::Error;

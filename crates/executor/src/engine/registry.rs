@@ -10,7 +10,9 @@ use std::time::Duration;
 use chiplet_policy::{Homes, TableId};
 use chiplet_topology::DomainId;
 
-use super::completion::contain;
+use chiplet_table::Table;
+use chiplet_table::host::contain;
+
 use super::current;
 use super::timer::Timer;
 use crate::error::TableError;
@@ -19,7 +21,6 @@ use crate::options::{KeptOptions, TableOptions};
 use crate::scheduler::Pace;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, OnceLock, Step, Swap, left_out};
-use crate::table::Table;
 
 /// Shares of a table's references, at most. Each takes two cache lines.
 const SHARES: usize = 8;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use chiplet_policy::{Class, Rung};
 
-use super::completion::contain;
 use super::registry::EntryRef;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
-use crate::scheduler::Offer;
+use crate::scheduler::Invite;
 use crate::sync::now;
+use chiplet_table::host::contain;
 
 /// What is known of a task before it runs.
 pub(crate) struct Header {
@@ -54,6 +54,9 @@ pub(crate) trait Task: Send + Sync {
 
     /// Whether it has ended in the queue.
     fn is_ended(&self) -> bool;
+
+    /// Whether anybody still waits for the answer. Asked now and then by whoever runs it.
+    fn is_wanted(&self) -> bool;
 
     /// Runs it on this worker, which took it from `rung`; a split query may end later and elsewhere.
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung);
@@ -98,7 +101,7 @@ impl Invitation {
     }
 }
 
-impl Offer for Invitation {
+impl Invite for Invitation {
     fn is_open(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_open())
     }

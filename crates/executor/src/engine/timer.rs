@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::time::Instant;
 
-use super::completion::contain;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
+use chiplet_table::host::contain;
 
 /// How many threads call wakers. All but one wait for their turn, which costs nothing but their stacks' addresses.
 pub(crate) const THREADS: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
@@ -182,7 +182,7 @@ mod tests {
     use crate::engine::registry::Registry;
     use crate::engine::task::Header;
     use crate::error::Error;
-    use crate::jobs::closure::ClosureTask;
+    use crate::jobs::closure;
     use crate::options::TableOptions;
     use crate::ticket::Ticket;
 
@@ -226,9 +226,9 @@ mod tests {
             accepted: now(),
             expires: Some(deadline),
         };
-        Ticket::live(Arc::new(ClosureTask::new(
+        Ticket::live(Arc::new(closure::task(
             header,
-            |_: &mut crate::Context| (),
+            |_: &mut chiplet_table::Context| (),
         )))
     }
 

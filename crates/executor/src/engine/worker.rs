@@ -4,25 +4,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{
-    Class, Hands, Rung, SplitConfig, Splitting, StealRule, Strategy, is_too_late,
-};
+use chiplet_policy::{Class, Hands, Rung, SplitConfig, is_too_late};
+use chiplet_table::Probe;
+use chiplet_table::host::Tally;
+use chiplet_topology::DomainId;
 
 use super::stats::WorkerStats;
 use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
-use crate::context::{Context, Owner, Place, Scratch, Used};
 use crate::report::Report;
 use crate::scheduler::{Cover, Found, Late, Local};
 use crate::sync::now;
-use crate::table::Probe;
+
+/// Where a worker's tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) domain: DomainId,
+    /// Its NUMA node, by the operating system's number.
+    pub(crate) node: u32,
+}
 
 /// The thread's own state.
 pub(crate) struct Worker {
     engine: Arc<Engine>,
     local: Local<Invitation>,
     place: Place,
-    scratch: Scratch,
     /// When the task that it runs, or takes part in, was begun.
     began: Instant,
 }
@@ -65,24 +71,8 @@ impl Worker {
             engine,
             local,
             place: Place { domain, node },
-            scratch: Scratch::default(),
             began: now(),
         }
-    }
-
-    /// Runs `code` with a context for `task`. Returns with its result what the context was told.
-    pub(crate) fn in_context<R>(
-        &mut self,
-        task: &dyn Owner,
-        code: impl FnOnce(&Self, &mut Context) -> R,
-    ) -> (R, Used) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let worker: &Self = self;
-        let mut context = Context::new(worker, task, &mut scratch);
-        let result = code(worker, &mut context);
-        let used = context.used();
-        self.scratch = scratch;
-        (result, used)
     }
 
     /// Runs tasks until the executor has closed and nothing is left.
@@ -94,7 +84,7 @@ impl Worker {
         while let Some(found) = engine.hub.next(&mut self.local) {
             match found {
                 Found::Task(task, rung) => task::run(task, &mut self, rung),
-                Found::Offer(invitation, rung) => {
+                Found::Invitation(invitation, rung) => {
                     if let Some(more) = invitation.accept(&mut self, rung) {
                         self.local.postpone(more, rung);
                     }
@@ -120,20 +110,20 @@ impl Worker {
     }
 
     /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in its own
-    /// domain. At the barrier of `fork-join` it looks at nothing but invitations.
+    /// domain.
     pub(crate) fn gives_way(&self, class: Class, came: Instant, began: Instant) -> bool {
         let hub = &self.engine.hub;
         let [came, began] = [came, began].map(|at| hub.clock().time(at));
-        !self.has_barrier() && hub.gives_way(&self.local, &Underway { class, came, began })
+        hub.gives_way(&self.local, &Underway { class, came, began })
     }
 
     /// Says that a task has ended at `now`, which has used so much.
-    pub(crate) fn tell(&mut self, now: Instant, used: &Used) {
+    pub(crate) fn tell(&mut self, now: Instant, used: &Tally) {
         self.local.tell(now, used.helped, used.blocked);
     }
 
     /// Says that it has done its part of a task at `now`, in which others still take part.
-    pub(crate) fn hand_over(&mut self, now: Instant, used: &Used) -> Late {
+    pub(crate) fn hand_over(&mut self, now: Instant, used: &Tally) -> Late {
         self.local.hand_over(now, used.blocked)
     }
 
@@ -144,14 +134,14 @@ impl Worker {
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's
     /// place. Returns how long it took.
-    pub(crate) fn block<R>(&self, code: impl FnOnce() -> R) -> (R, Duration) {
+    pub(crate) fn block(&self, code: &mut dyn FnMut()) -> Duration {
         let began = now();
         self.stats().occupied = false;
         let blocked = Blocked::begin(self);
-        let result = code();
+        code();
         drop(blocked);
         self.stats().occupied = true;
-        (result, now().saturating_duration_since(began))
+        now().saturating_duration_since(began)
     }
 
     /// Says that it is `now`, when this worker has taken part in another's task.
@@ -194,19 +184,6 @@ impl Worker {
         self.engine.stats.of(self.local.worker).lock()
     }
 
-    pub(crate) fn splitting(&self) -> Splitting {
-        self.strategy().splitting
-    }
-
-    /// Whether a split query's worker takes nothing but invitations until it is answered: `fork-join`.
-    pub(crate) fn has_barrier(&self) -> bool {
-        self.splitting() == Splitting::AllCores && self.strategy().stealing == StealRule::Never
-    }
-
-    fn strategy(&self) -> &Strategy {
-        &self.engine.strategy
-    }
-
     pub(crate) fn split_config(&self) -> &SplitConfig {
         &self.engine.split
     }
@@ -214,7 +191,7 @@ impl Worker {
     /// Workers that may take part in what this one starts, itself among them; with `spills` also other domains'.
     pub(crate) fn team(&self, spills: bool) -> usize {
         let hub = &self.engine.hub;
-        let workers = match spills || self.splitting() == Splitting::AllCores {
+        let workers = match spills {
             true => hub.at_work(),
             false => hub.at_work_in(self.local.group),
         };
@@ -228,13 +205,12 @@ impl Worker {
             .topology
             .domains()
             .get(self.place.domain.0 as usize);
-        self.splitting() == Splitting::Spill
-            && domain.is_some_and(|domain| self.engine.split.is_stream(bytes, domain.cache_bytes))
+        domain.is_some_and(|domain| self.engine.split.is_stream(bytes, domain.cache_bytes))
     }
 
     /// Who could scan a query of which `left` bytes are left and on which `inside` workers are.
     pub(crate) fn hands(&self, inside: usize, left: u128) -> Hands {
-        let matters = self.splitting().is_by_load() && self.engine.split.is_divisible(left);
+        let matters = self.engine.split.is_divisible(left);
         let (idle, waiting) = match matters {
             true => self.engine.hub.idle_and_waiting(self.local.group),
             false => (0, 0),
@@ -259,7 +235,7 @@ impl Worker {
             .chunks(grain)
             .map(|chunk| chunk.iter().map(|probe| probe.cost_bytes).sum());
         let config = &self.engine.split;
-        let grains = self.strategy().next_unit(costs, left, hands, team, config);
+        let grains = config.next_unit(costs, left, hands, team);
         (grains * grain).min(probes.len())
     }
 
@@ -286,17 +262,5 @@ impl Worker {
     /// Whether a task waits in its own domain.
     pub(crate) fn is_wanted_at_home(&self) -> bool {
         self.engine.hub.is_wanted_at_home(&self.local)
-    }
-
-    pub(crate) fn next_invitation(&mut self) -> Option<(Invitation, Rung)> {
-        self.engine.hub.next_offer(&mut self.local)
-    }
-
-    pub(crate) fn park(&self) {
-        self.engine.hub.park(self.local.worker);
-    }
-
-    pub(crate) fn unpark(&self, worker: usize) {
-        self.engine.hub.unpark(worker);
     }
 }

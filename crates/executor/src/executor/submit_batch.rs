@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use chiplet_policy::TableId;
+use chiplet_table::Query;
 
 use super::Executor;
 use crate::error::Refused;
-use crate::jobs::batch::{Answers, Batch, class, deadline};
-use crate::table::Query;
+use crate::jobs::batch::{self, Answers};
 use crate::ticket::Ticket;
 
 impl Executor {
@@ -17,7 +17,8 @@ impl Executor {
     /// the details, shows the refusal before waiting, and keeps the queries.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, Neighbor, Query, SearchError, Table, Topology, Context};
+    /// use chiplet_executor::{Executor, Topology};
+    /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
     ///
     /// /// The numbers 0 to 99.
     /// struct Numbers;
@@ -70,8 +71,8 @@ impl Executor {
     /// one with a query that asks for too much: the reason is that of the first such query.
     ///
     /// [`Error::Expired`]: crate::Error::Expired
-    /// [`Table::batch_size`]: crate::Table::batch_size
-    /// [`Table::search_batch`]: crate::Table::search_batch
+    /// [`Table::batch_size`]: chiplet_table::Table::batch_size
+    /// [`Table::search_batch`]: chiplet_table::Table::search_batch
     pub fn submit_batch(
         &self,
         table: TableId,
@@ -84,10 +85,10 @@ impl Executor {
                 return Err(Refused { reason, input });
             }
         };
-        let class = class(&queries, entry.state.options.class());
-        let header = self.header(entry, Some(class), deadline(&queries));
-        let batch = Arc::new(Batch::new(header, queries));
-        if batch.queries.is_empty() {
+        let class = batch::class(&queries, entry.state.options.class());
+        let header = self.header(entry, Some(class), batch::deadline(&queries));
+        let batch = Arc::new(batch::task(header, queries));
+        if batch.work.queries.is_empty() {
             // No part will come to it.
             batch.cut(0);
             return Ok(Ticket::live(batch));
@@ -97,8 +98,10 @@ impl Executor {
             Err((reason, other)) => {
                 drop(other);
                 // Refused parts are in no queue, so this is the only reference; the copy is for the compiler.
-                let input = Arc::try_unwrap(batch)
-                    .map_or_else(|batch| batch.queries.clone(), |batch| batch.queries);
+                let input = Arc::try_unwrap(batch).map_or_else(
+                    |batch| batch.work.queries.clone(),
+                    |batch| batch.work.queries,
+                );
                 Err(Refused { reason, input })
             }
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use chiplet_policy::TableId;
+use chiplet_table::Table;
 
 use super::Executor;
 use crate::error::TableError;
 use crate::options::TableOptions;
-use crate::table::Table;
 
 impl Executor {
     /// [`Executor::add_table`] with options from the beginning.

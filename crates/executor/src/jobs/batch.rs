@@ -14,25 +14,24 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use chiplet_policy::{Class, Routing, Rung, TableId};
+use chiplet_policy::{Class, Rung};
+
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use super::guarded;
-use crate::context::{Context, Wanted};
+use super::host::in_context;
 use crate::counts::{End, Served};
 use crate::engine::Engine;
-use crate::engine::completion::{Completion, end_of};
+use crate::engine::completion::end_of;
+use crate::engine::live::{AtDeadline, Live, Work};
 use crate::engine::task::{Header, Task};
-use crate::engine::timer::Expire;
 use crate::engine::worker::Worker;
 use crate::error::{Error, SubmitError};
 use crate::report::{Answer, Report};
 use crate::scheduler::Terms;
 use crate::sync::{self, Mutex, Step, left_out};
-use crate::table::{Neighbor, Query, SearchError, Table};
-use crate::ticket::Outcome;
 
 /// The answers to a batch, in the order of its queries. Each is what the query's own ticket would have told.
 pub type Answers = Vec<Result<Vec<Neighbor>, Error>>;
@@ -42,12 +41,12 @@ const LONGEST_PART: usize = 64;
 
 /// Queries that came together.
 pub(crate) struct Batch {
-    /// Its deadline is the last of the queries', if all have one.
-    pub(crate) header: Header,
     pub(crate) queries: Vec<Query>,
-    completion: Completion<Answer<Answers>>,
     progress: Mutex<Progress>,
 }
+
+/// Its deadline is the last of the queries', if all have one.
+pub(crate) type BatchTask = Live<Answers, Batch>;
 
 struct Progress {
     /// What is not answered yet stands as expired.
@@ -79,7 +78,7 @@ impl Progress {
 
 /// Some queries of a batch, in a queue or with a worker.
 pub(crate) struct Part {
-    batch: Arc<Batch>,
+    batch: Arc<BatchTask>,
     queries: Range<usize>,
 }
 
@@ -101,26 +100,23 @@ pub(crate) fn class(queries: &[Query], default: Class) -> Class {
     }
 }
 
-impl Batch {
-    pub(crate) fn new(header: Header, queries: Vec<Query>) -> Self {
-        let home = header.entry.state.homes.load().main().domain;
-        Self {
-            header,
-            completion: Completion::started(),
-            progress: Mutex::new(Progress {
-                answers: vec![Err(Error::Expired); queries.len()],
-                left: 0,
-                settled: 0,
-                due: false,
-                report: Report::idle(home),
-                told: false,
-            }),
-            queries,
-        }
-    }
+/// A batch that has not been cut.
+pub(crate) fn task(header: Header, queries: Vec<Query>) -> BatchTask {
+    let home = header.entry.state.homes.load().main().domain;
+    let progress = Mutex::new(Progress {
+        answers: vec![Err(Error::Expired); queries.len()],
+        left: 0,
+        settled: 0,
+        due: false,
+        report: Report::idle(home),
+        told: false,
+    });
+    Live::started(header, Batch { queries, progress })
+}
 
-    pub(crate) fn len(&self) -> usize {
-        self.queries.len()
+impl BatchTask {
+    fn len(&self) -> usize {
+        self.work.queries.len()
     }
 
     /// Cuts it for so many workers, into parts whose lengths differ by one at most. Called before any part is queued. A
@@ -129,11 +125,11 @@ impl Batch {
         let len = self.len();
         let parts = workers.max(len.div_ceil(LONGEST_PART)).min(len);
         let answers = {
-            let mut progress = self.progress.lock();
+            let mut progress = self.work.progress.lock();
             progress.left = parts;
             progress.take()
         };
-        self.tell(answers);
+        answers.into_iter().for_each(|answers| self.tell(answers));
         let part = |part: usize| {
             let queries = part * len / parts..(part + 1) * len / parts;
             let batch = Arc::clone(self);
@@ -148,20 +144,16 @@ impl Batch {
         let entry = batch.header.entry.clone();
         let (at, class) = (batch.header.accepted, batch.header.class);
         let terms = entry.state.options.terms(class);
-        let weight = batch.queries.len() as u64;
-        let push = |group, batch: Arc<Batch>| {
-            let workers = match engine.strategy.routing {
-                Routing::Home => engine.hub.at_work_in(group),
-                // Whoever may steal from anywhere.
-                Routing::Rotate => engine.hub.at_work(),
-            };
+        let weight = batch.len() as u64;
+        let push = |group, batch: Arc<Self>| {
+            let workers = engine.hub.at_work_in(group);
             // A queue that holds fewer parts than there are workers would refuse it for ever.
             let places = entry.state.options.queue_limit();
             let places = places.unwrap_or(engine.table_limit).min(engine.queue_limit);
             let parts = batch.cut(workers.min(places).max(1));
             // Parts differ by one query at most.
             let terms = Terms {
-                queries: batch.queries.len().div_ceil(parts.len().max(1)) as u32,
+                queries: batch.len().div_ceil(parts.len().max(1)) as u32,
                 ..terms
             };
             let pushed = engine
@@ -171,20 +163,14 @@ impl Batch {
         };
         engine.place(&entry, batch, weight, (at, class), push)
     }
-
-    fn tell(&self, answers: Option<Answer<Answers>>) {
-        if let Some(answers) = answers {
-            self.completion.end(Ok(answers));
-        }
-    }
 }
 
 impl Part {
     /// Answers its queries one after the other, or as many at once as the table wants. Before each call the ticket and
     /// the deadlines are looked at.
-    fn search(&self, started: Instant, context: &mut Context) -> Answers {
+    fn search(&self, started: Instant, context: &mut Context<'_>) -> Answers {
         let batch = &*self.batch;
-        let mut left = &batch.queries[self.queries.clone()];
+        let mut left = &batch.work.queries[self.queries.clone()];
         let (table, together) = match self.table() {
             Ok(known) => known,
             Err(error) => return vec![Err(error); left.len()],
@@ -192,7 +178,7 @@ impl Part {
         let mut found = Answers::with_capacity(left.len());
         let mut now = started;
         while let Some(first) = left.first() {
-            if let Some(reason) = batch.completion.stop_reason() {
+            if let Some(reason) = batch.stop_reason() {
                 found.resize(self.queries.len(), Err(reason));
                 break;
             }
@@ -215,11 +201,7 @@ impl Part {
 
     /// What becomes of searches that were given up because nobody waits for them: the reason for that.
     fn explain(&self, found: &mut Answers) {
-        let reason = self
-            .batch
-            .completion
-            .stop_reason()
-            .unwrap_or(Error::Expired);
+        let reason = self.batch.stop_reason().unwrap_or(Error::Expired);
         let stopped = |answer: &&mut _| matches!(answer, Err(Error::Search(SearchError::Stopped)));
         for answer in found.iter_mut().filter(stopped) {
             *answer = Err(reason.clone());
@@ -238,7 +220,7 @@ impl Part {
     /// has run.
     fn settle(&self, found: Answers, report: Option<Report>) -> (Served, bool) {
         let mut ends = Served::default();
-        let mut progress = self.batch.progress.lock();
+        let mut progress = self.batch.work.progress.lock();
         if progress.due {
             ends.expired = self.weight();
             return (ends, false);
@@ -258,17 +240,19 @@ impl Part {
     /// The part is counted; the last one resolves the ticket.
     fn publish(&self, settled: bool) {
         let answers = {
-            let mut progress = self.batch.progress.lock();
+            let mut progress = self.batch.work.progress.lock();
             progress.settled -= usize::from(settled);
             progress.left -= 1;
             progress.take()
         };
-        self.batch.tell(answers);
+        answers
+            .into_iter()
+            .for_each(|answers| self.batch.tell(answers));
     }
 }
 
 /// Answers `queries` in one call. A panic fails all of them: a call is what can be told apart.
-fn answer(table: &dyn Table, queries: &[Query], context: &mut Context, found: &mut Answers) {
+fn answer(table: &dyn Table, queries: &[Query], context: &mut Context<'_>, found: &mut Answers) {
     if let [query] = queries {
         found.push(guarded(|| Ok(table.search(query, context)?)));
         return;
@@ -300,7 +284,7 @@ impl Task for Part {
 
     /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
     fn begin(&self) -> Result<(), End> {
-        match self.batch.completion.stop_reason() {
+        match self.batch.stop_reason() {
             Some(reason) => Err(end_of::<()>(&Err(reason))),
             None => Ok(()),
         }
@@ -321,10 +305,15 @@ impl Task for Part {
         self.begin().is_err()
     }
 
+    fn is_wanted(&self) -> bool {
+        !self.batch.header.is_due() && self.batch.stop_reason().is_none()
+    }
+
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
         let header = &self.batch.header;
-        let (mut found, used) =
-            worker.in_context(&self, |_, context| self.search(started, context));
+        let (mut found, used) = in_context(worker, Arc::clone(&self) as _, |context| {
+            self.search(started, context)
+        });
         self.explain(&mut found);
         let ended = sync::now();
         worker.tell(ended, &used);
@@ -340,45 +329,14 @@ impl Task for Part {
     }
 }
 
-impl Wanted for Part {
-    fn is_wanted(&self) -> bool {
-        !self.batch.header.is_due() && self.batch.completion.stop_reason().is_none()
-    }
-
-    fn table_id(&self) -> TableId {
-        self.batch.header.entry.id
-    }
-
-    fn came(&self) -> (Class, Instant) {
-        (self.batch.header.class, self.batch.header.accepted)
-    }
-}
-
-impl Expire for Batch {
-    fn expire(&self) {
-        let answers = {
-            let mut progress = self.progress.lock();
-            progress.due = true;
-            progress.take()
-        };
-        self.tell(answers);
-    }
-}
-
-impl Outcome<Answers> for Batch {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn completion(&self) -> &Completion<Answer<Answers>> {
-        &self.completion
-    }
-
-    /// At its deadline a batch tells what it has, which the completion does not know.
-    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<Answers>, Error>> {
-        if due {
-            self.expire();
+/// At its deadline a batch tells what it has.
+impl Work<Answers> for Batch {
+    fn at_deadline(&self) -> AtDeadline<Answers> {
+        let mut progress = self.progress.lock();
+        progress.due = true;
+        match progress.take() {
+            Some(answers) => AtDeadline::Told(answers),
+            None => AtDeadline::Later,
         }
-        self.completion.poll(waker, false)
     }
 }

@@ -8,21 +8,19 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Rung, SplitConfig};
+use chiplet_table::{Neighbor, Probe};
 
 use crate::engine::worker::Worker;
 use crate::error::Error;
 use crate::scheduler::Late;
 use crate::sync::Mutex;
-use crate::table::{Neighbor, Probe};
 
 /// A query's probes, and what has come of them.
 pub(super) struct Units {
     pub(super) started: Instant,
     pub(super) probes: Vec<Probe>,
-    /// The worker that waits at the barrier, under `fork-join`.
-    pub(super) waiting: Option<usize>,
     grain: usize,
-    by_load: Option<SplitConfig>,
+    config: SplitConfig,
     /// Workers that may take part.
     team: usize,
     progress: Mutex<Progress>,
@@ -46,7 +44,6 @@ struct Progress {
     helped: Duration,
     /// The query as its own worker has left it, if others were inside then: whoever leaves last says what it took.
     late: Option<Late>,
-    answered: bool,
 }
 
 /// What all units together have come to, for the worker that leaves last.
@@ -69,15 +66,13 @@ pub(super) fn cost(probes: &[Probe]) -> u128 {
 
 impl Units {
     /// The query's own worker has entered by this; of these probes the first `taken` are its unit.
-    /// `by_load` says when one more is welcome; without it, as long as there is a list.
     pub(super) fn new(
         probes: Vec<Probe>,
         grain: usize,
         taken: usize,
-        by_load: Option<SplitConfig>,
+        config: SplitConfig,
         team: usize,
         (started, rung): (Instant, Rung),
-        waiting: Option<usize>,
     ) -> Self {
         let progress = Progress {
             next: taken,
@@ -89,14 +84,12 @@ impl Units {
             farthest: rung,
             helped: Duration::ZERO,
             late: None,
-            answered: false,
         };
         Self {
             started,
             probes,
-            waiting,
             grain,
-            by_load,
+            config,
             team,
             progress: Mutex::new(progress),
         }
@@ -104,11 +97,8 @@ impl Units {
 
     /// Whether one more worker is welcome.
     pub(super) fn is_open(&self) -> bool {
-        let worth = |left| {
-            self.by_load
-                .is_none_or(|config| config.is_worth_joining(left))
-        };
-        self.left().is_some_and(worth)
+        let left = self.left();
+        left.is_some_and(|left| self.config.is_worth_joining(left))
     }
 
     /// What nobody has taken yet, in bytes; `None` if there is nothing to take.
@@ -200,14 +190,6 @@ impl Units {
             late,
         })
     }
-
-    pub(super) fn is_answered(&self) -> bool {
-        self.progress.lock().answered
-    }
-
-    pub(super) fn set_answered(&self) {
-        self.progress.lock().answered = true;
-    }
 }
 
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
@@ -218,7 +200,7 @@ mod tests {
     /// A query of one unit, which its own worker has taken, and into which so many others have come.
     fn with_helpers(count: usize) -> Units {
         let started = (now(), Rung::Own);
-        let units = Units::new(Vec::new(), 1, 0, None, 4, started, None);
+        let units = Units::new(Vec::new(), 1, 0, SplitConfig::default(), 4, started);
         units.progress.lock().inside += count;
         units
     }

@@ -9,16 +9,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{
-    Costs, Homes, Placement, Planner, Rates, Remap, Routing, Speed, TableId, Time,
-};
+use chiplet_policy::{Costs, Homes, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
 use super::event::{RemapEvent, TableMove};
 use super::workers::{PinnedWorker, WorkerInfo, Workers};
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::engine::completion::contain;
 use crate::engine::registry::Listing;
 use crate::error::TableError;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
@@ -231,9 +229,7 @@ impl Control {
         if !engine.hub.staff(&with_the_old, |_| 0) {
             return;
         }
-        if engine.strategy.routing == Routing::Home
-            && let Some(remap) = self.planner.resize(now, &orders.strength)
-        {
+        if let Some(remap) = self.planner.resize(now, &orders.strength) {
             self.carry_out(remap, engine);
         }
         engine.hub.staff(&orders.at_work, |task| {
@@ -255,10 +251,6 @@ impl Control {
             self.planner.record(table, now, usage);
         }
         let capacities = self.measure(engine, &worked);
-        if engine.strategy.routing == Routing::Rotate {
-            // Nobody follows homes, so moving them would only be reported.
-            return;
-        }
         if let Some(remap) = self.planner.tick(now, &capacities) {
             self.carry_out(remap, engine);
         }

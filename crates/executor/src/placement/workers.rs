@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use chiplet_policy::DomainSpec;
+use chiplet_table::host::contain;
 use chiplet_topology::pin::{self, Pin, Thread};
 use chiplet_topology::{Core, DomainId, Topology, cpu_ranges};
 
 use super::cores::{self, DomainCores};
-use crate::engine::completion::contain;
 use crate::engine::substitutes::Substitutes;
 use crate::error::BuildError;
 

@@ -13,34 +13,31 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 /// An invitation, as the scheduler sees it.
-pub(crate) trait Offer: Clone {
+pub(crate) trait Invite: Clone {
     /// Whether there is still enough left for one more worker.
     fn is_open(&self) -> bool;
 }
 
 impl<T, U> Hub<T, U> {
-    /// Lets others take `offers`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
+    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
     /// would start the last of them late.
     pub(crate) fn invite(
         &self,
         local: &Local<U>,
-        offers: impl ExactSizeIterator<Item = U>,
+        invitations: impl ExactSizeIterator<Item = U>,
         wanted: usize,
     ) {
         // First, so that the count is never less than what lies on the deques.
         self.groups[local.group]
-            .offers
-            .fetch_add(offers.len(), Ordering::Relaxed);
-        for offer in offers {
-            local.offers.push(offer);
+            .invitations
+            .fetch_add(invitations.len(), Ordering::Relaxed);
+        for invitation in invitations {
+            local.invitations.push(invitation);
         }
         if left_out(Step::InvitationWakes) {
             return;
         }
-        let woken = self.rouse(local.group, wanted, usize::MAX);
-        if self.rules.crossing.invites_anywhere && woken < wanted {
-            self.call_help(local.group, wanted - woken);
-        }
+        self.rouse(local.group, wanted, usize::MAX);
     }
 
     /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
@@ -81,16 +78,16 @@ impl<T, U> Hub<T, U> {
     /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the
     /// deques themselves are looked at before a worker sleeps.
     pub(super) fn may_join(&self, group: usize) -> bool {
-        self.groups[group].offers.load(Ordering::Relaxed) > 0
+        self.groups[group].invitations.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a deque of `workers` other than this one's holds an invitation, lapsed ones included.
-    pub(super) fn offers_within(
+    pub(super) fn invitations_within(
         &self,
         local: &Local<U>,
         mut workers: impl Iterator<Item = usize>,
     ) -> bool {
-        workers.any(|worker| worker != local.worker && !self.seats[worker].offers.is_empty())
+        workers.any(|worker| worker != local.worker && !self.seats[worker].invitations.is_empty())
     }
 
     pub(super) fn rung(&self, own: DomainId, victim: usize) -> Rung {
@@ -102,54 +99,35 @@ impl<T, U> Hub<T, U> {
     }
 
     fn count_taken(&self, group: usize) {
-        self.groups[group].offers.fetch_sub(1, Ordering::Relaxed);
+        self.groups[group]
+            .invitations
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl<T, U: Offer> Hub<T, U> {
-    /// An invitation from this worker's own deque, its siblings', or (topology-blind) anyone's; never parks.
-    pub(crate) fn next_offer(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
-        if let Some(offer) = self.own_offer(local) {
-            return Some((offer, Rung::Own));
-        }
-        if let Some(offer) = self.siblings_offer(local) {
-            return Some((offer, Rung::Domain));
-        }
-        if self.rules.crossing.invites_anywhere {
-            self.anyones_offer(local)
-        } else {
-            None
-        }
-    }
-
+impl<T, U: Invite> Hub<T, U> {
     /// What this worker has started itself and left to others.
-    pub(super) fn own_offer(&self, local: &mut Local<U>) -> Option<U> {
+    pub(super) fn own_invitation(&self, local: &mut Local<U>) -> Option<U> {
         loop {
-            let offer = local.offers.pop()?;
+            let invitation = local.invitations.pop()?;
             self.count_taken(local.group);
-            if offer.is_open() {
-                return Some(offer);
+            if invitation.is_open() {
+                return Some(invitation);
             }
         }
     }
 
-    pub(super) fn siblings_offer(&self, local: &mut Local<U>) -> Option<U> {
+    pub(super) fn siblings_invitation(&self, local: &mut Local<U>) -> Option<U> {
         let workers = self.groups[local.group].threads();
-        self.steal(local, workers).map(|(offer, _)| offer)
+        self.steal(local, workers)
     }
 
-    pub(super) fn anyones_offer(&self, local: &mut Local<U>) -> Option<(U, Rung)> {
-        let own = self.groups[local.group].domain;
-        let (offer, victim) = self.steal(local, 0..self.seats.len())?;
-        Some((offer, self.rung(own, self.seats[victim].group)))
-    }
-
-    /// Takes an open invitation of one of `workers`, and drops those that have lapsed. Says whose it was.
+    /// Takes an open invitation of one of `workers`, and drops those that have lapsed.
     fn steal(
         &self,
         local: &mut Local<U>,
         workers: impl Iterator<Item = usize> + Clone,
-    ) -> Option<(U, usize)> {
+    ) -> Option<U> {
         local.turn = local.turn.wrapping_add(1);
         let count = workers.clone().count();
         let first = local.turn % count;
@@ -157,16 +135,16 @@ impl<T, U: Offer> Hub<T, U> {
         ahead
             .chain(behind)
             .filter(|&victim| victim != local.worker)
-            .find_map(|victim| self.steal_from(victim).map(|offer| (offer, victim)))
+            .find_map(|victim| self.steal_from(victim))
     }
 
     fn steal_from(&self, victim: usize) -> Option<U> {
         loop {
-            match self.seats[victim].offers.steal() {
-                deque::Steal::Success(offer) => {
+            match self.seats[victim].invitations.steal() {
+                deque::Steal::Success(invitation) => {
                     self.count_taken(self.seats[victim].group);
-                    if offer.is_open() {
-                        return Some(offer);
+                    if invitation.is_open() {
+                        return Some(invitation);
                     }
                 }
                 deque::Steal::Empty => return None,

@@ -3,9 +3,9 @@
 use chiplet_policy::group::{Faces, Group, LOOK, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Rung, StealRule, Time, ladder};
+use chiplet_policy::{Rung, Time, ladder};
 
-use super::{Found, Hub, Local, Offer, call};
+use super::{Found, Hub, Invite, Local, call};
 use crate::sync::atomic::Ordering;
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
@@ -31,7 +31,7 @@ pub(super) enum Resting<T, U> {
     Stop,
 }
 
-impl<T, U: Offer> Hub<T, U> {
+impl<T, U: Invite> Hub<T, U> {
     /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
     /// closed and nothing is left.
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
@@ -62,19 +62,19 @@ impl<T, U: Offer> Hub<T, U> {
 
     /// The first two rungs: this worker's own and its siblings' work.
     pub(super) fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
-        if let Some((offer, rung)) = local.postponed.take() {
-            return self.take_before(local, offer, rung);
+        if let Some((invitation, rung)) = local.postponed.take() {
+            return self.take_before(local, invitation, rung);
         }
-        if let Some(offer) = self.own_offer(local) {
-            return Near::Found(Found::Offer(offer, Rung::Own));
+        if let Some(invitation) = self.own_invitation(local) {
+            return Near::Found(Found::Invitation(invitation, Rung::Own));
         }
         local.ladder.again();
         loop {
             match self.attempt(local) {
                 Attempt::Join => {
-                    if let Some(offer) = self.siblings_offer(local) {
+                    if let Some(invitation) = self.siblings_invitation(local) {
                         self.leave_task_to_others(local.group);
-                        return Near::Found(Found::Offer(offer, Rung::Domain));
+                        return Near::Found(Found::Invitation(invitation, Rung::Domain));
                     }
                 }
                 Attempt::Relieve(victim) => {
@@ -104,14 +104,14 @@ impl<T, U: Offer> Hub<T, U> {
         local.ladder.next(self, crossing, of, joins, local.now)
     }
 
-    /// A task of this worker's own group, for which it has left what `offer` is for; or that, if somebody else has taken
+    /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has taken
     /// the task. While it runs the task others may take its place.
-    fn take_before(&self, local: &mut Local<U>, offer: U, rung: Rung) -> Near<T, U> {
+    fn take_before(&self, local: &mut Local<U>, invitation: U, rung: Rung) -> Near<T, U> {
         match self.take_own(local) {
-            Near::Nothing => Near::Found(Found::Offer(offer, rung)),
+            Near::Nothing => Near::Found(Found::Invitation(invitation, rung)),
             near => {
                 if !left_out(Step::PostponedInvites) {
-                    self.invite(local, std::iter::once(offer), 1);
+                    self.invite(local, std::iter::once(invitation), 1);
                 }
                 near
             }
@@ -150,7 +150,7 @@ impl<T, U: Offer> Hub<T, U> {
         for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
             pause(round);
             if self.queued(local.group) > 0
-                || self.offers_within(local, group.threads())
+                || self.invitations_within(local, group.threads())
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
                     && self.choose_victim(local).is_some())
@@ -183,15 +183,12 @@ impl<T, U: Offer> Hub<T, U> {
             }
         };
         let siblings = self.groups[local.group].threads();
-        if !left_out(Step::SweepBeforeParking) && self.offers_within(local, siblings) {
+        if !left_out(Step::SweepBeforeParking) && self.invitations_within(local, siblings) {
             self.leave(local);
             return Resting::LookAgain;
         }
         loop {
             let tried = match self.attempt(local) {
-                Attempt::JoinAway if self.rules.crossing.invites_anywhere => {
-                    self.join_anywhere(local, closed)
-                }
                 Attempt::JoinAway => self.join_spilled(local, closed),
                 Attempt::Cross(victim) => Some(self.cross(local, victim, closed)),
                 _ => break,
@@ -215,7 +212,7 @@ impl<T, U: Offer> Hub<T, U> {
     /// ([`Hub::show`]).
     fn lingers(&self, local: &mut Local<U>) -> bool {
         let mut waiting = false;
-        if self.crosses() && self.rules.crossing.stealing != StealRule::Never {
+        if self.rules.crossing.is_priced() {
             for group in (0..self.groups.len()).filter(|&group| group != local.group) {
                 if self.queued(group) > 0 {
                     waiting = true;
@@ -249,32 +246,13 @@ impl<T, U: Offer> Hub<T, U> {
         }
     }
 
-    /// Takes part in what anybody has started.
-    fn join_anywhere(&self, local: &mut Local<U>, closed: bool) -> Option<Resting<T, U>> {
-        if !self.offers_within(local, 0..self.seats.len()) {
-            return None;
-        }
-        if !self.leave(local) && !closed {
-            return Some(Resting::LookAgain);
-        }
-        Some(match self.anyones_offer(local) {
-            Some((offer, rung)) => {
-                self.answer_call(local);
-                Resting::Found(Found::Offer(offer, rung))
-            }
-            None => Resting::LookAgain,
-        })
-    }
-
     /// The third rung: another group's task, if it is worth the cold cache.
     fn cross(&self, local: &mut Local<U>, victim: usize, closed: bool) -> Resting<T, U> {
         // Called meanwhile for this group's own work: that comes first.
         if !self.leave(local) && !closed {
             return Resting::LookAgain;
         }
-        let needy = |_: &Local<U>, state: &Group<T>| {
-            self.rules.crossing.stealing != StealRule::Ladder || state.face().needy
-        };
+        let needy = |_: &Local<U>, state: &Group<T>| state.face().needy;
         let Some(task) = self.take_from(victim, local, needy) else {
             return Resting::LookAgain;
         };
@@ -297,12 +275,12 @@ impl<T, U: Offer> Hub<T, U> {
         if !self.leave(local) && !closed {
             return Some(Resting::LookAgain);
         }
-        let Some((offer, rung)) = self.spilled_offer(local) else {
+        let Some((invitation, rung)) = self.spilled_invitation(local) else {
             return Some(Resting::LookAgain);
         };
         self.answer_call(local);
         self.go_away(local);
-        Some(Resting::Found(Found::Offer(offer, rung)))
+        Some(Resting::Found(Found::Invitation(invitation, rung)))
     }
 
     /// This worker runs another group's task now.
@@ -337,7 +315,7 @@ impl<T, U: Offer> Hub<T, U> {
 
 impl<T, U> Hub<T, U> {
     fn choose_victim(&self, local: &Local<U>) -> Option<usize> {
-        ladder::victim(self, &self.rules.crossing, local.group)
+        ladder::victim(self, local.group)
     }
 
     /// Whether anything may ever leave its group.

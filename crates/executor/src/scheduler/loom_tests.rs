@@ -3,7 +3,7 @@
 //! A worker that sleeps through a task leaves the model with all threads blocked, which loom reports as a
 //! deadlock. So each test only needs to run workers until they have seen what was submitted.
 
-use chiplet_policy::{StealConfig, StealRule, TableId};
+use chiplet_policy::{StealConfig, TableId};
 use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
@@ -22,26 +22,38 @@ const TABLE: TableId = TableId {
 type TestHub = Hub<u32, u32>;
 
 /// Open for ever.
-impl Offer for u32 {
+impl Invite for u32 {
     fn is_open(&self) -> bool {
         true
     }
 }
 
-fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
-    hub_with(stealing, groups, 0, false)
+/// Nothing is worth crossing for.
+const NEVER: StealConfig = StealConfig {
+    cold_factor: f64::INFINITY,
+    ..FREE
+};
+
+/// Whatever waits is worth crossing for.
+const FREE: StealConfig = StealConfig {
+    cold_factor: 1.0,
+    cold_limit: Duration::ZERO,
+    max_wait: Duration::from_millis(4),
+};
+
+fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
+    hub_with(steal, groups, 0)
 }
 
 /// Whose groups may spill.
 fn spilling_hub() -> (Arc<TestHub>, Vec<Local<u32>>) {
-    hub_with(StealRule::Ladder, &[0..1, 1..2], 0, true)
+    hub_with(StealConfig::default(), &[0..1, 1..2], 0)
 }
 
 fn hub_with(
-    stealing: StealRule,
+    steal: StealConfig,
     groups: &[Range<usize>],
     substitutes: usize,
-    spills: bool,
 ) -> (Arc<TestHub>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
@@ -55,12 +67,9 @@ fn hub_with(
     let rules = Rules {
         substitutes,
         crossing: Crossing {
-            stealing,
-            steal: StealConfig::default(),
-            invites_anywhere: stealing == StealRule::Anywhere,
+            steal,
             groups: groups.len(),
         },
-        spills,
         discipline: Discipline {
             run_length: 1,
             reorder: 0.2,
@@ -115,7 +124,7 @@ fn until_two_ran(
 }
 
 fn one_worker_sees_every_task_of_two_submitters() {
-    let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
+    let (hub, mut locals) = hub(NEVER, &[0..1]);
     let submitters: Vec<_> = (0..2)
         .map(|task| {
             let hub = Arc::clone(&hub);
@@ -129,7 +138,7 @@ fn one_worker_sees_every_task_of_two_submitters() {
 }
 
 fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
-    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
     let workers: Vec<_> = locals
         .into_iter()
         .map(|local| {
@@ -147,7 +156,7 @@ fn two_workers_and_a_submitter_lose_nothing_until_the_close() {
 }
 
 fn two_workers_and_two_submitters_lose_nothing() {
-    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
     let workers = until_two_ran(&hub, locals, &ran);
     let other = {
@@ -163,7 +172,7 @@ fn two_workers_and_two_submitters_lose_nothing() {
 }
 
 fn two_workers_and_tasks_pushed_together_lose_nothing() {
-    let (hub, locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, locals) = hub(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
     let workers = until_two_ran(&hub, locals, &ran);
     let pushed = hub.push_all(0, TABLE, Terms::default(), vec![1, 2], 2, now());
@@ -177,7 +186,7 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
 fn an_idle_group_hears_of_work_worth_crossing_for() {
     // Two groups of one worker. Group 0's worker never comes, so group 1's must take what is pushed there;
     // with the default price of one service time, from the second task on.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || {
@@ -192,7 +201,7 @@ fn an_idle_group_hears_of_work_worth_crossing_for() {
 fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // Groups 0 and 1 never serve themselves. Group 2 has three workers, of which it keeps one, and each of the two queues gets
     // as long as is worth one crossing: each of the others finds one task.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..5]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
     assert!(matches!(hub.rest(&mut kept), Resting::Park));
     for task in [1, 2] {
@@ -220,7 +229,7 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
 fn a_call_for_help_outlives_work_at_home() {
     // Group 0 never serves itself. Groups 1 and 2 have a worker each; whichever is called for group 0, a task of group 1
     // keeps its worker busy from then on, and the other has to go.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
     let (mut free, mut busy) = (locals.pop().unwrap(), locals.pop().unwrap());
     const OWN: u32 = 3;
     let ran = Arc::new(AtomicU32::new(0));
@@ -260,7 +269,7 @@ fn a_call_for_help_outlives_work_at_home() {
 }
 
 fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let owner = locals.pop().unwrap();
     let thief = {
@@ -274,7 +283,7 @@ fn an_invitation_reaches_a_sibling_that_is_going_to_sleep() {
 
 fn what_a_worker_has_left_for_a_task_reaches_a_sibling_that_is_going_to_sleep() {
     // A helper has given way to a task. If it gets that, it never comes back to what it has left; else it goes on there.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
     let mut sibling = locals.pop().unwrap();
     let mut helper = locals.pop().unwrap();
     push(&hub, 0, TABLE, 1).unwrap();
@@ -291,12 +300,12 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
     // Group 0's first worker never comes back, and its second does one thing. If that is what the first has shared
     // out, the task waits, and the timed look has to know of it: the task may have been pushed while the second was
     // looking.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     let mut sibling = locals.remove(1);
     let owner = locals.remove(0);
     let joined = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || matches!(hub.next(&mut sibling), Some(Found::Offer(..))))
+        thread::spawn(move || matches!(hub.next(&mut sibling), Some(Found::Invitation(..))))
     };
     hub.invite(&owner, [1_u32].into_iter(), 1);
     push(&hub, 0, TABLE, 1).unwrap();
@@ -307,7 +316,7 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
 
 fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
     // The first worker spins, and never comes back.
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
     assert!(hub.group(0).lock().spin());
     let submitter = {
         let hub = Arc::clone(&hub);
@@ -325,7 +334,7 @@ fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time(
 }
 
 fn a_push_against_the_close_is_run_or_refused() {
-    let (hub, mut locals) = hub(StealRule::Never, &[0..1]);
+    let (hub, mut locals) = hub(NEVER, &[0..1]);
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || u32::from(push(&hub, 0, TABLE, 1).is_ok()))
@@ -344,8 +353,8 @@ fn a_push_against_the_close_is_run_or_refused() {
 
 fn an_old_token_does_not_make_a_worker_deaf() {
     // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
-    let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
-    hub.unpark(1);
+    let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
+    hub.seats[1].parker.unpark();
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
@@ -355,7 +364,7 @@ fn an_old_token_does_not_make_a_worker_deaf() {
 }
 
 fn a_worker_that_stands_by_hands_on_its_call() {
-    let (hub, mut locals) = hub(StealRule::Never, &[0..2]);
+    let (hub, mut locals) = hub(NEVER, &[0..2]);
     let (mut off_duty, mut at_work) = (locals.remove(0), locals.remove(0));
     let other = {
         let hub = Arc::clone(&hub);
@@ -376,7 +385,7 @@ fn a_worker_that_stands_by_hands_on_its_call() {
 }
 
 fn a_task_of_a_group_that_loses_its_worker_is_moved_or_refused() {
-    let (hub, mut locals) = hub(StealRule::Never, &[0..1, 1..2]);
+    let (hub, mut locals) = hub(NEVER, &[0..1, 1..2]);
     let (first, mut second) = (locals.remove(0), locals.remove(0));
     let other = {
         let hub = Arc::clone(&hub);
@@ -408,7 +417,10 @@ fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
     };
     work_for(&hub, &mut other, 1);
     let runner = spills.join().unwrap();
-    assert!(hub.spilled_offer(&other).is_none(), "there was one place");
+    assert!(
+        hub.spilled_invitation(&other).is_none(),
+        "there was one place"
+    );
     hub.withdraw(&runner);
     assert!(!hub.is_spilled_for(other.group));
 }
@@ -418,7 +430,7 @@ fn what_is_left_of_a_spilled_invitation_is_taken_back() {
     let (runner, other) = (locals.remove(0), locals.remove(0));
     let taker = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.spilled_offer(&other))
+        thread::spawn(move || hub.spilled_invitation(&other))
     };
     hub.spill(&runner, 7, 2);
     hub.withdraw(&runner);
@@ -429,7 +441,7 @@ fn what_is_left_of_a_spilled_invitation_is_taken_back() {
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
     // One worker and its substitute, which has its place: the worker's task has blocked and is about to end.
-    let (hub, mut locals) = hub_with(StealRule::Never, &[0..1], 1, false);
+    let (hub, mut locals) = hub_with(NEVER, &[0..1], 1);
     let (mut worker, mut substitute) = (locals.remove(0), locals.remove(0));
     assert_eq!(hub.block(&worker), Cover::Start(1));
     hub.unblock(&worker);
@@ -439,20 +451,20 @@ fn a_thread_takes_the_place_of_the_one_that_blocks() {
             hub.block(&substitute);
             push(&hub, 0, TABLE, 1).unwrap();
             // As if it waited for that task.
-            hub.park(substitute.worker);
+            hub.seats[substitute.worker].parker.park();
             hub.unblock(&substitute);
             while hub.next(&mut substitute).is_some() {}
         })
     };
     work_for(&hub, &mut worker, 1);
-    hub.unpark(1);
+    hub.seats[1].parker.unpark();
     hub.close();
     blocks.join().unwrap();
 }
 
 fn the_timed_look_hears_of_a_push_while_it_goes_to_rest() {
     // Group 0's worker never comes, so its task has to wait.
-    let (hub, _locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, _locals) = hub(StealConfig::default(), &[0..1, 1..2]);
     hub.watch.arm();
     hub.watch.park();
     let submitter = {

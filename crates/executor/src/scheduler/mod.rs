@@ -1,7 +1,6 @@
 //! Who runs what next: groups of workers, their queues, the steal ladder, and the wake-up handshake.
 //!
-//! A *group* is the set of workers that share one queue: all workers of a domain under `ccd-aware`, a single
-//! worker under the strategies that know no domains. [`Hub::push`] accepts a task for a group and wakes
+//! A *group* is the set of workers that share one queue: all workers of a domain. [`Hub::push`] accepts a task for a group and wakes
 //! whoever may run it; [`Hub::next`] hands a worker its next task, or parks it. The order in which a worker
 //! looks is the ladder of `chiplet_policy`: its own work, its siblings', another group's. `README.md` in this
 //! folder says what state there is, `docs/correctness.md` states the handshake as numbered steps; the tests in
@@ -40,7 +39,7 @@ use crate::clock::Clock;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{PAUSES, Step, deque, left_out};
-pub(crate) use invitations::Offer;
+pub(crate) use invitations::Invite;
 use seen::Seen;
 use sleep::{GroupSet, Parker};
 use spill::Spilled;
@@ -58,8 +57,6 @@ pub(crate) struct GroupSpec {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) crossing: Crossing,
-    /// Whether some invitations may be listed for workers that other groups can spare.
-    pub(crate) spills: bool,
     pub(crate) discipline: Discipline,
     /// How many threads may stand in for each worker while its task blocks.
     pub(crate) substitutes: usize,
@@ -76,7 +73,7 @@ struct Shared<T, U> {
     state: CachePadded<Mutex<Group<T>>>,
     seen: CachePadded<Seen>,
     /// Invitations on its workers' deques, at least. Written when something is shared out, not with every task.
-    offers: CachePadded<AtomicUsize>,
+    invitations: CachePadded<AtomicUsize>,
     /// What its workers let other groups' take part in.
     spilled: CachePadded<Mutex<Vec<Spilled<U>>>>,
 }
@@ -106,7 +103,7 @@ struct Seat<U> {
     parker: CachePadded<Parker>,
     /// It was woken to help another group and has not found work there yet. Whoever is diverted passes the call on.
     call: AtomicU8,
-    offers: deque::Stealer<U>,
+    invitations: deque::Stealer<U>,
 }
 
 /// The part of a worker that only its own thread touches.
@@ -114,7 +111,7 @@ pub(crate) struct Local<U> {
     pub(crate) worker: usize,
     pub(crate) group: usize,
     /// To take part in what this worker has started.
-    offers: deque::Worker<U>,
+    invitations: deque::Worker<U>,
     run: Run,
     /// An invitation that it gave way with, and the rung that it came from: there is more to do.
     postponed: Option<(U, Rung)>,
@@ -131,11 +128,11 @@ pub(crate) struct Local<U> {
 }
 
 impl<U> Local<U> {
-    fn new(worker: usize, group: usize, offers: deque::Worker<U>, clock: Clock) -> Self {
+    fn new(worker: usize, group: usize, invitations: deque::Worker<U>, clock: Clock) -> Self {
         Self {
             worker,
             group,
-            offers,
+            invitations,
             postponed: None,
             run: Run::default(),
             away: None,
@@ -196,9 +193,9 @@ impl<U> Local<U> {
     }
 
     /// Keeps an invitation for after the task that goes before it.
-    pub(crate) fn postpone(&mut self, offer: U, rung: Rung) {
+    pub(crate) fn postpone(&mut self, invitation: U, rung: Rung) {
         debug_assert!(self.postponed.is_none(), "one thing is done at a time");
-        self.postponed = Some((offer, rung));
+        self.postponed = Some((invitation, rung));
     }
 
     /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
@@ -238,7 +235,7 @@ impl Default for Late {
 /// Something to run, and the rung of the ladder it came from.
 pub(crate) enum Found<T, U> {
     Task(T, Rung),
-    Offer(U, Rung),
+    Invitation(U, Rung),
 }
 
 /// The scheduler's shared state. `T` is a task, `U` an invitation to take part in one that has been started.
@@ -250,7 +247,7 @@ pub(crate) struct Hub<T, U> {
     workers: usize,
     /// Groups with a worker to spare.
     spare: GroupSet,
-    /// Groups whose queue is worth crossing for, under [`StealRule::Ladder`].
+    /// Groups whose queue is worth crossing for.
     needy: GroupSet,
     /// Groups that have spilled invitations.
     spilling: GroupSet,
@@ -278,14 +275,14 @@ impl<T, U> Hub<T, U> {
         let mut locals = Vec::new();
         for (thread, worker) in threads.enumerate() {
             let group = group_of(worker).expect("groups cover all workers");
-            let offers = deque::Worker::new_fifo();
+            let invitations = deque::Worker::new_fifo();
             seats.push(Seat {
                 group,
                 parker: CachePadded::new(Parker::new()),
                 call: AtomicU8::new(call::NONE),
-                offers: offers.stealer(),
+                invitations: invitations.stealer(),
             });
-            locals.push(Local::new(thread, group, offers, clock));
+            locals.push(Local::new(thread, group, invitations, clock));
         }
         let count = specs.len();
         let groups = specs.into_iter().map(|spec| {
@@ -301,7 +298,7 @@ impl<T, U> Hub<T, U> {
                 nearest: spec.nearest,
                 state: CachePadded::new(Mutex::new(state)),
                 seen: CachePadded::new(Seen::new(at_work)),
-                offers: CachePadded::new(AtomicUsize::new(0)),
+                invitations: CachePadded::new(AtomicUsize::new(0)),
                 spilled: CachePadded::new(Mutex::new(Vec::new())),
             }
         });
@@ -378,11 +375,6 @@ impl<T, U> Hub<T, U> {
         &self.groups[group].state
     }
 
-    /// Whether an idle worker of another group may take a task of this one, as far as can be seen without the lock.
-    fn may_need(&self, group: usize) -> bool {
-        chiplet_policy::ladder::may_need(self, &self.rules.crossing, group)
-    }
-
     /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
     /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look.
     pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: Option<Refusal>) {
@@ -419,15 +411,5 @@ impl<T, U> Hub<T, U> {
             }
         }
         self.watch.close();
-    }
-
-    /// Parks `worker` until [`Hub::unpark`]; for waits that are not about queued work.
-    pub(crate) fn park(&self, worker: usize) {
-        self.seats[worker].parker.park();
-    }
-
-    /// Ends a [`Hub::park`].
-    pub(crate) fn unpark(&self, worker: usize) {
-        self.seats[worker].parker.unpark();
     }
 }

@@ -2,9 +2,9 @@
 
 use chiplet_policy::{Rung, ladder};
 
-use super::{Hub, Local, Offer};
+use super::{Hub, Invite, Local};
 
-impl<T, U: Offer> Hub<T, U> {
+impl<T, U: Invite> Hub<T, U> {
     /// The next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
     pub(super) fn relieve(&self, local: &mut Local<U>, victim: usize) -> Option<(T, Rung)> {
         // Whoever is to stand by takes nothing new; it learns that from its own queue, next.

@@ -10,19 +10,19 @@ use std::time::Duration;
 use chiplet_policy::group::{Faces, LOOK};
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route::{self, Queues};
-use chiplet_policy::{Class, Splitting, StealConfig, Strategy, TableId, Time, neighbours};
+use chiplet_policy::{Class, StealConfig, TableId, Time, neighbours};
 use chiplet_topology::{DomainId, Topology};
 
 use super::ladder::{Near, Resting};
 use super::{
-    Crossing, Discipline, Found, GroupSpec, Hub, Local, Offer, Pace, Refusal, Rules, Terms,
+    Crossing, Discipline, Found, GroupSpec, Hub, Invite, Local, Pace, Refusal, Rules, Terms,
 };
 
 /// Nothing is shared out.
 #[derive(Clone)]
 enum Never {}
 
-impl Offer for Never {
+impl Invite for Never {
     fn is_open(&self) -> bool {
         match *self {}
     }
@@ -42,7 +42,6 @@ struct Replay<'a> {
 
 /// What the scheduler decides of the tasks of `log` on `machine`, with the settings that an executor has by default.
 pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
-    let strategy = Strategy::CCD_AWARE;
     let domains: Vec<DomainId> = machine.domains().iter().map(|domain| domain.id).collect();
     let mut first = 0;
     let specs = neighbours(machine, &domains)
@@ -61,13 +60,10 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
     let largest = specs.iter().map(|spec| spec.workers.len()).max();
     let rules = Rules {
         crossing: Crossing {
-            stealing: strategy.stealing,
             steal: StealConfig::default(),
-            invites_anywhere: strategy.splitting == Splitting::AllCores,
             groups: specs.len(),
         },
-        spills: strategy.splitting == Splitting::Spill,
-        discipline: Discipline::for_workers(largest.unwrap_or(1), strategy.run_length),
+        discipline: Discipline::for_workers(largest.unwrap_or(1)),
         substitutes: 0,
     };
     let (hub, locals) = Hub::new(rules, specs);

@@ -7,26 +7,25 @@
 use chiplet_policy::Rung;
 use chiplet_policy::group::Faces;
 
-use super::{Hub, Local, Offer};
+use super::{Hub, Invite, Local};
 use crate::sync::{Step, left_out};
 
 /// What a worker has started, and for how many more it has work.
 pub(super) struct Spilled<U> {
     by: usize,
-    offer: U,
+    invitation: U,
     places: usize,
 }
 
 impl<T, U> Hub<T, U> {
     /// Whether this group has spilled something.
     pub(super) fn has_spilled(&self, group: usize) -> bool {
-        self.rules.spills && self.spilling.contains(group)
+        self.spilling.contains(group)
     }
 
     /// Whether another group has spilled something, as far as can be seen without a lock.
     pub(super) fn is_spilled_for(&self, group: usize) -> bool {
-        self.rules.spills
-            && !self.spilling.is_empty()
+        !self.spilling.is_empty()
             && self.groups[group]
                 .nearest
                 .iter()
@@ -57,10 +56,10 @@ impl<T, U> Hub<T, U> {
     }
 }
 
-impl<T, U: Offer> Hub<T, U> {
-    /// Lets `places` workers of other groups take part in `offer`, and wakes as many of those that their groups can spare.
+impl<T, U: Invite> Hub<T, U> {
+    /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups can spare.
     /// The same worker has to [`withdraw`](Hub::withdraw) it.
-    pub(crate) fn spill(&self, local: &Local<U>, offer: U, places: usize) {
+    pub(crate) fn spill(&self, local: &Local<U>, invitation: U, places: usize) {
         if places == 0 || self.groups.len() == 1 {
             return;
         }
@@ -68,7 +67,7 @@ impl<T, U: Offer> Hub<T, U> {
             let mut spilled = self.groups[local.group].spilled.lock();
             spilled.push(Spilled {
                 by: local.worker,
-                offer,
+                invitation,
                 places,
             });
             self.spilling.insert(local.group);
@@ -79,24 +78,24 @@ impl<T, U: Offer> Hub<T, U> {
     }
 
     /// A place in what another group has spilled, the nearest first. Entries without places or work are dropped.
-    pub(super) fn spilled_offer(&self, local: &Local<U>) -> Option<(U, Rung)> {
+    pub(super) fn spilled_invitation(&self, local: &Local<U>) -> Option<(U, Rung)> {
         let group = &self.groups[local.group];
         let spilling = group.nearest.iter().copied();
         let found = spilling
             .filter(|&other| self.spilling.contains(other))
             .find_map(|other| Some((self.take_place(other)?, other)));
-        let (offer, other) = found?;
-        Some((offer, self.rung(group.domain, other)))
+        let (invitation, other) = found?;
+        Some((invitation, self.rung(group.domain, other)))
     }
 
     fn take_place(&self, group: usize) -> Option<U> {
         let mut spilled = self.groups[group].spilled.lock();
         let gone: Vec<_> = spilled
-            .extract_if(.., |entry| entry.places == 0 || !entry.offer.is_open())
+            .extract_if(.., |entry| entry.places == 0 || !entry.invitation.is_open())
             .collect();
         let place = spilled.first_mut().map(|entry| {
             entry.places -= 1;
-            entry.offer.clone()
+            entry.invitation.clone()
         });
         if spilled.is_empty() {
             self.spilling.remove(group);

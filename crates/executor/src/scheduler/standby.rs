@@ -57,7 +57,7 @@ impl<T, U> Hub<T, U> {
             self.seats[worker].parker.unpark();
         }
         for group in 0..self.groups.len() {
-            if self.may_need(group) {
+            if self.is_needy(group) {
                 // A whole queue may have come at once, for which nobody has called yet.
                 self.call_help(group, self.queued(group) as usize);
             }
@@ -96,7 +96,7 @@ impl<T, U> Hub<T, U> {
             if takes_post || !state.is_off(local.worker) {
                 return true;
             }
-            let invited = self.offers_within(local, group.threads());
+            let invited = self.invitations_within(local, group.threads());
             let (successor, left) = state.stand_by(local.worker, invited);
             (successor, state.face().spare, left)
         };
@@ -181,7 +181,7 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     fn call_helper_if_needed(&self, group: usize) {
-        if (0..self.groups.len()).any(|other| other != group && self.may_need(other)) {
+        if (0..self.groups.len()).any(|other| other != group && self.is_needy(other)) {
             self.call_helper(group, call::HELP);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{StealConfig, StealRule, TableId};
+use chiplet_policy::{StealConfig, TableId};
 use chiplet_topology::DomainId;
 
 use super::ladder::Resting;
@@ -10,7 +10,7 @@ use super::*;
 use crate::sync::now;
 
 /// Lapsed if it is zero.
-impl Offer for u32 {
+impl Invite for u32 {
     fn is_open(&self) -> bool {
         *self > 0
     }
@@ -23,7 +23,20 @@ const fn table(slot: u32) -> TableId {
     }
 }
 
-fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
+/// Nothing is worth crossing for.
+const NEVER: StealConfig = StealConfig {
+    cold_factor: f64::INFINITY,
+    ..FREE
+};
+
+/// Whatever waits is worth crossing for.
+const FREE: StealConfig = StealConfig {
+    cold_factor: 1.0,
+    cold_limit: Duration::ZERO,
+    max_wait: Duration::from_millis(4),
+};
+
+fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
     let specs = groups
         .iter()
         .enumerate()
@@ -36,12 +49,9 @@ fn hub(stealing: StealRule, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Loca
     let rules = Rules {
         substitutes: 0,
         crossing: Crossing {
-            stealing,
-            steal: StealConfig::default(),
-            invites_anywhere: stealing == StealRule::Anywhere,
+            steal,
             groups: groups.len(),
         },
-        spills: false,
         discipline: Discipline {
             run_length: 16,
             reorder: 0.2,
@@ -73,8 +83,8 @@ fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
 
 #[test]
 fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
-    let (hub, mut locals) = hub(StealRule::Anywhere, &[0..1, 1..2]);
-    hub.unpark(1);
+    let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
+    hub.seats[1].parker.unpark();
     to_bed(&hub, &mut locals[1]);
     hub.sleep(&mut locals[1]);
     assert_eq!(
@@ -94,13 +104,13 @@ fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
 
 fn rung<T: Copy, U: Copy>(found: &Found<T, U>) -> Rung {
     match *found {
-        Found::Task(_, rung) | Found::Offer(_, rung) => rung,
+        Found::Task(_, rung) | Found::Invitation(_, rung) => rung,
     }
 }
 
 #[test]
 fn the_ladder_goes_own_queue_siblings_then_across() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..4]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..4]);
     let mut thief = locals.remove(1);
     push(&hub, 0, table(0), 1);
     // Three tasks exceed two workers times (cold factor - 1): worth crossing for.
@@ -131,23 +141,22 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
 
 #[test]
 fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
     hub.invite(&locals[0], [0, 7, 0].into_iter(), 0);
     hub.invite(&locals[1], [0, 0].into_iter(), 0);
     push(&hub, 0, table(0), 1);
     let thief = &mut locals[2];
     assert!(matches!(
         hub.next(thief),
-        Some(Found::Offer(7, Rung::Domain))
+        Some(Found::Invitation(7, Rung::Domain))
     ));
     assert!(matches!(hub.next(thief), Some(Found::Task(1, Rung::Own))));
-    assert!(hub.next_offer(thief).is_none());
     assert!(!hub.may_join(0), "none is left over");
 }
 
 #[test]
 fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
     let mut joining = locals.remove(1);
     to_bed(&hub, &mut locals[1]);
     // As if it were looking at the queue, so that the push wakes nobody.
@@ -156,13 +165,16 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
     assert_eq!(asleep(&hub, 0), 1);
     hub.group(0).lock().stop_spinning();
     hub.invite(&locals[0], [7].into_iter(), 0);
-    assert!(matches!(hub.next(&mut joining), Some(Found::Offer(7, _))));
+    assert!(matches!(
+        hub.next(&mut joining),
+        Some(Found::Invitation(7, _))
+    ));
     assert_eq!(asleep(&hub, 0), 0, "somebody comes for the task");
 }
 
 #[test]
 fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..3, 3..4]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
     to_bed(&hub, &mut locals[0]);
     to_bed(&hub, &mut locals[2]);
     locals[1].postpone(7, Rung::Domain);
@@ -176,26 +188,26 @@ fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
     hub.sleep(&mut locals[0]);
     assert!(matches!(
         hub.next(&mut locals[0]),
-        Some(Found::Offer(7, Rung::Domain))
+        Some(Found::Invitation(7, Rung::Domain))
     ));
 }
 
 #[test]
 fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     push(&hub, 0, table(0), 1);
     locals[1].postpone(7, Rung::Domain);
     assert!(hub.next(&mut locals[0]).is_some());
     assert!(matches!(
         hub.next(&mut locals[1]),
-        Some(Found::Offer(7, Rung::Domain))
+        Some(Found::Invitation(7, Rung::Domain))
     ));
     assert!(!hub.may_join(0), "nothing is left over");
 }
 
 #[test]
 fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..5]);
     let owner = locals.remove(0);
     locals[..3].iter_mut().for_each(|local| to_bed(&hub, local));
     hub.rouse(owner.group, 2, 0);
@@ -210,7 +222,7 @@ fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
 
 #[test]
 fn without_stealing_nothing_leaves_its_group() {
-    let (hub, mut locals) = hub(StealRule::Never, &[0..2, 2..4]);
+    let (hub, mut locals) = hub(NEVER, &[0..2, 2..4]);
     for task in 0..20 {
         push(&hub, 1, table(1), task);
     }
@@ -225,7 +237,7 @@ fn without_stealing_nothing_leaves_its_group() {
 
 #[test]
 fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
     to_bed(&hub, &mut locals[1]);
     to_bed(&hub, &mut locals[2]);
     // Group 0's worker is busy. Its second waiting task is worth a crossing: worker 1 is called.
@@ -243,7 +255,7 @@ fn a_call_for_help_is_passed_on_when_the_called_worker_finds_work_at_home() {
 
 #[test]
 fn a_queue_that_moves_calls_as_many_helpers_as_it_has_tasks() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3, 3..4]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3, 3..4]);
     // One waiting task is not worth a crossing, neither here nor there.
     push(&hub, 0, table(0), 1);
     push(&hub, 1, table(1), 2);
@@ -257,7 +269,7 @@ fn a_queue_that_moves_calls_as_many_helpers_as_it_has_tasks() {
 
 #[test]
 fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..3]);
     for task in [1, 2] {
         push(&hub, 0, table(0), task);
     }
@@ -275,7 +287,7 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
 
 #[test]
 fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..5]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..5]);
     // Worker 1 is inside a task of its own group, 2 to 4 sleep. One and the square root of one stay.
     push(&hub, 1, table(1), 1);
     assert!(hub.next(&mut locals[1]).is_some());
@@ -294,7 +306,7 @@ fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
 
 #[test]
 fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..6]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..6]);
     push(&hub, 1, table(1), 1);
     assert!(hub.next(&mut locals[4]).is_some());
     to_bed(&hub, &mut locals[5]);
@@ -319,7 +331,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
 
 #[test]
 fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
     let micros = Duration::from_micros;
     for (group, stealing) in [(0, false), (1, true)] {
         for task in 0..4 {
@@ -348,7 +360,7 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
 
 #[test]
 fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..4, 4..5]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..4, 4..5]);
     locals[1..4]
         .iter_mut()
         .for_each(|local| to_bed(&hub, local));
@@ -369,7 +381,7 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
 
 #[test]
 fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..2, 2..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     to_bed(&hub, &mut locals[1]);
     assert!(hub.group(0).lock().spin());
     let pushed = now();
@@ -385,7 +397,7 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
 
 #[test]
 fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..2]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2]);
     for task in 0..8 {
         push(&hub, 0, table(task % 2), task);
     }
@@ -404,7 +416,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
 
 #[test]
 fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
-    let (hub, mut locals) = hub(StealRule::Ladder, &[0..1, 1..3]);
+    let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..3]);
     let began = now();
     let later = began + Duration::from_secs(1);
     let push_at = |group, task, at| {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use chiplet_policy::group::Faces;
 use chiplet_policy::{TableId, ladder};
 
 use super::{Hub, Local, Pace, Refusal, Terms, call};
@@ -71,7 +72,7 @@ impl<T, U> Hub<T, U> {
         if unseen == 0 {
             return;
         }
-        if self.may_need(group) {
+        if self.is_needy(group) {
             self.call_help(group, unseen);
         }
         if self.rules.crossing.is_priced() {
@@ -137,11 +138,7 @@ impl<T, U> Hub<T, U> {
         {
             return;
         }
-        if self.rules.crossing.invites_anywhere && self.offers_within(local, 0..self.seats.len()) {
-            self.call_help(local.group, 1);
-            return;
-        }
-        let needs = |other| self.may_need(other) || self.has_spilled(other);
+        let needs = |other| self.is_needy(other) || self.has_spilled(other);
         let needy = (0..self.groups.len()).find(|&other| other != local.group && needs(other));
         if let Some(needy) = needy {
             self.call_help(needy, 1);

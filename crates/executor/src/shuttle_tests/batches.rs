@@ -19,9 +19,9 @@ fn assert_in_order(answers: &Answers) {
     }
 }
 
-/// Two clients, two workers, any strategy: one waits for a batch, one polls.
+/// Two clients, two workers, any settings: one waits for a batch, one polls.
 fn batches() {
-    let executor = Arc::new(builder(1, 2).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(1, 2).build().unwrap());
     let table = executor.add_table("lists", Lists);
     let client = {
         let executor = Arc::clone(&executor);
@@ -61,7 +61,7 @@ fn late_batches() {
 
 /// A batch's ticket is dropped, and another one's executor shuts down, while their parts wait, run and end.
 fn unwanted_batches() {
-    let executor = Arc::new(builder(2, 1).strategy(strategy()).build().unwrap());
+    let executor = Arc::new(any_builder(2, 1).build().unwrap());
     let table = executor.add_table("lists", Lists);
     let client = {
         let executor = Arc::clone(&executor);

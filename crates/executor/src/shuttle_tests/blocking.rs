@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use chiplet_table::Context;
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
 
 use super::{PATIENCE, assert_complete, builder};
 use crate::checks::checks;
-use crate::{Context, Error, Shutdown};
+use crate::{Error, Shutdown};
 
 /// On one worker, tasks that block until another has run: whoever has the worker's place runs it.
 fn blocking() {

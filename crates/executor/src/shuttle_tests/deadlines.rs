@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use chiplet_table::Query;
 use shuttle::future::block_on;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
 
-use super::{Lists, PATIENCE, assert_complete, builder, strategy};
+use super::{Lists, PATIENCE, any_builder, assert_complete, builder};
 use crate::checks::checks;
 use crate::sync::now;
-use crate::{Error, Query, Shutdown};
+use crate::{Error, Shutdown};
 
 /// How soon a deadline is that may come before, while or after its task runs.
 const SOON: Duration = Duration::from_millis(1);
@@ -43,7 +44,7 @@ fn deadlines() {
     let deadline = now() + SOON;
     let tickets = [0, 1, 2].map(|_| {
         let (alive, ran) = (Arc::clone(&alive), Arc::clone(&ran));
-        let code = move |_: &mut crate::Context| {
+        let code = move |_: &mut chiplet_table::Context| {
             let answer = Counted::new(&alive);
             thread::yield_now();
             ran.fetch_add(1, Ordering::SeqCst);
@@ -130,7 +131,7 @@ fn outlives() {
 
 /// A query whose deadline comes while its units are scanned stops, and is counted as its ticket was told.
 fn late_units() {
-    let executor = builder(1, 2).strategy(strategy()).build().unwrap();
+    let executor = any_builder(1, 2).build().unwrap();
     let table = executor.add_table("lists", Lists);
     let query = Query::new([0.0]).top(3).deadline(now() + SOON);
     let ticket = executor.submit(table, query).unwrap();

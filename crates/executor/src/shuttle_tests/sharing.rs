@@ -3,12 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use chiplet_table::{Context, SearchError};
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use shuttle::thread;
 
-use super::{PATIENCE, assert_complete, builder, strategy};
+use super::{PATIENCE, any_builder, assert_complete, builder};
 use crate::checks::checks;
-use crate::{Context, Error, SearchError, Shutdown};
+use crate::{Error, Shutdown};
 
 /// Results are whole and in their order, whoever ran the parts, and parts may share out again.
 fn parts() {
@@ -39,7 +40,7 @@ fn parts() {
 
 /// A part that panics, or fails, ends its task alone, once all parts that had begun have ended.
 fn failing_part() {
-    let executor = builder(1, 2).strategy(strategy()).build().unwrap();
+    let executor = any_builder(1, 2).build().unwrap();
     let table = executor.add_closure_table("t", 1);
     let inside = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&inside);

@@ -54,8 +54,6 @@ pub(crate) enum Step {
     LastStopsTimer,
     /// A worker does not start what has ended in the queue.
     BeginAsks,
-    /// The answer of a query that was cut wakes the worker at the barrier.
-    BarrierOpens,
     /// A closed queue refuses.
     CloseRefuses,
     /// A full queue refuses.

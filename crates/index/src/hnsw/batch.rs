@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use super::HnswTable;
 use super::search::{Searcher, Size};
@@ -128,7 +128,7 @@ impl HnswTable {
 
 #[cfg(test)]
 mod tests {
-    use chiplet_executor::Filter;
+    use chiplet_table::Filter;
     use proptest::prelude::*;
 
     use super::*;

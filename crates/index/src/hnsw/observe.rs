@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_executor::{Context, Neighbor, Query, SearchError};
+use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::HnswTable;
 use super::search::{Size, with_searcher};
@@ -35,7 +35,7 @@ pub struct Read {
 }
 
 impl HnswTable {
-    /// Searches as [`Table::search`](chiplet_executor::Table::search) does, for the `k` nearest of `ef` candidates, and
+    /// Searches as [`Table::search`](chiplet_table::Table::search) does, for the `k` nearest of `ef` candidates, and
     /// tells `observer` of every row and every list of links in the order in which they are read.
     ///
     /// A scan, for very many candidates or after a walk that finds too little, is not observed.
@@ -143,7 +143,7 @@ impl<D: Distances> Distances for ObservedRows<'_, D> {
 
 #[cfg(test)]
 mod tests {
-    use chiplet_executor::Table;
+    use chiplet_table::Table;
 
     use super::*;
     use crate::{HnswConfig, Metric, RowFormat};

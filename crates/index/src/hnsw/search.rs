@@ -12,8 +12,8 @@
 
 use std::cell::RefCell;
 
-use chiplet_executor::{Context, Filter, Neighbor, Query, SearchError};
 use chiplet_policy::hnsw_query_bytes;
+use chiplet_table::{Context, Filter, Neighbor, Query, SearchError};
 
 use super::config::HnswConfig;
 use super::format::{Prepared, RowDistances};
@@ -123,7 +123,7 @@ impl Searcher {
     /// Checks the query and takes what of it a search needs. `None` if nothing is asked for or nothing is there.
     ///
     /// # Errors
-    /// What [`Table::search`](chiplet_executor::Table::search) refuses.
+    /// What [`Table::search`](chiplet_table::Table::search) refuses.
     pub(super) fn prepare(
         &mut self,
         graph: &Frozen,

@@ -1,6 +1,6 @@
 //! Many queries at once: each list is scanned for all that visit it while it is in cache.
 
-use chiplet_executor::{Context, Neighbor, Query, SearchError};
+use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::scratch::Scratch;
 use super::{IvfTable, Scans, own};
@@ -18,7 +18,7 @@ impl IvfTable {
         }
     }
 
-    /// Answers `queries` as [`Table::search`](chiplet_executor::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
+    /// Answers `queries` as [`Table::search`](chiplet_table::Table::search) does one by one, on the calling thread. A list is scanned for all queries that visit
     /// it, one after the other, which pays where the lists of one query exceed a private cache.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl IvfTable {
             Scans::Faiss(_) => {
                 return queries
                     .iter()
-                    .map(|query| chiplet_executor::Table::search(self, query, context))
+                    .map(|query| chiplet_table::Table::search(self, query, context))
                     .collect();
             }
         };

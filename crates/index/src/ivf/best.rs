@@ -3,7 +3,7 @@
 //! A row is one number, its distance's bits above its id, so that one comparison settles both. Up to [`SMALL`] rows are kept
 //! in order; more are gathered and cut back to `k` now and then, which costs a few steps a row however large `k` is.
 
-use chiplet_executor::{Filter, Neighbor, Query};
+use chiplet_table::{Filter, Neighbor, Query};
 
 use super::store::Ids;
 use crate::kernel::Sink;

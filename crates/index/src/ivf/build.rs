@@ -1,7 +1,7 @@
 //! From rows, or from a Faiss index, to a table.
 
-use chiplet_executor::{Neighbor, Query, SearchError, Table};
 use chiplet_policy::ivf_list_bytes;
+use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
 
 use super::faiss_scan::FaissLists;

@@ -22,7 +22,7 @@
 //!
 //! The distance of a row must not depend on the other lists in the call. One kind of code breaks this: the
 //! 8-bit tables of residual fast-scan (`PQ<m>x4fsr`) are scaled to all lists of a call. For fast-scan,
-//! calls therefore are always the same runs of lists, [`SplitTable::grain`](chiplet_executor::SplitTable::grain) each.
+//! calls therefore are always the same runs of lists, [`SplitTable::grain`](chiplet_table::SplitTable::grain) each.
 //!
 //! Two traps of Faiss shape the calls. `nprobe` is a field of the index that `search_preassigned` reads as
 //! the number of lists it was passed: it is set once, before the index is shared, and shorter calls are
@@ -30,8 +30,8 @@
 //! (`indexIVF_stats`) without synchronisation: a data race, on a cache line that travels between cores. `faiss.cpp`
 //! passes statistics of the call's own instead; fast-scan indexes write the global ones all the same.
 
-use chiplet_executor::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};
 use chiplet_policy::ivf_list_bytes;
+use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, merge_nearest};
 
 use super::ffi::{Ivf, Scanner};
 use crate::metric::Metric;

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use chiplet_executor::{Context, Query, Table};
 use chiplet_index::{
     BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, Metric, Pages,
 };
+use chiplet_table::{Context, Query, Table};
 use serde_json::Value;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

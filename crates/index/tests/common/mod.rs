@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use chiplet_executor::{Context, Neighbor, Query, Table};
+use chiplet_table::{Context, Neighbor, Query, Table};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -3,38 +3,28 @@
 use std::time::Duration;
 
 use crate::queue::{Class, Pace};
-use crate::{StealConfig, StealRule, Time};
+use crate::{StealConfig, Time};
 
 /// When work may leave its group; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossing {
-    /// Who may take tasks of another group.
-    pub stealing: StealRule,
     /// The price of that.
     pub steal: StealConfig,
-    /// Whether invitations may leave their domain: so in the strategies that know no domains.
-    pub invites_anywhere: bool,
     /// How many groups there are.
     pub groups: usize,
 }
 
 impl Crossing {
-    /// Whether anything may ever leave its group.
+    /// Whether anything may ever leave its group, so that groups show each other how they stand.
     #[inline]
     pub fn is_possible(&self) -> bool {
-        self.groups > 1 && (self.stealing != StealRule::Never || self.invites_anywhere)
-    }
-
-    /// Whether groups show each other how long their tasks wait.
-    #[inline]
-    pub(super) fn is_shown(&self) -> bool {
-        self.groups > 1 && self.stealing == StealRule::Ladder
+        self.groups > 1
     }
 
     /// Whether tasks may go from domain to domain at a price.
     #[inline]
     pub fn is_priced(&self) -> bool {
-        self.is_shown() && self.steal.cold_factor != f64::INFINITY
+        self.is_possible() && self.steal.cold_factor != f64::INFINITY
     }
 }
 
@@ -43,8 +33,7 @@ impl Crossing {
 pub struct Face {
     /// Tasks that wait.
     pub queued: u32,
-    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`]. This and
-    /// what follows only under [`StealRule::Ladder`].
+    /// How long a task that comes now would wait, as far as is known: by its table's [`Pace`], then by its [`Class`].
     pub waits: [[Duration; 2]; 2],
     /// What a cold cache would cost the next task, or the last one if none waits.
     pub price: Duration,

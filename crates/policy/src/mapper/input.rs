@@ -2,7 +2,7 @@
 
 use chiplet_topology::{Domain, DomainId};
 
-use crate::{PlaceBy, TableId};
+use crate::TableId;
 
 /// Tables do not count as larger than 50 caches. So the least wait that is worth anything is that of a domain which is
 /// busy for a quarter of its time: 8 workers then let one query of 1,000 wait (Erlang's C formula).
@@ -108,10 +108,21 @@ impl Demand {
     }
 }
 
+/// What is balanced when tables are placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PlaceBy {
+    /// Core-seconds a second, served and refused. A domain is full when its cores are, whether they compute or wait for
+    /// memory. Of domains that are about equally busy, the one whose cache has most room gets a table.
+    #[default]
+    Time,
+    /// Bytes a second pulled from memory, as in arXiv 2605.10090. Tables that report none count as idle.
+    Traffic,
+}
+
 /// Thresholds of [`place`](crate::place). A value that is NaN or out of its range is replaced by its default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapperConfig {
-    /// What is balanced. An executor takes it from its strategy ([`Strategy::placing`](crate::Strategy::placing)).
+    /// What is balanced.
     pub placing: PlaceBy,
     /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or where
     /// tables are placed by traffic, of the bytes per second that it can pull.

@@ -163,10 +163,10 @@ fn a_stream_is_a_table_of_more_than_so_many_caches() {
         stream_caches,
         ..SplitConfig::default()
     };
-    assert!(!config(2).is_stream(64 << 20, 32 << 20));
-    assert!(config(2).is_stream((64 << 20) + 1, 32 << 20));
-    assert!(config(0).is_stream(1, 32 << 20), "every table");
-    assert!(!config(u32::MAX).is_stream(u64::MAX, 1 << 40), "none");
+    assert!(!config(Some(2)).is_stream(64 << 20, 32 << 20));
+    assert!(config(Some(2)).is_stream((64 << 20) + 1, 32 << 20));
+    assert!(config(Some(0)).is_stream(1, 32 << 20), "every table");
+    assert!(!config(None).is_stream(u64::MAX, 1 << 40), "none");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use chiplet_executor::{Context, Query, Table as _};
 use chiplet_index::{FlatTable, Metric};
+use chiplet_table::{Context, Query, Table as _};
 use chiplet_workload::dataset::{Clusters, GloveSample, VectorSet};
 
 pub type Error = Box<dyn std::error::Error>;

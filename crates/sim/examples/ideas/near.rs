@@ -1,6 +1,6 @@
 //! How much of a table the queries of one of its regions read, with real lists.
 
-use chiplet_executor::{Context, Query, Table as _};
+use chiplet_table::{Context, Query, Table as _};
 use chiplet_workload::dataset::VectorSet;
 
 use super::lists::{Error, Lists, drawn, glove};

@@ -1,6 +1,6 @@
 //! Runs beside the present default, and tables of them.
 
-use chiplet_policy::Strategy;
+use chiplet_baselines::Strategy;
 use chiplet_sim::{Ideas, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario};
 
 const SEEDS: [u64; 3] = [1, 2, 3];

@@ -11,8 +11,8 @@
 //! | border | never, but it passes over each list whose border is so many times as far as the k-th row found |
 //! | known | when it has found so much, which no rule can know: about what there is to gain |
 
-use chiplet_executor::{Context, Query, Table as _};
 use chiplet_sim::Ideas;
+use chiplet_table::{Context, Query, Table as _};
 use chiplet_workload::dataset::VectorSet;
 
 use super::lists::{Error, Lists, drawn, glove};

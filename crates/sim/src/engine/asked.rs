@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Routing, is_too_late};
+use chiplet_baselines::Routing;
+use chiplet_policy::is_too_late;
 
 use super::clients::nanos;
 use super::route::PAUSE;

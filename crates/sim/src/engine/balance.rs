@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Costs, DomainSpec, Homes, Planner, Routing, Speed, TableUsage, Time, Usage};
+use chiplet_baselines::Routing;
+use chiplet_policy::{Costs, DomainSpec, Homes, Planner, Speed, TableUsage, Time, Usage};
 
 use super::items::Items;
 use super::{Engine, Event, Load, Scenario, table_id};
@@ -60,8 +61,7 @@ impl Balancer {
         let domains = scenario.machine.topology.domains();
         let specs = domains.iter();
         let specs = specs.map(|domain| DomainSpec::of(domain, domain.cores.len() as u32));
-        let mut config = scenario.settings.planner;
-        config.mapper.placing = scenario.strategy.placing;
+        let config = scenario.strategy.planner(scenario.settings.planner);
         let workers: Vec<usize> = domains.iter().map(|domain| domain.cores.len()).collect();
         let domain_of = workers.iter().enumerate();
         let domain_of = domain_of.flat_map(|(domain, &cores)| std::iter::repeat_n(domain, cores));

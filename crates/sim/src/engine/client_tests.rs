@@ -1,6 +1,6 @@
 //! Clients, deadlines and stalls with known answers.
 
-use chiplet_policy::Strategy;
+use chiplet_baselines::Strategy;
 use chiplet_topology::Topology;
 
 use super::Scenario;

@@ -179,14 +179,9 @@ impl Engine<'_> {
         }
         let own = self.workers[worker].group;
         let mut others = (0..self.groups.groups()).filter(|&other| other != own);
-        if let Some(needy) = others.find(|&other| self.may_need(other)) {
+        if let Some(needy) = others.find(|&other| self.groups.is_needy(other)) {
             self.call_help(needy, 1);
         }
-    }
-
-    /// Whether an idle worker of another group may take a task of this one.
-    pub(super) fn may_need(&self, group: usize) -> bool {
-        ladder::may_need(&self.groups, &self.crossing, group)
     }
 
     /// Tasks wait that nobody of the group will see soon.
@@ -194,7 +189,7 @@ impl Engine<'_> {
         if unseen == 0 {
             return;
         }
-        if self.may_need(group) {
+        if self.groups.is_needy(group) {
             self.call_help(group, unseen);
         }
         if self.crossing.is_priced() {

@@ -53,13 +53,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use chiplet_baselines::{Routing, Strategy};
 use chiplet_policy::group::Crossing;
 use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::replay::Decision;
 use chiplet_policy::{
-    Class, Homes, PlannerConfig, Routing, SplitConfig, Splitting, StealConfig, Strategy, TableId,
-    Time, neighbours,
+    Class, Homes, PlannerConfig, SplitConfig, StealConfig, TableId, Time, neighbours,
 };
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
@@ -372,9 +372,7 @@ impl<'a> Engine<'a> {
         };
         let cores = topology.domains().iter().map(|spec| spec.cores.len());
         let crossing = Crossing {
-            stealing: scenario.strategy.stealing,
-            steal: scenario.settings.steal,
-            invites_anywhere: scenario.strategy.splitting == Splitting::AllCores,
+            steal: scenario.strategy.steal(scenario.settings.steal),
             groups: cores.map(|cores| cores / per_group(cores)).sum(),
         };
         let strategy = scenario.strategy;

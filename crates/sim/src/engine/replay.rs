@@ -1,7 +1,8 @@
 //! What the simulator decides of a log, beside the executor's own scheduler.
 
+use chiplet_baselines::Strategy;
 use chiplet_policy::replay::{Decision, Log, wake_time};
-use chiplet_policy::{Homes, Rung, Strategy, Time};
+use chiplet_policy::{Homes, Rung, Time};
 
 use super::{Engine, Event, Load, Scenario};
 use crate::machine::Machine;

@@ -1,8 +1,9 @@
 //! A query's way into a queue.
 
+use chiplet_baselines::Routing;
+use chiplet_policy::group::Faces;
 use chiplet_policy::queue::{Class, Pace, Refusal};
 use chiplet_policy::route::{self, Queues};
-use chiplet_policy::{Routing, group::Faces};
 use chiplet_topology::DomainId;
 
 use super::{Engine, table_id};

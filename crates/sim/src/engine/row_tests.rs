@@ -1,7 +1,7 @@
 //! Rows in fewer bytes: what is read of them, and what that takes.
 
+use chiplet_baselines::Strategy;
 use chiplet_index::{HnswConfig, RowFormat};
-use chiplet_policy::Strategy;
 use chiplet_topology::Topology;
 
 use super::Scenario;

@@ -1,6 +1,7 @@
 //! The probes of a query that several workers scan: in one place, from which each takes the next unit.
 
-use chiplet_policy::{Hands, Rung, Splitting, StealRule};
+use chiplet_baselines::{Splitting, Stealing};
+use chiplet_policy::{Hands, Rung};
 
 use super::{Doing, Engine, Event};
 use crate::trace::Visit;
@@ -60,7 +61,12 @@ impl Engine<'_> {
 
     /// Whether units may be taken by workers of other domains.
     pub(super) fn units_leave_domains(&self) -> bool {
-        self.crossing.invites_anywhere || self.scenario.strategy.splitting == Splitting::Spill
+        self.splits_over_all() || self.scenario.strategy.splitting == Splitting::Spill
+    }
+
+    /// Whether each list is a unit for any worker of the machine.
+    pub(super) fn splits_over_all(&self) -> bool {
+        self.scenario.strategy.splitting == Splitting::AllCores
     }
 
     /// Whether a query's units may go to workers that other domains can spare.
@@ -167,11 +173,8 @@ impl Engine<'_> {
         let group = self.workers[worker].group;
         let state = &self.groups[group];
         let hands = (state.state.idle(), state.state.queue.len());
-        let strategy = self.scenario.strategy;
-        let workers = match strategy.splitting {
-            Splitting::AllCores => self.workers.len(),
-            Splitting::Domain | Splitting::Spill | Splitting::Never => state.workers.len(),
-        };
+        let splitting = self.scenario.strategy.splitting;
+        let (team, all) = (state.workers.len(), self.workers.len());
         let Some(units) = &mut self.queries[query].units else {
             return false;
         };
@@ -186,10 +189,14 @@ impl Engine<'_> {
         };
         let costs = rest.iter().map(Visit::work);
         let split = &self.scenario.settings.split;
-        let count = strategy
-            .next_unit(costs, units.left, &hands, workers, split)
-            .max(1);
-        let unit = units.next..units.next + count.min(rest.len());
+        let count = match splitting {
+            Splitting::AllCores if all > 1 => 1,
+            Splitting::Domain | Splitting::Spill => {
+                split.next_unit(costs, units.left, &hands, team)
+            }
+            Splitting::AllCores | Splitting::Never => rest.len(),
+        };
+        let unit = units.next..units.next + count.clamp(1, rest.len());
         let bytes: u128 = rest[..unit.len()]
             .iter()
             .map(|visit| u128::from(visit.work()))
@@ -259,7 +266,7 @@ impl Engine<'_> {
             return;
         }
         let fork_join =
-            self.crossing.invites_anywhere && self.scenario.strategy.stealing == StealRule::Never;
+            self.splits_over_all() && self.scenario.strategy.stealing == Stealing::Never;
         let Some(units) = &mut self.queries[query].units else {
             unreachable!("a query keeps its units until the last worker has left")
         };

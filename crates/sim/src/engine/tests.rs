@@ -1,6 +1,6 @@
 //! Runs with known answers.
 
-use chiplet_policy::Strategy;
+use chiplet_baselines::Strategy;
 use chiplet_policy::group::Faces;
 use chiplet_topology::Topology;
 

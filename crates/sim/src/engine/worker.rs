@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use chiplet_policy::group::{Rest, Take};
+use chiplet_baselines::Routing;
+use chiplet_policy::group::{Faces, Rest, Take};
 use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
-use chiplet_policy::{Routing, Rung, ladder};
+use chiplet_policy::{Rung, ladder};
 
 use super::group::Call;
 use super::{Doing, Engine, Event};
@@ -96,8 +97,13 @@ impl Engine<'_> {
             let attempt = ladder.next(groups, &self.crossing, of, joins, now);
             let found = match attempt {
                 Attempt::Join => self.join_sibling(worker),
+                // Whoever knows no domains takes from others when it is idle.
+                Attempt::Relieve(_) if self.is_blind() => false,
                 Attempt::Relieve(victim) => self.relieve(worker, victim),
-                Attempt::Own => self.take_own(worker),
+                Attempt::Own => {
+                    self.take_own(worker)
+                        || (self.splits_over_all() && self.join_away(worker) == Some(true))
+                }
                 // No time passes.
                 Attempt::Spin => {
                     self.workers[worker].ladder.again();
@@ -224,7 +230,7 @@ impl Engine<'_> {
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
         let now = self.time();
         self.groups[victim].state.show_at(now);
-        if !ladder::may_need(&self.groups, &self.crossing, victim) {
+        if !self.groups.is_needy(victim) {
             return false;
         }
         let Some(query) = self.take_task(victim, worker) else {
@@ -233,7 +239,7 @@ impl Engine<'_> {
         let group = self.workers[worker].group;
         self.go_away(worker);
         self.workers[worker].call = Call::None;
-        if ladder::victim(&self.groups, &self.crossing, group).is_some() {
+        if ladder::victim(&self.groups, group).is_some() {
             self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;
@@ -279,14 +285,19 @@ impl Engine<'_> {
         self.at(self.now + hand_over + stalled, Event::Work(worker));
     }
 
+    /// Whether the strategy knows no domains.
+    fn is_blind(&self) -> bool {
+        self.scenario.strategy.routing == Routing::Rotate
+    }
+
     /// What it takes to get a task from a queue of `domain`.
     pub(super) fn hand_over(&self, worker: usize, domain: usize) -> u64 {
         let machine = self.scenario.machine;
         let own = self.domains[self.workers[worker].domain];
         // Queries come from threads that may be anywhere, so what one rotates to is no nearer than what one steals.
-        let from = match self.scenario.strategy.routing {
-            Routing::Home => self.domains[domain],
-            Routing::Rotate => self.domains[(self.workers[worker].domain + 1) % self.domains.len()],
+        let from = match self.is_blind() {
+            false => self.domains[domain],
+            true => self.domains[(self.workers[worker].domain + 1) % self.domains.len()],
         };
         let costs = &machine.costs;
         (costs.task_ns + costs.task_lines * machine.line_ns(own, from)) as u64

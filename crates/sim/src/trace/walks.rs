@@ -1,7 +1,7 @@
 //! Walks of a real graph, recorded.
 
-use chiplet_executor::Table as _;
 use chiplet_index::{HnswConfig, HnswTable, Metric, Part, RowFormat};
+use chiplet_table::Table as _;
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
 use super::order;

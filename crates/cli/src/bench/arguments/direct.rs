@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use chiplet_executor::Query;
 use chiplet_index::{Pages, RowFormat};
+use chiplet_table::Query;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "One table's own search")]

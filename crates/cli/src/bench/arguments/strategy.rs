@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_executor::Strategy;
+use chiplet_baselines::Strategy;
 
 use super::values::{self, Kind};
 
@@ -19,7 +19,10 @@ pub(crate) enum Graph {
 /// Who runs the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolKind {
+    /// The executor with a strategy's settings.
     Chiplet(Strategy),
+    /// A pool that knows no domains.
+    Baseline(Strategy),
     Rayon,
     SpawnBlocking,
     OpenMp,
@@ -44,10 +47,10 @@ Of chiplet's executor:
   ccd-aware-fifo  the same, but queries start in the order in which they came
   ccd-aware-local the same as ccd-aware, but all scans stay in their domain
   ccd-aware-bytes the same as ccd-aware-local, but tables are placed by bytes read instead of time
-  global-steal    work stealing that does not know the machine
+Other pools, on the same tables and queries:
+  global-steal    work stealing that does not know the machine, an IVF query's lists for whoever is idle
   round-robin     each worker in turn, nothing stolen
   fork-join       each worker in turn, an IVF query's lists over all cores, then a barrier
-Other pools, on the same tables and queries:
   rayon           a rayon pool, one spawn a query
   spawn-blocking  tokio's spawn_blocking
   openmp          Faiss's own OpenMP over the queries that wait for a table (needs --kind ivf)
@@ -81,7 +84,7 @@ Append @SECONDS to set the fast traffic window of one strategy: ccd-aware@1,ccd-
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.pool {
-            PoolKind::Chiplet(strategy) => strategy.name,
+            PoolKind::Chiplet(strategy) | PoolKind::Baseline(strategy) => strategy.name,
             PoolKind::Rayon => "rayon",
             PoolKind::SpawnBlocking => "spawn-blocking",
             PoolKind::OpenMp => "openmp",
@@ -116,7 +119,10 @@ impl FromStr for Choice {
             "spawn-blocking" => PoolKind::SpawnBlocking,
             "openmp" => PoolKind::OpenMp,
             name => match name.parse() {
-                Ok(strategy) => PoolKind::Chiplet(strategy),
+                Ok(strategy) => match Strategy::is_chiplets(&strategy) {
+                    true => PoolKind::Chiplet(strategy),
+                    false => PoolKind::Baseline(strategy),
+                },
                 Err(_) => bail!(
                     "unknown strategy {name:?}: use one of {}, rayon, spawn-blocking, openmp",
                     Strategy::ALL.map(|strategy| strategy.name).join(", ")

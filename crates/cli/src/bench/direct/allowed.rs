@@ -1,7 +1,7 @@
 //! The rows that `--filter` allows, and recall among them.
 
 use anyhow::ensure;
-use chiplet_executor::{Filter, Query};
+use chiplet_table::{Filter, Query};
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::Truth;
 

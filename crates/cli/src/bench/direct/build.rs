@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use chiplet_executor::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_index::{FileError, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::super::arguments::{Arguments, Index};

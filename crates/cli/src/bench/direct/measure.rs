@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet_executor::{Context, Query, SearchError};
+use chiplet_table::{Context, Query, SearchError};
 
 use super::super::arguments::Arguments;
 use super::super::dataset::Dataset;

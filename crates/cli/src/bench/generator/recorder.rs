@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use chiplet_executor::Neighbor;
+use chiplet_table::Neighbor;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;

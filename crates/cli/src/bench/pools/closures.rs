@@ -25,7 +25,7 @@ impl<P: Spawn> Pool for Closures<P> {
         let (tables, graph) = (self.tables, self.graph);
         self.pool.spawn(move || {
             let table = tables.all[job.table].index(graph);
-            let hits = table.search(&job.query, &mut chiplet_executor::Context::default());
+            let hits = table.search(&job.query, &mut chiplet_table::Context::default());
             job.done.finish(hits.ok().as_deref());
         });
     }

@@ -1,4 +1,4 @@
-//! chiplet's executor under one of its strategies.
+//! chiplet's executor with the settings of one of its strategies.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,19 +6,18 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet_executor::{Executor, Neighbor, PlannerConfig, RemapEvent, Strategy, TableId, Ticket};
-use chiplet_policy::Routing;
-use chiplet_policy::queue::QUEUE_PER_WORKER;
+use chiplet_baselines::Strategy;
+use chiplet_executor::{Executor, PlannerConfig, RemapEvent, TableId, Ticket};
+use chiplet_table::Neighbor;
 use chiplet_topology::Topology;
 
-use super::{Job, Pool, Workers};
+use super::{Job, Pool, Workers, bound};
 use crate::bench::arguments::{Arguments, Choice};
 use crate::bench::generator::Completion;
 use crate::bench::report::Steals;
 use crate::bench::tables::Tables;
 
 pub(super) struct Executed {
-    strategy: Strategy,
     executor: Executor,
     tables: Vec<TableId>,
     remaps: Arc<Mutex<Vec<(Instant, RemapEvent)>>>,
@@ -41,16 +40,13 @@ impl Executed {
             planner.windows.fast = window;
             planner.windows.slow = window * 6;
         }
-        // With `--rate max` all outstanding queries may be one domain's.
-        let limit = (arguments.outstanding as usize * workers).max(QUEUE_PER_WORKER * workers);
-        let limit = limit.max(arguments.clients.unwrap_or(0) as usize);
-        let executor = Executor::builder()
+        let limit = bound(arguments, workers);
+        let executor = strategy
+            .configure(Executor::builder(), planner)
             .topology(topology.clone())
-            .strategy(strategy)
             .max_workers(workers)
             .queue_limit(limit)
             .table_queue_limit(limit)
-            .planner(planner)
             .name(strategy.name)
             .on_remap(move |event: &RemapEvent| {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +62,6 @@ impl Executed {
             })
             .collect();
         Ok(Self {
-            strategy,
             executor,
             tables,
             remaps,
@@ -93,10 +88,6 @@ impl Pool for Executed {
     }
 
     fn homes(&self) -> Option<Vec<u32>> {
-        if self.strategy.routing == Routing::Rotate {
-            // It places tables too, and then asks nobody where they are.
-            return None;
-        }
         let placement = self.executor.placement();
         self.tables
             .iter()

@@ -1,8 +1,10 @@
-//! What is compared: chiplet's executor under each of its strategies, and the pools that people use today.
+//! What is compared: chiplet's executor with the settings of its strategies, pools that know no domains, and those that people
+//! use today.
 //!
 //! All are driven alike, with as many workers on the same cores. [`Pool::send`] hands over one query and returns;
 //! the thread that has the answer calls [`Completion::finish`], which notes the time.
 
+mod baseline;
 mod closures;
 mod executor;
 #[cfg(feature = "faiss")]
@@ -13,7 +15,8 @@ use std::time::Instant;
 #[cfg(not(feature = "faiss"))]
 use anyhow::bail;
 use anyhow::ensure;
-use chiplet_executor::Query;
+use chiplet_policy::queue::QUEUE_PER_WORKER;
+use chiplet_table::Query;
 use chiplet_topology::{Topology, pin};
 
 use super::arguments::{Arguments, Choice, PoolKind};
@@ -66,6 +69,13 @@ impl Workers {
     }
 }
 
+/// Tasks that may wait for each worker of the pools that are bounded. With `--rate max` all outstanding queries may be one
+/// domain's.
+fn bound(arguments: &Arguments, workers: usize) -> usize {
+    let limit = (arguments.outstanding as usize * workers).max(QUEUE_PER_WORKER * workers);
+    limit.max(arguments.clients.unwrap_or(0) as usize)
+}
+
 /// One query on its way.
 pub(crate) struct Job {
     pub(crate) table: usize,
@@ -104,6 +114,9 @@ pub(crate) fn start(
 ) -> anyhow::Result<Box<dyn Pool>> {
     Ok(match choice.pool {
         PoolKind::Chiplet(strategy) => Box::new(executor::Executed::start(
+            strategy, choice, arguments, topology, workers, tables,
+        )?),
+        PoolKind::Baseline(strategy) => Box::new(baseline::Baseline::start(
             strategy, choice, arguments, topology, workers, tables,
         )?),
         PoolKind::Rayon => Box::new(Closures {

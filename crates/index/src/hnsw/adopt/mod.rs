@@ -63,7 +63,7 @@ impl HnswTable {
     /// [`Metric::Cosine`] rows are scaled to length 1, as [`HnswTable::build`] does.
     ///
     /// ```
-    /// use chiplet_executor::{Query, Table, Context};
+    /// use chiplet_table::{Query, Table, Context};
     /// use chiplet_index::hnsw::Graph;
     /// use chiplet_index::{HnswConfig, HnswTable, Metric};
     ///

@@ -18,10 +18,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
+use chiplet_executor::Builder;
+use chiplet_policy::queue::Discipline;
+use chiplet_policy::{MapperConfig, PlaceBy, PlannerConfig, SplitConfig, StealConfig};
 use thiserror::Error;
-
-use crate::{Hands, SplitConfig, StealRule, next_unit};
 
 /// Which worker a new query goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +40,10 @@ pub enum Splitting {
     /// Not at all: one task.
     Never,
     /// Every list is a unit that any worker of the machine may take next, as OpenMP's dynamic schedule
-    /// hands them out. Where queries are not stolen ([`StealRule::Never`]) the query's own worker takes
+    /// hands them out. Where queries are not stolen ([`Stealing::Never`]) the query's own worker takes
     /// no other query until all units are done: the barrier of a fork-join loop.
     AllCores,
-    /// By cost and by load, for the workers of one domain; see [`next_unit`].
+    /// By cost and by load, for the workers of one domain; see [`chiplet_policy::next_unit`].
     Domain,
     /// As [`Splitting::Domain`], and units of tables that no cache keeps spill over to workers that other domains can
     /// spare; see [`SplitConfig::is_stream`].
@@ -58,26 +60,26 @@ impl Splitting {
     }
 }
 
-/// What is balanced when tables are placed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PlaceBy {
-    /// Core-seconds a second, served and refused. A domain is full when its cores are, whether they compute or wait for
-    /// memory. Of domains that are about equally busy, the one whose cache has most room gets a table.
-    #[default]
-    Time,
-    /// Bytes a second pulled from memory, as in arXiv 2605.10090. Tables that report none count as idle.
-    Traffic,
+/// Who may take work that was given to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stealing {
+    /// Nobody: a worker runs what was given to it.
+    Never,
+    /// Any worker from any domain that has a task waiting, at no price: topology-blind, as bthread.
+    Anywhere,
+    /// The priced ladder of `chiplet_policy`.
+    Ladder,
 }
 
 /// A named way to route, place, split and steal.
 ///
 /// ```
-/// use chiplet_policy::Strategy;
+/// use chiplet_baselines::Strategy;
 ///
 /// let strategy: Strategy = "global-steal".parse()?;
 /// assert_eq!(strategy, Strategy::GLOBAL_STEAL);
 /// assert_eq!(Strategy::default().name, "ccd-aware");
-/// # Ok::<(), chiplet_policy::UnknownStrategy>(())
+/// # Ok::<(), chiplet_baselines::UnknownStrategy>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Strategy {
@@ -88,7 +90,7 @@ pub struct Strategy {
     /// How a query is split.
     pub splitting: Splitting,
     /// Who takes work from whom.
-    pub stealing: StealRule,
+    pub stealing: Stealing,
     /// What is balanced when tables are placed; without meaning for [`Routing::Rotate`].
     pub placing: PlaceBy,
     /// Queued queries of one table that a core may run in a row although older ones of other tables wait; 1 is plain
@@ -102,7 +104,7 @@ impl Strategy {
         name: "round-robin",
         routing: Routing::Rotate,
         splitting: Splitting::Never,
-        stealing: StealRule::Never,
+        stealing: Stealing::Never,
         placing: PlaceBy::Time,
         run_length: 1,
     };
@@ -118,7 +120,7 @@ impl Strategy {
     pub const GLOBAL_STEAL: Self = Self {
         name: "global-steal",
         splitting: Splitting::AllCores,
-        stealing: StealRule::Anywhere,
+        stealing: Stealing::Anywhere,
         ..Self::ROUND_ROBIN
     };
 
@@ -128,9 +130,9 @@ impl Strategy {
         name: "ccd-aware",
         routing: Routing::Home,
         splitting: Splitting::Spill,
-        stealing: StealRule::Ladder,
+        stealing: Stealing::Ladder,
         placing: PlaceBy::Time,
-        run_length: 16,
+        run_length: Discipline::RUN_LENGTH,
     };
 
     /// `ccd-aware-fifo`: `ccd-aware` without runs.
@@ -154,6 +156,14 @@ impl Strategy {
         ..Self::CCD_AWARE_LOCAL
     };
 
+    /// Those that the executor runs ([`Strategy::configure`]).
+    pub const CHIPLETS: [Self; 4] = [
+        Self::CCD_AWARE_FIFO,
+        Self::CCD_AWARE_BYTES,
+        Self::CCD_AWARE_LOCAL,
+        Self::CCD_AWARE,
+    ];
+
     /// All strategies, baselines first.
     pub const ALL: [Self; 7] = [
         Self::ROUND_ROBIN,
@@ -165,22 +175,53 @@ impl Strategy {
         Self::CCD_AWARE,
     ];
 
-    /// How many of the next lists of a query are its next scan unit. `costs` (bytes) are those of the lists that
-    /// nobody has taken, and `left` is their sum; `workers` could take part in all, of the domain or of the machine.
-    pub fn next_unit(
-        &self,
-        costs: impl ExactSizeIterator<Item = u64>,
-        left: u128,
-        hands: &Hands,
-        workers: usize,
-        config: &SplitConfig,
-    ) -> usize {
-        match self.splitting {
-            Splitting::AllCores if workers > 1 => costs.len().min(1),
-            Splitting::Domain | Splitting::Spill if workers > 1 => {
-                next_unit(costs, left, hands.cores(), config)
-            }
-            _ => costs.len(),
+    /// Whether the executor runs it; the others are [`Pool`](crate::Pool)s.
+    pub fn is_chiplets(&self) -> bool {
+        self.routing == Routing::Home
+    }
+
+    /// An executor with this strategy's settings, and `planner`'s besides.
+    pub fn configure(&self, builder: Builder, planner: PlannerConfig) -> Builder {
+        builder
+            .planner(self.planner(planner))
+            .split(self.split(SplitConfig::default()))
+            .run_length(self.run_length)
+    }
+
+    /// The executor's settings of placement under this strategy.
+    pub fn planner(&self, config: PlannerConfig) -> PlannerConfig {
+        PlannerConfig {
+            mapper: MapperConfig {
+                placing: self.placing,
+                ..config.mapper
+            },
+            ..config
+        }
+    }
+
+    /// The executor's settings of splitting under this strategy.
+    pub fn split(&self, config: SplitConfig) -> SplitConfig {
+        SplitConfig {
+            stream_caches: config
+                .stream_caches
+                .filter(|_| self.splitting == Splitting::Spill),
+            ..config
+        }
+    }
+
+    /// The price of crossing under this strategy: none, or one that nothing is worth.
+    pub fn steal(&self, config: StealConfig) -> StealConfig {
+        match self.stealing {
+            Stealing::Never => StealConfig {
+                cold_factor: f64::INFINITY,
+                ..config
+            },
+            Stealing::Anywhere => StealConfig {
+                cold_factor: 1.0,
+                cold_limit: Duration::ZERO,
+                ..config
+            },
+            Stealing::Ladder => config,
         }
     }
 }
@@ -240,26 +281,5 @@ mod tests {
         for strategy in Strategy::ALL {
             assert!(error.contains(strategy.name), "{error}");
         }
-    }
-
-    #[test]
-    fn each_strategy_splits_by_its_own_rule() {
-        let costs = [1 << 19; 8];
-        let first = |strategy: Strategy, idle, workers| {
-            let hands = Hands {
-                inside: 1,
-                idle,
-                waiting: 0,
-            };
-            let config = SplitConfig::default();
-            strategy.next_unit(costs.into_iter(), 8 << 19, &hands, workers, &config)
-        };
-        assert_eq!(first(Strategy::ROUND_ROBIN, 3, 16), 8);
-        assert_eq!(first(Strategy::FORK_JOIN, 3, 16), 1);
-        assert_eq!(first(Strategy::FORK_JOIN, 0, 1), 8, "there is one core");
-        assert_eq!(first(Strategy::GLOBAL_STEAL, 3, 16), 1);
-        assert_eq!(first(Strategy::CCD_AWARE, 1, 4), 2);
-        assert_eq!(first(Strategy::CCD_AWARE, 3, 4), 1);
-        assert_eq!(first(Strategy::CCD_AWARE, 0, 4), 8, "nobody is idle");
     }
 }

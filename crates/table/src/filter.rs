@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 /// called for every row that a search looks at, on the searching core.
 ///
 /// ```
-/// use chiplet_executor::{Filter, Query};
+/// use chiplet_table::{Filter, Query};
 ///
 /// let in_stock = Filter::ids([3, 17, 40_000]);
 /// assert!(in_stock.allows(17) && !in_stock.allows(18));

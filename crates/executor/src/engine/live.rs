@@ -1,0 +1,197 @@
+//! A task that a ticket waits for: what it has to do, what is known of it, and its one ending.
+//!
+//! `jobs` has the kinds of work. Whatever a task does, here it is claimed, found unwanted, told of its deadline, counted
+//! and answered.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use chiplet_policy::Rung;
+
+use super::completion::{Completion, end_of};
+use super::task::{Header, Task};
+use super::timer::Expire;
+use super::worker::Worker;
+use crate::counts::End;
+use crate::error::Error;
+use crate::report::{Answer, Report};
+
+/// A task whose ticket gets a `T`.
+pub(crate) struct Live<T, W> {
+    pub(crate) header: Header,
+    completion: Completion<Answer<T>>,
+    pub(crate) work: W,
+}
+
+/// What a task does.
+pub(crate) trait Work<T>: Send + Sync {
+    /// The deadline has passed: what its ticket is told then.
+    fn at_deadline(&self) -> AtDeadline<T> {
+        AtDeadline::Expired
+    }
+}
+
+/// What a ticket is told when its deadline passes before there is an answer.
+pub(crate) enum AtDeadline<T> {
+    /// That it has expired.
+    Expired,
+    /// What has been found so far.
+    Told(Answer<T>),
+    /// Nothing yet: an answer is being counted, and comes then.
+    Later,
+}
+
+/// Work that one worker takes from a queue.
+pub(crate) trait Run<T>: Work<T> + Sized {
+    /// Runs it on this worker, which took it from `rung`, and ends it with [`Live::end`] or [`Live::pass_over`]; work that
+    /// is shared out may end later and elsewhere.
+    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Instant, rung: Rung);
+}
+
+/// The part of a task that its ticket sees.
+pub(crate) trait Outcome<T>: Expire {
+    fn header(&self) -> &Header;
+    fn completion(&self) -> &Completion<Answer<T>>;
+
+    /// As [`Completion::poll`].
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>>;
+}
+
+impl<T, W> Live<T, W> {
+    /// A task that is to be queued.
+    pub(crate) fn new(header: Header, work: W) -> Self {
+        Self {
+            header,
+            completion: Completion::new(),
+            work,
+        }
+    }
+
+    /// One that counts as running from the beginning: a batch, whose parts wait in its place.
+    pub(crate) fn started(header: Header, work: W) -> Self {
+        Self {
+            header,
+            completion: Completion::started(),
+            work,
+        }
+    }
+
+    /// Why it is not worth going on with at `now`, if so: its deadline has passed, or its ticket is gone.
+    pub(crate) fn check(&self, now: Instant) -> Result<(), Error> {
+        match self.header.is_expired(now) {
+            true => Err(Error::Expired),
+            false => self.stop_reason().map_or(Ok(()), Err),
+        }
+    }
+
+    /// [`Completion::stop_reason`].
+    pub(crate) fn stop_reason(&self) -> Option<Error> {
+        self.completion.stop_reason()
+    }
+
+    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. `bytes` were read and
+    /// the worker was `busy` for so long, as far as neither has been counted before.
+    pub(crate) fn end(
+        &self,
+        worker: &Worker,
+        report: Report,
+        (bytes, busy): (u64, Duration),
+        result: Result<T, Error>,
+    ) {
+        let end = self.settled(&result);
+        {
+            let mut stats = worker.stats();
+            stats.ended(&self.header.entry, end, report.wait, report.service);
+            stats.worked(self.header.entry.id, bytes, busy);
+        }
+        self.completion.end(result.map(|answer| (answer, report)));
+    }
+
+    /// Ends a task that has been taken too late to be answered. It is not begun, so nothing is learned of how long its
+    /// table's tasks take.
+    pub(crate) fn pass_over(&self, worker: &Worker, started: Instant) {
+        let end = self.settled(&Err(Error::Expired));
+        let waited = self.header.waited(started);
+        worker.stats().passed_over(&self.header.entry, end, waited);
+        self.completion.end(Err(Error::Expired));
+    }
+
+    /// Tells the ticket what parts that were counted by themselves have come to.
+    pub(crate) fn tell(&self, answer: Answer<T>) {
+        self.completion.end(Ok(answer));
+    }
+
+    /// How a task that has run into `result` is to be counted. A ticket may be told at any moment that its deadline has
+    /// passed, so this is settled first; without a deadline there is nothing to settle, and no lock to take.
+    fn settled(&self, result: &Result<T, Error>) -> End {
+        let end = end_of(result);
+        match self.header.expires {
+            Some(_) => self.completion.settle(end),
+            None => end,
+        }
+    }
+}
+
+impl<T, W> Task for Live<T, W>
+where
+    T: Send,
+    W: Run<T>,
+{
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn begin(&self) -> Result<(), End> {
+        self.completion.begin()
+    }
+
+    fn end_queued(&self, error: Error) -> Option<End> {
+        self.completion.end_queued(error)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.completion.is_ended()
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.header.is_due() && self.stop_reason().is_none()
+    }
+
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
+        W::run(self, worker, started, rung);
+    }
+}
+
+impl<T: Send, W: Work<T>> Expire for Live<T, W> {
+    fn expire(&self) {
+        match self.work.at_deadline() {
+            AtDeadline::Expired => self.completion.expire(),
+            AtDeadline::Told(answer) => self.tell(answer),
+            AtDeadline::Later => {}
+        }
+    }
+}
+
+impl<T: Send, W: Work<T>> Outcome<T> for Live<T, W> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn completion(&self) -> &Completion<Answer<T>> {
+        &self.completion
+    }
+
+    fn poll(&self, waker: &Waker, due: bool) -> Poll<Result<Answer<T>, Error>> {
+        let expired = due
+            && match self.work.at_deadline() {
+                AtDeadline::Expired => true,
+                AtDeadline::Told(answer) => {
+                    self.tell(answer);
+                    false
+                }
+                AtDeadline::Later => false,
+            };
+        self.completion.poll(waker, expired)
+    }
+}

@@ -1,0 +1,123 @@
+//! What the executor asks of a vector table: one trait to be searched, one more to be split.
+//!
+//! The executor knows no index library. [`Table::search`] answers a whole query on one core. A table
+//! that also implements [`SplitTable`] has its queries cut into scan units that run on several cores of
+//! the same domain: `coarse` names the lists to visit and what each costs, `scan` visits some of them,
+//! `merge` combines the answers. `merge(scan(a), scan(b), ..)` must equal `search`, however the lists
+//! were cut.
+
+use std::ops::Range;
+
+use crate::context::Context;
+use crate::error::SearchError;
+use crate::neighbor::{Neighbor, merge_nearest};
+use crate::query::Query;
+
+/// A vector table that answers a whole query on the calling thread.
+pub trait Table: Send + Sync + 'static {
+    /// Components of each vector.
+    fn dim(&self) -> usize;
+
+    /// Vectors stored.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is stored. A search of an empty table finds nothing and is no error.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory the table's index occupies, in bytes, as well as it is known.
+    fn size_bytes(&self) -> u64;
+
+    /// The NUMA node that holds the index's memory, if it is one and known. Asked when the table is added or replaced, on
+    /// machines with several packages: its home is near that memory, as long as load and caches allow.
+    fn node(&self) -> Option<u32> {
+        None
+    }
+
+    /// The nearest neighbours of `query`, ascending; what was read goes into `context`.
+    ///
+    /// # Errors
+    /// Whatever [`Query::check`] refuses, and what the index itself reports.
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError>;
+
+    /// As [`Table::search`] for each of `queries`, with equal answers in their order; one answer a query. For a table
+    /// that gains from having several at once, such as lists that are read once for all queries that visit them.
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        let search = |query| self.search(query, context);
+        queries.iter().map(search).collect()
+    }
+
+    /// How many queries a call of [`Table::search_batch`] should have, at most. The executor looks at tickets and
+    /// deadlines between calls, and a panic fails the queries of its call: with 1, the default, that is one query.
+    fn batch_size(&self) -> usize {
+        1
+    }
+
+    /// This table as one whose queries can be split, if they can.
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        None
+    }
+}
+
+/// An inverted list that a query will visit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// The list's number in its index.
+    pub list: u64,
+    /// Distance from the query to the list's centroid.
+    pub distance: f32,
+    /// What scanning the list reads, in bytes.
+    pub cost_bytes: u64,
+}
+
+/// A table whose query can be cut into scan units.
+pub trait SplitTable: Table {
+    /// The lists `query` will visit, nearest first, with their costs.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn coarse(&self, query: &Query, context: &mut Context) -> Result<Vec<Probe>, SearchError>;
+
+    /// How many neighbouring probes are always scanned together. Units are cut at multiples of it,
+    /// which keeps answers independent of how the query was cut.
+    fn grain(&self) -> usize {
+        1
+    }
+
+    /// The nearest neighbours within `probes[unit]`, ascending, at most `query.k()`. `unit` starts at a
+    /// multiple of [`SplitTable::grain`] and ends at one or at `probes.len()`.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn scan(
+        &self,
+        query: &Query,
+        probes: &[Probe],
+        unit: Range<usize>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError>;
+
+    /// Combines the answers of all units. The default keeps the `query.k()` nearest, ties broken by id.
+    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
+        merge_nearest(query.k(), parts)
+    }
+
+    /// The whole query on the calling thread, as one unit: a [`Table::search`] that answers as a split query does.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn search_whole(
+        &self,
+        query: &Query,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let probes = self.coarse(query, context)?;
+        let part = self.scan(query, &probes, 0..probes.len(), context)?;
+        Ok(self.merge(query, vec![part]))
+    }
+}
