@@ -13,11 +13,8 @@ use crossbeam_utils::CachePadded;
 use crossbeam_utils::sync::{Parker, Unparker};
 use parking_lot::Mutex;
 
-use crate::split::{Split, guarded};
+use crate::split::{Done, Split, guarded};
 use crate::{Splitting, Stealing, Strategy};
-
-/// What is told the answer, on the thread that has it.
-pub(crate) type Done = Box<dyn FnOnce(Result<Vec<Neighbor>, SearchError>) + Send>;
 
 /// How often a worker looks again before it sleeps: some 5-10 us, as chiplet's own do.
 const ROUNDS: u32 = 32;

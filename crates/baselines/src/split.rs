@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 use parking_lot::Mutex;
 
-use crate::pool::Done;
+/// What is told the answer, on the thread that has it.
+pub(crate) type Done = Box<dyn FnOnce(Result<Vec<Neighbor>, SearchError>) + Send>;
 
 /// A query that several workers scan.
 pub(crate) struct Split {

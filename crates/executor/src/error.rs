@@ -4,8 +4,6 @@ use std::fmt;
 
 use chiplet_table::SearchError;
 
-use crate::limits::QueryParameter;
-
 /// Why an executor could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -40,6 +38,31 @@ pub enum BuildError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// What a query was over its limit with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueryParameter {
+    /// Neighbours ([`Query::top`](chiplet_table::Query::top)).
+    K,
+    /// Candidate list of a graph search ([`Query::ef`](chiplet_table::Query::ef)).
+    Ef,
+    /// Inverted lists to visit ([`Query::nprobe`](chiplet_table::Query::nprobe)).
+    Nprobe,
+    /// Queries in one batch.
+    Batch,
+}
+
+impl fmt::Display for QueryParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::K => "k",
+            Self::Ef => "ef",
+            Self::Nprobe => "nprobe",
+            Self::Batch => "batch length",
+        })
+    }
 }
 
 /// Why a task was not accepted. Nothing was queued; the caller still has its input.

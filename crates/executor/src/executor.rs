@@ -1,5 +1,6 @@
 //! The executor as its user sees it: add tables, submit, look, shut down.
 
+pub(crate) mod builder;
 mod submit_batch;
 mod table_options;
 
@@ -10,7 +11,6 @@ use chiplet_policy::{Class, Placement, TableId};
 use chiplet_table::{Context, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
-use crate::builder::Builder;
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
@@ -23,6 +23,7 @@ use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
 use crate::sync::now;
 use crate::ticket::Ticket;
+use builder::Builder;
 
 /// How long dropping an executor waits for running tasks.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);

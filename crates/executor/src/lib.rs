@@ -4,7 +4,6 @@
 //! counters, workers, what a task is to them), `jobs` (the tasks), `placement` (homes of tables, cpus of workers), and
 //! `executor`, which its users see.
 
-mod builder;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
 mod clock;
@@ -28,7 +27,6 @@ mod snapshot;
 mod sync;
 mod ticket;
 
-pub use builder::Builder;
 pub use chiplet_policy::{
     Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
     StealConfig, TableId,
@@ -36,11 +34,12 @@ pub use chiplet_policy::{
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
 pub use counts::{Counts, Steals};
-pub use error::{BuildError, Error, Refused, SubmitError, TableError};
+pub use error::{BuildError, Error, QueryParameter, Refused, SubmitError, TableError};
+pub use executor::builder::Builder;
 pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
-pub use limits::{QueryLimits, QueryParameter};
+pub use limits::QueryLimits;
 pub use options::TableOptions;
 pub use placement::event::{RemapEvent, TableMove};
 pub use placement::workers::WorkerInfo;

@@ -1,10 +1,8 @@
 //! The most that one query may ask for.
 
-use std::fmt;
-
 use chiplet_table::Query;
 
-use crate::error::SubmitError;
+use crate::error::{QueryParameter, SubmitError};
 
 /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
 /// limit.
@@ -50,31 +48,6 @@ pub struct QueryLimits {
     pub max_nprobe: Option<usize>,
     /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
     pub max_batch: Option<usize>,
-}
-
-/// What a query was over its limit with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum QueryParameter {
-    /// Neighbours ([`Query::top`]).
-    K,
-    /// Candidate list of a graph search ([`Query::ef`]).
-    Ef,
-    /// Inverted lists to visit ([`Query::nprobe`]).
-    Nprobe,
-    /// Queries in one batch.
-    Batch,
-}
-
-impl fmt::Display for QueryParameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::K => "k",
-            Self::Ef => "ef",
-            Self::Nprobe => "nprobe",
-            Self::Batch => "batch length",
-        })
-    }
 }
 
 impl QueryLimits {

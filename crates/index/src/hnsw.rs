@@ -87,7 +87,7 @@ impl HnswTable {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
         let rows = rows::prepared(rows, dim, config.metric)?;
-        format::check(&rows, dim, config)?;
+        config::check(&rows, dim, config)?;
         let links = build::build(&rows, dim, config, report)?;
         let order = order::order(&links, config.reorder);
         let graph = Frozen::new(&links, &rows, dim, config, &order, |row| row as u64)?;

@@ -41,13 +41,15 @@ mod layout;
 mod mapping;
 #[cfg(target_os = "linux")]
 mod node;
+mod pages;
 mod region;
 #[cfg(any(target_os = "linux", test))]
 mod smaps;
 
 pub use error::{MemoryError, OsError};
 pub use granted::Granted;
-pub use region::{Pages, Region};
+pub use pages::Pages;
+pub use region::Region;
 
 /// What every region of its own memory, and every file part at a multiple of it, is aligned to: a cache line of x86-64 and of
 /// most ARM processors, and the widest vector register. Bytes.

@@ -20,7 +20,7 @@ use rustix::param::page_size;
 
 use crate::error::{MemoryError, OsError};
 use crate::layout::Layout;
-use crate::region::Pages;
+use crate::pages::Pages;
 
 /// Bytes that are made resident by one system call: short enough to report progress and to let others at the process's
 /// address space, long enough that a call's cost is nothing beside zeroing them.

@@ -15,6 +15,7 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 #[cfg(target_os = "linux")]
 use crate::node::node_of;
+use crate::pages::Pages;
 #[cfg(target_os = "linux")]
 use crate::smaps;
 
@@ -22,21 +23,6 @@ use crate::smaps;
 /// to a page.
 #[cfg(target_os = "linux")]
 const TINY: usize = 64 << 10;
-
-/// Which pages a region's memory is to come in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Pages {
-    /// The smallest that the machine has, 4 KiB on most, also where the system gives huge pages to everybody.
-    Small,
-    /// Huge pages of 2 MiB where the kernel has them at hand, small ones otherwise (`MADV_HUGEPAGE`). Needs
-    /// `/sys/kernel/mm/transparent_hugepage/enabled` at `madvise` or `always`, which is how systems come.
-    #[default]
-    Transparent,
-    /// Huge pages of 2 MiB that were reserved with `sysctl vm.nr_hugepages`, or an error: they cannot be taken away or split.
-    /// A region under 1 MiB gets small pages.
-    HugeTlb,
-}
 
 /// A piece of memory. It is zeroed and writable, or a part of a file and read-only.
 ///

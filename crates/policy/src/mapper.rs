@@ -22,6 +22,7 @@ mod budget;
 mod greedy;
 mod incremental;
 mod input;
+mod item;
 mod machine;
 mod newcomer;
 mod relabel;
@@ -30,7 +31,8 @@ mod several;
 use std::collections::BTreeMap;
 
 use crate::{Homes, Placement, TableId};
-use board::{Board, Item, Seat};
+use board::{Board, Seat};
+use item::Item;
 use machine::{Machine, clean};
 
 pub use input::{Demand, DomainSpec, MapperConfig, PlaceBy};

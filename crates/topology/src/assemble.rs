@@ -5,10 +5,11 @@
 //! their lowest cpu in the whole machine. That is the order in which lstopo draws them.
 
 use crate::cpuset::{CpuSet, cpu_ranges};
+use crate::decide::{self, Part};
 use crate::distance::Place;
 use crate::error::TopologyError;
 use crate::guest;
-use crate::level::{self, LevelChoice, Part};
+use crate::level::LevelChoice;
 use crate::limits::{Limits, Restriction};
 use crate::machine::{Machine, MachineCore};
 use crate::model::{Core, Domain, DomainId, Parts, Source, Topology};
@@ -41,7 +42,7 @@ pub(crate) fn assemble(
         }
     }
     let machine = &*machine;
-    let (level, mut reason) = level::decide(machine, options.level, warning.is_some())?;
+    let (level, mut reason) = decide::decide(machine, options.level, warning.is_some())?;
     if warning.is_some() {
         reason = format!("the L3s of this virtual machine are not believed; {reason}");
     }
@@ -74,7 +75,7 @@ pub(crate) fn assemble(
     let mut groups = BTreeMap::<Part, Vec<&MachineCore>>::new();
     for core in &machine.cores {
         groups
-            .entry(level::part_of(core, level).0)
+            .entry(decide::part_of(core, level).0)
             .or_default()
             .push(core);
     }
@@ -105,7 +106,7 @@ pub(crate) fn assemble(
         let MachineCore {
             die, node, package, ..
         } = *group[0];
-        let (_, cache_bytes) = level::part_of(group[0], level);
+        let (_, cache_bytes) = decide::part_of(group[0], level);
         domains.push(Domain {
             id: DomainId(domains.len() as u32),
             cache_bytes,

@@ -3,7 +3,6 @@
 //! What is read is bounded: a number over [`MAX_CPU`] is an error before anything is allocated for
 //! it, so that a damaged file cannot ask for gigabytes.
 
-use crate::error::CpuSetError;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -12,6 +11,26 @@ pub(crate) type CpuSet = BTreeSet<u32>;
 /// The largest cpu number that is believed. The largest `CONFIG_NR_CPUS` a Linux architecture
 /// allows is 8192 (x86 with MAXSMP, powerpc); eight times that leaves room for gaps.
 pub(crate) const MAX_CPU: u32 = 65_535;
+
+/// Why a list or mask of cpus cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CpuSetError {
+    /// Not a number, a range or a mask.
+    #[error(
+        "\"{0}\" is not a list of cpus such as 0-7,64-71, nor a mask such as 00000000,000000ff"
+    )]
+    Syntax(String),
+    /// A range that runs backwards.
+    #[error("the cpu range {0}-{1} runs backwards")]
+    Backwards(u64, u64),
+    /// A list that names cpus over and over.
+    #[error("the list names {0} cpus, far more than there are; it is damaged")]
+    Repeated(u64),
+    /// More cpus than any machine has.
+    #[error("cpu {0} is beyond {max}, the largest number that is believed", max = MAX_CPU)]
+    TooLarge(u64),
+}
 
 /// Reads a list such as `0-3,8,10-14:2`; a stride follows the colon, white space around is ignored,
 /// and the empty list is empty.

@@ -5,7 +5,6 @@
 //! packages only the socket link. Measured core-to-core latencies rise in that order (Zen 1 to
 //! Zen 5: 20-45 ns inside a domain, 100-180 ns across domains, 200-260 ns across sockets).
 
-use crate::model::DomainId;
 use std::fmt;
 
 /// How far apart two domains are, nearest first.
@@ -60,9 +59,9 @@ impl Place {
     }
 }
 
-/// The ids of all places but `me`, nearest first, ties by id. Found anew each time: a table for all of them
+/// The indexes of all places but `me`, nearest first, ties by index. Found anew each time: a table for all of them
 /// would need gigabytes on a machine of as many domains as a file can describe.
-pub(crate) fn nearest(places: &[Place], me: usize) -> impl Iterator<Item = DomainId> + '_ {
+pub(crate) fn nearest(places: &[Place], me: usize) -> impl Iterator<Item = usize> + '_ {
     const OUTWARDS: [Distance; 4] = [
         Distance::SameDie,
         Distance::SameNode,
@@ -74,7 +73,7 @@ pub(crate) fn nearest(places: &[Place], me: usize) -> impl Iterator<Item = Domai
         let others = places.iter().enumerate();
         others
             .filter(move |&(other, place)| other != me && from.distance(place) == distance)
-            .map(|(other, _)| DomainId(other as u32))
+            .map(|(other, _)| other)
     })
 }
 
@@ -155,7 +154,7 @@ mod tests {
             place(0, 0, 0),
         ];
         let order = |me| nearest(&places, me).collect::<Vec<_>>();
-        assert_eq!(order(0), [4, 3, 2, 1].map(DomainId));
-        assert_eq!(order(1), [0, 2, 3, 4].map(DomainId));
+        assert_eq!(order(0), [4, 3, 2, 1]);
+        assert_eq!(order(1), [0, 2, 3, 4]);
     }
 }

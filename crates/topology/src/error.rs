@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::cpuset::CpuSetError;
+use crate::level::Level;
+use crate::limits::Restriction;
+
 /// Why no [`Topology`](crate::Topology) could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,7 +79,7 @@ pub enum TopologyError {
     )]
     NoSuchLevel {
         /// The level that was asked for.
-        asked: crate::Level,
+        asked: Level,
         /// The cache levels that there are, in words.
         present: String,
     },
@@ -84,28 +88,65 @@ pub enum TopologyError {
     UnknownLevel(String),
     /// Domains that the caller gave do not fit the machine.
     #[error(transparent)]
-    Domains(#[from] crate::DomainsError),
+    Domains(#[from] DomainsError),
     /// The builder was given a cpu twice, or a domain without cores.
     #[error("cannot make up this machine: {0}")]
     MadeUp(String),
 }
 
-/// Why a list or mask of cpus cannot be read.
+/// Why given domains do not fit the machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum CpuSetError {
-    /// Not a number, a range or a mask.
+pub enum DomainsError {
+    /// Not a list of cpus.
     #[error(
-        "\"{0}\" is not a list of cpus such as 0-7,64-71, nor a mask such as 00000000,000000ff"
+        "\"{part}\" is no domain: {problem} (two domains look like 0-7,8-15, with several ranges like 0-3+8-11,4-7+12-15)"
     )]
-    Syntax(String),
-    /// A range that runs backwards.
-    #[error("the cpu range {0}-{1} runs backwards")]
-    Backwards(u64, u64),
-    /// A list that names cpus over and over.
-    #[error("the list names {0} cpus, far more than there are; it is damaged")]
-    Repeated(u64),
-    /// More cpus than any machine has.
-    #[error("cpu {0} is beyond {max}, the largest number that is believed", max = crate::cpuset::MAX_CPU)]
-    TooLarge(u64),
+    Syntax {
+        /// The domain that cannot be read.
+        part: String,
+        /// What is wrong in it.
+        problem: CpuSetError,
+    },
+    /// A domain without a cpu, or no domain at all.
+    #[error("domain {0} has no cpu; give each domain at least one")]
+    Empty(usize),
+    /// A cpu in two domains.
+    #[error("cpu {cpu} is in domain {first} and in domain {second}; give it to one of them")]
+    Overlap {
+        /// The cpu.
+        cpu: u32,
+        /// The domain that named it first, counted from 0.
+        first: usize,
+        /// The domain that named it again.
+        second: usize,
+    },
+    /// Cpus that the machine does not have.
+    #[error("there is no cpu {0} on this machine; chiplet topology shows which there are")]
+    Missing(String),
+    /// Cpus that the machine has and this process may not use.
+    #[error(
+        "cpus {cpus} may not be used ({reason}); leave them out, or widen what this process may use"
+    )]
+    NotUsable {
+        /// The cpus, as ranges.
+        cpus: String,
+        /// What took them away.
+        reason: Restriction,
+    },
+    /// Cpus of one core in two domains.
+    #[error(
+        "cpus {cpu} and {sibling} are one core, and in domains {first} and {second}; put all cpus of a core into one \
+         domain, as in 0-3+8-11"
+    )]
+    SplitCore {
+        /// A cpu of the core.
+        cpu: u32,
+        /// Another one.
+        sibling: u32,
+        /// The domain of `cpu`, counted from 0.
+        first: usize,
+        /// The domain of `sibling`.
+        second: usize,
+    },
 }

@@ -39,6 +39,7 @@
 mod assemble;
 mod builder;
 mod cpuset;
+mod decide;
 mod describe;
 mod detect;
 mod distance;
@@ -63,11 +64,11 @@ mod usable;
 mod xml;
 
 pub use builder::TopologyBuilder;
-pub use cpuset::cpu_ranges;
+pub use cpuset::{CpuSetError, cpu_ranges};
 pub use distance::Distance;
-pub use error::{CpuSetError, TopologyError};
+pub use error::{DomainsError, TopologyError};
 pub use forks::Process;
-pub use given::{DomainList, DomainsError};
+pub use given::DomainList;
 pub use guest::Warning;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};

@@ -258,5 +258,6 @@ impl Topology {
     /// If the id is not one of this topology's.
     pub fn nearest(&self, a: DomainId) -> impl Iterator<Item = DomainId> + '_ {
         crate::distance::nearest(&self.inner.places, a.0 as usize)
+            .map(|other| DomainId(other as u32))
     }
 }

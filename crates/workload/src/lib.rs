@@ -53,5 +53,6 @@ pub mod dataset;
 pub mod fairness;
 pub mod latency;
 pub mod load;
+mod metric;
 pub mod traffic;
 pub mod truth;

@@ -5,8 +5,10 @@
 //! | `arguments` | the command line: strategies, tables, rates |
 //! | `sizes` | how large tables are on this machine, and what they can show there |
 //! | `dataset`, `tables` | vectors and queries; an index over each part of them, with exact answers |
+//! | `output` | files and progress bars |
+//! | `recorder` | how each query ended |
 //! | `pools` | what is compared: chiplet's strategies, other pools |
-//! | `generator`, `usage` | one round: sending, and how each query ended |
+//! | `generator`, `usage` | one round: sending, and what that took |
 //! | `counters` | what the hardware counts, where the kernel grants it |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
@@ -22,7 +24,9 @@ mod dataset;
 mod direct;
 mod generator;
 mod machine;
+pub(crate) mod output;
 mod pools;
+mod recorder;
 pub(crate) mod report;
 mod series;
 mod sizes;
@@ -32,15 +36,14 @@ mod usage;
 #[cfg(feature = "usearch")]
 mod usearch;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use chiplet_topology::{LevelChoice, Topology};
-use indicatif::ProgressStyle;
 
 pub(crate) use arguments::Arguments;
+use output::{writable, write};
 pub(crate) use report::{chart, html::frame};
 use sizes::Caches;
 
@@ -116,25 +119,4 @@ fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
         }
         _ => Ok(auto),
     }
-}
-
-pub(crate) fn writable(path: &Path) -> anyhow::Result<()> {
-    let existed = path.exists();
-    std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("{} cannot be written", path.display()))?;
-    if !existed {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("{} could not be written", path.display()))
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the templates in this folder are valid")
 }

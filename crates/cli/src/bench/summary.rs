@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::generator::{Outcome, Record};
+use super::generator::Outcome;
+use super::recorder::Record;
 use super::report::{
     Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
 };

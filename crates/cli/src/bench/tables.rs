@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use super::arguments::{Arguments, Graph, Kind};
 use super::dataset::{self, Dataset};
+use super::output::style;
 use super::sizes::Caches;
 
 /// All tables of a run.
@@ -79,9 +80,7 @@ impl Tables {
             arguments.kind
         );
         let bar = bars.add(ProgressBar::new(tables as u64));
-        bar.set_style(super::style(
-            "building tables {bar:30} {pos}/{len}, {eta} left",
-        ));
+        bar.set_style(style("building tables {bar:30} {pos}/{len}, {eta} left"));
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::new());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

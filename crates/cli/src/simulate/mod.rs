@@ -54,7 +54,7 @@ pub(crate) struct Run {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     arguments.check()?;
     for path in [&arguments.json, &arguments.report].into_iter().flatten() {
-        crate::bench::writable(path)?;
+        crate::bench::output::writable(path)?;
     }
     let machine = machine(arguments)?;
     let mine = arguments.mine.as_deref().map(mine::read).transpose()?;
@@ -111,10 +111,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     };
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;
-        crate::bench::write(path, &(text + "\n"))?;
+        crate::bench::output::write(path, &(text + "\n"))?;
     }
     if let Some(path) = &arguments.report {
-        crate::bench::write(path, &page::page(&report))?;
+        crate::bench::output::write(path, &page::page(&report))?;
     }
     Ok(text::render(&report))
 }

@@ -1,5 +1,7 @@
 //! The worker as the code of its task sees it, through the context.
 
+mod parts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,14 +9,13 @@ use chiplet_table::Context;
 use chiplet_table::host::{self, Host, Part, Tally};
 use chiplet_topology::DomainId;
 
-use super::parts;
 use crate::engine::task::Task;
 use crate::engine::worker::Worker;
 
 /// A worker and the task that it runs.
-pub(super) struct Hosted<'a> {
-    pub(super) worker: &'a Worker,
-    pub(super) task: Arc<dyn Task>,
+struct Hosted<'a> {
+    worker: &'a Worker,
+    task: Arc<dyn Task>,
 }
 
 /// Runs `code` on this worker with a context for `task`. Returns with its result what the context was told.

@@ -7,7 +7,6 @@
 pub(crate) mod batch;
 pub(crate) mod closure;
 mod host;
-mod parts;
 pub(crate) mod search;
 mod units;
 

@@ -1,80 +1,13 @@
-//! Tables as items, and a board of seats.
+//! A board of seats for tables.
 //!
 //! Invariant of a [`Board`]: `load[d]` is the load of everything seated on domain `d`, up to floating-point rounding,
 //! `tables[d]` the number of items with a seat there, and `budgets[d]` what those with load ask of its cache and link.
 
+use std::cmp::Ordering;
+
 use super::budget::Budget;
-use super::input::{Demand, DomainSpec};
-use super::machine::{Machine, clean};
-use crate::{Homes, TableId};
-
-/// A table to be seated.
-pub(super) struct Item<'a> {
-    pub(super) table: TableId,
-    /// Clean, in the unit of what is balanced.
-    pub(super) load: f64,
-    /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
-    pub(super) traffic: f64,
-    pub(super) size: u64,
-    /// NUMA node and package of its memory, if tables are placed by time and it is known.
-    memory: Option<(u32, u32)>,
-    /// Its homes in the current placement.
-    pub(super) current: Option<&'a Homes>,
-    /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
-    homes: CurrentHomes,
-    /// How many homes it should get; more than 1 only with load.
-    pub(super) wanted: usize,
-}
-
-/// Most tables have one home and should not cost an allocation.
-enum CurrentHomes {
-    None,
-    One([(usize, f64); 1]),
-    Several(Vec<(usize, f64)>),
-}
-
-impl<'a> Item<'a> {
-    pub(super) fn new(demand: &Demand, current: Option<&'a Homes>, machine: &Machine) -> Self {
-        let place = |home: &crate::Home| Some((machine.index(home.domain)?, home.share()));
-        let homes = match current.map(Homes::as_slice) {
-            None => CurrentHomes::None,
-            Some([home]) => place(home).map_or(CurrentHomes::None, |at| CurrentHomes::One([at])),
-            Some(several) => CurrentHomes::Several(several.iter().filter_map(place).collect()),
-        };
-        let by_time = machine.by_time();
-        Self {
-            table: demand.table,
-            load: clean(demand.load),
-            traffic: if by_time { clean(demand.traffic) } else { 0.0 },
-            size: if by_time { demand.size } else { 0 },
-            memory: demand.node.and_then(|node| machine.memory(node)),
-            current,
-            homes,
-            wanted: 1,
-        }
-    }
-
-    /// Current homes on this machine, with their parts of 1, sorted by position.
-    pub(super) fn homes(&self) -> &[(usize, f64)] {
-        match &self.homes {
-            CurrentHomes::None => &[],
-            CurrentHomes::One(home) => home,
-            CurrentHomes::Several(homes) => homes,
-        }
-    }
-
-    /// Whether its memory lies in another package than `domain`.
-    pub(super) fn is_remote(&self, domain: &DomainSpec) -> bool {
-        let far = |(node, package)| domain.node != node && domain.package != package;
-        self.memory.is_some_and(far)
-    }
-
-    /// Whether none of its current homes has vanished from the machine.
-    pub(super) fn all_homes_exist(&self) -> bool {
-        self.current
-            .is_some_and(|homes| homes.len() == self.homes().len())
-    }
-}
+use super::item::{Item, main_home};
+use super::machine::Machine;
 
 /// Where an item sits.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +60,29 @@ impl Board {
         seat
     }
 
+    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
+    /// and not above `most` unless all are, the one that the rules of `budget.rs` choose.
+    pub(super) fn receiver(&self, item: &Item, machine: &Machine, near: f64, most: f64) -> usize {
+        let least = machine.least_loaded(&self.load, item.load);
+        if !machine.by_time() {
+            return least;
+        }
+        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
+        let highest = (level(least) + near).min(most).max(level(least));
+        let rank = |domain: usize| self.budgets[domain].rank(item, machine, domain);
+        let better = |a: usize, b: usize| {
+            let (one, other) = (rank(a), rank(b));
+            (one.0.cmp(&other.0))
+                .then(one.1.total_cmp(&other.1))
+                .then(level(a).total_cmp(&level(b)))
+                == Ordering::Less
+        };
+        (0..machine.len())
+            .filter(|&domain| level(domain) <= highest)
+            .reduce(|best, domain| if better(domain, best) { domain } else { best })
+            .unwrap_or(least)
+    }
+
     /// Load per core of the busiest domain.
     pub(super) fn peak(&self, machine: &Machine) -> f64 {
         machine.peak(&self.load)
@@ -173,15 +129,6 @@ impl Board {
     }
 }
 
-/// The current home with the largest weight, the lowest of several.
-pub(super) fn main_home(item: &Item) -> Option<usize> {
-    item.homes()
-        .iter()
-        .copied()
-        .reduce(|best, home| if home.1 > best.1 { home } else { best })
-        .map(|(domain, _)| domain)
-}
-
 /// Calls `with` for every domain that `seat` loads, and with how much of its load.
 pub(super) fn for_each_share(item: &Item, seat: &Seat, mut with: impl FnMut(usize, f64)) {
     match seat {
@@ -198,13 +145,4 @@ pub(super) fn for_each_share(item: &Item, seat: &Seat, mut with: impl FnMut(usiz
             }
         }
     }
-}
-
-/// Positions of the items with load, hottest first, ties by id (items are in id order).
-pub(super) fn hottest_first(items: &[Item]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..items.len())
-        .filter(|&index| items[index].load > 0.0)
-        .collect();
-    order.sort_by(|&a, &b| items[b].load.total_cmp(&items[a].load).then(a.cmp(&b)));
-    order
 }

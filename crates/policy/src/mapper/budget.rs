@@ -17,10 +17,8 @@
 //!
 //! Where tables are placed by traffic none of this counts, and the least loaded domain is taken as in arXiv 2605.10090.
 
-use std::cmp::Ordering;
-
-use super::board::{Board, Item, main_home};
 use super::input::DomainSpec;
+use super::item::{Item, main_home};
 use super::machine::Machine;
 
 /// What the tables with load on one domain ask of its cache and of its link.
@@ -93,38 +91,19 @@ impl Budget {
     fn over(&self) -> u128 {
         self.held.saturating_sub(u128::from(self.cache))
     }
-}
 
-impl Board {
-    /// The domain that should get `item` as a whole: of those whose level with it is at most `near` above the least,
-    /// and not above `most` unless all are, the one that the module's rules choose.
-    pub(super) fn receiver(&self, item: &Item, machine: &Machine, near: f64, most: f64) -> usize {
-        let least = machine.least_loaded(&self.load, item.load);
-        if !machine.by_time() {
-            return least;
-        }
-        let level = |domain: usize| (self.load[domain] + item.load) / machine.cores(domain);
-        let highest = (level(least) + near).min(most).max(level(least));
-        let home = main_home(item);
-        let rank = |domain: usize| {
-            let mut with = self.budgets[domain];
-            with.take(item, item.load);
-            let distance = home.map_or(0, |home| machine.distance(home, domain));
-            let remote = item.is_remote(machine.spec(domain));
-            let missing = with.over().saturating_mul(1 + u128::from(remote));
-            let fits = (with.streams_too_many(), missing, remote, distance);
-            (fits, with.link)
-        };
-        let better = |a: usize, b: usize| {
-            let (one, other) = (rank(a), rank(b));
-            (one.0.cmp(&other.0))
-                .then(one.1.total_cmp(&other.1))
-                .then(level(a).total_cmp(&level(b)))
-                == Ordering::Less
-        };
-        (0..machine.len())
-            .filter(|&domain| level(domain) <= highest)
-            .reduce(|best, domain| if better(domain, best) { domain } else { best })
-            .unwrap_or(least)
+    /// How well the domain would do with `item`: the least is the best. What is asked of its link comes last.
+    pub(super) fn rank(
+        mut self,
+        item: &Item,
+        machine: &Machine,
+        domain: usize,
+    ) -> ((u32, u128, bool, u8), f64) {
+        self.take(item, item.load);
+        let distance = main_home(item).map_or(0, |home| machine.distance(home, domain));
+        let remote = item.is_remote(machine.spec(domain));
+        let missing = self.over().saturating_mul(1 + u128::from(remote));
+        let fits = (self.streams_too_many(), missing, remote, distance);
+        (fits, self.link)
     }
 }

@@ -27,7 +27,8 @@
 //! Where tables are placed by time it also tries hottest first with an eye to caches and links (`budget`), and takes
 //! that if its busiest domain is at most `1 + stay` times as busy. All four bounds then hold times `1 + stay`.
 
-use super::board::{Board, Item, Seat, hottest_first};
+use super::board::{Board, Seat};
+use super::item::{Item, hottest_first};
 use super::machine::Machine;
 use super::several;
 

@@ -13,7 +13,8 @@
 
 use std::collections::BTreeSet;
 
-use super::board::{Board, Item, Seat, hottest_first, main_home};
+use super::board::{Board, Seat};
+use super::item::{Item, hottest_first, main_home};
 use super::machine::Machine;
 use super::several;
 

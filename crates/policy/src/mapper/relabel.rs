@@ -6,8 +6,9 @@
 //! A swap between domains with as many cores of one speed changes no load per core, so balance is kept. Their caches
 //! must be equal too, so that what fits one fits the other.
 
-use super::board::{Board, Item, Seat, for_each_share};
+use super::board::{Board, Seat, for_each_share};
 use super::input::DomainSpec;
+use super::item::Item;
 use super::machine::Machine;
 
 /// Renames the domains of all seats and loads on the board.

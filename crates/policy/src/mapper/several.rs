@@ -4,7 +4,8 @@
 //! part, and the rest goes where the load per core is least until the homes stand level.
 
 use super::MapperConfig;
-use super::board::{Board, Item, Seat, main_home};
+use super::board::{Board, Seat};
+use super::item::{Item, main_home};
 use super::machine::Machine;
 use crate::wait::{predicted_wait, utilisation_at};
 

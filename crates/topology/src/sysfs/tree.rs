@@ -3,8 +3,9 @@
 //! Every read is bounded in size and opens only regular files, so that no damaged or hostile tree can
 //! make the reader hang or swell.
 
+use crate::cpuset::CpuSetError;
 use crate::cpuset::{self, CpuSet, MAX_CPU};
-use crate::error::{CpuSetError, TopologyError};
+use crate::error::TopologyError;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

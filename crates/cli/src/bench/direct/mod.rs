@@ -26,6 +26,7 @@ use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
 use super::dataset;
+use super::output::{style, write};
 use allowed::Allowed;
 use build::Built;
 use measure::{Bench, Point};
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let points = all_points(&arguments, arguments.direct_params());
     let rounds = arguments.rounds as usize;
     let bar = bars.add(ProgressBar::new((rounds * points.len()) as u64));
-    bar.set_style(super::style("{msg} {bar:30} {pos}/{len}, {eta} left"));
+    bar.set_style(style("{msg} {bar:30} {pos}/{len}, {eta} left"));
     for round in 0..rounds {
         for turn in 0..points.len() {
             let point = points[(turn + round) % points.len()];
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let entries = show::entries(&arguments, &built, &source, &bench.results(&points));
     ensure!(!entries.is_empty(), "stopped before anything was measured");
     if let Some(path) = &arguments.json {
-        super::write(path, &(serde_json::to_string_pretty(&entries)? + "\n"))?;
+        write(path, &(serde_json::to_string_pretty(&entries)? + "\n"))?;
     }
     Ok(show::render(&source.name, &built, &entries))
 }

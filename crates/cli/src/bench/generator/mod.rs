@@ -7,7 +7,6 @@
 //! The stream is shared out among the senders, each taking every n-th query. The thread that calls only watches: it
 //! says when the measured time begins and ends.
 
-mod recorder;
 mod senders;
 mod sending;
 mod starved;
@@ -22,11 +21,11 @@ use parking_lot::Mutex;
 
 use super::arguments::Arguments;
 use super::pools::Pool;
+use super::recorder::{Record, Recorder};
 use super::tables::Tables;
 use super::usage::Usage;
 use sending::Sender;
 
-pub(crate) use recorder::{Completion, Record, Recorder};
 pub(crate) use senders::{Senders, apart};
 pub(crate) use traffic::shares;
 

@@ -8,8 +8,8 @@ use chiplet_workload::load::{self, Load};
 use chiplet_workload::traffic::Arrival;
 
 use super::super::pools::Job;
+use super::super::recorder::Client;
 use super::super::usage::Usage;
-use super::recorder::Client;
 use super::{PATIENCE, Pace, Round};
 
 /// What one sender did.

@@ -13,7 +13,7 @@ use chiplet_topology::Topology;
 
 use super::{Job, Pool, Workers, bound};
 use crate::bench::arguments::{Arguments, Choice};
-use crate::bench::generator::Completion;
+use crate::bench::recorder::Completion;
 use crate::bench::report::Steals;
 use crate::bench::tables::Tables;
 

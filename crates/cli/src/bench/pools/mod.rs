@@ -20,7 +20,7 @@ use chiplet_table::Query;
 use chiplet_topology::{Topology, pin};
 
 use super::arguments::{Arguments, Choice, PoolKind};
-use super::generator::Completion;
+use super::recorder::Completion;
 use super::report::Steals;
 use super::tables::Tables;
 use closures::Closures;

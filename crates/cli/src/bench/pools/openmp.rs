@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Job, Pool, Workers};
-use crate::bench::generator::Completion;
+use crate::bench::recorder::Completion;
 use crate::bench::tables::Tables;
 
 /// Queries of one call at most: what waits for one table seldom exceeds it, and a longer call would only make the

@@ -13,9 +13,11 @@ use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::{Arguments, Choice, Rate};
 use super::counters::Counters;
-use super::generator::{self, Moment, Outcome, Pace, Plan, Recorder, Senders};
+use super::generator::{self, Moment, Outcome, Pace, Plan, Senders};
 use super::machine;
+use super::output::style;
 use super::pools::{self, Pool, Workers};
+use super::recorder::Recorder;
 use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
 use super::summary::{self, Summed, median};
 use super::tables::Tables;
@@ -187,7 +189,7 @@ impl Series<'_> {
         all += round * SWEEP_ROUNDS * strategies * self.arguments.sweep().len() as u32;
         self.bar.set_length(all.as_millis() as u64);
         self.bar
-            .set_style(super::style("{msg:40} {bar:30} {percent:>3} %, {eta} left"));
+            .set_style(style("{msg:40} {bar:30} {percent:>3} %, {eta} left"));
     }
 
     fn stopped(&self) -> bool {

@@ -29,7 +29,7 @@ use super::build::Links;
 use super::config::HnswConfig;
 use super::frozen::Frozen;
 use super::walk::NONE;
-use super::{HnswTable, format, order};
+use super::{HnswTable, config, order};
 use crate::error::{BuildError, GraphFault};
 use crate::metric::{self, Metric};
 use crate::{reserve, rows};
@@ -130,7 +130,7 @@ impl HnswTable {
         id: impl Fn(usize) -> u64,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        format::check(rows, dim, config)?;
+        config::check(rows, dim, config)?;
         graph.check(rows.len() / dim)?;
         let mut links = graph.to_links()?;
         links.one_look = matches!(descent, Descent::OneLook);

@@ -14,7 +14,7 @@ use super::error::DatasetError;
 #[cfg(feature = "hdf5")]
 use super::error::Problem;
 use super::{IdRows, VectorSet};
-use crate::truth::Metric;
+use crate::metric::Metric;
 
 /// A benchmark's vectors, queries and true neighbours, in the metric that it is meant for.
 ///

@@ -15,7 +15,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 
-use super::super::tables::Tables;
+use super::tables::Tables;
 
 /// One in eight answers is checked: thousands a round, at about 1 % of a small search's time.
 const RECALL_EVERY: u64 = 8;
@@ -63,12 +63,12 @@ impl Recorder {
     }
 
     /// Nanoseconds from the recorder's start to `instant`.
-    pub(super) fn nanos_at(&self, instant: Instant) -> u64 {
+    pub(crate) fn nanos_at(&self, instant: Instant) -> u64 {
         nanos(instant.saturating_duration_since(self.began))
     }
 
     /// A query is about to be sent; `client` waits for it.
-    pub(super) fn expect(
+    pub(crate) fn expect(
         &'static self,
         sequence: u64,
         table: usize,
@@ -88,7 +88,7 @@ impl Recorder {
     }
 
     /// Queries sent and not ended. Those that end or are sent meanwhile may count or not.
-    pub(super) fn outstanding(&self) -> usize {
+    pub(crate) fn outstanding(&self) -> usize {
         // What ended first: of a query that ended, the sending is seen, too.
         let sum = |of: fn(&Slot) -> &AtomicU64| -> u64 {
             let slots = self.slots.iter();
@@ -99,7 +99,7 @@ impl Recorder {
     }
 
     /// Waits until all queries have ended, or `until`; false if the time came first.
-    pub(super) fn settle(&self, until: Instant) -> bool {
+    pub(crate) fn settle(&self, until: Instant) -> bool {
         while self.outstanding() > 0 {
             if Instant::now() >= until {
                 return false;
@@ -114,7 +114,7 @@ impl Recorder {
     }
 
     /// All records so far, in no order. Those are taken out.
-    pub(super) fn take(&self) -> Vec<Record> {
+    pub(crate) fn take(&self) -> Vec<Record> {
         let chunks = self
             .slots
             .iter()
@@ -138,14 +138,14 @@ impl Slot {
 }
 
 /// A sender that waits for each of its answers.
-pub(super) struct Client {
+pub(crate) struct Client {
     answered: AtomicBool,
     thread: Thread,
 }
 
 impl Client {
     /// The calling thread's.
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             answered: AtomicBool::new(false),
             thread: std::thread::current(),
@@ -158,7 +158,7 @@ impl Client {
     }
 
     /// Waits for one answer, or `until`; false if the time came first. Only for the thread that made the client.
-    pub(super) fn wait(&self, until: Instant) -> bool {
+    pub(crate) fn wait(&self, until: Instant) -> bool {
         while !self.answered.swap(false, Ordering::Acquire) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

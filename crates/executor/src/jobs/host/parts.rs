@@ -12,7 +12,7 @@ use chiplet_policy::Rung;
 use chiplet_table::Context;
 use chiplet_table::host::{Host, Part, Tally, contain, context, tally};
 
-use super::host::{Hosted, in_context};
+use super::{Hosted, in_context};
 use crate::engine::task::{Shared, Task};
 use crate::engine::worker::Worker;
 use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, now, pause};

@@ -1,0 +1,91 @@
+//! Tables as the mapper seats them.
+
+use super::input::{Demand, DomainSpec};
+use super::machine::{Machine, clean};
+use crate::{Homes, TableId};
+
+/// A table to be seated.
+pub(super) struct Item<'a> {
+    pub(super) table: TableId,
+    /// Clean, in the unit of what is balanced.
+    pub(super) load: f64,
+    /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
+    pub(super) traffic: f64,
+    pub(super) size: u64,
+    /// NUMA node and package of its memory, if tables are placed by time and it is known.
+    memory: Option<(u32, u32)>,
+    /// Its homes in the current placement.
+    pub(super) current: Option<&'a Homes>,
+    /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
+    homes: CurrentHomes,
+    /// How many homes it should get; more than 1 only with load.
+    pub(super) wanted: usize,
+}
+
+/// Most tables have one home and should not cost an allocation.
+enum CurrentHomes {
+    None,
+    One([(usize, f64); 1]),
+    Several(Vec<(usize, f64)>),
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn new(demand: &Demand, current: Option<&'a Homes>, machine: &Machine) -> Self {
+        let place = |home: &crate::Home| Some((machine.index(home.domain)?, home.share()));
+        let homes = match current.map(Homes::as_slice) {
+            None => CurrentHomes::None,
+            Some([home]) => place(home).map_or(CurrentHomes::None, |at| CurrentHomes::One([at])),
+            Some(several) => CurrentHomes::Several(several.iter().filter_map(place).collect()),
+        };
+        let by_time = machine.by_time();
+        Self {
+            table: demand.table,
+            load: clean(demand.load),
+            traffic: if by_time { clean(demand.traffic) } else { 0.0 },
+            size: if by_time { demand.size } else { 0 },
+            memory: demand.node.and_then(|node| machine.memory(node)),
+            current,
+            homes,
+            wanted: 1,
+        }
+    }
+
+    /// Current homes on this machine, with their parts of 1, sorted by position.
+    pub(super) fn homes(&self) -> &[(usize, f64)] {
+        match &self.homes {
+            CurrentHomes::None => &[],
+            CurrentHomes::One(home) => home,
+            CurrentHomes::Several(homes) => homes,
+        }
+    }
+
+    /// Whether its memory lies in another package than `domain`.
+    pub(super) fn is_remote(&self, domain: &DomainSpec) -> bool {
+        let far = |(node, package)| domain.node != node && domain.package != package;
+        self.memory.is_some_and(far)
+    }
+
+    /// Whether none of its current homes has vanished from the machine.
+    pub(super) fn all_homes_exist(&self) -> bool {
+        self.current
+            .is_some_and(|homes| homes.len() == self.homes().len())
+    }
+}
+
+/// The current home with the largest weight, the lowest of several.
+pub(super) fn main_home(item: &Item) -> Option<usize> {
+    item.homes()
+        .iter()
+        .copied()
+        .reduce(|best, home| if home.1 > best.1 { home } else { best })
+        .map(|(domain, _)| domain)
+}
+
+/// Positions of the items with load, hottest first, ties by id (items are in id order).
+pub(super) fn hottest_first(items: &[Item]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..items.len())
+        .filter(|&index| items[index].load > 0.0)
+        .collect();
+    order.sort_by(|&a, &b| items[b].load.total_cmp(&items[a].load).then(a.cmp(&b)));
+    order
+}
