@@ -115,7 +115,7 @@ impl Two {
         let builder = Executor::builder().topology(machine);
         let builder = strategy.configure(builder, PlannerConfig::default());
         let executor = builder.build().expect("two workers start");
-        let table = executor.add_shared_table("table", table);
+        let table = executor.add_table("table", table);
         Self::Chiplet(executor, table)
     }
 

@@ -71,7 +71,8 @@ impl Service {
             class: Class::Bulk,
             ..TableOptions::default()
         };
-        let chores = executor.add_closure_table_with("chores", 0, bulk);
+        let chores = executor.add_closure_table("chores", 0);
+        executor.set_table_options(chores, bulk)?;
         Ok(Self {
             executor,
             songs,

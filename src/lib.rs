@@ -57,7 +57,8 @@ pub use chiplet_executor::{
 pub use chiplet_index as index;
 pub use chiplet_policy::{MapperConfig, PlaceBy, TriggerConfig, WindowConfig};
 pub use chiplet_table::{
-    Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+    Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
+    merge_nearest,
 };
 pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use chiplet::{Builder, Class, Executor, Query, SubmitError, TableId, TableOptions, Ticket};
 use common::lists::Lists;
-use common::{Gate, OpenOnDrop, builder, hold, pass};
+use common::{Gate, OpenOnDrop, builder, closure_table, hold, pass};
 use parking_lot::Mutex;
 
 const BULK: TableOptions = TableOptions {
@@ -83,7 +83,7 @@ fn bulk_work_gives_way_whoever_says_so() {
 #[test]
 fn without_a_bound_to_give_way_for_the_classes_are_equal() {
     let ran = run(builder(1, 1).bulk_wait(Duration::ZERO), |executor, log| {
-        let bulk = executor.add_closure_table_with("bulk", 1, BULK);
+        let bulk = closure_table(executor, "bulk", BULK);
         let interactive = executor.add_closure_table("interactive", 1);
         log.spawn(executor, bulk, "first").detach();
         pass(Instant::now() + Duration::from_millis(1));
@@ -96,7 +96,7 @@ fn without_a_bound_to_give_way_for_the_classes_are_equal() {
 fn bulk_work_that_has_given_way_long_enough_goes_first() {
     let bound = Duration::from_millis(20);
     let ran = run(builder(1, 1).bulk_wait(bound), |executor, log| {
-        let bulk = executor.add_closure_table_with("bulk", 1, BULK);
+        let bulk = closure_table(executor, "bulk", BULK);
         let interactive = executor.add_closure_table("interactive", 1);
         log.spawn(executor, bulk, "bulk").detach();
         pass(Instant::now() + 2 * bound);
@@ -129,9 +129,9 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
         queue_limit,
         ..TableOptions::default()
     };
-    let small = executor.add_shared_table_with("small", Arc::new(Lists::default()), own(Some(1)));
+    let small = executor.add_table_with("small", Arc::new(Lists::default()), own(Some(1)));
     let common = executor.add_closure_table("common", 1);
-    let large = executor.add_closure_table_with("large", 1, own(Some(100)));
+    let large = closure_table(&executor, "large", own(Some(100)));
     let gate = Gate::default();
     let _open = OpenOnDrop(gate.clone());
     let held = hold(&executor, common, 1, &gate);
@@ -195,7 +195,7 @@ fn a_table_of_more_weight_is_served_more_often_where_both_ask_for_too_much() {
     };
     let tables = [
         executor.add_closure_table("one", 1),
-        executor.add_closure_table_with("three", 1, heavy),
+        closure_table(&executor, "three", heavy),
     ];
     let log = Log::default();
     let spawn = |turn: usize| {

@@ -106,7 +106,7 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
                 home: OnceLock::new(),
                 ran: Arc::clone(&ran),
             });
-            let id = executor.add_shared_table(format!("t{n}"), Arc::clone(&table) as _);
+            let id = executor.add_table(format!("t{n}"), Arc::clone(&table));
             let home = executor.placement().homes(id).unwrap().main().domain;
             table.home.set(home).unwrap();
             id

@@ -26,7 +26,7 @@ fn serve(
 ) -> f64 {
     let truth = Truth::exact(rows, queries, K, truth::Metric::Cosine).unwrap();
     let executor = common::executor(2, 4);
-    let id = executor.add_shared_table("words", Arc::clone(&table));
+    let id = executor.add_table("words", Arc::clone(&table));
     let mut recall = 0.0;
     for (number, vector) in queries.rows().enumerate() {
         let hits = executor.search(id, ask(vector)).wait().unwrap();

@@ -14,7 +14,7 @@ use chiplet::{
     TableOptions,
 };
 use chiplet_baselines::Strategy;
-use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, pass, still};
+use common::{Gate, HANG, OpenOnDrop, builder, closure_table, executor, hold, pass, still};
 
 /// What a closure on `table` returns.
 fn run<T: Send + 'static>(
@@ -54,7 +54,7 @@ fn who_helps_a_bulk_task_leaves_between_parts_for_an_interactive_one_and_comes_b
         class: Class::Bulk,
         ..TableOptions::default()
     };
-    let bulk = executor.add_closure_table_with("bulk", 1, bulk);
+    let bulk = closure_table(&executor, "bulk", bulk);
     let table = executor.add_closure_table("t", 1);
     let begun = Arc::new(AtomicUsize::new(0));
     let (free, held) = channel::<()>();

@@ -201,10 +201,6 @@ fn nothing_is_put_behind_an_id_that_searches_nothing() {
     assert_eq!(executor.spawn(closures, || 1).wait(), Ok(1));
     wait_for(&dropped, 3);
     let kept: Arc<dyn Table> = Arc::new(version(3, &dropped));
-    assert!(
-        executor
-            .replace_shared_table(table, Arc::clone(&kept))
-            .is_err()
-    );
+    assert!(executor.replace_table(table, Arc::clone(&kept)).is_err());
     assert_eq!(Arc::strong_count(&kept), 1);
 }

@@ -41,7 +41,9 @@ fn scenario(class: Class, waiting: usize, asked: f64) -> String {
         class,
         ..TableOptions::default()
     };
-    let noisy = executor.add_closure_table_with("noisy", 1, options);
+    let noisy = executor.add_closure_table("noisy", 1);
+    let changed = executor.set_table_options(noisy, options);
+    changed.expect("the table has just been added");
     let (stop, served) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicU64::new(0)),

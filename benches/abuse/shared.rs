@@ -48,7 +48,9 @@ fn scenario(domains: u32, begin: fn(&Executor, TableId)) -> String {
         class: Class::Bulk,
         ..TableOptions::default()
     };
-    let bulk = executor.add_closure_table_with("bulk", 1, options);
+    let bulk = executor.add_closure_table("bulk", 1);
+    let changed = executor.set_table_options(bulk, options);
+    changed.expect("the table has just been added");
     let interactive = executor.add_closure_table("interactive", 1);
     let seen = Seen::default();
     // So that both tables' tasks are known.

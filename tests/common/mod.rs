@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
     Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, Table,
-    TableId, Ticket, Topology,
+    TableId, TableOptions, Ticket, Topology,
 };
 
 /// Long enough for any machine; a test that waits this long has hung.
@@ -74,6 +74,13 @@ pub fn restless() -> PlannerConfig {
     planner.trigger.min_wait = 0.0;
     planner.trigger.min_traffic = 0.0;
     planner
+}
+
+/// A table that only closures search, with options.
+pub fn closure_table(executor: &Executor, name: &str, options: TableOptions) -> TableId {
+    let table = executor.add_closure_table(name, 1);
+    executor.set_table_options(table, options).unwrap();
+    table
 }
 
 /// The number of `table`'s main home.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Class, Placement, TableId};
-use chiplet_table::{Context, Neighbor, Query, Table};
+use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
 use crate::engine::registry::EntryRef;
@@ -85,15 +85,22 @@ impl Executor {
         }
     }
 
-    /// Adds a table and gives it a home. Its queries may be submitted at once, from any thread.
-    pub fn add_table(&self, name: impl Into<Arc<str>>, table: impl Table) -> TableId {
-        self.add_shared_table(name, Arc::new(table))
+    /// Adds a table and gives it a home. Its queries may be submitted at once, from any thread. A caller that keeps the
+    /// table too hands over an `Arc` of it.
+    pub fn add_table(&self, name: impl Into<Arc<str>>, table: impl IntoTable) -> TableId {
+        self.add_table_with(name, table, TableOptions::default())
     }
 
-    /// [`Executor::add_table`] for a table that the caller keeps too.
-    pub fn add_shared_table(&self, name: impl Into<Arc<str>>, table: Arc<dyn Table>) -> TableId {
+    /// [`Executor::add_table`] with options from the beginning.
+    pub fn add_table_with(
+        &self,
+        name: impl Into<Arc<str>>,
+        table: impl IntoTable,
+        options: TableOptions,
+    ) -> TableId {
+        let table = table.into_table();
         let memory = self.memory_of(&*table);
-        self.add(name.into(), Some(table), memory, TableOptions::default())
+        self.add(name.into(), Some(table), memory, options)
     }
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
@@ -161,30 +168,12 @@ impl Executor {
     /// assert_eq!(executor.search(table, Query::new([0.5])).wait()?[0].id, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn replace_table<I: Table>(
+    pub fn replace_table(
         &self,
         table: TableId,
-        index: I,
-    ) -> Result<(), Refused<I, TableError>> {
-        let index = Arc::new(index);
-        let shared: Arc<dyn Table> = index.clone();
-        self.replace_shared_table(table, shared).map_err(|refused| {
-            let reason = refused.reason;
-            drop(refused);
-            let input = Arc::into_inner(index).expect("nobody else has got it");
-            Refused { reason, input }
-        })
-    }
-
-    /// [`Executor::replace_table`] with an index that the caller keeps too.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn replace_shared_table(
-        &self,
-        table: TableId,
-        index: Arc<dyn Table>,
+        index: impl IntoTable,
     ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
+        let index = index.into_table();
         let memory = self.memory_of(&*index);
         let replace = || self.engine.registry.replace(table, &index);
         if let Err(reason) = self.balancer.replace_table(table, memory, replace) {

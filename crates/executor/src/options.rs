@@ -13,7 +13,8 @@ use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 ///
 /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
 /// let paid = TableOptions { weight: 3.0, ..TableOptions::default() };
-/// let songs = executor.add_closure_table_with("songs", 1 << 20, paid);
+/// let songs = executor.add_closure_table("songs", 1 << 20);
+/// executor.set_table_options(songs, paid)?;
 /// assert_eq!(executor.table_options(songs), Some(paid));
 /// // Its tasks are to give way from now on, and at most 100 of them may wait in a domain.
 /// let backfill = TableOptions { class: Class::Bulk, queue_limit: Some(100), ..paid };

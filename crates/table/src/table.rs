@@ -7,6 +7,7 @@
 //! were cut.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::SearchError;
@@ -61,6 +62,30 @@ pub trait Table: Send + Sync + 'static {
     /// This table as one whose queries can be split, if they can.
     fn as_split(&self) -> Option<&dyn SplitTable> {
         None
+    }
+}
+
+/// What can be handed over as a table: one by itself, or one that the caller keeps too.
+pub trait IntoTable {
+    /// The table, which may have other owners.
+    fn into_table(self) -> Arc<dyn Table>;
+}
+
+impl<T: Table> IntoTable for T {
+    fn into_table(self) -> Arc<dyn Table> {
+        Arc::new(self)
+    }
+}
+
+impl<T: Table> IntoTable for Arc<T> {
+    fn into_table(self) -> Arc<dyn Table> {
+        self
+    }
+}
+
+impl IntoTable for Arc<dyn Table> {
+    fn into_table(self) -> Arc<dyn Table> {
+        self
     }
 }
 

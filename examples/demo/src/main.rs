@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<()> {
     report::workers(&executor);
     let tables: Vec<_> = built
         .iter()
-        .map(|table| executor.add_shared_table(table.name.as_str(), Arc::clone(&table.index)))
+        .map(|table| executor.add_table(table.name.as_str(), Arc::clone(&table.index)))
         .collect();
 
     let equal = serve::compare_with_direct(&executor, &tables, &built)?;

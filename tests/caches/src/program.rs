@@ -262,7 +262,7 @@ fn start(
         true => detected(builder, domains, cores)?,
         false => builder.topology(uniform()).build()?,
     };
-    let add = |(n, table)| executor.add_shared_table(format!("{n}"), table);
+    let add = |(n, table)| executor.add_table(format!("{n}"), table);
     let ids = shelf.into_iter().enumerate().map(add).collect();
     Ok(Pool::Chiplet(executor, ids))
 }

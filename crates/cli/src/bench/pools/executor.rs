@@ -57,9 +57,7 @@ impl Executed {
         let tables = tables
             .all
             .iter()
-            .map(|table| {
-                executor.add_shared_table(table.name.as_str(), table.index(choice.graph).clone())
-            })
+            .map(|table| executor.add_table(table.name.as_str(), table.index(choice.graph).clone()))
             .collect();
         Ok(Self {
             executor,
