@@ -37,11 +37,11 @@ setup: ## Install the system packages that are missing (Debian, Ubuntu); says wh
 demo: setup ## Build, then run the whole thing on real vectors: about a minute after the build.
 	cargo run --release --locked -p chiplet-demo
 
-serve: setup ## Run the example gRPC server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
-	cargo run --release --locked -p grpc-server -- --sample
+serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
+	cargo run --release --locked -p chiplet-server -- --sample
 
 test: setup fmt lint cold-build portable unit loom shuttle doc package ## Everything that must pass before a change lands.
-	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-grpc-server scripts/clients.sh
+	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
 	@echo "make test: all passed"
 
 fmt: ## Check the formatting.
@@ -72,8 +72,8 @@ clients: setup ## The example gRPC server, driven by the stock Python client and
 	@scripts/clients.sh
 
 server-bench: setup ## Load on the example gRPC server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
-	cargo bench --locked -p grpc-server --bench load
-	cargo bench --locked -p grpc-server --bench load -- noisy --reserve 1
+	cargo bench --locked -p chiplet-server --bench load
+	cargo bench --locked -p chiplet-server --bench load -- noisy --reserve 1
 
 pgvector: setup ## The example gRPC server beside PostgreSQL with pgvector (from PyPI), at equal recall: two minutes; ARGS=--help.
 	@scripts/pgvector.sh --stock $(ARGS)
@@ -128,7 +128,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-caches --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tests=examples/grpc-server/tests/python
+tests=crates/server/tests/python
 environment=target/clients
 
 if command -v apt-get >/dev/null; then
@@ -13,8 +13,8 @@ else
   scripts/setup.sh python3
 fi
 if [ -z "${CHIPLET_GRPC_SERVER:-}" ]; then
-  cargo build --locked -p grpc-server
-  CHIPLET_GRPC_SERVER=$PWD/target/debug/chiplet-grpc-server
+  cargo build --locked -p chiplet-server
+  CHIPLET_GRPC_SERVER=$PWD/target/debug/chiplet-server
 fi
 export CHIPLET_GRPC_SERVER
 export PYTHONDONTWRITEBYTECODE=1

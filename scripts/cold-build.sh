@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-package=grpc-server
+package=chiplet-server
 folder=$PWD/examples/$package
 host=$(rustc -vV | sed -nE 's/^host: //p')
 say() { printf 'cold-build: %s\n' "$*"; }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures the example gRPC server beside PostgreSQL with pgvector; both sides' clients and PostgreSQL come from PyPI.
-# Arguments go to examples/grpc-server/benches/pgvector; --help shows them.
+# Arguments go to crates/server/benches/pgvector; --help shows them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-here=examples/grpc-server/benches/pgvector
+here=crates/server/benches/pgvector
 environment=$PWD/target/pgvector
 
 if command -v apt-get >/dev/null; then
@@ -14,5 +14,5 @@ else
 fi
 
 scripts/venv.sh "$environment" "$here/requirements.txt"
-exec cargo bench --quiet --locked -p grpc-server --no-default-features --bench pgvector -- \
+exec cargo bench --quiet --locked -p chiplet-server --no-default-features --bench pgvector -- \
   --python "$environment/bin/python" "$@"

@@ -131,7 +131,7 @@ impl Query {
 
     /// The instant after which an answer is worthless: the ticket resolves to the error `Expired`
     /// then, if there is no answer yet, whatever its worker does. The search itself ends when its table next asks
-    /// ([`Context::check`]), as the built-in ones do every 10 to 50 us, or before its next scan unit.
+    /// ([`Context::check`](crate::Context::check)), as the built-in ones do every 10 to 50 us, or before its next scan unit.
     #[must_use]
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
