@@ -138,10 +138,4 @@ impl Steals {
         self.domain += other.domain;
         self.remote += other.remote;
     }
-
-    /// The part of all tasks and units that was taken from another domain; `None` if nothing was taken.
-    pub fn remote_share(&self) -> Option<f64> {
-        let all = self.own + self.domain + self.remote;
-        (all > 0).then(|| self.remote as f64 / all as f64)
-    }
 }

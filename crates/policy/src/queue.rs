@@ -28,7 +28,7 @@
 //! // Worker 0 takes it 30 us later.
 //! let mut run = Run::default();
 //! assert_eq!(queue.take(Some(0), &mut run, Time::from_nanos(30_000)), Some("a query"));
-//! run.tell(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
+//! run.end(Time::from_nanos(90_000)); // it took 60 us, which the queue learns with the next take
 //! ```
 
 mod class;
@@ -366,7 +366,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes note of how long a task took that was [handed over](Run::hand_over), at home or `away` from it.
-    pub fn settle(&mut self, mut task: Run, away: bool) {
+    pub fn end_late(&mut self, mut task: Run, away: bool) {
         self.learn(&mut task, away);
     }
 

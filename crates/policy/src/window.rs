@@ -60,19 +60,6 @@ pub struct Usage {
     pub bytes: u64,
 }
 
-impl Usage {
-    /// Busy time of a table that reports no bytes.
-    pub fn of_time(busy: Duration) -> Self {
-        Self { busy, bytes: 0 }
-    }
-
-    /// Bytes alone.
-    pub fn of_bytes(bytes: u64) -> Self {
-        let busy = Duration::ZERO;
-        Self { busy, bytes }
-    }
-}
-
 /// A table's load in core-seconds per second, or its traffic in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {

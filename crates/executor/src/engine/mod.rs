@@ -50,7 +50,7 @@ pub(crate) struct Engine {
 }
 
 /// The fixed parts of [`Engine`].
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     pub(crate) topology: Arc<Topology>,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
 }
 
 impl Engine {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: EngineParts) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let workers = parts.hub.workers();
         let timer = Arc::new(Timer::default());

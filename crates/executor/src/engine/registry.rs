@@ -115,7 +115,7 @@ impl Listing {
     }
 
     /// The table is in use: from now on there are as many shares as domains, at most [`SHARES`].
-    fn spread(&self) {
+    fn use_more_shares(&self) {
         let shares = (self.entry.state.domains as usize).min(SHARES);
         let share = |_| Arc::new(Share(Arc::clone(&self.entry)));
         self.others.get_or_init(|| (1..shares).map(share).collect());
@@ -123,7 +123,7 @@ impl Listing {
 
     /// Whether only the caller's reference is left, so that no task or submit of this index can come to anything yet. The
     /// listing must have been taken out of its slot.
-    pub(crate) fn is_left(self: &Arc<Self>) -> bool {
+    pub(crate) fn has_no_users(self: &Arc<Self>) -> bool {
         // Whoever looks into the slot holds the listing until it has counted its task.
         let left = Arc::strong_count(self) == 1
             && Arc::strong_count(&self.first) == 1
@@ -139,10 +139,10 @@ impl Listing {
     }
 
     /// Whether no task or submit is left of any index that the table ever had.
-    pub(crate) fn is_all_that_is_left(self: &Arc<Self>) -> bool {
+    pub(crate) fn has_no_users_and_is_the_last(self: &Arc<Self>) -> bool {
         let state = &self.entry.state;
         let others = Arc::strong_count(state) > 1 && !left_out(Step::RetireWaitsForReplaced);
-        self.is_left() && !others
+        self.has_no_users() && !others
     }
 }
 
@@ -284,8 +284,8 @@ impl Registry {
     }
 
     /// A table is in use.
-    pub(crate) fn spread(&self, id: TableId) {
-        self.look(id, Listing::spread);
+    pub(crate) fn use_more_shares(&self, id: TableId) {
+        self.look(id, Listing::use_more_shares);
     }
 
     /// A table, for whoever looks at it now and then.

@@ -18,7 +18,7 @@ use crate::sync::now;
 
 /// Where a worker's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Locality {
     pub(crate) domain: DomainId,
     /// Its NUMA node, by the operating system's number.
     pub(crate) node: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Place {
 pub(crate) struct Worker {
     engine: Arc<Engine>,
     local: Local<Invitation>,
-    place: Place,
+    place: Locality,
     /// When the task that it runs, or takes part in, was begun.
     began: Instant,
 }
@@ -70,7 +70,7 @@ impl Worker {
         Self {
             engine,
             local,
-            place: Place { domain, node },
+            place: Locality { domain, node },
             began: now(),
         }
     }
@@ -118,8 +118,8 @@ impl Worker {
     }
 
     /// Says that a task has ended at `now`, which has used so much.
-    pub(crate) fn tell(&mut self, now: Instant, used: &Tally) {
-        self.local.tell(now, used.helped, used.blocked);
+    pub(crate) fn end_task(&mut self, now: Instant, used: &Tally) {
+        self.local.end_task(now, used.helped, used.blocked);
     }
 
     /// Says that it has done its part of a task at `now`, in which others still take part.
@@ -128,8 +128,8 @@ impl Worker {
     }
 
     /// Says that another worker's task has ended at `now`, to which others than that one have given so much time.
-    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
-        self.engine.hub.settle(task, now, helped);
+    pub(crate) fn end_late(&self, task: Late, now: Instant, helped: Duration) {
+        self.engine.hub.end_late(task, now, helped);
     }
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's
@@ -145,11 +145,11 @@ impl Worker {
     }
 
     /// Says that it is `now`, when this worker has taken part in another's task.
-    pub(crate) fn pass(&mut self, now: Instant) {
-        self.local.pass(now);
+    pub(crate) fn set_clock(&mut self, now: Instant) {
+        self.local.set_clock(now);
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Locality {
         self.place
     }
 

@@ -11,7 +11,7 @@ use chiplet_topology::{DomainId, LevelChoice, Topology};
 use crate::engine::substitutes::Substitutes;
 use crate::engine::timer;
 use crate::engine::worker::Worker;
-use crate::engine::{Engine, Parts};
+use crate::engine::{Engine, EngineParts};
 use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::limits::QueryLimits;
@@ -290,7 +290,7 @@ impl Builder {
             tick,
             hub.clock(),
         ));
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             split: self.split,
             hub,
             substitutes,
@@ -309,7 +309,7 @@ impl Builder {
             let report = report.clone();
             let body = move || {
                 // The receiver is gone only if building has failed, and then the hub is closed.
-                let _ = report.send(place.settle(worker.index()));
+                let _ = report.send(place.pin(worker.index()));
                 drop(report);
                 worker.run();
             };

@@ -316,7 +316,7 @@ impl Task for Part {
         });
         self.explain(&mut found);
         let ended = sync::now();
-        worker.tell(ended, &used);
+        worker.end_task(ended, &used);
         let service = ended.saturating_duration_since(started);
         let report = worker.report(rung, header.waited(started), service);
         let (ends, settled) = self.settle(found, Some(report));

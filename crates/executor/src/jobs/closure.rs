@@ -49,7 +49,7 @@ where
             None => Err(Error::Cancelled),
         });
         let ended = now();
-        worker.tell(ended, &used);
+        worker.end_task(ended, &used);
         let service = ended.saturating_duration_since(started);
         let busy = used.busy(service);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per

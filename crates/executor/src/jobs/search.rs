@@ -162,7 +162,7 @@ impl SearchTask {
         }
         let merging = now();
         if let Some(late) = found.late {
-            worker.settle(late, merging, found.helped);
+            worker.end_late(late, merging, found.helped);
         }
         let result = found.parts.and_then(|parts| {
             guarded(|| {
@@ -217,14 +217,14 @@ impl Run<Vec<Neighbor>> for Search {
                 let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
                 if let Some(found) = found {
                     used.helped = found.helped;
-                    worker.tell(ended, &used);
+                    worker.end_task(ended, &used);
                     task.finish(units, worker, found);
                 }
                 return;
             }
             (Ok(Served::Shared), None) => unreachable!("what was shared out has units"),
         };
-        worker.tell(ended, &used);
+        worker.end_task(ended, &used);
         let report = worker.report(rung, task.header.waited(started), service);
         task.end(worker, report, (used.bytes, busy), result);
     }
@@ -253,7 +253,7 @@ impl Shared for SearchTask {
             self.scan_units(unit, worker, rung, context)
         });
         let ended = now();
-        worker.pass(ended);
+        worker.set_clock(ended);
         let busy = used.busy(ended.saturating_duration_since(begun));
         worker
             .stats()

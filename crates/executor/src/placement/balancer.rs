@@ -106,7 +106,7 @@ impl Balancer {
             }
             control.workers.take_notes()
         };
-        notes.tell();
+        notes.log();
     }
 
     /// Places a new table and publishes it with its homes, before any remap can move it.
@@ -190,7 +190,7 @@ impl Balancer {
                     control.workers.take_notes(),
                 )
             };
-            notes.tell();
+            notes.log();
             // The tables' destructors are the caller's code: outside the lock, and contained.
             for listing in gone {
                 contain(|| drop(listing));
@@ -246,7 +246,7 @@ impl Control {
         let (mut used, worked) = demand::drain(engine);
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {
-            engine.registry.spread(table);
+            engine.registry.use_more_shares(table);
             let usage = self.costs.usage(table, used);
             self.planner.record(table, now, usage);
         }
@@ -323,7 +323,7 @@ impl Control {
         let mut gone: Vec<_> = self
             .removed
             .extract_if(.., |listing| {
-                listing.is_all_that_is_left() || left_out(Step::RetireWaits)
+                listing.has_no_users_and_is_the_last() || left_out(Step::RetireWaits)
             })
             .collect();
         for listing in &gone {
@@ -335,7 +335,10 @@ impl Control {
             self.costs.forget(entry.id);
             self.missed.forget(entry.id);
         }
-        gone.extend(self.replaced.extract_if(.., |listing| listing.is_left()));
+        gone.extend(
+            self.replaced
+                .extract_if(.., |listing| listing.has_no_users()),
+        );
         gone
     }
 }

@@ -88,7 +88,7 @@ impl Notes {
         self.0.push(Box::new(note));
     }
 
-    pub(crate) fn tell(self) {
+    pub(crate) fn log(self) {
         for note in self.0 {
             contain(note);
         }
@@ -110,7 +110,7 @@ impl Place {
     }
 
     /// Pins the calling thread, worker `index`, to its cpus, and returns what the system granted.
-    pub(crate) fn settle(self, index: usize) -> PinnedWorker {
+    pub(crate) fn pin(self, index: usize) -> PinnedWorker {
         let mut worker = PinnedWorker {
             info: WorkerInfo {
                 index,
@@ -125,7 +125,7 @@ impl Place {
         };
         let mut notes = Notes::default();
         worker.record(self.cpus, pin::pin_current_thread, &mut notes);
-        notes.tell();
+        notes.log();
         worker
     }
 }

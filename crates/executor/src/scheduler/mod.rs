@@ -152,10 +152,10 @@ impl<U> Local<U> {
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
     /// waited for something else meanwhile (`blocked`).
-    pub(crate) fn tell(&mut self, now: Instant, helped: Duration, blocked: Duration) {
+    pub(crate) fn end_task(&mut self, now: Instant, helped: Duration, blocked: Duration) {
         self.now = self.clock.time(now);
         let now = self.now;
-        self.present().tell_shared(now, helped, blocked);
+        self.present().end_shared(now, helped, blocked);
     }
 
     /// Says that the task which it has taken starts at `now`.
@@ -165,7 +165,7 @@ impl<U> Local<U> {
     }
 
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
-    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::settle`].
+    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`].
     pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
         let now = self.clock.time(now);
         self.now = now;
@@ -188,7 +188,7 @@ impl<U> Local<U> {
     }
 
     /// Says that it is `now`: when this worker has helped with another's task.
-    pub(crate) fn pass(&mut self, now: Instant) {
+    pub(crate) fn set_clock(&mut self, now: Instant) {
         self.now = self.clock.time(now);
     }
 
@@ -355,7 +355,7 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Says that a task has ended at `now`, to which others than its worker have given so much time.
-    pub(crate) fn settle(&self, task: Late, now: Instant, helped: Duration) {
+    pub(crate) fn end_late(&self, task: Late, now: Instant, helped: Duration) {
         let Late {
             group,
             away,
@@ -366,8 +366,8 @@ impl<T, U> Hub<T, U> {
         // Its own worker has not been at it since.
         let now = self.clock.time(now);
         let after = now.since(ended);
-        run.tell_shared(now, helped, blocked + after);
-        self.groups[group].state.lock().queue.settle(run, away);
+        run.end_shared(now, helped, blocked + after);
+        self.groups[group].state.lock().queue.end_late(run, away);
     }
 
     /// A group, under its lock.

@@ -127,7 +127,7 @@ impl Replay<'_> {
             true => self.hub.wakes(local, now),
             false => {
                 let now = self.hub.clock().instant(now);
-                local.tell(now, Duration::ZERO, Duration::ZERO);
+                local.end_task(now, Duration::ZERO, Duration::ZERO);
             }
         }
         loop {

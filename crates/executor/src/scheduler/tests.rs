@@ -344,7 +344,7 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         locals[0].start(started);
         // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
         let late = locals[0].hand_over(started + micros(250), micros(50));
-        hub.settle(late, started + micros(280), micros(400));
+        hub.end_late(late, started + micros(280), micros(400));
         let backlog = hub
             .group(group)
             .lock()
@@ -404,7 +404,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     let later = now() + Duration::from_millis(1);
     let taken: Vec<u32> = (0..4)
         .map(|_| {
-            locals[1].tell(later, Duration::ZERO, Duration::ZERO);
+            locals[1].end_task(later, Duration::ZERO, Duration::ZERO);
             match hub.next(&mut locals[1]) {
                 Some(Found::Task(task, Rung::Remote)) => task,
                 _ => panic!("there is enough to take"),

@@ -11,12 +11,10 @@ pub struct Intake {
     pub cancelled: u64,
     /// Tasks that expired in the queue.
     pub expired: u64,
-    /// Waiting now; for the table's bound.
-    pub(super) waiting: u32,
 }
 
 impl Intake {
-    /// Adds another table's counts, all but those that wait.
+    /// Adds another table's counts.
     pub fn absorb(&mut self, other: Intake) {
         self.accepted += other.accepted;
         self.shed += other.shed;

@@ -144,7 +144,6 @@ impl<T> Lane<T> {
     /// other, but none later than `lead` after it came.
     pub(super) fn append(&mut self, task: T, queries: u32, at: u64, apart: u64, lead: u64) -> u64 {
         let key = self.ask(at, apart, lead);
-        self.intake.waiting += 1;
         self.queries += u64::from(queries);
         self.tasks.push_back(Waiting {
             task,
@@ -181,7 +180,6 @@ impl<T> Lane<T> {
     /// The next task.
     pub(super) fn pop(&mut self, buffers: &mut Buffers<T>) -> Option<Popped<T>> {
         let waiting = self.tasks.pop_front()?;
-        self.intake.waiting -= 1;
         self.queries -= u64::from(waiting.queries);
         if self.tasks.is_empty() && self.tasks.capacity() > LANE_KEEPS {
             let short = std::mem::take(&mut self.short);
@@ -202,7 +200,6 @@ impl<T> Lane<T> {
         for _ in 0..self.tasks.len() {
             match self.tasks.pop_front() {
                 Some(waiting) if dead(&waiting.task) => {
-                    self.intake.waiting -= 1;
                     self.queries -= u64::from(waiting.queries);
                     out(waiting.popped());
                 }

@@ -100,20 +100,20 @@ impl Run {
 
     /// Says that what the worker was running ended at `now`. A query that was cut ends with the last unit that its
     /// worker ran of it.
-    pub fn tell(&mut self, now: Time) {
-        self.tell_shared(now, Duration::ZERO, Duration::ZERO);
+    pub fn end(&mut self, now: Time) {
+        self.end_shared(now, Duration::ZERO, Duration::ZERO);
     }
 
-    /// [`Run::tell`] of a task to which others have given time besides (`helped`), and which has waited for something
+    /// [`Run::end`] of a task to which others have given time besides (`helped`), and which has waited for something
     /// that takes no processor (`blocked`).
-    pub fn tell_shared(&mut self, now: Time, helped: Duration, blocked: Duration) {
+    pub fn end_shared(&mut self, now: Time, helped: Duration, blocked: Duration) {
         self.ended = Some(now);
         self.helped = helped;
         self.blocked = blocked;
     }
 
-    /// Takes the present task out, which ends elsewhere and later: whoever ends it says so with [`Run::tell_shared`] on
-    /// what is returned and hands that to [`Queue::settle`](super::Queue::settle).
+    /// Takes the present task out, which ends elsewhere and later: whoever ends it says so with [`Run::end_shared`] on
+    /// what is returned and hands that to [`Queue::end_late`](super::Queue::end_late).
     #[must_use]
     pub fn hand_over(&mut self) -> Self {
         let task = *self;

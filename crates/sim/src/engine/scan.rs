@@ -289,7 +289,7 @@ impl Engine<'_> {
             (false, true) => {
                 // What others have given by now; the queue learns no more of it.
                 let helped = units.helped;
-                self.tell(worker, helped);
+                self.end_task(worker, helped);
             }
             (false, false) => {}
         }

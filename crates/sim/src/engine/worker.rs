@@ -62,10 +62,10 @@ impl Engine<'_> {
             self.last_units[self.queries[query].item as usize] = units.taken;
             // The run that it belongs to is its runner's, who has gone on unless that is this worker.
             if units.runner == worker {
-                self.tell(worker, units.helped);
+                self.end_task(worker, units.helped);
             }
         } else {
-            self.tell(worker, 0);
+            self.end_task(worker, 0);
         }
         for mate in std::mem::take(&mut self.queries[query].mates) {
             self.answered(mate);
@@ -74,14 +74,14 @@ impl Engine<'_> {
     }
 
     /// Says to the queue that the worker's task has ended, for which others have given time besides.
-    pub(super) fn tell(&mut self, worker: usize, helped: u64) {
+    pub(super) fn end_task(&mut self, worker: usize, helped: u64) {
         let (now, helped) = (self.time(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
             Some((_, run)) if worker.ladder.is_away() => {
-                run.tell_shared(now, helped, Duration::ZERO)
+                run.end_shared(now, helped, Duration::ZERO)
             }
-            _ => worker.run.tell_shared(now, helped, Duration::ZERO),
+            _ => worker.run.end_shared(now, helped, Duration::ZERO),
         }
     }
 

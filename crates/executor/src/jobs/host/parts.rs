@@ -94,11 +94,11 @@ impl Parts {
     /// Whether a worker that helps should leave for a task that waits, while parts are left.
     fn gives_way(&self, worker: &Worker) -> bool {
         let header = self.task.header();
-        worker.gives_way(header.class, header.accepted, self.began) && self.is_left()
+        worker.gives_way(header.class, header.accepted, self.began) && self.is_any_left()
     }
 
     /// Whether a part is left that nobody has begun.
-    fn is_left(&self) -> bool {
+    fn is_any_left(&self) -> bool {
         self.progress.lock().next < self.count
     }
 
@@ -161,7 +161,7 @@ impl Progress {
 
 impl Shared for Parts {
     fn is_open(&self) -> bool {
-        self.is_left()
+        self.is_any_left()
     }
 
     fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
@@ -188,7 +188,7 @@ impl Shared for Parts {
             }
         });
         let ended = now();
-        worker.pass(ended);
+        worker.set_clock(ended);
         let busy = used.busy(ended.saturating_duration_since(started));
         // The task's own worker does not wait for that.
         used.blocked = Duration::ZERO;

@@ -65,7 +65,7 @@ fn an_interactive_task_is_not_expected_to_wait_for_bulk_work() {
         queue.push(table(slot), terms, 0, now).unwrap();
         assert!(queue.take(Some(0), &mut run, now).is_some());
         now += 2 * MILLI;
-        run.tell(now);
+        run.end(now);
     }
     assert!(queue.take(Some(0), &mut run, now).is_none());
     let came = now;
@@ -166,7 +166,7 @@ proptest! {
                 let ahead = |&&(of, other, id): &&(usize, Class, u32)| (of, other) == (slot, class) && id < task;
                 prop_assert!(waiting.iter().find(ahead).is_none());
                 now += Duration::from_millis(passes);
-                run.tell(now);
+                run.end(now);
             }
             if pushed % 17 == 0 {
                 let dead = queue.extract(None, |task| task % 3 == 0);

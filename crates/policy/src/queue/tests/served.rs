@@ -62,7 +62,7 @@ impl Bench {
         let run = &mut self.runs[worker];
         let task = self.queue.take(Some(worker), run, self.now)?;
         self.now += lasting;
-        run.tell(self.now);
+        run.end(self.now);
         Some(task)
     }
 
@@ -253,7 +253,7 @@ fn time_after_a_task_that_had_ended_in_the_queue_is_nobodys_service() {
     assert!(queue.take(Some(0), run, bench.now).is_some());
     assert!(queue.take(Some(0), run, bench.now).is_none());
     bench.now += Duration::from_secs(60);
-    run.tell(bench.now);
+    run.end(bench.now);
     bench.push(0, 3);
     assert!(bench.run(micros(100)).is_some());
     bench.push(0, 4);
@@ -274,7 +274,7 @@ fn the_backlog_is_known_in_time() {
     let mut thief = Run::default();
     assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(2));
     bench.now += micros(600);
-    thief.tell(bench.now);
+    thief.end(bench.now);
     assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(3));
     let backlog = bench.queue.backlog(bench.now);
     // The worker's own task was learnt of only when it took the next.

@@ -153,7 +153,7 @@ impl Simulation {
                     continue;
                 }
                 if let Some((_, slot)) = ends.take() {
-                    run.tell(now);
+                    run.end(now);
                     let source = &self.sources[slot];
                     if source.outstanding > 0 {
                         let (table, task) = (Self::table(slot), (slot, self.now));
