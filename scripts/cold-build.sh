@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the example server's build script as on a new machine: cargo has only the packages that building that crate alone
+# Runs the build script of chiplet-server as on a new machine: cargo has only the packages that building that crate alone
 # downloads, and no network. The full cache of a developer's machine hides that the script asks cargo for more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 package=chiplet-server
-folder=$PWD/examples/$package
+folder=$PWD/crates/server
 host=$(rustc -vV | sed -nE 's/^host: //p')
 say() { printf 'cold-build: %s\n' "$*"; }
 
