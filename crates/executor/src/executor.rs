@@ -181,8 +181,8 @@ impl Executor {
             return Err(Refused { reason, input });
         }
         let now = self.engine.hub.clock().now();
-        for group in 0..self.engine.hub.groups() {
-            let mut state = self.engine.hub.group(group).lock();
+        for group in 0..self.engine.hub.groups.count() {
+            let mut state = self.engine.hub.groups.lock(group);
             state.queue.replaced(table, now);
         }
         Ok(())
@@ -447,7 +447,7 @@ impl Drop for Executor {
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor")
-            .field("workers", &self.engine.hub.workers())
+            .field("workers", &self.engine.hub.crew.workers())
             .field("domains", &self.engine.topology.domains().len())
             .finish_non_exhaustive()
     }

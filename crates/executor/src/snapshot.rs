@@ -121,9 +121,9 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
         // In this order, from a task's end to its beginning: see `engine/stats.rs`.
         let workers = engine.stats.copy();
-        let intakes: Vec<GroupIntake> = (0..engine.hub.groups())
+        let intakes: Vec<GroupIntake> = (0..engine.hub.groups.count())
             .map(|group| {
-                let state = engine.hub.group(group).lock();
+                let state = engine.hub.groups.lock(group);
                 let queue = &state.queue;
                 (queue.len(), queue.retired(), queue.intake().collect())
             })
@@ -138,13 +138,13 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
         let mut retired = (Intake::default(), Served::default());
         for (group, (queued, gone, intake)) in intakes.into_iter().enumerate() {
-            let id = engine.hub.domain_of(group);
+            let id = engine.hub.crew.domain_of(group);
             let index = *at.entry(id).or_insert_with(|| {
                 domains.push(DomainSnapshot::new(id));
                 domains.len() - 1
             });
             let domain = &mut domains[index];
-            domain.workers += engine.hub.at_work_in(group);
+            domain.workers += engine.hub.groups.at_work_in(group);
             domain.queued += queued as u64;
             domain.shed += gone.shed;
             retired.0.absorb(gone);
@@ -154,7 +154,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             }
         }
         for (worker, stats) in workers.into_iter().enumerate() {
-            let id = engine.hub.domain_of(engine.hub.group_of(worker));
+            let id = engine.hub.crew.domain_of(engine.hub.crew.group_of(worker));
             let domain = &mut domains[at[&id]];
             domain.busy_workers += usize::from(stats.occupied);
             domain.steals.absorb(stats.steals);

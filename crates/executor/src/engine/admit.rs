@@ -20,7 +20,7 @@ impl Engine {
     pub(crate) fn route(&self, entry: &TableEntry, at: Instant, class: Class) -> usize {
         let (first, second) = entry.state.next_homes(self.draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
-        route::shorter(&self.hub, homes, class, entry.state.pace())
+        route::shorter(&self.hub.groups, homes, class, entry.state.pace())
     }
 
     /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
@@ -88,7 +88,7 @@ impl Engine {
             Refusal::Closed => SubmitError::ShuttingDown,
             // Vacant only if workers came and went throughout; a later try finds them.
             Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
-                domain: self.hub.domain_of(home).0,
+                domain: self.hub.crew.domain_of(home).0,
                 limit: self.queue_limit,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
@@ -120,15 +120,20 @@ impl<L, F: Fn(usize, L) -> Result<Pace, (Refusal, L)>> Queues<L> for Homes<'_, F
 
     fn evened(&mut self, home: usize) -> Option<usize> {
         let of = (self.entry.id, self.class, self.entry.state.pace());
-        route::evens_out(&self.engine.hub, self.engine.hub.crossing(), home, of)
+        route::evens_out(
+            &self.engine.hub.groups,
+            self.engine.hub.crossing(),
+            home,
+            of,
+        )
     }
 
     fn spare(&mut self, home: usize) -> Option<usize> {
-        route::nearest_spare(&self.engine.hub, self.engine.hub.crossing(), home)
+        route::nearest_spare(&self.engine.hub.groups, self.engine.hub.crossing(), home)
     }
 
     fn groups(&self) -> usize {
-        self.engine.hub.groups()
+        self.engine.hub.groups.count()
     }
 
     fn push(&mut self, group: usize, load: L) -> Result<Pace, (Refusal, L)> {

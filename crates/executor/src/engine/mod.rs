@@ -63,10 +63,10 @@ pub(crate) struct EngineParts {
 impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let workers = parts.hub.workers();
+        let workers = parts.hub.crew.workers();
         let timer = Arc::new(Timer::default());
-        let domain = |worker| parts.hub.domain_of(parts.hub.group_of(worker));
-        let stats = Stats::new((0..parts.hub.threads()).map(domain));
+        let domain = |worker| parts.hub.crew.domain_of(parts.hub.crew.group_of(worker));
+        let stats = Stats::new((0..parts.hub.crew.threads()).map(domain));
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             split: parts.split,

@@ -30,7 +30,7 @@ impl Engine {
 
     /// Takes everything out of every queue and ends it as shut down. Returns how many tasks that were.
     pub(crate) fn abandon_queued(&self) -> u64 {
-        (0..self.hub.groups())
+        (0..self.hub.groups.count())
             .map(|group| {
                 let dead = self.hub.extract(group, None, |_| true);
                 self.bury(group, dead, &Error::ShutDown)
@@ -45,7 +45,7 @@ impl Engine {
             let end = task.end_queued(error.clone());
             let weight = task.weight();
             {
-                let mut state = self.hub.group(group).lock();
+                let mut state = self.hub.groups.lock(group);
                 match end {
                     Some(End::Expired) => state.queue.count_expired(table, weight),
                     _ => state.queue.intake_mut(table).cancelled += weight,

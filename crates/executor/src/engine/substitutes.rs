@@ -41,7 +41,7 @@ impl Substitutes {
         let at = waiting.expect("the queue names a substitute to be started once");
         let local = locals.swap_remove(at);
         drop(locals);
-        let domain = engine.hub.domain_of(local.group);
+        let domain = engine.hub.crew.domain_of(local.group);
         let name = format!("{}-{}-{substitute}", self.name, domain.0);
         // A closure that cannot be run is dropped with all that it owns. So the thread takes its part from here, where it
         // stays if there is no thread.
@@ -69,7 +69,7 @@ impl Substitutes {
     /// The calling thread is `substitute`.
     fn note(&self, engine: &Engine, substitute: usize) {
         if let Some(thread) = Thread::current() {
-            let worker = engine.hub.stands_in_for(substitute);
+            let worker = engine.hub.crew.stands_in_for(substitute);
             self.threads.lock().push((worker, thread));
         }
     }

@@ -65,7 +65,7 @@ impl Drop for Blocked<'_> {
 
 impl Worker {
     pub(crate) fn new(engine: Arc<Engine>, local: Local<Invitation>) -> Self {
-        let domain = engine.hub.domain_of(local.group);
+        let domain = engine.hub.crew.domain_of(local.group);
         let node = engine.topology.domains()[domain.0 as usize].node;
         Self {
             engine,
@@ -192,8 +192,8 @@ impl Worker {
     pub(crate) fn team(&self, spills: bool) -> usize {
         let hub = &self.engine.hub;
         let workers = match spills {
-            true => hub.at_work(),
-            false => hub.at_work_in(self.local.group),
+            true => hub.groups.at_work(),
+            false => hub.groups.at_work_in(self.local.group),
         };
         workers.max(1)
     }

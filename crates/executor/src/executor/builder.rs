@@ -267,7 +267,7 @@ impl Builder {
             group_of_domain[group.domain.0 as usize] = Some(index);
         }
         let (hub, mut locals) = Hub::new(rules, groups);
-        let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.workers()));
+        let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
 
         let windows = self.planner.windows;
         let tick = (windows.fast / windows.buckets.max(1))

@@ -146,7 +146,7 @@ impl BatchTask {
         let terms = entry.state.options.terms(class);
         let weight = batch.len() as u64;
         let push = |group, batch: Arc<Self>| {
-            let workers = engine.hub.at_work_in(group);
+            let workers = engine.hub.groups.at_work_in(group);
             // A queue that holds fewer parts than there are workers would refuse it for ever.
             let places = entry.state.options.queue_limit();
             let places = places.unwrap_or(engine.table_limit).min(engine.queue_limit);

@@ -237,7 +237,7 @@ impl Control {
             engine.route(&header.entry, header.accepted, header.class)
         });
         self.workers.carry_out(orders, &engine.substitutes);
-        let workers = engine.hub.at_work();
+        let workers = engine.hub.groups.at_work();
         self.workers
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
@@ -290,12 +290,17 @@ impl Control {
         self.speed.resize(domains, Speed::default());
         self.busy.resize(worked.len(), Duration::ZERO);
         let mut workers = vec![0_usize; domains];
-        for group in 0..engine.hub.groups() {
-            workers[engine.hub.domain_of(group).0 as usize] += engine.hub.at_work_in(group);
+        for group in 0..engine.hub.groups.count() {
+            workers[engine.hub.crew.domain_of(group).0 as usize] +=
+                engine.hub.groups.at_work_in(group);
         }
         let mut fresh = vec![(0.0, 0.0); domains];
         for (worker, &(busy, bytes)) in worked.iter().enumerate() {
-            let domain = engine.hub.domain_of(engine.hub.group_of(worker)).0 as usize;
+            let domain = engine
+                .hub
+                .crew
+                .domain_of(engine.hub.crew.group_of(worker))
+                .0 as usize;
             fresh[domain].0 += bytes as f64;
             fresh[domain].1 += busy.saturating_sub(self.busy[worker]).as_secs_f64();
             self.busy[worker] = busy;
@@ -328,8 +333,8 @@ impl Control {
             .collect();
         for listing in &gone {
             let entry = &listing.entry;
-            for group in 0..engine.hub.groups() {
-                engine.hub.group(group).lock().queue.retire(entry.id);
+            for group in 0..engine.hub.groups.count() {
+                engine.hub.groups.lock(group).queue.retire(entry.id);
             }
             engine.stats.retire(entry.id);
             self.costs.forget(entry.id);

@@ -35,9 +35,9 @@ pub(super) struct Missed {
 impl Missed {
     /// Adds to `tables` what each asked for in vain since the last call.
     pub(super) fn add_to(&mut self, tables: &mut FxHashMap<TableId, TableUsage>, engine: &Engine) {
-        self.in_vain.resize(engine.hub.groups(), 0);
+        self.in_vain.resize(engine.hub.groups.count(), 0);
         for (group, in_vain) in self.in_vain.iter_mut().enumerate() {
-            let state = engine.hub.group(group).lock();
+            let state = engine.hub.groups.lock(group);
             let before = std::mem::replace(in_vain, state.queue.in_vain());
             if before == *in_vain {
                 continue;

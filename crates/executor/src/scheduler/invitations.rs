@@ -3,14 +3,10 @@
 //! The scheduler does not know what is shared out. An invitation lies on the deque of the worker that made it, and
 //! whoever takes it joins there. It lapses when nothing is left to join, and is dropped then by whoever finds it.
 
-use chiplet_policy::Rung;
-use chiplet_policy::group::Faces;
-use chiplet_policy::queue::Underway;
-use chiplet_topology::DomainId;
+use crossbeam_utils::CachePadded;
 
-use super::{Hub, Local, deque};
-use crate::sync::atomic::Ordering;
-use crate::sync::{Step, left_out};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::deque;
 
 /// An invitation, as the scheduler sees it.
 pub(crate) trait Invite: Clone {
@@ -18,131 +14,86 @@ pub(crate) trait Invite: Clone {
     fn is_open(&self) -> bool;
 }
 
-impl<T, U> Hub<T, U> {
-    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
-    /// would start the last of them late.
-    pub(crate) fn invite(
+/// Everybody's deques, as others reach them.
+pub(super) struct Invitations<U> {
+    deques: Box<[deque::Stealer<U>]>,
+    /// How many lie on the deques of each group, at least. Written when something is shared out, not with every task.
+    counts: Box<[CachePadded<AtomicUsize>]>,
+}
+
+impl<U> Invitations<U> {
+    pub(super) fn new(groups: usize, deques: Box<[deque::Stealer<U>]>) -> Self {
+        let counts = (0..groups).map(|_| CachePadded::new(AtomicUsize::new(0)));
+        Self {
+            deques,
+            counts: counts.collect(),
+        }
+    }
+
+    /// Lays `invitations` on the deque of a worker of `group`.
+    pub(super) fn lay_out(
         &self,
-        local: &Local<U>,
+        group: usize,
+        own: &deque::Worker<U>,
         invitations: impl ExactSizeIterator<Item = U>,
-        wanted: usize,
     ) {
         // First, so that the count is never less than what lies on the deques.
-        self.groups[local.group]
-            .invitations
-            .fetch_add(invitations.len(), Ordering::Relaxed);
+        self.counts[group].fetch_add(invitations.len(), Ordering::Relaxed);
         for invitation in invitations {
-            local.invitations.push(invitation);
-        }
-        if left_out(Step::InvitationWakes) {
-            return;
-        }
-        self.rouse(local.group, wanted, usize::MAX);
-    }
-
-    /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
-    /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment: waking
-    /// takes longer than that.
-    pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
-        let woken = self.hold(group).rouse(wanted, at_most);
-        for &worker in &woken {
-            self.seats[worker].parker.unpark();
-        }
-        woken.len()
-    }
-
-    /// This worker joins what a sibling has started, though a task waits that a push may have left to it: it was
-    /// looking at the queue then, or had been woken. Somebody else sees to that task, as if it came only now.
-    pub(super) fn leave_task_to_others(&self, group: usize) {
-        if self.queued(group) == 0 || left_out(Step::JoiningHandsOn) {
-            return;
-        }
-        let successor = self.hold(group).hand_on();
-        match successor {
-            Ok(Some(worker)) => self.seats[worker].parker.unpark(),
-            Ok(None) => self.seek_help(group, 1),
-            Err(true) => self.leave_to_spinning(),
-            Err(false) => {}
-        }
-    }
-
-    /// Whether a task of this worker's own group goes before another piece of `task`, in which it takes part.
-    pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
-        self.queued(local.group) > 0 && {
-            let now = self.clock.now();
-            let mut state = self.groups[local.group].state.lock();
-            state.queue.goes_before(task, now)
+            own.push(invitation);
         }
     }
 
     /// Whether there may be an invitation on a deque of `group`. A hint: nothing is lost by a stale answer, as the
     /// deques themselves are looked at before a worker sleeps.
-    pub(super) fn may_join(&self, group: usize) -> bool {
-        self.groups[group].invitations.load(Ordering::Relaxed) > 0
+    pub(super) fn may_be_in(&self, group: usize) -> bool {
+        self.counts[group].load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a deque of `workers` other than this one's holds an invitation, lapsed ones included.
-    pub(super) fn invitations_within(
-        &self,
-        local: &Local<U>,
-        mut workers: impl Iterator<Item = usize>,
-    ) -> bool {
-        workers.any(|worker| worker != local.worker && !self.seats[worker].invitations.is_empty())
-    }
-
-    pub(super) fn rung(&self, own: DomainId, victim: usize) -> Rung {
-        if self.groups[victim].domain == own {
-            Rung::Domain
-        } else {
-            Rung::Remote
-        }
+    /// Whether a deque of `threads` besides that of `own` holds an invitation, lapsed ones included.
+    pub(super) fn are_within(&self, own: usize, mut threads: impl Iterator<Item = usize>) -> bool {
+        threads.any(|thread| thread != own && !self.deques[thread].is_empty())
     }
 
     fn count_taken(&self, group: usize) {
-        self.groups[group]
-            .invitations
-            .fetch_sub(1, Ordering::Relaxed);
+        self.counts[group].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl<T, U: Invite> Hub<T, U> {
-    /// What this worker has started itself and left to others.
-    pub(super) fn own_invitation(&self, local: &mut Local<U>) -> Option<U> {
+impl<U: Invite> Invitations<U> {
+    /// What a worker of `group` has started itself and left to others.
+    pub(super) fn take_back(&self, group: usize, own: &deque::Worker<U>) -> Option<U> {
         loop {
-            let invitation = local.invitations.pop()?;
-            self.count_taken(local.group);
+            let invitation = own.pop()?;
+            self.count_taken(group);
             if invitation.is_open() {
                 return Some(invitation);
             }
         }
     }
 
-    pub(super) fn siblings_invitation(&self, local: &mut Local<U>) -> Option<U> {
-        let workers = self.groups[local.group].threads();
-        self.steal(local, workers)
-    }
-
-    /// Takes an open invitation of one of `workers`, and drops those that have lapsed.
-    fn steal(
+    /// Takes an open invitation of one of `group`'s `threads` besides `own`, and drops those that have lapsed. It begins
+    /// with the thread at place `turn`, and goes round.
+    pub(super) fn steal(
         &self,
-        local: &mut Local<U>,
-        workers: impl Iterator<Item = usize> + Clone,
+        group: usize,
+        own: usize,
+        threads: impl Iterator<Item = usize> + Clone,
+        turn: usize,
     ) -> Option<U> {
-        local.turn = local.turn.wrapping_add(1);
-        let count = workers.clone().count();
-        let first = local.turn % count;
-        let (behind, ahead) = (workers.clone().take(first), workers.skip(first));
+        let first = turn % threads.clone().count();
+        let (behind, ahead) = (threads.clone().take(first), threads.skip(first));
         ahead
             .chain(behind)
-            .filter(|&victim| victim != local.worker)
-            .find_map(|victim| self.steal_from(victim))
+            .filter(|&thread| thread != own)
+            .find_map(|thread| self.steal_from(group, thread))
     }
 
-    fn steal_from(&self, victim: usize) -> Option<U> {
+    fn steal_from(&self, group: usize, thread: usize) -> Option<U> {
         loop {
-            match self.seats[victim].invitations.steal() {
+            match self.deques[thread].steal() {
                 deque::Steal::Success(invitation) => {
-                    self.count_taken(self.seats[victim].group);
+                    self.count_taken(group);
                     if invitation.is_open() {
                         return Some(invitation);
                     }

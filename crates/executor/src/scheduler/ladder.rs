@@ -5,8 +5,8 @@ use chiplet_policy::ladder::Attempt;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Rung, Time, ladder};
 
-use super::{Found, Hub, Invite, Local, call};
-use crate::sync::atomic::Ordering;
+use super::seats::Call;
+use super::{Found, Hub, Invite, Local};
 use crate::sync::{PAUSES, Step, left_out, now, pause};
 
 /// A spinning worker looks at the other groups in every eighth round: their counters are on lines that those write.
@@ -31,29 +31,46 @@ pub(super) enum Resting<T, U> {
     Stop,
 }
 
+/// One worker on the ladder.
+pub(super) struct Climb<'a, T, U> {
+    pub(super) hub: &'a Hub<T, U>,
+    pub(super) local: &'a mut Local<U>,
+}
+
 impl<T, U: Invite> Hub<T, U> {
     /// The next thing for this worker to run; parks while there is nothing it may run. `None` when the hub is
     /// closed and nothing is left.
     pub(crate) fn next(&self, local: &mut Local<U>) -> Option<Found<T, U>> {
+        self.climb(local).next()
+    }
+
+    #[inline]
+    pub(super) fn climb<'a>(&'a self, local: &'a mut Local<U>) -> Climb<'a, T, U> {
+        Climb { hub: self, local }
+    }
+}
+
+impl<T, U: Invite> Climb<'_, T, U> {
+    fn next(&mut self) -> Option<Found<T, U>> {
         loop {
-            match self.next_near(local) {
+            match self.next_near() {
                 Near::Found(found) => {
-                    self.pass_on(local);
-                    local.found();
+                    self.pass_on();
+                    self.local.found();
                     return Some(found);
                 }
                 Near::OffDuty => {
-                    if !self.stand_by(local) {
+                    if !self.stand_by() {
                         return None;
                     }
                 }
-                Near::Nothing => match self.rest(local) {
+                Near::Nothing => match self.rest() {
                     Resting::Found(found) => {
-                        local.found();
+                        self.local.found();
                         return Some(found);
                     }
                     Resting::LookAgain => {}
-                    Resting::Park => self.sleep(local),
+                    Resting::Park => self.sleep(),
                     Resting::Stop => return None,
                 },
             }
@@ -61,34 +78,34 @@ impl<T, U: Invite> Hub<T, U> {
     }
 
     /// The first two rungs: this worker's own and its siblings' work.
-    pub(super) fn next_near(&self, local: &mut Local<U>) -> Near<T, U> {
-        if let Some((invitation, rung)) = local.postponed.take() {
-            return self.take_before(local, invitation, rung);
+    pub(super) fn next_near(&mut self) -> Near<T, U> {
+        if let Some((invitation, rung)) = self.local.postponed.take() {
+            return self.take_before(invitation, rung);
         }
-        if let Some(invitation) = self.own_invitation(local) {
+        if let Some(invitation) = self.own_invitation() {
             return Near::Found(Found::Invitation(invitation, Rung::Own));
         }
-        local.ladder.again();
+        self.local.ladder.again();
         loop {
-            match self.attempt(local) {
+            match self.attempt() {
                 Attempt::Join => {
-                    if let Some(invitation) = self.siblings_invitation(local) {
-                        self.leave_task_to_others(local.group);
+                    if let Some(invitation) = self.siblings_invitation() {
+                        self.hub.leave_task_to_others(self.local.group);
                         return Near::Found(Found::Invitation(invitation, Rung::Domain));
                     }
                 }
                 Attempt::Relieve(victim) => {
-                    if let Some((task, rung)) = self.relieve(local, victim) {
+                    if let Some((task, rung)) = self.relieve(victim) {
                         return Near::Found(Found::Task(task, rung));
                     }
                 }
-                Attempt::Own => match self.take_own(local) {
+                Attempt::Own => match self.take_own() {
                     Near::Nothing => {}
                     near => return near,
                 },
                 Attempt::Spin => {
-                    self.spin(local);
-                    local.ladder.again();
+                    self.spin();
+                    self.local.ladder.again();
                 }
                 Attempt::Rest => return Near::Nothing,
                 attempt => unreachable!("{attempt:?} comes after resting"),
@@ -97,42 +114,49 @@ impl<T, U: Invite> Hub<T, U> {
     }
 
     #[inline]
-    fn attempt(&self, local: &mut Local<U>) -> Attempt {
-        let helped = local.away.as_ref().map(|(group, _)| *group);
-        let (of, joins) = ((local.group, helped), self.may_join(local.group));
-        let crossing = &self.rules.crossing;
-        local.ladder.next(self, crossing, of, joins, local.now)
+    fn attempt(&mut self) -> Attempt {
+        let helped = self.local.away.as_ref().map(|(group, _)| *group);
+        let Self { hub, local } = self;
+        let of = (local.group, helped);
+        let joins = hub.invitations.may_be_in(local.group);
+        let ladder = &mut local.ladder;
+        ladder.next(&hub.groups, &hub.rules.crossing, of, joins, local.now)
     }
 
     /// A task of this worker's own group, for which it has left what `invitation` is for; or that, if somebody else has taken
     /// the task. While it runs the task others may take its place.
-    fn take_before(&self, local: &mut Local<U>, invitation: U, rung: Rung) -> Near<T, U> {
-        match self.take_own(local) {
+    fn take_before(&mut self, invitation: U, rung: Rung) -> Near<T, U> {
+        match self.take_own() {
             Near::Nothing => Near::Found(Found::Invitation(invitation, rung)),
             near => {
                 if !left_out(Step::PostponedInvites) {
-                    self.invite(local, std::iter::once(invitation), 1);
+                    self.hub.invite(self.local, std::iter::once(invitation), 1);
                 }
                 near
             }
         }
     }
 
-    fn take_own(&self, local: &mut Local<U>) -> Near<T, U> {
+    fn take_own(&mut self) -> Near<T, U> {
         let (task, calls) = {
-            let mut state = self.hold(local.group);
-            let returns = local.ladder.returns();
-            match state.take(local.worker, returns, &mut local.run, local.now) {
+            let mut state = self.hub.hold(self.local.group);
+            let returns = self.local.ladder.returns();
+            match state.take(
+                self.local.worker,
+                returns,
+                &mut self.local.run,
+                self.local.now,
+            ) {
                 Take::OffDuty => return Near::OffDuty,
                 Take::Nothing => return Near::Nothing,
                 Take::Task { task, calls } => {
-                    local.ladder.stays();
+                    self.local.ladder.stays();
                     (task, calls)
                 }
             }
         };
         if calls {
-            self.call_help(local.group, 1);
+            self.hub.call_help(self.local.group, 1);
         }
         Near::Found(Found::Task(task, Rung::Own))
     }
@@ -142,55 +166,54 @@ impl<T, U: Invite> Hub<T, U> {
     ///
     /// It is counted, so that a push need not wake a sleeper for a task that this worker is about to see. When it stops
     /// looking it is not counted any more, and it looks at the queue once more after that.
-    fn spin(&self, local: &mut Local<U>) {
-        let group = &self.groups[local.group];
-        if !group.state.lock().spin() {
+    fn spin(&mut self) {
+        let (hub, group) = (self.hub, self.local.group);
+        if !hub.groups.lock(group).spin() {
             return;
         }
-        for round in 0..std::mem::replace(&mut local.pauses, PAUSES) {
+        for round in 0..std::mem::replace(&mut self.local.pauses, PAUSES) {
             pause(round);
-            if self.queued(local.group) > 0
-                || self.invitations_within(local, group.threads())
+            if hub.groups.queued(group) > 0
+                || self.is_invited()
                 || (round % LOOK_AWAY == LOOK_AWAY - 1
                     && self.crosses()
-                    && self.choose_victim(local).is_some())
+                    && self.choose_victim().is_some())
             {
                 break;
             }
         }
         if !left_out(Step::SpinEnds) {
-            group.state.lock().stop_spinning();
+            hub.groups.lock(group).stop_spinning();
         }
     }
 
     /// The worker found nothing near: joins the sleepers, looks once more at all that others may have made
     /// available before they could see it there, and is then to park.
-    pub(super) fn rest(&self, local: &mut Local<U>) -> Resting<T, U> {
+    pub(super) fn rest(&mut self) -> Resting<T, U> {
         let closed = {
-            let mut state = self.hold(local.group);
-            let call = self.seats[local.worker].call.load(Ordering::Acquire);
-            let returned = local.ladder.has_returned();
-            match state.rest(local.worker, returned, call == call::OVERDUE) {
+            let mut state = self.hub.hold(self.local.group);
+            let overdue = self.hub.seats.is_called_for_overdue(self.local.worker);
+            let returned = self.local.ladder.has_returned();
+            match state.rest(self.local.worker, returned, overdue) {
                 Rest::LookAgain => return Resting::LookAgain,
                 Rest::Listed {
                     goes,
                     spares,
                     closed,
                 } => {
-                    local.ladder.lists(goes, spares, closed);
+                    self.local.ladder.lists(goes, spares, closed);
                     closed
                 }
             }
         };
-        let siblings = self.groups[local.group].threads();
-        if !left_out(Step::SweepBeforeParking) && self.invitations_within(local, siblings) {
-            self.leave(local);
+        if !left_out(Step::SweepBeforeParking) && self.is_invited() {
+            self.leave();
             return Resting::LookAgain;
         }
         loop {
-            let tried = match self.attempt(local) {
-                Attempt::JoinAway => self.join_spilled(local, closed),
-                Attempt::Cross(victim) => Some(self.cross(local, victim, closed)),
+            let tried = match self.attempt() {
+                Attempt::JoinAway => self.join_spilled(closed),
+                Attempt::Cross(victim) => Some(self.cross(victim, closed)),
                 _ => break,
             };
             if let Some(rest) = tried {
@@ -198,138 +221,180 @@ impl<T, U: Invite> Hub<T, U> {
             }
         }
         if closed {
-            return match self.lingers(local) {
+            return match self.lingers() {
                 true => Resting::LookAgain,
                 false => Resting::Stop,
             };
         }
-        self.pass_on(local);
+        self.pass_on();
         Resting::Park
     }
 
     /// Whether this worker has to stay though the hub is closed: something waits elsewhere, and nobody else makes looks by
     /// time any more. Waits a moment, until that may be worth crossing for or whoever empties a queue ends the wait
-    /// ([`Hub::show`]).
-    fn lingers(&self, local: &mut Local<U>) -> bool {
+    /// ([`Held::show`](super::groups::Held::show)).
+    fn lingers(&mut self) -> bool {
         let mut waiting = false;
-        if self.rules.crossing.is_priced() {
-            for group in (0..self.groups.len()).filter(|&group| group != local.group) {
-                if self.queued(group) > 0 {
+        if self.hub.rules.crossing.is_priced() {
+            for group in (0..self.hub.groups.count()).filter(|&group| group != self.local.group) {
+                if self.hub.groups.queued(group) > 0 {
                     waiting = true;
-                    self.hold(group).show_at(self.clock.now());
+                    self.hub.hold(group).show_at(self.hub.clock.now());
                 }
             }
         }
-        if waiting && self.choose_victim(local).is_none() {
+        if waiting && self.choose_victim().is_none() {
             let until = now() + LOOK;
-            self.seats[local.worker].parker.park_until(until);
+            self.hub.seats.park_until(self.local.worker, until);
         }
-        local.now = self.clock.now();
+        self.local.now = self.hub.clock.now();
         waiting
     }
 
     /// Parks, and is no sleeper any more when it returns: a token left by an earlier call ends the park without
     /// anybody having taken this worker off the list, and a worker that runs must not be on it.
-    pub(super) fn sleep(&self, local: &mut Local<U>) {
-        self.seats[local.worker].parker.park();
-        self.wakes(local, self.clock.now());
+    pub(super) fn sleep(&mut self) {
+        self.hub.seats.park(self.local.worker);
+        self.wakes(self.hub.clock.now());
     }
 
     /// This worker has been asleep and is awake at `now`.
-    pub(super) fn wakes(&self, local: &mut Local<U>, now: Time) {
-        local.now = now;
+    pub(super) fn wakes(&mut self, now: Time) {
+        self.local.now = now;
         // Whoever woke it has work, or will have it in a moment: a query that is about to be cut.
-        local.ladder.wakes();
-        local.pauses = PAUSES * WOKEN_PAUSES;
+        self.local.ladder.wakes();
+        self.local.pauses = PAUSES * WOKEN_PAUSES;
         if !left_out(Step::WakingLeavesList) {
-            self.leave(local);
+            self.leave();
         }
     }
 
     /// The third rung: another group's task, if it is worth the cold cache.
-    fn cross(&self, local: &mut Local<U>, victim: usize, closed: bool) -> Resting<T, U> {
+    fn cross(&mut self, victim: usize, closed: bool) -> Resting<T, U> {
         // Called meanwhile for this group's own work: that comes first.
-        if !self.leave(local) && !closed {
+        if !self.leave() && !closed {
             return Resting::LookAgain;
         }
-        let needy = |_: &Local<U>, state: &Group<T>| state.face().needy;
-        let Some(task) = self.take_from(victim, local, needy) else {
+        let Some(task) = self.take_from(victim, |state| state.face().needy) else {
             return Resting::LookAgain;
         };
-        self.answer_call(local);
-        self.go_away(local);
+        self.hub.seats.answer(self.local.worker);
+        self.go_away();
         // Stealing makes the group spare as going to sleep does, so it looks at all queues as `rest` does.
-        if self.choose_victim(local).is_some() {
-            self.call_helper(local.group, call::HELP);
+        if self.choose_victim().is_some() {
+            self.hub.call_helper(self.local.group, Call::Help);
         }
-        let own = self.groups[local.group].domain;
-        Resting::Found(Found::Task(task, self.rung(own, victim)))
+        let rung = self.hub.crew.rung(self.local.group, victim);
+        Resting::Found(Found::Task(task, rung))
     }
 
     /// Takes part in what another group has started and no cache keeps. Tasks that are worth crossing for come first: they
     /// have waited.
-    fn join_spilled(&self, local: &mut Local<U>, closed: bool) -> Option<Resting<T, U>> {
-        if !self.is_spilled_for(local.group) {
+    fn join_spilled(&mut self, closed: bool) -> Option<Resting<T, U>> {
+        let (hub, group) = (self.hub, self.local.group);
+        let others = hub.groups.nearest(group);
+        if !hub.spills.has_any(others) {
             return None;
         }
-        if !self.leave(local) && !closed {
+        if !self.leave() && !closed {
             return Some(Resting::LookAgain);
         }
-        let Some((invitation, rung)) = self.spilled_invitation(local) else {
+        let Some((invitation, other)) = hub.spills.take(others) else {
             return Some(Resting::LookAgain);
         };
-        self.answer_call(local);
-        self.go_away(local);
+        hub.seats.answer(self.local.worker);
+        self.go_away();
+        let rung = hub.crew.rung(group, other);
         Some(Resting::Found(Found::Invitation(invitation, rung)))
     }
 
     /// This worker runs another group's task now.
-    pub(super) fn go_away(&self, local: &mut Local<U>) {
-        if local.ladder.goes_away() {
-            self.hold(local.group).go_away();
+    pub(super) fn go_away(&mut self) {
+        if self.local.ladder.goes_away() {
+            self.hub.hold(self.local.group).go_away();
         }
     }
 
     /// Takes a task of another group, if that is still `worth` it: others may have shortened its queue since the look. One:
     /// a few expensive tasks are not worth moving by halves.
     pub(super) fn take_from(
-        &self,
+        &mut self,
         victim: usize,
-        local: &mut Local<U>,
-        worth: impl Fn(&Local<U>, &Group<T>) -> bool,
+        worth: impl Fn(&Group<T>) -> bool,
     ) -> Option<T> {
-        let mut state = self.hold(victim);
+        let mut state = self.hub.hold(victim);
         // What it is worth is judged by what others see.
-        state.show_at(local.now);
+        state.show_at(self.local.now);
         state.show();
-        if !worth(local, &state) {
+        if !worth(&state) {
             return None;
         }
-        let run = match &mut local.away {
+        let run = match &mut self.local.away {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
         };
-        state.give(run, local.now)
+        state.give(run, self.local.now)
     }
 }
 
-impl<T, U> Hub<T, U> {
-    fn choose_victim(&self, local: &Local<U>) -> Option<usize> {
-        ladder::victim(self, local.group)
+impl<T, U> Climb<'_, T, U> {
+    /// What this worker has started itself and left to others.
+    fn own_invitation(&self) -> Option<U>
+    where
+        U: Invite,
+    {
+        let (invitations, local) = (&self.hub.invitations, &self.local);
+        invitations.take_back(local.group, &local.invitations)
+    }
+
+    fn siblings_invitation(&mut self) -> Option<U>
+    where
+        U: Invite,
+    {
+        let Self { hub, local } = self;
+        local.turn = local.turn.wrapping_add(1);
+        let siblings = hub.crew.threads_of(local.group);
+        let (group, own, turn) = (local.group, local.worker, local.turn);
+        hub.invitations.steal(group, own, siblings, turn)
+    }
+
+    /// Whether a sibling's deque holds an invitation.
+    fn is_invited(&self) -> bool {
+        let siblings = self.hub.crew.threads_of(self.local.group);
+        let own = self.local.worker;
+        self.hub.invitations.are_within(own, siblings)
+    }
+
+    /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its place,
+    /// if there is still need.
+    pub(super) fn pass_on(&self) {
+        let (hub, group) = (self.hub, self.local.group);
+        if left_out(Step::CallPassedOn) || !hub.seats.take_call(self.local.worker) {
+            return;
+        }
+        let needs = |other| hub.groups.is_needy(other) || hub.spills.has(other);
+        let mut others = (0..hub.groups.count()).filter(|&other| other != group);
+        if let Some(needy) = others.find(|&other| needs(other)) {
+            hub.call_help(needy, 1);
+        }
+    }
+
+    fn choose_victim(&self) -> Option<usize> {
+        ladder::victim(&self.hub.groups, self.local.group)
     }
 
     /// Whether anything may ever leave its group.
     pub(super) fn crosses(&self) -> bool {
-        self.rules.crossing.is_possible()
+        self.hub.rules.crossing.is_possible()
     }
 
     /// Takes this worker off the sleepers, if it is there. False: it was not, because somebody has called it meanwhile,
     /// and the wake-up token is or will be in its parker, where it shortens a later park by one round; or because the
     /// hub is closed, and nobody sleeps any more.
-    fn leave(&self, local: &mut Local<U>) -> bool {
-        if !local.ladder.leaves() {
+    fn leave(&mut self) -> bool {
+        if !self.local.ladder.leaves() {
             return false;
         }
-        self.hold(local.group).leave(local.worker)
+        self.hub.hold(self.local.group).leave(self.local.worker)
     }
 }

@@ -3,7 +3,9 @@
 //! A worker that sleeps through a task leaves the model with all threads blocked, which loom reports as a
 //! deadlock. So each test only needs to run workers until they have seen what was submitted.
 
-use chiplet_policy::{StealConfig, TableId};
+use std::ops::Range;
+
+use chiplet_policy::{Rung, StealConfig, TableId};
 use chiplet_topology::DomainId;
 use loom::sync::Arc;
 use loom::thread;
@@ -12,6 +14,7 @@ use super::ladder::Resting;
 use super::*;
 use crate::checks::checks;
 use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::Ordering;
 use crate::sync::now;
 
 const TABLE: TableId = TableId {
@@ -203,7 +206,7 @@ fn a_group_with_one_worker_stealing_hears_of_another_groups_work() {
     // as long as is worth one crossing: each of the others finds one task.
     let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..2, 2..5]);
     let mut kept = locals.pop().unwrap();
-    assert!(matches!(hub.rest(&mut kept), Resting::Park));
+    assert!(matches!(hub.climb(&mut kept).rest(), Resting::Park));
     for task in [1, 2] {
         push(&hub, 0, TABLE, task).unwrap();
     }
@@ -317,17 +320,17 @@ fn a_task_is_seen_to_though_who_was_to_take_it_joins_another() {
 fn a_task_left_to_a_spinning_worker_that_loses_its_core_wakes_a_sleeper_in_time() {
     // The first worker spins, and never comes back.
     let (hub, mut locals) = hub(StealConfig::default(), &[0..2]);
-    assert!(hub.group(0).lock().spin());
+    assert!(hub.groups.lock(0).spin());
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
     };
     let sibling = &mut locals[1];
-    if matches!(hub.rest(sibling), Resting::Park) {
+    if matches!(hub.climb(sibling).rest(), Resting::Park) {
         // The thread of the timed look, when the task has waited long enough.
         hub.watch.park();
         assert!(hub.look(hub.clock.now() + Duration::from_secs(1), |_, _| ()));
-        hub.sleep(sibling);
+        hub.climb(sibling).sleep();
     }
     assert!(matches!(hub.next(sibling), Some(Found::Task(..))));
     submitter.join().unwrap();
@@ -354,7 +357,7 @@ fn a_push_against_the_close_is_run_or_refused() {
 fn an_old_token_does_not_make_a_worker_deaf() {
     // Group 0's worker never comes. The token is one that an earlier call left in worker 1's parker.
     let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
-    hub.seats[1].parker.unpark();
+    hub.seats.unpark(1);
     let submitter = {
         let hub = Arc::clone(&hub);
         thread::spawn(move || push(&hub, 0, TABLE, 1).unwrap())
@@ -417,26 +420,23 @@ fn a_spilled_invitation_reaches_another_group_that_is_going_to_sleep() {
     };
     work_for(&hub, &mut other, 1);
     let runner = spills.join().unwrap();
-    assert!(
-        hub.spilled_invitation(&other).is_none(),
-        "there was one place"
-    );
+    assert!(hub.spills.take(&[0]).is_none(), "there was one place");
     hub.withdraw(&runner);
-    assert!(!hub.is_spilled_for(other.group));
+    assert!(!hub.spills.has(0));
 }
 
 fn what_is_left_of_a_spilled_invitation_is_taken_back() {
     let (hub, mut locals) = spilling_hub();
-    let (runner, other) = (locals.remove(0), locals.remove(0));
+    let runner = locals.remove(0);
     let taker = {
         let hub = Arc::clone(&hub);
-        thread::spawn(move || hub.spilled_invitation(&other))
+        thread::spawn(move || hub.spills.take(&[0]))
     };
     hub.spill(&runner, 7, 2);
     hub.withdraw(&runner);
     assert!(matches!(taker.join().unwrap(), None | Some((7, _))));
-    assert!(hub.groups[0].spilled.lock().is_empty());
-    assert!(!hub.is_spilled_for(1));
+    assert!(hub.spills.lists[0].lock().is_empty());
+    assert!(!hub.spills.has(0));
 }
 
 fn a_thread_takes_the_place_of_the_one_that_blocks() {
@@ -451,13 +451,13 @@ fn a_thread_takes_the_place_of_the_one_that_blocks() {
             hub.block(&substitute);
             push(&hub, 0, TABLE, 1).unwrap();
             // As if it waited for that task.
-            hub.seats[substitute.worker].parker.park();
+            hub.seats.park(substitute.worker);
             hub.unblock(&substitute);
             while hub.next(&mut substitute).is_some() {}
         })
     };
     work_for(&hub, &mut worker, 1);
-    hub.seats[1].parker.unpark();
+    hub.seats.unpark(1);
     hub.close();
     blocks.join().unwrap();
 }

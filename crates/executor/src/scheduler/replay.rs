@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use chiplet_policy::group::{Faces, LOOK};
+use chiplet_policy::group::LOOK;
 use chiplet_policy::replay::{Decision, Event, Log, wake_time};
 use chiplet_policy::route::{self, Queues};
 use chiplet_policy::{Class, StealConfig, TableId, Time, neighbours};
@@ -79,7 +79,7 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
         locals,
     };
     for worker in (0..replay.locals.len()).rev() {
-        let rest = replay.hub.rest(&mut replay.locals[worker]);
+        let rest = replay.hub.climb(&mut replay.locals[worker]).rest();
         assert!(matches!(rest, Resting::Park), "nothing has come yet");
     }
     for (task, arrival) in log.arrivals.iter().enumerate() {
@@ -124,22 +124,23 @@ impl Replay<'_> {
     fn work(&mut self, worker: usize) {
         let (now, local) = (self.now, &mut self.locals[worker]);
         match std::mem::take(&mut self.asleep[worker]) {
-            true => self.hub.wakes(local, now),
+            true => self.hub.climb(local).wakes(now),
             false => {
                 let now = self.hub.clock().instant(now);
                 local.end_task(now, Duration::ZERO, Duration::ZERO);
             }
         }
         loop {
-            match self.hub.next_near(&mut self.locals[worker]) {
+            let mut climb = self.hub.climb(&mut self.locals[worker]);
+            match climb.next_near() {
                 Near::Found(found) => {
-                    self.hub.pass_on(&self.locals[worker]);
+                    climb.pass_on();
                     return self.begin(worker, found);
                 }
                 Near::OffDuty => unreachable!("nobody stands by"),
                 Near::Nothing => {}
             }
-            match self.hub.rest(&mut self.locals[worker]) {
+            match climb.rest() {
                 Resting::Found(found) => return self.begin(worker, found),
                 Resting::LookAgain => {}
                 Resting::Park => break,
@@ -172,7 +173,7 @@ impl Replay<'_> {
     /// Workers that have been woken come, and so does the timed look.
     fn notice(&mut self) {
         for worker in 0..self.locals.len() {
-            if self.hub.seats[worker].parker.take_token() {
+            if self.hub.seats.take_token(worker) {
                 self.at(self.now + wake_time(worker), Event::Work(worker));
             }
         }
@@ -210,15 +211,16 @@ impl Queues<(usize, std::time::Instant)> for Table<'_, '_> {
             &self.replay.hub,
             (table_id(self.table), Class::Interactive, pace),
         );
-        route::evens_out(hub, hub.crossing(), home, of)
+        route::evens_out(&hub.groups, hub.crossing(), home, of)
     }
 
     fn spare(&mut self, home: usize) -> Option<usize> {
-        route::nearest_spare(&self.replay.hub, self.replay.hub.crossing(), home)
+        let hub = &self.replay.hub;
+        route::nearest_spare(&hub.groups, hub.crossing(), home)
     }
 
     fn groups(&self) -> usize {
-        Faces::groups(&self.replay.hub)
+        self.replay.hub.groups.count()
     }
 
     fn push(

@@ -4,11 +4,20 @@
 //! What a worker spills is listed with its group until places or work run out, or that worker takes it back. So there is
 //! at most one entry for each thread of a group, and none refers to a query that has ended.
 
-use chiplet_policy::Rung;
-use chiplet_policy::group::Faces;
+use crossbeam_utils::CachePadded;
 
-use super::{Hub, Invite, Local};
-use crate::sync::{Step, left_out};
+use super::Invite;
+use super::group_set::GroupSet;
+use crate::sync::Mutex;
+
+/// What the workers of each group let other groups' take part in.
+pub(super) struct Spills<U> {
+    pub(super) lists: Box<[CachePadded<List<U>>]>,
+    /// Groups whose list is not empty.
+    spilling: GroupSet,
+}
+
+type List<U> = Mutex<Vec<Spilled<U>>>;
 
 /// What a worker has started, and for how many more it has work.
 pub(super) struct Spilled<U> {
@@ -17,90 +26,73 @@ pub(super) struct Spilled<U> {
     places: usize,
 }
 
-impl<T, U> Hub<T, U> {
-    /// Whether this group has spilled something.
-    pub(super) fn has_spilled(&self, group: usize) -> bool {
+impl<U> Spills<U> {
+    pub(super) fn new(groups: usize) -> Self {
+        let lists = (0..groups).map(|_| CachePadded::new(Mutex::new(Vec::new())));
+        Self {
+            lists: lists.collect(),
+            spilling: GroupSet::new(groups),
+        }
+    }
+
+    /// Whether `group` has spilled something.
+    pub(super) fn has(&self, group: usize) -> bool {
         self.spilling.contains(group)
     }
 
-    /// Whether another group has spilled something, as far as can be seen without a lock.
-    pub(super) fn is_spilled_for(&self, group: usize) -> bool {
-        !self.spilling.is_empty()
-            && self.groups[group]
-                .nearest
-                .iter()
-                .any(|&other| self.spilling.contains(other))
+    /// Whether one of `groups` has spilled something, as far as can be seen without a lock.
+    pub(super) fn has_any(&self, groups: &[usize]) -> bool {
+        !self.spilling.is_empty() && groups.iter().any(|&group| self.has(group))
     }
 
-    /// Takes back what this worker has spilled, or what is left of it.
-    pub(crate) fn withdraw(&self, local: &Local<U>) {
-        if left_out(Step::SpillTakenBack) {
-            return;
-        }
-        let mut spilled = self.groups[local.group].spilled.lock();
-        let before = spilled.len();
+    /// Lists `places` in what the thread `by` of `group` has started.
+    pub(super) fn add(&self, group: usize, by: usize, invitation: U, places: usize) {
+        let mut list = self.lists[group].lock();
+        list.push(Spilled {
+            by,
+            invitation,
+            places,
+        });
+        self.spilling.insert(group);
+    }
+
+    /// Takes back what the thread `by` of `group` has spilled, or what is left of it.
+    pub(super) fn withdraw(&self, group: usize, by: usize) {
+        let mut list = self.lists[group].lock();
+        let before = list.len();
         // Dropped below, without the lock: what they refer to may end with them.
-        let gone: Vec<_> = spilled
-            .extract_if(.., |entry| entry.by == local.worker)
-            .collect();
-        if before > 0 && spilled.is_empty() {
-            self.spilling.remove(local.group);
+        let gone: Vec<_> = list.extract_if(.., |entry| entry.by == by).collect();
+        if before > 0 && list.is_empty() {
+            self.spilling.remove(group);
         }
-        drop(spilled);
+        drop(list);
         drop(gone);
-    }
-
-    /// A task of this worker's own group waits.
-    pub(crate) fn is_wanted_at_home(&self, local: &Local<U>) -> bool {
-        self.queued(local.group) > 0
     }
 }
 
-impl<T, U: Invite> Hub<T, U> {
-    /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups can spare.
-    /// The same worker has to [`withdraw`](Hub::withdraw) it.
-    pub(crate) fn spill(&self, local: &Local<U>, invitation: U, places: usize) {
-        if places == 0 || self.groups.len() == 1 {
-            return;
-        }
-        {
-            let mut spilled = self.groups[local.group].spilled.lock();
-            spilled.push(Spilled {
-                by: local.worker,
-                invitation,
-                places,
-            });
-            self.spilling.insert(local.group);
-        }
-        if !left_out(Step::SpillCalls) {
-            self.call_help(local.group, places);
-        }
-    }
-
-    /// A place in what another group has spilled, the nearest first. Entries without places or work are dropped.
-    pub(super) fn spilled_invitation(&self, local: &Local<U>) -> Option<(U, Rung)> {
-        let group = &self.groups[local.group];
-        let spilling = group.nearest.iter().copied();
-        let found = spilling
-            .filter(|&other| self.spilling.contains(other))
-            .find_map(|other| Some((self.take_place(other)?, other)));
-        let (invitation, other) = found?;
-        Some((invitation, self.rung(group.domain, other)))
+impl<U: Invite> Spills<U> {
+    /// A place in what one of `groups` has spilled, the first of them that has one, and which that is. Entries without
+    /// places or work are dropped.
+    pub(super) fn take(&self, groups: &[usize]) -> Option<(U, usize)> {
+        let spilling = groups.iter().filter(|&&group| self.has(group));
+        spilling
+            .copied()
+            .find_map(|group| Some((self.take_place(group)?, group)))
     }
 
     fn take_place(&self, group: usize) -> Option<U> {
-        let mut spilled = self.groups[group].spilled.lock();
-        let gone: Vec<_> = spilled
+        let mut list = self.lists[group].lock();
+        let gone: Vec<_> = list
             .extract_if(.., |entry| entry.places == 0 || !entry.invitation.is_open())
             .collect();
-        let place = spilled.first_mut().map(|entry| {
+        let place = list.first_mut().map(|entry| {
             entry.places -= 1;
             entry.invitation.clone()
         });
-        if spilled.is_empty() {
+        if list.is_empty() {
             self.spilling.remove(group);
         }
-        drop(spilled);
+        drop(list);
         drop(gone);
         place
     }

@@ -11,9 +11,9 @@
 
 use chiplet_policy::group::{Faces, Ordered};
 
-use super::faces::Held;
-use super::{Cover, Hub, Local, call};
-use crate::sync::atomic::Ordering;
+use super::groups::Held;
+use super::ladder::Climb;
+use super::{Cover, Hub, Local};
 use crate::sync::{Step, left_out};
 
 impl<T, U> Hub<T, U> {
@@ -26,16 +26,16 @@ impl<T, U> Hub<T, U> {
     /// moved to them would wait for ever.
     pub(crate) fn staff(&self, at_work: &[bool], rehome: impl Fn(&T) -> usize) -> bool {
         debug_assert!(at_work.contains(&true), "somebody has to work");
-        let mut states: Vec<_> = (0..self.groups.len())
+        let mut states: Vec<_> = (0..self.groups.count())
             .map(|group| self.hold(group))
             .collect();
         if states.iter().any(|state| state.queue.is_closed()) {
             return false;
         }
         let mut called = Vec::new();
-        for (group, state) in self.groups.iter().zip(&mut states) {
-            for worker in group.workers.clone() {
-                match state.order(self.post(worker), at_work[worker]) {
+        for (group, state) in states.iter_mut().enumerate() {
+            for worker in self.crew.workers_of(group) {
+                match state.order(self.crew.post(worker), at_work[worker]) {
                     // A sleeper comes to learn that it is off.
                     Some(Ordered::SentOff(holder)) => called.push(holder),
                     Some(Ordered::Recalled(holder)) if !left_out(Step::RecallWakes) => {
@@ -44,7 +44,7 @@ impl<T, U> Hub<T, U> {
                     _ => {}
                 }
             }
-            group.seen.set_at_work(state.ordered());
+            self.groups.show_at_work(group, state.ordered());
         }
         if !left_out(Step::TasksMove) {
             clear_vacant(&mut states, rehome);
@@ -54,12 +54,12 @@ impl<T, U> Hub<T, U> {
         }
         drop(states);
         for worker in called {
-            self.seats[worker].parker.unpark();
+            self.seats.unpark(worker);
         }
-        for group in 0..self.groups.len() {
-            if self.is_needy(group) {
+        for group in 0..self.groups.count() {
+            if self.groups.is_needy(group) {
                 // A whole queue may have come at once, for which nobody has called yet.
-                self.call_help(group, self.queued(group) as usize);
+                self.call_help(group, self.groups.queued(group) as usize);
             }
         }
         if self.rules.crossing.is_priced() {
@@ -68,77 +68,17 @@ impl<T, U> Hub<T, U> {
         true
     }
 
-    /// Workers at work in all groups together.
-    pub(crate) fn at_work(&self) -> usize {
-        (0..self.groups.len())
-            .map(|group| self.at_work_in(group))
-            .sum()
-    }
-
-    /// Workers at work in `group`.
-    pub(crate) fn at_work_in(&self, group: usize) -> usize {
-        self.groups[group].seen.at_work()
-    }
-
-    /// Whether this worker is not to take tasks.
-    pub(super) fn is_off(&self, local: &Local<U>) -> bool {
-        let state = self.groups[local.group].state.lock();
-        state.is_off(local.worker)
-    }
-
-    /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
-    pub(super) fn stand_by(&self, local: &mut Local<U>) -> bool {
-        let group = &self.groups[local.group];
-        let (successor, spare, left) = {
-            let mut state = self.hold(local.group);
-            let takes_post = !left_out(Step::StandbyRelieves)
-                && state.take_post(local.worker, self.post(local.worker));
-            if takes_post || !state.is_off(local.worker) {
-                return true;
-            }
-            let invited = self.invitations_within(local, group.threads());
-            let (successor, left) = state.stand_by(local.worker, invited);
-            (successor, state.face().spare, left)
-        };
-        if let Some(successor) = successor
-            && !left_out(Step::CallHandedOn)
-        {
-            self.seats[successor].parker.unpark();
-        }
-        if left {
-            self.leave_to_spinning();
-        }
-        self.pass_on(local);
-        // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
-        if spare && self.crosses() {
-            self.call_helper_if_needed(local.group);
-        }
-        loop {
-            {
-                let mut state = self.hold(local.group);
-                let recalled = !state.is_off(local.worker);
-                if recalled || state.queue.is_closed() {
-                    state.end_standby(local.worker);
-                    local.now = self.clock.now();
-                    return recalled;
-                }
-            }
-            self.seats[local.worker].parker.park();
-        }
-    }
-
     /// This worker is about to wait for something that takes no processor: a substitute takes tasks in its place.
     pub(crate) fn block(&self, local: &Local<U>) -> Cover {
-        let group = &self.groups[local.group];
         let cover = {
             let mut state = self.hold(local.group);
             let cover = state.block(
                 local.worker,
-                self.post(local.worker),
+                self.crew.post(local.worker),
                 local.ladder.is_away(),
             );
             if let Cover::Start(_) = cover {
-                group.has_substitutes.store(true, Ordering::Release);
+                self.crew.note_substitute(local.group);
             }
             cover
         };
@@ -147,7 +87,7 @@ impl<T, U> Hub<T, U> {
         } = cover
             && !left_out(Step::BlockCallsSubstitute)
         {
-            self.seats[substitute].parker.unpark();
+            self.seats.unpark(substitute);
         }
         cover
     }
@@ -162,33 +102,60 @@ impl<T, U> Hub<T, U> {
         self.hold(local.group)
             .unblock(local.worker, local.ladder.is_away());
     }
+}
 
-    /// The worker for which `thread` takes tasks: for itself, or as a substitute.
-    pub(crate) fn stands_in_for(&self, thread: usize) -> usize {
-        match thread.checked_sub(self.workers) {
-            None => thread,
-            Some(substitute) => substitute / self.rules.substitutes,
+impl<T, U> Climb<'_, T, U> {
+    /// Whether this worker is not to take tasks.
+    pub(super) fn is_off(&self) -> bool {
+        let state = self.hub.groups.lock(self.local.group);
+        state.is_off(self.local.worker)
+    }
+
+    /// Parks this worker while it is to stand by. False: the hub has closed meanwhile.
+    pub(super) fn stand_by(&mut self) -> bool {
+        let (hub, worker, group) = (self.hub, self.local.worker, self.local.group);
+        let (successor, spare, left) = {
+            let mut state = hub.hold(group);
+            let takes_post =
+                !left_out(Step::StandbyRelieves) && state.take_post(worker, hub.crew.post(worker));
+            if takes_post || !state.is_off(worker) {
+                return true;
+            }
+            let threads = hub.crew.threads_of(group);
+            let invited = hub.invitations.are_within(worker, threads);
+            let (successor, left) = state.stand_by(worker, invited);
+            (successor, state.face().spare, left)
+        };
+        if let Some(successor) = successor
+            && !left_out(Step::CallHandedOn)
+        {
+            hub.seats.unpark(successor);
         }
-    }
-
-    /// The threads that may fill the same place as `thread`, itself among them.
-    fn post(&self, thread: usize) -> impl Iterator<Item = usize> + Clone + use<T, U> {
-        let worker = self.stands_in_for(thread);
-        let each = self.rules.substitutes;
-        let first = self.workers + worker * each;
-        std::iter::once(worker).chain(first..first + each)
-    }
-
-    /// Wakes a sleeper of `group` if another group's work is worth crossing for.
-    fn call_helper_if_needed(&self, group: usize) {
-        if (0..self.groups.len()).any(|other| other != group && self.is_needy(other)) {
-            self.call_helper(group, call::HELP);
+        if left {
+            hub.leave_to_spinning();
+        }
+        self.pass_on();
+        // Without this worker its siblings may all be asleep, which makes the group spare as `rest` does.
+        if spare && hub.rules.crossing.is_possible() {
+            hub.call_helper_if_needed(group);
+        }
+        loop {
+            {
+                let mut state = hub.hold(group);
+                let recalled = !state.is_off(worker);
+                if recalled || state.queue.is_closed() {
+                    state.end_standby(worker);
+                    self.local.now = hub.clock.now();
+                    return recalled;
+                }
+            }
+            hub.seats.park(worker);
         }
     }
 }
 
 /// Moves what is queued where nobody works.
-fn clear_vacant<T, U>(states: &mut [Held<'_, T, U>], rehome: impl Fn(&T) -> usize) {
+fn clear_vacant<T>(states: &mut [Held<'_, T>], rehome: impl Fn(&T) -> usize) {
     let count = states.len();
     for from in 0..count {
         for moved in states[from].vacate() {

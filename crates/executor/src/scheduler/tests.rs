@@ -1,8 +1,9 @@
 //! The hub's ladder step by step on one thread.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use chiplet_policy::{StealConfig, TableId};
+use chiplet_policy::{Rung, StealConfig, TableId};
 use chiplet_topology::DomainId;
 
 use super::ladder::Resting;
@@ -69,24 +70,24 @@ fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
 }
 
 fn queued(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.group(group).lock().queue.len()
+    hub.groups.lock(group).queue.len()
 }
 
 fn asleep(hub: &Hub<u32, u32>, group: usize) -> usize {
-    hub.group(group).lock().asleep()
+    hub.groups.lock(group).asleep()
 }
 
 /// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
-    assert!(matches!(hub.rest(local), Resting::Park));
+    assert!(matches!(hub.climb(local).rest(), Resting::Park));
 }
 
 #[test]
 fn a_park_that_an_old_token_ends_leaves_no_sleeper_behind() {
     let (hub, mut locals) = hub(FREE, &[0..1, 1..2]);
-    hub.seats[1].parker.unpark();
+    hub.seats.unpark(1);
     to_bed(&hub, &mut locals[1]);
-    hub.sleep(&mut locals[1]);
+    hub.climb(&mut locals[1]).sleep();
     assert_eq!(
         asleep(&hub, 1),
         0,
@@ -151,7 +152,7 @@ fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
         Some(Found::Invitation(7, Rung::Domain))
     ));
     assert!(matches!(hub.next(thief), Some(Found::Task(1, Rung::Own))));
-    assert!(!hub.may_join(0), "none is left over");
+    assert!(!hub.invitations.may_be_in(0), "none is left over");
 }
 
 #[test]
@@ -160,10 +161,10 @@ fn who_joins_another_leaves_the_task_that_waits_to_a_sleeper() {
     let mut joining = locals.remove(1);
     to_bed(&hub, &mut locals[1]);
     // As if it were looking at the queue, so that the push wakes nobody.
-    assert!(hub.group(0).lock().spin());
+    assert!(hub.groups.lock(0).spin());
     push(&hub, 0, table(0), 1);
     assert_eq!(asleep(&hub, 0), 1);
-    hub.group(0).lock().stop_spinning();
+    hub.groups.lock(0).stop_spinning();
     hub.invite(&locals[0], [7].into_iter(), 0);
     assert!(matches!(
         hub.next(&mut joining),
@@ -185,7 +186,7 @@ fn what_a_worker_has_left_for_a_task_is_open_to_its_siblings_meanwhile() {
         Some(Found::Task(1, Rung::Own))
     ));
     assert_eq!(asleep(&hub, 0), 0, "worker 0 comes for the rest");
-    hub.sleep(&mut locals[0]);
+    hub.climb(&mut locals[0]).sleep();
     assert!(matches!(
         hub.next(&mut locals[0]),
         Some(Found::Invitation(7, Rung::Domain))
@@ -202,7 +203,7 @@ fn a_worker_whose_task_another_has_taken_goes_on_with_what_it_has_left() {
         hub.next(&mut locals[1]),
         Some(Found::Invitation(7, Rung::Domain))
     ));
-    assert!(!hub.may_join(0), "nothing is left over");
+    assert!(!hub.invitations.may_be_in(0), "nothing is left over");
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn helpers_are_woken_in_advance_unless_tasks_wait_for_them() {
     hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
     assert_eq!(hub.idle_and_waiting(0), (3, 0));
-    assert!(hub.group(0).lock().spin());
+    assert!(hub.groups.lock(0).spin());
     push(&hub, 0, table(0), 1);
     hub.rouse(owner.group, 2, 0);
     assert_eq!(asleep(&hub, 0), 1);
@@ -276,8 +277,8 @@ fn a_thief_that_comes_second_leaves_what_is_below_the_price() {
     let first = hub.next(&mut locals[1]);
     assert!(matches!(first, Some(Found::Task(1, Rung::Remote))));
     // Worker 2 has looked before that.
-    hub.needy.insert(0);
-    let second = hub.rest(&mut locals[2]);
+    hub.groups.needy.insert(0);
+    let second = hub.climb(&mut locals[2]).rest();
     assert!(
         matches!(second, Resting::LookAgain),
         "one task waits, the price is two"
@@ -299,7 +300,7 @@ fn a_domain_with_work_of_its_own_keeps_some_idle_workers() {
     }
     assert_eq!(asleep(&hub, 1), 2);
     assert_eq!(
-        chiplet_policy::route::nearest_spare(&hub, hub.crossing(), 0),
+        chiplet_policy::route::nearest_spare(&hub.groups, hub.crossing(), 0),
         None
     );
 }
@@ -318,7 +319,7 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(5)), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 0);
     locals[5].now = hub.clock.time(pushed + Duration::from_millis(5));
-    let found = hub.rest(&mut locals[5]);
+    let found = hub.climb(&mut locals[5]).rest();
     assert!(matches!(
         found,
         Resting::Found(Found::Task(10, Rung::Remote))
@@ -346,8 +347,8 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         let late = locals[0].hand_over(started + micros(250), micros(50));
         hub.end_late(late, started + micros(280), micros(400));
         let backlog = hub
-            .group(group)
-            .lock()
+            .groups
+            .lock(group)
             .queue
             .backlog(hub.clock.time(started));
         match stealing {
@@ -364,7 +365,7 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
     locals[1..4]
         .iter_mut()
         .for_each(|local| to_bed(&hub, local));
-    assert!(hub.group(0).lock().spin());
+    assert!(hub.groups.lock(0).spin());
     assert!(!hub.watch.is_armed());
     let pushed = now();
     hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
@@ -383,7 +384,7 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
 fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     to_bed(&hub, &mut locals[1]);
-    assert!(hub.group(0).lock().spin());
+    assert!(hub.groups.lock(0).spin());
     let pushed = now();
     let bulk = Terms {
         class: chiplet_policy::Class::Bulk,
@@ -432,6 +433,10 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     for (worker, relieves) in [(1, false), (2, true)] {
         let local = &mut locals[worker];
         local.now = hub.clock.time(later + Duration::from_millis(1));
-        assert_eq!(hub.relieve(local, 0).is_some(), relieves, "worker {worker}");
+        assert_eq!(
+            hub.climb(local).relieve(0).is_some(),
+            relieves,
+            "worker {worker}"
+        );
     }
 }

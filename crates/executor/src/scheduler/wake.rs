@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use chiplet_policy::group::Faces;
+use chiplet_policy::queue::Underway;
 use chiplet_policy::{TableId, ladder};
 
-use super::{Hub, Local, Pace, Refusal, Terms, call};
+use super::seats::Call;
+use super::{Hub, Invite, Local, Pace, Refusal, Terms};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Step, left_out};
 
@@ -24,7 +26,7 @@ impl<T, U> Hub<T, U> {
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
         {
-            self.seats[worker].parker.unpark();
+            self.seats.unpark(worker);
         }
         if pushed.left {
             self.leave_to_spinning();
@@ -48,7 +50,7 @@ impl<T, U> Hub<T, U> {
         let pushed = self.hold(group).push_all(table, terms, tasks, weight, at)?;
         if !left_out(Step::PushAllWakes) {
             for worker in pushed.wake {
-                self.seats[worker].parker.unpark();
+                self.seats.unpark(worker);
             }
         }
         if pushed.left {
@@ -72,7 +74,7 @@ impl<T, U> Hub<T, U> {
         if unseen == 0 {
             return;
         }
-        if self.is_needy(group) {
+        if self.groups.is_needy(group) {
             self.call_help(group, unseen);
         }
         if self.rules.crossing.is_priced() {
@@ -85,15 +87,15 @@ impl<T, U> Hub<T, U> {
         // Pairs with the fence in `GroupSet::insert`: either this load sees the group that has just become
         // spare, or that group's look at the queues sees what was pushed before this call.
         fence(Ordering::SeqCst);
-        if self.spare.is_empty() {
+        if !self.groups.is_any_spare() {
             return 0;
         }
         let (mut called, mut at) = (0, 0);
         while called < wanted
-            && let Some(next) = ladder::next_spare(self, group, at)
+            && let Some(next) = ladder::next_spare(&self.groups, group, at)
         {
             at = next;
-            match self.call_helper(self.groups[group].nearest[next], call::HELP) {
+            match self.call_helper(self.groups.nearest(group)[next], Call::Help) {
                 true => called += 1,
                 false => at += 1,
             }
@@ -102,46 +104,105 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue
-    /// ([`call::OVERDUE`]) also if it would rather not.
-    pub(super) fn call_helper(&self, group: usize, reason: u8) -> bool {
+    /// ([`Call::Overdue`]) also if it would rather not.
+    pub(super) fn call_helper(&self, group: usize, call: Call) -> bool {
         let sleeper = {
             let mut state = self.hold(group);
-            let sleeper = state.lend(reason == call::OVERDUE);
+            let sleeper = state.lend(call == Call::Overdue);
             // Under the lock: the worker may be awake already, and next asks for work of its own.
             if let Some(worker) = sleeper {
-                self.seats[worker].call.store(reason, Ordering::Release);
+                self.seats.call(worker, call);
             }
             sleeper
         };
         let Some(worker) = sleeper else { return false };
-        self.seats[worker].parker.unpark();
+        self.seats.unpark(worker);
         true
     }
 
-    /// This worker has found work elsewhere, which answers any call for help. Until then the call stands: it may yet find
-    /// work at home.
-    pub(super) fn answer_call(&self, local: &Local<U>) {
-        self.seats[local.worker]
-            .call
-            .store(call::NONE, Ordering::Release);
+    /// Wakes a sleeper of `group` if another group's work is worth crossing for.
+    pub(super) fn call_helper_if_needed(&self, group: usize) {
+        let mut others = (0..self.groups.count()).filter(|&other| other != group);
+        if others.any(|other| self.groups.is_needy(other)) {
+            self.call_helper(group, Call::Help);
+        }
     }
 
-    /// This worker was called to help another group and found work at home, or nothing: calls somebody else in its place,
-    /// if there is still need.
-    pub(super) fn pass_on(&self, local: &Local<U>) {
-        if left_out(Step::CallPassedOn) {
+    /// Lets others take `invitations`, and wakes up to `wanted` workers that may, all at once: a cascade of single wake-ups
+    /// would start the last of them late.
+    pub(crate) fn invite(
+        &self,
+        local: &Local<U>,
+        invitations: impl ExactSizeIterator<Item = U>,
+        wanted: usize,
+    ) {
+        let group = local.group;
+        self.invitations
+            .lay_out(group, &local.invitations, invitations);
+        if !left_out(Step::InvitationWakes) {
+            self.rouse(group, wanted, usize::MAX);
+        }
+    }
+
+    /// Wakes up to `wanted` sleepers of `group`, all at once, unless more than `at_most` tasks wait, for which they are
+    /// woken anyway; returns how many that were. A submitter calls it when there will be invitations in a moment: waking
+    /// takes longer than that.
+    pub(crate) fn rouse(&self, group: usize, wanted: usize, at_most: usize) -> usize {
+        let woken = self.hold(group).rouse(wanted, at_most);
+        for &worker in &woken {
+            self.seats.unpark(worker);
+        }
+        woken.len()
+    }
+
+    /// A worker of `group` joins what another has started, though a task waits that a push may have left to it: it was
+    /// looking at the queue then, or had been woken. Somebody else sees to that task, as if it came only now.
+    pub(super) fn leave_task_to_others(&self, group: usize) {
+        if self.groups.queued(group) == 0 || left_out(Step::JoiningHandsOn) {
             return;
         }
-        let mine = &self.seats[local.worker].call;
-        if mine.load(Ordering::Acquire) == call::NONE
-            || mine.swap(call::NONE, Ordering::AcqRel) == call::NONE
-        {
+        let successor = self.hold(group).hand_on();
+        match successor {
+            Ok(Some(worker)) => self.seats.unpark(worker),
+            Ok(None) => self.seek_help(group, 1),
+            Err(true) => self.leave_to_spinning(),
+            Err(false) => {}
+        }
+    }
+
+    /// Whether a task of this worker's own group goes before another piece of `task`, in which it takes part.
+    pub(crate) fn gives_way(&self, local: &Local<U>, task: &Underway) -> bool {
+        self.groups.queued(local.group) > 0 && {
+            let now = self.clock.now();
+            let mut state = self.groups.lock(local.group);
+            state.queue.goes_before(task, now)
+        }
+    }
+
+    /// A task of this worker's own group waits.
+    pub(crate) fn is_wanted_at_home(&self, local: &Local<U>) -> bool {
+        self.groups.queued(local.group) > 0
+    }
+
+    /// Takes back what this worker has spilled, or what is left of it.
+    pub(crate) fn withdraw(&self, local: &Local<U>) {
+        if !left_out(Step::SpillTakenBack) {
+            self.spills.withdraw(local.group, local.worker);
+        }
+    }
+}
+
+impl<T, U: Invite> Hub<T, U> {
+    /// Lets `places` workers of other groups take part in `invitation`, and wakes as many of those that their groups can spare.
+    /// The same worker has to [`withdraw`](Hub::withdraw) it.
+    pub(crate) fn spill(&self, local: &Local<U>, invitation: U, places: usize) {
+        if places == 0 || self.groups.count() == 1 {
             return;
         }
-        let needs = |other| self.is_needy(other) || self.has_spilled(other);
-        let needy = (0..self.groups.len()).find(|&other| other != local.group && needs(other));
-        if let Some(needy) = needy {
-            self.call_help(needy, 1);
+        self.spills
+            .add(local.group, local.worker, invitation, places);
+        if !left_out(Step::SpillCalls) {
+            self.call_help(local.group, places);
         }
     }
 }

@@ -17,7 +17,8 @@
 use chiplet_policy::group::{Faces, LOOK, Looked};
 use chiplet_policy::{TableId, Time};
 
-use super::{Hub, Parker, call};
+use super::Hub;
+use super::seats::{Call, Parker};
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Step, left_out, now};
 
@@ -95,7 +96,7 @@ impl<T, U> Hub<T, U> {
         if !left_out(Step::FenceOfWatch) {
             fence(Ordering::SeqCst);
         }
-        if (0..self.groups.len()).any(|group| self.queued(group) > 0) {
+        if (0..self.groups.count()).any(|group| self.groups.queued(group) > 0) {
             self.watch.arm();
         }
     }
@@ -105,12 +106,12 @@ impl<T, U> Hub<T, U> {
     /// True if any task waits anywhere.
     pub(super) fn look(&self, now: Time, clear: impl Fn(usize, Option<TableId>)) -> bool {
         let mut waiting = false;
-        for group in 0..self.groups.len() {
-            if self.queued(group) == 0 {
+        for group in 0..self.groups.count() {
+            if self.groups.queued(group) == 0 {
                 continue;
             }
             waiting = true;
-            let search = self.groups[group].state.lock().search_due(now);
+            let search = self.groups.lock(group).search_due(now);
             if let Some(of) = search {
                 clear(group, of);
             }
@@ -129,7 +130,7 @@ impl<T, U> Hub<T, U> {
         if let Some(worker) = sleeper
             && !left_out(Step::LookWakes)
         {
-            self.seats[worker].parker.unpark();
+            self.seats.unpark(worker);
         }
     }
 
@@ -142,8 +143,8 @@ impl<T, U> Hub<T, U> {
         };
         if overdue && called < wanted {
             // No more groups have workers to spare, so some lend one that they would rather keep.
-            let nearest = self.groups[group].nearest.iter();
-            let lent = nearest.filter(|&&other| self.call_helper(other, call::OVERDUE));
+            let nearest = self.groups.nearest(group).iter();
+            let lent = nearest.filter(|&&other| self.call_helper(other, Call::Overdue));
             lent.take(wanted - called).for_each(drop);
         }
     }

@@ -1,55 +1,9 @@
-//! How a worker sleeps, and sets of groups. The protocol is in `README.md` here.
-
-use std::time::Instant;
+//! A set of groups that is read without a lock.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use crate::sync::{Condvar, Mutex, Step, left_out};
-
-/// One worker's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
-#[derive(Default)]
-pub(crate) struct Parker {
-    token: Mutex<bool>,
-    signal: Condvar,
-}
-
-impl Parker {
-    pub(crate) fn new() -> Self {
-        Self {
-            token: Mutex::new(false),
-            signal: Condvar::new(),
-        }
-    }
-
-    pub(crate) fn park(&self) {
-        let mut token = self.token.lock();
-        while !*token {
-            token = self.signal.wait(token);
-        }
-        *token = false;
-    }
-
-    /// As [`Parker::park`], at most until `deadline`; it may return early.
-    pub(crate) fn park_until(&self, deadline: Instant) {
-        let mut token = self.token.lock();
-        if !*token {
-            token = self.signal.wait_until(token, deadline);
-        }
-        *token = false;
-    }
-
-    /// Whether it has been unparked, once.
-    #[cfg(feature = "replay")]
-    pub(super) fn take_token(&self) -> bool {
-        std::mem::take(&mut self.token.lock())
-    }
-
-    pub(crate) fn unpark(&self) {
-        *self.token.lock() = true;
-        self.signal.notify_one();
-    }
-}
+use crate::sync::{Step, left_out};
 
 /// A set of groups: those with a worker to spare, those whose queue is worth crossing for, or those that have spilled
 /// something.

@@ -1,0 +1,188 @@
+//! The groups, each under a lock, and what they see of each other without one.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use chiplet_policy::Class;
+use chiplet_policy::group::{Faces, Group, Next};
+use chiplet_policy::queue::Pace;
+use crossbeam_utils::CachePadded;
+
+use super::crew::GroupSpec;
+use super::group_set::GroupSet;
+use super::seats::Seats;
+use super::seen::Seen;
+use crate::sync::{Mutex, MutexGuard};
+
+/// All groups. `T` is a task.
+pub(crate) struct Groups<T> {
+    list: Box<[Cell<T>]>,
+    /// Groups with a worker to spare.
+    spare: GroupSet,
+    /// Groups whose queue is worth crossing for.
+    pub(super) needy: GroupSet,
+}
+
+struct Cell<T> {
+    /// Every other group, nearest first.
+    nearest: Vec<usize>,
+    state: CachePadded<Mutex<Group<T>>>,
+    seen: CachePadded<Seen>,
+}
+
+impl<T> Groups<T> {
+    pub(super) fn new(groups: impl Iterator<Item = (GroupSpec, Group<T>)>) -> Self {
+        let list: Box<[Cell<T>]> = groups
+            .map(|(spec, group)| Cell {
+                nearest: spec.nearest,
+                state: CachePadded::new(Mutex::new(group)),
+                seen: CachePadded::new(Seen::new(spec.workers.len() as u32)),
+            })
+            .collect();
+        Self {
+            spare: GroupSet::new(list.len()),
+            needy: GroupSet::new(list.len()),
+            list,
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// A group under its lock. For what others don't see; [`Groups::hold`] shows them what has changed.
+    pub(crate) fn lock(&self, group: usize) -> MutexGuard<'_, Group<T>> {
+        self.list[group].state.lock()
+    }
+
+    /// A group under its lock. What changes of it is shown to others; if its queue becomes empty, `seats` are told.
+    pub(super) fn hold<'a>(&'a self, group: usize, seats: &'a Seats) -> Held<'a, T> {
+        Held {
+            groups: self,
+            seats,
+            group,
+            state: self.lock(group),
+        }
+    }
+
+    /// Whether any group has a worker to spare.
+    pub(super) fn is_any_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// Workers at work in all groups together.
+    pub(crate) fn at_work(&self) -> usize {
+        (0..self.count()).map(|group| self.at_work_in(group)).sum()
+    }
+
+    /// Workers at work in `group`.
+    pub(crate) fn at_work_in(&self, group: usize) -> usize {
+        self.list[group].seen.at_work()
+    }
+
+    /// Shows how many workers of `group` are at work. Called under its lock.
+    pub(super) fn show_at_work(&self, group: usize, workers: usize) {
+        self.list[group].seen.set_at_work(workers);
+    }
+}
+
+/// A group under its lock. What has changed of it for others is shown before the lock is released.
+pub(super) struct Held<'a, T> {
+    groups: &'a Groups<T>,
+    seats: &'a Seats,
+    group: usize,
+    state: MutexGuard<'a, Group<T>>,
+}
+
+impl<T> Held<'_, T> {
+    /// Shows what has changed, without releasing the lock.
+    pub(super) fn show(&mut self) {
+        let (groups, group) = (self.groups, self.group);
+        let news = self.state.news();
+        let seen = &groups.list[group].seen;
+        if news.tasks {
+            seen.show_tasks(self.state.face());
+        }
+        if news.queued {
+            seen.show_queued(self.state.face().queued);
+            if self.state.is_drained() && groups.count() > 1 {
+                // Those who have stayed for what waited here go home.
+                self.seats.unpark_all();
+            }
+        }
+        // Not written unless they change: their cache lines are read with every task, by clients and workers.
+        let face = self.state.face();
+        for (changed, set, is_in) in [
+            (news.needy, &groups.needy, face.needy),
+            (news.spare, &groups.spare, face.spare),
+        ] {
+            match is_in {
+                _ if !changed => {}
+                true => set.insert(group),
+                false => set.remove(group),
+            }
+        }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = Group<T>;
+
+    fn deref(&self) -> &Group<T> {
+        &self.state
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut Group<T> {
+        &mut self.state
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.show();
+    }
+}
+
+impl<T> Faces for Groups<T> {
+    fn queued(&self, group: usize) -> u32 {
+        self.list[group].seen.queued()
+    }
+
+    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
+        self.list[group].seen.wait(class, pace)
+    }
+
+    fn price(&self, group: usize) -> Duration {
+        self.list[group].seen.price()
+    }
+
+    fn next(&self, group: usize) -> Option<Next> {
+        self.list[group].seen.next()
+    }
+
+    fn is_needy(&self, group: usize) -> bool {
+        self.needy.contains(group)
+    }
+
+    fn is_any_needy(&self) -> bool {
+        !self.needy.is_empty()
+    }
+
+    fn is_spare(&self, group: usize) -> bool {
+        self.spare.contains(group)
+    }
+
+    fn is_vacant(&self, group: usize) -> bool {
+        self.at_work_in(group) == 0
+    }
+
+    fn groups(&self) -> usize {
+        self.count()
+    }
+
+    fn nearest(&self, group: usize) -> &[usize] {
+        &self.list[group].nearest
+    }
+}

@@ -1,0 +1,158 @@
+//! The part of a worker that only its own thread touches.
+
+use std::time::{Duration, Instant};
+
+use chiplet_policy::ladder::Ladder;
+use chiplet_policy::queue::Run;
+use chiplet_policy::{Rung, Time};
+
+use crate::clock::Clock;
+use crate::sync::{PAUSES, deque};
+
+/// The part of a worker that only its own thread touches.
+pub(crate) struct Local<U> {
+    pub(crate) worker: usize,
+    pub(crate) group: usize,
+    /// To take part in what this worker has started.
+    pub(super) invitations: deque::Worker<U>,
+    pub(super) run: Run,
+    /// An invitation that it gave way with, and the rung that it came from: there is more to do.
+    pub(super) postponed: Option<(U, Rung)>,
+    /// The group that it last took a task from besides its own, and what it ran of it.
+    pub(super) away: Option<(usize, Run)>,
+    /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
+    pub(super) now: Time,
+    clock: Clock,
+    /// For how many rounds it stays awake next.
+    pub(super) pauses: u32,
+    pub(super) ladder: Ladder,
+    /// Where the last look for a sibling's invitations began; rotates so that thieves spread.
+    pub(super) turn: usize,
+}
+
+impl<U> Local<U> {
+    pub(super) fn new(
+        worker: usize,
+        group: usize,
+        invitations: deque::Worker<U>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            worker,
+            group,
+            invitations,
+            postponed: None,
+            run: Run::default(),
+            away: None,
+            now: clock.now(),
+            clock,
+            pauses: PAUSES,
+            ladder: Ladder::default(),
+            turn: worker,
+        }
+    }
+
+    /// It has something to run, and may spin again after it.
+    pub(super) fn found(&mut self) {
+        self.ladder.found();
+        self.pauses = PAUSES;
+    }
+
+    /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
+    /// waited for something else meanwhile (`blocked`).
+    pub(crate) fn end_task(&mut self, now: Instant, helped: Duration, blocked: Duration) {
+        self.now = self.clock.time(now);
+        let now = self.now;
+        self.present().end_shared(now, helped, blocked);
+    }
+
+    /// Says that the task which it has taken starts at `now`.
+    pub(crate) fn start(&mut self, now: Instant) {
+        let now = self.clock.time(now);
+        self.present().start(now);
+    }
+
+    /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
+    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`].
+    pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
+        let now = self.clock.time(now);
+        self.now = now;
+        let away = self.away.as_ref().filter(|_| self.ladder.is_away());
+        Late {
+            group: away.map_or(self.group, |(group, _)| *group),
+            away: away.is_some(),
+            run: self.present().hand_over(),
+            ended: now,
+            blocked,
+        }
+    }
+
+    /// Of the group that its task is from.
+    fn present(&mut self) -> &mut Run {
+        match &mut self.away {
+            Some((_, run)) if self.ladder.is_away() => run,
+            _ => &mut self.run,
+        }
+    }
+
+    /// Says that it is `now`: when this worker has helped with another's task.
+    pub(crate) fn set_clock(&mut self, now: Instant) {
+        self.now = self.clock.time(now);
+    }
+
+    /// Keeps an invitation for after the task that goes before it.
+    pub(crate) fn postpone(&mut self, invitation: U, rung: Rung) {
+        debug_assert!(self.postponed.is_none(), "one thing is done at a time");
+        self.postponed = Some((invitation, rung));
+    }
+
+    /// How long the task that it has taken will take, as far as is known, if others wait meanwhile.
+    pub(crate) fn expected(&self) -> Option<Duration> {
+        match &self.away {
+            Some((_, run)) if self.ladder.is_away() => run.expected(),
+            _ => self.run.expected(),
+        }
+    }
+}
+
+/// A task of which its worker has done its part, until the last of those who help leaves it.
+pub(crate) struct Late {
+    /// The group whose queue it was taken from, and whether by a worker of another.
+    group: usize,
+    away: bool,
+    run: Run,
+    /// When its worker had done its part.
+    ended: Time,
+    blocked: Duration,
+}
+
+impl Late {
+    /// The last who took part has left at `now`; others than its worker have given so much time. From which group's queue it
+    /// was, what it took, and whether a worker of another group ran it.
+    pub(super) fn end(mut self, now: Time, helped: Duration) -> (usize, Run, bool) {
+        // Its own worker has not been at it since.
+        let after = now.since(self.ended);
+        self.run.end_shared(now, helped, self.blocked + after);
+        (self.group, self.run, self.away)
+    }
+}
+
+#[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
+impl Default for Late {
+    /// Of no queue.
+    fn default() -> Self {
+        Self {
+            group: 0,
+            away: false,
+            run: Run::default(),
+            ended: Time::ZERO,
+            blocked: Duration::ZERO,
+        }
+    }
+}
+
+/// Something to run, and the rung of the ladder it came from.
+pub(crate) enum Found<T, U> {
+    Task(T, Rung),
+    Invitation(U, Rung),
+}

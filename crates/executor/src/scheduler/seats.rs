@@ -1,0 +1,130 @@
+//! Where each thread sleeps, and what it is called for. The protocol is in `README.md` here.
+
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{Condvar, Mutex};
+
+/// One worker's bed: a token that `unpark` leaves and `park` consumes, so a wake-up before the park is kept.
+#[derive(Default)]
+pub(crate) struct Parker {
+    token: Mutex<bool>,
+    signal: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self {
+            token: Mutex::new(false),
+            signal: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn park(&self) {
+        let mut token = self.token.lock();
+        while !*token {
+            token = self.signal.wait(token);
+        }
+        *token = false;
+    }
+
+    /// As [`Parker::park`], at most until `deadline`; it may return early.
+    pub(crate) fn park_until(&self, deadline: Instant) {
+        let mut token = self.token.lock();
+        if !*token {
+            token = self.signal.wait_until(token, deadline);
+        }
+        *token = false;
+    }
+
+    /// Whether it has been unparked, once.
+    #[cfg(feature = "replay")]
+    pub(super) fn take_token(&self) -> bool {
+        std::mem::take(&mut self.token.lock())
+    }
+
+    pub(crate) fn unpark(&self) {
+        *self.token.lock() = true;
+        self.signal.notify_one();
+    }
+}
+
+/// What a worker is woken for besides work of its own group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Call {
+    None,
+    /// To help another group, if its own can spare it.
+    Help,
+    /// To help another group whose oldest task has waited too long.
+    Overdue,
+}
+
+/// A seat for each thread.
+pub(super) struct Seats(Box<[Seat]>);
+
+struct Seat {
+    parker: CachePadded<Parker>,
+    /// A [`Call`]: it was woken to help another group and has not found work there yet. Whoever is diverted passes the call
+    /// on.
+    call: AtomicU8,
+}
+
+impl Seats {
+    pub(super) fn new(threads: usize) -> Self {
+        let seat = |_| Seat {
+            parker: CachePadded::new(Parker::new()),
+            call: AtomicU8::new(Call::None as u8),
+        };
+        Self((0..threads).map(seat).collect())
+    }
+
+    pub(super) fn park(&self, thread: usize) {
+        self.0[thread].parker.park();
+    }
+
+    /// As [`Seats::park`], at most until `deadline`.
+    pub(super) fn park_until(&self, thread: usize, deadline: Instant) {
+        self.0[thread].parker.park_until(deadline);
+    }
+
+    pub(super) fn unpark(&self, thread: usize) {
+        self.0[thread].parker.unpark();
+    }
+
+    pub(super) fn unpark_all(&self) {
+        self.0.iter().for_each(|seat| seat.parker.unpark());
+    }
+
+    /// Whether `thread` has been unparked, once.
+    #[cfg(feature = "replay")]
+    pub(super) fn take_token(&self, thread: usize) -> bool {
+        self.0[thread].parker.take_token()
+    }
+
+    /// Says what `thread` is woken for. Under the lock of its group: it may be awake already, and next asks for work of its
+    /// own.
+    pub(super) fn call(&self, thread: usize, call: Call) {
+        self.0[thread].call.store(call as u8, Ordering::Release);
+    }
+
+    /// Whether `thread` has been called for a task that is overdue.
+    pub(super) fn is_called_for_overdue(&self, thread: usize) -> bool {
+        self.0[thread].call.load(Ordering::Acquire) == Call::Overdue as u8
+    }
+
+    /// `thread` has found work elsewhere, which answers any call. Until then the call stands: it may yet find work at home.
+    pub(super) fn answer(&self, thread: usize) {
+        let call = &self.0[thread].call;
+        call.store(Call::None as u8, Ordering::Release);
+    }
+
+    /// Takes the call that `thread` has not answered. False: there is none.
+    pub(super) fn take_call(&self, thread: usize) -> bool {
+        let call = &self.0[thread].call;
+        let none = Call::None as u8;
+        call.load(Ordering::Acquire) != none && call.swap(none, Ordering::AcqRel) != none
+    }
+}
