@@ -18,9 +18,8 @@
 use std::hint::black_box;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
-use chiplet::{Executor, PlannerConfig, TableId, Ticket, Topology};
+use chiplet::{Executor, PlannerConfig, TableId, Ticket, Topology, TriggerConfig};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
 
@@ -61,8 +60,7 @@ struct Held {
 
 impl Held {
     fn new(tables: u32, domains: u32) -> Self {
-        let mut planner = PlannerConfig::default();
-        planner.trigger.cooldown = Duration::MAX;
+        let planner = PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None));
         let executor = Executor::builder()
             .topology(Topology::uniform(domains, 1, 32 << 20))
             .planner(planner)

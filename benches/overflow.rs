@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Executor, Pin, PlannerConfig, Snapshot, StealConfig, TableId, Topology};
+use chiplet::{
+    Context, Executor, Pin, PlannerConfig, Snapshot, StealConfig, TableId, Topology, TriggerConfig,
+};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 
 const DOMAINS: usize = 12;
@@ -47,10 +49,7 @@ fn main() {
         "help and flood"
     );
     for busy in BUSY {
-        let priceless = StealConfig {
-            cold_factor: f64::INFINITY,
-            ..StealConfig::default()
-        };
+        let priceless = StealConfig::new().cold_factor(None);
         let apart = run(busy, busy, priceless);
         let together = run(busy, busy, StealConfig::default());
         let flooded = run(busy, FLOOD * CORES as f64, StealConfig::default());
@@ -87,8 +86,7 @@ impl Shown {
 
 /// Asks domain 0 for what `first` workers can do, and each other one for what keeps `busy` of them at work.
 fn run(busy: f64, first: f64, steal: StealConfig) -> Shown {
-    let mut still = PlannerConfig::default();
-    still.trigger.cooldown = Duration::MAX;
+    let still = PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None));
     let executor = Executor::builder()
         .topology(Topology::uniform(DOMAINS as u32, CORES as u32, 32 << 20))
         .pin(Pin::None)

@@ -53,11 +53,7 @@ impl Service {
         let executor = Executor::builder()
             .reserve_cores(usize::from(cores > 2))
             // One query may not ask for more than that, whoever sends it.
-            .limits(QueryLimits {
-                max_k: Some(1_000),
-                max_ef: Some(4_096),
-                ..QueryLimits::default()
-            })
+            .limits(QueryLimits::new().max_k(Some(1_000)).max_ef(Some(4_096)))
             // Beyond that a query waits longer than clients do: refuse it at once.
             .queue_limit(512)
             .on_remap(|event| println!("placement {}: {}", event.version, event.reason))
@@ -67,10 +63,7 @@ impl Service {
             .collect();
         let songs = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::Cosine).threads(cores))?;
         let songs = executor.add_table("songs", songs);
-        let bulk = TableOptions {
-            class: Class::Bulk,
-            ..TableOptions::default()
-        };
+        let bulk = TableOptions::new().class(Class::Bulk);
         let chores = executor.add_closure_table("chores", 0);
         executor.set_table_options(chores, bulk)?;
         Ok(Self {

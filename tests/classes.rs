@@ -10,11 +10,10 @@ use common::lists::Lists;
 use common::{Gate, OpenOnDrop, builder, closure_table, hold, pass};
 use parking_lot::Mutex;
 
-const BULK: TableOptions = TableOptions {
-    weight: 1.0,
-    queue_limit: None,
-    class: Class::Bulk,
-};
+const BULK: TableOptions = TableOptions::new()
+    .weight(1.0)
+    .queue_limit(None)
+    .class(Class::Bulk);
 
 /// What was run, in order.
 #[derive(Clone, Default)]
@@ -54,7 +53,7 @@ fn run(builder: Builder, submit: impl FnOnce(&Executor, &Log)) -> Vec<&'static s
 #[test]
 fn bulk_work_gives_way_whoever_says_so() {
     for bound in [Duration::MAX, Duration::from_secs(1_000)] {
-        let ran = run(builder(1, 1).bulk_wait(bound), |executor, log| {
+        let ran = run(builder(1, 1).bulk_wait(Some(bound)), |executor, log| {
             let interactive = executor.add_table("interactive", log.table());
             let bulk = executor.add_table_with("bulk", log.table(), BULK);
             let query = |number: usize| Query::new([number as f32]);
@@ -82,20 +81,23 @@ fn bulk_work_gives_way_whoever_says_so() {
 
 #[test]
 fn without_a_bound_to_give_way_for_the_classes_are_equal() {
-    let ran = run(builder(1, 1).bulk_wait(Duration::ZERO), |executor, log| {
-        let bulk = closure_table(executor, "bulk", BULK);
-        let interactive = executor.add_closure_table("interactive", 1);
-        log.spawn(executor, bulk, "first").detach();
-        pass(Instant::now() + Duration::from_millis(1));
-        log.spawn(executor, interactive, "second").detach();
-    });
+    let ran = run(
+        builder(1, 1).bulk_wait(Some(Duration::ZERO)),
+        |executor, log| {
+            let bulk = closure_table(executor, "bulk", BULK);
+            let interactive = executor.add_closure_table("interactive", 1);
+            log.spawn(executor, bulk, "first").detach();
+            pass(Instant::now() + Duration::from_millis(1));
+            log.spawn(executor, interactive, "second").detach();
+        },
+    );
     assert_eq!(ran, ["first", "second"]);
 }
 
 #[test]
 fn bulk_work_that_has_given_way_long_enough_goes_first() {
     let bound = Duration::from_millis(20);
-    let ran = run(builder(1, 1).bulk_wait(bound), |executor, log| {
+    let ran = run(builder(1, 1).bulk_wait(Some(bound)), |executor, log| {
         let bulk = closure_table(executor, "bulk", BULK);
         let interactive = executor.add_closure_table("interactive", 1);
         log.spawn(executor, bulk, "bulk").detach();
@@ -107,7 +109,7 @@ fn bulk_work_that_has_given_way_long_enough_goes_first() {
 
 #[test]
 fn a_batch_is_bulk_work_if_all_of_it_is() {
-    let endless = builder(1, 1).bulk_wait(Duration::MAX);
+    let endless = builder(1, 1).bulk_wait(None);
     let ran = run(endless, |executor, log| {
         let table = executor.add_table("t", log.table());
         let bulk = |number: usize| Query::new([number as f32]).class(Class::Bulk);
@@ -125,10 +127,7 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
         .table_queue_limit(2)
         .build()
         .unwrap();
-    let own = |queue_limit| TableOptions {
-        queue_limit,
-        ..TableOptions::default()
-    };
+    let own = |queue_limit| TableOptions::new().queue_limit(queue_limit);
     let small = executor.add_table_with("small", Arc::new(Lists::default()), own(Some(1)));
     let common = executor.add_closure_table("common", 1);
     let large = closure_table(&executor, "large", own(Some(100)));
@@ -189,10 +188,7 @@ fn a_table_of_more_weight_is_served_more_often_where_both_ask_for_too_much() {
     const TASK: Duration = Duration::from_millis(2);
     // Without runs, so that the order is that of the shares.
     let executor = builder(1, 1).reorder(0.0).build().unwrap();
-    let heavy = TableOptions {
-        weight: 3.0,
-        ..TableOptions::default()
-    };
+    let heavy = TableOptions::new().weight(3.0);
     let tables = [
         executor.add_closure_table("one", 1),
         closure_table(&executor, "three", heavy),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
     Context, DomainId, Executor, Neighbor, PlannerConfig, Query, SearchError, StealConfig, Table,
-    TableId, Ticket, Topology,
+    TableId, Ticket, Topology, TriggerConfig, WindowConfig,
 };
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
@@ -91,11 +91,9 @@ impl Table for ColdAway {
 fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
     // Only the price counts: nobody is helped because of how long it has waited, and what a cold cache costs here is
     // more than any real one could.
-    let priced = StealConfig {
-        max_wait: Duration::MAX,
-        cold_limit: Duration::from_secs(1),
-        ..StealConfig::default()
-    };
+    let priced = StealConfig::new()
+        .max_wait(Duration::MAX)
+        .cold_limit(Duration::from_secs(1));
     let executor = genoa(still()).steal(priced).build().unwrap();
     assert_eq!(executor.workers().len(), 96);
     let ran: Arc<[AtomicU64; 2]> = Arc::default();
@@ -139,10 +137,7 @@ fn at_balanced_load_every_query_is_answered_and_tables_stay_home() {
 #[test]
 fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
     // Nobody is helped because of how long it has waited.
-    let patient = StealConfig {
-        max_wait: Duration::MAX,
-        ..StealConfig::default()
-    };
+    let patient = StealConfig::new().max_wait(Duration::MAX);
     let executor = genoa(still()).steal(patient).build().unwrap();
     let table = executor.add_closure_table("hot", 1);
     let gate = Gate::default();
@@ -181,10 +176,13 @@ fn an_idle_domain_helps_an_overloaded_one_once_that_beats_a_warm_cache() {
 #[test]
 fn a_table_with_most_of_the_traffic_gets_several_homes() {
     // The windows of an hour's operation, shrunk to what a test can wait for.
-    let mut planner = PlannerConfig::default();
-    planner.windows.fast = Duration::from_millis(500);
-    planner.windows.slow = Duration::from_millis(3_000);
-    planner.trigger.cooldown = Duration::from_millis(500);
+    let planner = PlannerConfig::new()
+        .windows(
+            WindowConfig::new()
+                .fast(Duration::from_millis(500))
+                .slow(Duration::from_millis(3_000)),
+        )
+        .trigger(TriggerConfig::new().cooldown(Some(Duration::from_millis(500))));
     let (sender, remaps) = channel();
     let sender = Mutex::new(sender);
     let executor = Arc::new(

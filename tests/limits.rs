@@ -6,12 +6,11 @@ use chiplet::{BuildError, Error, Query, QueryLimits, QueryParameter, SubmitError
 use common::builder;
 use common::lists::Lists;
 
-const LIMITS: QueryLimits = QueryLimits {
-    max_k: Some(20),
-    max_ef: Some(50),
-    max_nprobe: Some(8),
-    max_batch: Some(3),
-};
+const LIMITS: QueryLimits = QueryLimits::new()
+    .max_k(Some(20))
+    .max_ef(Some(50))
+    .max_nprobe(Some(8))
+    .max_batch(Some(3));
 
 fn over(parameter: QueryParameter, asked: usize, limit: usize) -> SubmitError {
     SubmitError::OverLimit {
@@ -80,10 +79,7 @@ fn there_is_no_limit_unless_one_is_given() {
 #[test]
 fn a_limit_that_allows_nothing_is_refused() {
     let max_ef = Some(0);
-    let limits = QueryLimits {
-        max_ef,
-        ..QueryLimits::default()
-    };
+    let limits = QueryLimits::new().max_ef(max_ef);
     let refused = builder(1, 1).limits(limits).build();
     let named = matches!(refused, Err(BuildError::ZeroBound { what: "max_ef" }));
     assert!(named, "{refused:?}");

@@ -50,10 +50,7 @@ fn parts_run_side_by_side_and_come_back_in_order() {
 #[test]
 fn who_helps_a_bulk_task_leaves_between_parts_for_an_interactive_one_and_comes_back() {
     let executor = executor(1, 2);
-    let bulk = TableOptions {
-        class: Class::Bulk,
-        ..TableOptions::default()
-    };
+    let bulk = TableOptions::new().class(Class::Bulk);
     let bulk = closure_table(&executor, "bulk", bulk);
     let table = executor.add_closure_table("t", 1);
     let begun = Arc::new(AtomicUsize::new(0));

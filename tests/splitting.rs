@@ -299,10 +299,7 @@ fn a_minimum_unit_above_the_query_keeps_it_whole() {
     let lists = Lists::default().on_scan(move |_, _| {
         counted.fetch_add(1, Ordering::SeqCst);
     });
-    let split = SplitConfig {
-        min_unit_bytes: 1 << 40,
-        ..SplitConfig::default()
-    };
+    let split = SplitConfig::new().min_unit_bytes(Some(1 << 40));
     let executor = builder(1, 4).split(split).build().unwrap();
     let id = executor.add_table("lists", lists);
     for _ in 0..50 {

@@ -37,10 +37,7 @@ pub fn run() {
 
 fn scenario(class: Class, waiting: usize, asked: f64) -> String {
     let executor = Arc::new(start(machine(1, WORKERS)));
-    let options = TableOptions {
-        class,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::new().class(class);
     let noisy = executor.add_closure_table("noisy", 1);
     let changed = executor.set_table_options(noisy, options);
     changed.expect("the table has just been added");

@@ -17,10 +17,7 @@ const QUIET: usize = 5;
 
 pub fn run() {
     println!("  quiet tables' tasks at home and away, and their wait p50 / p99 / max");
-    let apart = StealConfig {
-        cold_factor: f64::INFINITY,
-        ..StealConfig::default()
-    };
+    let apart = StealConfig::new().cold_factor(None);
     for (what, outstanding, steal) in [
         ("no flood", 0, StealConfig::default()),
         ("flood", 300, StealConfig::default()),

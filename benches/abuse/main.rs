@@ -19,8 +19,7 @@ mod seen;
 mod shared;
 mod stalls;
 
-use chiplet::{Builder, Executor, Pin, PlannerConfig, Topology};
-use std::time::Duration;
+use chiplet::{Builder, Executor, Pin, PlannerConfig, Topology, TriggerConfig};
 
 type Scenario = (&'static str, fn());
 
@@ -53,8 +52,7 @@ fn main() {
 
 /// So many domains of so many workers each, whose tables stay where they are put.
 fn machine(domains: u32, workers: u32) -> Builder {
-    let mut still = PlannerConfig::default();
-    still.trigger.cooldown = Duration::MAX;
+    let still = PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None));
     Executor::builder()
         .topology(Topology::uniform(domains, workers, 32 << 20))
         .pin(Pin::None)

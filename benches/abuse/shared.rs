@@ -44,10 +44,7 @@ fn scenario(domains: u32, begin: fn(&Executor, TableId)) -> String {
             .queue_limit(2_000)
             .table_queue_limit(1_000),
     ));
-    let options = TableOptions {
-        class: Class::Bulk,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::new().class(Class::Bulk);
     let bulk = executor.add_closure_table("bulk", 1);
     let changed = executor.set_table_options(bulk, options);
     changed.expect("the table has just been added");

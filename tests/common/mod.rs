@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
     Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, Table,
-    TableId, TableOptions, Ticket, Topology,
+    TableId, TableOptions, Ticket, Topology, TriggerConfig, WindowConfig,
 };
 
 /// Long enough for any machine; a test that waits this long has hung.
@@ -60,20 +60,23 @@ pub fn builder(domains: u32, cores: u32) -> Builder {
 
 /// The time of a remap never comes.
 pub fn still() -> PlannerConfig {
-    let mut planner = PlannerConfig::default();
-    planner.trigger.cooldown = Duration::MAX;
-    planner
+    PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None))
 }
 
 /// A remap for any imbalance that has lasted for a fraction of a second.
 pub fn restless() -> PlannerConfig {
-    let mut planner = PlannerConfig::default();
-    planner.windows.fast = Duration::from_millis(100);
-    planner.windows.slow = Duration::from_millis(400);
-    planner.trigger.cooldown = Duration::from_millis(50);
-    planner.trigger.min_wait = 0.0;
-    planner.trigger.min_traffic = 0.0;
-    planner
+    PlannerConfig::new()
+        .windows(
+            WindowConfig::new()
+                .fast(Duration::from_millis(100))
+                .slow(Duration::from_millis(400)),
+        )
+        .trigger(
+            TriggerConfig::new()
+                .cooldown(Some(Duration::from_millis(50)))
+                .min_wait(0.0)
+                .min_traffic(0.0),
+        )
 }
 
 /// A table that only closures search, with options.

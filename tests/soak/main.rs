@@ -14,7 +14,9 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{Executor, PlannerConfig, Shutdown, Topology};
+use chiplet::{
+    Executor, MapperConfig, PlannerConfig, Shutdown, Topology, TriggerConfig, WindowConfig,
+};
 use chiplet_baselines::Strategy;
 
 use common::HANG;
@@ -36,18 +38,23 @@ const LONG_TASKS: u64 = 50_000_000;
 
 /// A placement change whenever a window of ten milliseconds shows the least imbalance, a millisecond apart.
 fn hectic() -> PlannerConfig {
-    let mut planner = PlannerConfig::default();
-    planner.windows.fast = Duration::from_millis(10);
-    planner.windows.slow = Duration::from_millis(40);
-    planner.trigger.cooldown = Duration::from_millis(1);
-    planner.trigger.horizon = Duration::from_millis(1);
-    planner.trigger.min_wait = 0.0;
-    planner.trigger.min_traffic = 0.0;
-    planner.trigger.fast_threshold = 0.05;
-    planner.trigger.slow_threshold = 0.05;
-    planner.trigger.min_gain = 0.0;
-    planner.mapper.stay = 0.0;
-    planner
+    PlannerConfig::new()
+        .windows(
+            WindowConfig::new()
+                .fast(Duration::from_millis(10))
+                .slow(Duration::from_millis(40)),
+        )
+        .trigger(
+            TriggerConfig::new()
+                .cooldown(Some(Duration::from_millis(1)))
+                .horizon(Duration::from_millis(1))
+                .min_wait(0.0)
+                .min_traffic(0.0)
+                .fast_threshold(0.05)
+                .slow_threshold(0.05)
+                .min_gain(0.0),
+        )
+        .mapper(MapperConfig::new().stay(0.0))
 }
 
 /// Three lives in four run with the defaults; the others with one setting changed, each in turn.

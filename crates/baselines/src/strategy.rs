@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use chiplet_executor::Builder;
 use chiplet_policy::queue::Discipline;
-use chiplet_policy::{MapperConfig, PlaceBy, PlannerConfig, SplitConfig, StealConfig};
+use chiplet_policy::{PlaceBy, PlannerConfig, SplitConfig, StealConfig};
 use thiserror::Error;
 
 /// Which worker a new query goes to.
@@ -190,37 +190,23 @@ impl Strategy {
 
     /// The executor's settings of placement under this strategy.
     pub fn planner(&self, config: PlannerConfig) -> PlannerConfig {
-        PlannerConfig {
-            mapper: MapperConfig {
-                placing: self.placing,
-                ..config.mapper
-            },
-            ..config
-        }
+        config.mapper(config.mapper.placing(self.placing))
     }
 
     /// The executor's settings of splitting under this strategy.
     pub fn split(&self, config: SplitConfig) -> SplitConfig {
-        SplitConfig {
-            stream_caches: config
+        config.stream_caches(
+            config
                 .stream_caches
                 .filter(|_| self.splitting == Splitting::Spill),
-            ..config
-        }
+        )
     }
 
     /// The price of crossing under this strategy: none, or one that nothing is worth.
     pub fn steal(&self, config: StealConfig) -> StealConfig {
         match self.stealing {
-            Stealing::Never => StealConfig {
-                cold_factor: f64::INFINITY,
-                ..config
-            },
-            Stealing::Anywhere => StealConfig {
-                cold_factor: 1.0,
-                cold_limit: Duration::ZERO,
-                ..config
-            },
+            Stealing::Never => config.cold_factor(None),
+            Stealing::Anywhere => config.cold_factor(Some(1.0)).cold_limit(Duration::ZERO),
             Stealing::Ladder => config,
         }
     }

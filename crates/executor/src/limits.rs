@@ -1,53 +1,55 @@
 //! The most that one query may ask for.
 
+use chiplet_policy::settings;
 use chiplet_table::Query;
 
 use crate::error::{QueryParameter, SubmitError};
 
-/// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
-/// limit.
-///
-/// They are for services whose callers choose these numbers: one query with a huge `k` or `ef` holds a core for as
-/// long as thousands of others. A query over a limit is refused when it is submitted, with
-/// [`SubmitError::OverLimit`], before it takes a place in a queue. Nothing is cut down to a limit silently.
-///
-/// A query that names no `ef` or `nprobe` is searched with its table's own default, whatever the limits are. The
-/// candidate list of a graph is never shorter than `k`, so whoever limits `ef` should limit `k` too.
-///
-/// ```
-/// use chiplet_executor::{Executor, QueryLimits, QueryParameter, SubmitError, Topology};
-/// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
-/// # struct Empty;
-/// # impl Table for Empty {
-/// #     fn dim(&self) -> usize { 1 }
-/// #     fn len(&self) -> usize { 0 }
-/// #     fn size_bytes(&self) -> u64 { 0 }
-/// #     fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> { Ok(Vec::new()) }
-/// # }
-///
-/// let limits = QueryLimits { max_k: Some(1_000), max_ef: Some(2_000), ..QueryLimits::default() };
-/// let executor = Executor::builder()
-///     .topology(Topology::uniform(1, 2, 32 << 20))
-///     .limits(limits)
-///     .build()?;
-/// let table = executor.add_table("songs", Empty);
-/// let refused = executor.submit(table, Query::new([0.5]).top(5_000)).unwrap_err();
-/// let (parameter, asked, limit) = (QueryParameter::K, 5_000, 1_000);
-/// assert_eq!(refused.reason, SubmitError::OverLimit { parameter, asked, limit });
-/// assert_eq!(refused.input.k(), 5_000); // the query comes back
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueryLimits {
-    /// Neighbours ([`Query::top`]).
-    pub max_k: Option<usize>,
-    /// Candidate list of a graph search ([`Query::ef`]), if the query names one.
-    pub max_ef: Option<usize>,
-    /// Inverted lists to visit ([`Query::nprobe`]), if the query says how many. A query may ask for more than the
-    /// table has, which visits all; over the limit that is refused too.
-    pub max_nprobe: Option<usize>,
-    /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
-    pub max_batch: Option<usize>,
+settings! {
+    /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
+    /// limit.
+    ///
+    /// They are for services whose callers choose these numbers: one query with a huge `k` or `ef` holds a core for as
+    /// long as thousands of others. A query over a limit is refused when it is submitted, with
+    /// [`SubmitError::OverLimit`], before it takes a place in a queue. Nothing is cut down to a limit silently.
+    ///
+    /// A query that names no `ef` or `nprobe` is searched with its table's own default, whatever the limits are. The
+    /// candidate list of a graph is never shorter than `k`, so whoever limits `ef` should limit `k` too.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, QueryLimits, QueryParameter, SubmitError, Topology};
+    /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
+    /// # struct Empty;
+    /// # impl Table for Empty {
+    /// #     fn dim(&self) -> usize { 1 }
+    /// #     fn len(&self) -> usize { 0 }
+    /// #     fn size_bytes(&self) -> u64 { 0 }
+    /// #     fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> { Ok(Vec::new()) }
+    /// # }
+    ///
+    /// let limits = QueryLimits::new().max_k(Some(1_000)).max_ef(Some(2_000));
+    /// let executor = Executor::builder()
+    ///     .topology(Topology::uniform(1, 2, 32 << 20))
+    ///     .limits(limits)
+    ///     .build()?;
+    /// let table = executor.add_table("songs", Empty);
+    /// let refused = executor.submit(table, Query::new([0.5]).top(5_000)).unwrap_err();
+    /// let (parameter, asked, limit) = (QueryParameter::K, 5_000, 1_000);
+    /// assert_eq!(refused.reason, SubmitError::OverLimit { parameter, asked, limit });
+    /// assert_eq!(refused.input.k(), 5_000); // the query comes back
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct QueryLimits {
+        /// Neighbours ([`Query::top`]).
+        pub(crate) max_k: Option<usize> = None,
+        /// Candidate list of a graph search ([`Query::ef`]), if the query names one.
+        pub(crate) max_ef: Option<usize> = None,
+        /// Inverted lists to visit ([`Query::nprobe`]), if the query says how many. A query may ask for more than the
+        /// table has, which visits all; over the limit that is refused too.
+        pub(crate) max_nprobe: Option<usize> = None,
+        /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
+        pub(crate) max_batch: Option<usize> = None,
+    }
 }
 
 impl QueryLimits {
@@ -97,12 +99,11 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: QueryLimits = QueryLimits {
-        max_k: Some(10),
-        max_ef: Some(20),
-        max_nprobe: Some(30),
-        max_batch: Some(2),
-    };
+    const LIMITS: QueryLimits = QueryLimits::new()
+        .max_k(Some(10))
+        .max_ef(Some(20))
+        .max_nprobe(Some(30))
+        .max_batch(Some(2));
 
     fn over(parameter: QueryParameter, asked: usize, limit: usize) -> Result<(), SubmitError> {
         Err(SubmitError::OverLimit {
@@ -165,7 +166,7 @@ mod tests {
             if let Some(nprobe) = nprobe {
                 query = query.nprobe(nprobe);
             }
-            let limits = QueryLimits { max_k, max_ef, max_nprobe, max_batch: None };
+            let limits = QueryLimits::new().max_k(max_k).max_ef(max_ef).max_nprobe(max_nprobe).max_batch(None);
             let is_over = |asked: Option<usize>, limit: Option<usize>| {
                 asked.zip(limit).is_some_and(|(asked, limit)| asked > limit)
             };

@@ -1,51 +1,42 @@
 //! How the tasks of a table are treated beside others'.
 
-use chiplet_policy::Class;
+use chiplet_policy::{Class, settings};
 
 use crate::scheduler::Terms;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-/// How a table's tasks are treated beside other tables'
-/// ([`Executor::set_table_options`](crate::Executor::set_table_options)).
-///
-/// ```
-/// use chiplet_executor::{Class, Executor, TableOptions, Topology};
-///
-/// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
-/// let paid = TableOptions { weight: 3.0, ..TableOptions::default() };
-/// let songs = executor.add_closure_table("songs", 1 << 20);
-/// executor.set_table_options(songs, paid)?;
-/// assert_eq!(executor.table_options(songs), Some(paid));
-/// // Its tasks are to give way from now on, and at most 100 of them may wait in a domain.
-/// let backfill = TableOptions { class: Class::Bulk, queue_limit: Some(100), ..paid };
-/// executor.set_table_options(songs, backfill)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TableOptions {
-    /// The table's part of its domain's time when several tables ask for more than there is, relative to theirs: of
-    /// two such tables with weights 1 and 3 the second gets three quarters. Without contention it changes nothing.
+settings! {
+    /// How a table's tasks are treated beside other tables'
+    /// ([`Executor::set_table_options`](crate::Executor::set_table_options)).
     ///
-    /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup; other
-    /// values count as the nearest of these, NaN as the default.
-    pub weight: f32,
-    /// Tasks of this table that may wait in a domain, instead of the executor's
-    /// [`Builder::table_queue_limit`](crate::Builder::table_queue_limit). The domain's own limit holds besides. 0
-    /// refuses every task. Tasks that were accepted before stay so.
+    /// ```
+    /// use chiplet_executor::{Class, Executor, TableOptions, Topology};
     ///
-    /// Default `None`: the executor's.
-    pub queue_limit: Option<usize>,
-    /// The class of closures, and of queries that name none ([`Query::class`](chiplet_table::Query::class)).
-    pub class: Class,
-}
-
-impl Default for TableOptions {
-    fn default() -> Self {
-        Self {
-            weight: 1.0,
-            queue_limit: None,
-            class: Class::default(),
-        }
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// let paid = TableOptions::new().weight(3.0);
+    /// let songs = executor.add_closure_table("songs", 1 << 20);
+    /// executor.set_table_options(songs, paid)?;
+    /// assert_eq!(executor.table_options(songs), Some(paid));
+    /// // Its tasks are to give way from now on, and at most 100 of them may wait in a domain.
+    /// let backfill = paid.class(Class::Bulk).queue_limit(Some(100));
+    /// executor.set_table_options(songs, backfill)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct TableOptions {
+        /// The table's part of its domain's time when several tables ask for more than there is, relative to theirs: of
+        /// two such tables with weights 1 and 3 the second gets three quarters. Without contention it changes nothing.
+        ///
+        /// Default 1.0. In `0.01..=100.0`, as a `cpu.weight` of 1 to 10,000 to its default of 100 in a Linux cgroup; other
+        /// values count as the nearest of these, NaN as the default.
+        pub(crate) weight: f32 = 1.0,
+        /// Tasks of this table that may wait in a domain, instead of the executor's
+        /// [`Builder::table_queue_limit`](crate::Builder::table_queue_limit). The domain's own limit holds besides. 0
+        /// refuses every task. Tasks that were accepted before stay so.
+        ///
+        /// Default `None`: the executor's.
+        pub(crate) queue_limit: Option<usize> = None,
+        /// The class of closures, and of queries that name none ([`Query::class`](chiplet_table::Query::class)).
+        pub(crate) class: Class = Class::Interactive,
     }
 }
 
@@ -83,11 +74,10 @@ impl KeptOptions {
     }
 
     pub(crate) fn get(&self) -> TableOptions {
-        TableOptions {
-            weight: f32::from_bits(self.weight.load(Ordering::Relaxed)),
-            queue_limit: self.queue_limit(),
-            class: self.class(),
-        }
+        TableOptions::new()
+            .weight(f32::from_bits(self.weight.load(Ordering::Relaxed)))
+            .queue_limit(self.queue_limit())
+            .class(self.class())
     }
 
     pub(crate) fn queue_limit(&self) -> Option<usize> {
@@ -101,15 +91,11 @@ impl KeptOptions {
 
     /// What a queue is told with a task of `class`.
     pub(crate) fn terms(&self, class: Class) -> Terms {
-        let TableOptions {
-            weight,
-            queue_limit,
-            ..
-        } = self.get();
+        let options = self.get();
         Terms {
             class,
-            weight,
-            limit: queue_limit,
+            weight: options.weight,
+            limit: options.queue_limit,
             queries: 1,
         }
     }
@@ -131,10 +117,7 @@ mod tests {
             (0.5, 0.5),
             (f32::INFINITY, 100.0),
         ] {
-            let options = TableOptions {
-                weight: given,
-                ..TableOptions::default()
-            };
+            let options = TableOptions::new().weight(given);
             assert_eq!(KeptOptions::new(options).get().weight, kept);
         }
     }
@@ -146,7 +129,7 @@ mod tests {
             queue_limit in prop::option::of(0_usize..1_000),
             bulk: bool,
         ) {
-            let options = TableOptions { weight, queue_limit, class: Class::ALL[usize::from(bulk)] };
+            let options = TableOptions::new().weight(weight).queue_limit(queue_limit).class(Class::ALL[usize::from(bulk)]);
             let kept = KeptOptions::new(TableOptions::default());
             kept.set(options);
             prop_assert_eq!(kept.get(), options);

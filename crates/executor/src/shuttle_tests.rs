@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::PlannerConfig;
+use chiplet_policy::{PlannerConfig, TriggerConfig, WindowConfig};
 use chiplet_table::{
     Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
@@ -30,8 +30,7 @@ mod sharing;
 const PATIENCE: Duration = Duration::from_secs(1_000);
 
 fn builder(domains: u32, cores: u32) -> Builder {
-    let mut planner = PlannerConfig::default();
-    planner.trigger.cooldown = Duration::MAX;
+    let planner = PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None));
     Executor::builder()
         .topology(Topology::uniform(domains, cores, 1 << 20))
         .planner(planner)
@@ -104,14 +103,8 @@ impl SplitTable for Lists {
 fn any_builder(domains: u32, cores: u32) -> Builder {
     use shuttle::rand::Rng as _;
     let mut dice = shuttle::rand::thread_rng();
-    let split = SplitConfig {
-        stream_caches: [None, Some(0)][dice.gen_range(0..2)],
-        ..SplitConfig::default()
-    };
-    let steal = StealConfig {
-        cold_factor: [2.0, f64::INFINITY][dice.gen_range(0..2)],
-        ..StealConfig::default()
-    };
+    let split = SplitConfig::new().stream_caches([None, Some(0)][dice.gen_range(0..2)]);
+    let steal = StealConfig::new().cold_factor([Some(2.0), None][dice.gen_range(0..2)]);
     let run_length = [1, 16][dice.gen_range(0..2)];
     let builder = builder(domains, cores).split(split).steal(steal);
     builder.run_length(run_length)
@@ -210,10 +203,7 @@ fn splitting() {
 /// A table that no cache keeps is scanned by another domain, too, and nobody refers to its query afterwards.
 fn spilling() {
     // As a domain has one worker, nothing else would be cut.
-    let split = SplitConfig {
-        max_unit_bytes: 1 << 20,
-        ..SplitConfig::default()
-    };
+    let split = SplitConfig::new().max_unit_bytes(1 << 20);
     let executor = Arc::new(builder(2, 1).split(split).build().unwrap());
     let table = executor.add_table("lists", Lists);
     let other = executor.add_closure_table("other", 1);
@@ -282,8 +272,8 @@ fn one_stands_by() {
 
 /// A table is removed while others submit to it, and the next takes its place.
 fn removal() {
-    let mut planner = PlannerConfig::default();
-    planner.windows.fast = Duration::from_millis(100);
+    let planner =
+        PlannerConfig::new().windows(WindowConfig::new().fast(Duration::from_millis(100)));
     let executor = Arc::new(builder(1, 1).planner(planner).build().unwrap());
     let table = executor.add_closure_table("first", 1);
     let client = {

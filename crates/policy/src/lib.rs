@@ -49,6 +49,9 @@
 //! assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
 //! ```
 
+#[macro_use]
+mod settings;
+
 mod demand;
 pub mod group;
 pub mod ladder;

@@ -47,15 +47,16 @@ use cold::Warmth;
 use peaks::Peaks;
 use tallies::Tallies;
 
-/// All thresholds of a [`Planner`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PlannerConfig {
-    /// Lengths of the two windows.
-    pub windows: WindowConfig,
-    /// How tables are placed.
-    pub mapper: MapperConfig,
-    /// When they are placed anew.
-    pub trigger: TriggerConfig,
+settings! {
+    /// All thresholds of a [`Planner`].
+    pub struct PlannerConfig {
+        /// Lengths of the two windows.
+        pub windows: WindowConfig = WindowConfig::new(),
+        /// How tables are placed.
+        pub mapper: MapperConfig = MapperConfig::new(),
+        /// When they are placed anew.
+        pub trigger: TriggerConfig = TriggerConfig::new(),
+    }
 }
 
 /// A change of the placement.
@@ -108,10 +109,7 @@ impl Planner {
     /// If `domains` is empty: tables need a domain to live on.
     pub fn new(config: PlannerConfig, domains: Vec<DomainSpec>) -> Self {
         assert!(!domains.is_empty(), "a planner needs at least one domain");
-        let config = PlannerConfig {
-            trigger: config.trigger.sane(),
-            ..config
-        };
+        let config = config.trigger(config.trigger.sane());
         let tallies = Tallies::new(&domains, config.mapper.placing);
         Self {
             windows: UsageWindows::new(config.windows),
@@ -398,7 +396,10 @@ impl Planner {
         let placed = peaks.as_deref().unwrap_or(demands);
         let assignment = place(placed, domains, Some(present), &self.config.mapper);
         let whole = weigh(present.next(assignment.homes))?;
-        let most = warmth.all() * self.config.trigger.max_cold;
+        let most = match self.config.trigger.max_cold {
+            Some(part) => warmth.all() * part,
+            None => return Some(whole),
+        };
         if must_all || !self.by_time() || warmth.cold_by(&whole.moves) <= most {
             return Some(whole);
         }

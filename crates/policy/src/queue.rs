@@ -20,7 +20,7 @@
 //!     reorder: 0.3,
 //!     limit: 1_000,
 //!     table_limit: 750,
-//!     bulk_wait: Duration::from_millis(100),
+//!     bulk_wait: Some(Duration::from_millis(100)),
 //! };
 //! let mut queue = Queue::new(discipline, 8);
 //! let table = TableId { slot: 0, generation: 0 };
@@ -65,8 +65,8 @@ pub struct Discipline {
     pub limit: usize,
     /// Tasks one table may hold of them, unless it has a limit of its own.
     pub table_limit: usize,
-    /// How long a bulk task gives way to interactive ones.
-    pub bulk_wait: Duration,
+    /// How long a bulk task gives way to interactive ones; `None` is as long as any wait.
+    pub bulk_wait: Option<Duration>,
 }
 
 /// Queued tasks each worker brings to its group's bound. At 100 us a query a full queue is a wait of 25 ms: beyond that an
@@ -80,7 +80,7 @@ impl Discipline {
 
     /// How long bulk tasks give way by default: four times what a full queue of 100 us queries waits
     /// ([`QUEUE_PER_WORKER`]).
-    pub const BULK_WAIT: Duration = Duration::from_millis(100);
+    pub const BULK_WAIT: Option<Duration> = Some(Duration::from_millis(100));
 
     /// How many tasks of one table a worker may run in a row by default, although older ones of other tables wait.
     pub const RUN_LENGTH: u32 = 16;
@@ -95,6 +95,10 @@ impl Discipline {
             table_limit: Self::usual_table_limit(limit),
             bulk_wait: Self::BULK_WAIT,
         }
+    }
+
+    fn gives_way(&self) -> Duration {
+        self.bulk_wait.unwrap_or(Duration::MAX)
     }
 
     /// The part of `limit` that one table may hold by default: three quarters, so that a noisy table cannot fill the queue
@@ -417,10 +421,11 @@ impl<T> Queue<T> {
     /// The place among all tasks of one of `class` that has `key` among those.
     fn place(&self, class: Class, key: u64) -> u64 {
         let gives_way = match class {
-            Class::Interactive => 0,
-            Class::Bulk => self.discipline.bulk_wait.as_nanos(),
+            Class::Interactive => Duration::ZERO,
+            Class::Bulk => self.discipline.gives_way(),
         };
-        key.saturating_add(u64::try_from(gives_way).unwrap_or(u64::MAX))
+        let gives_way = u64::try_from(gives_way.as_nanos());
+        key.saturating_add(gives_way.unwrap_or(u64::MAX))
     }
 
     /// Takes out every queued task for which `dead` holds, or those of one table. The caller ends them and counts how.

@@ -5,37 +5,28 @@
 //! are by then: fan-out hurts when every core already has work, so a busy domain gets few large units, and an idle one
 //! many small ones. Near the end units get smaller, so that all hands end together.
 
-/// When and how finely [`next_unit`] cuts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitConfig {
-    /// Bytes that a unit should scan at least. Default 256 KiB: about 10 us of scanning for one core at
-    /// 25 GB/s, ten times the ~1 us that published pools need to hand a task to another core (rayon
-    /// 0.94 us, affinitypool 1.07 us), so hand-over stays under a tenth of the work. 0 counts as 1.
-    pub min_unit_bytes: u64,
-    /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now: a
-    /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so
-    /// that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes`
-    /// counts as that.
-    pub max_unit_bytes: u64,
-    /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core,
-    /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
-    /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
-    /// counts as 1.
-    pub units_per_core: u32,
-    /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take scan
-    /// units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and more domains
-    /// have more links to memory. Default 2. With `None` units never leave their domain.
-    pub stream_caches: Option<u32>,
-}
-
-impl Default for SplitConfig {
-    fn default() -> Self {
-        Self {
-            min_unit_bytes: 256 << 10,
-            max_unit_bytes: 4 << 20,
-            units_per_core: 2,
-            stream_caches: Some(2),
-        }
+settings! {
+    /// When and how finely [`next_unit`] cuts.
+    pub struct SplitConfig {
+        /// Bytes that a unit should scan at least. Default 256 KiB: about 10 us of scanning for one core at
+        /// 25 GB/s, ten times the ~1 us that published pools need to hand a task to another core (rayon
+        /// 0.94 us, affinitypool 1.07 us), so hand-over stays under a tenth of the work. 0 counts as 1.
+        /// With `None` no query is cut.
+        pub min_unit_bytes: Option<u64> = Some(256 << 10),
+        /// Bytes that a unit should scan at most, if anybody else could take a part, however busy all of them are now: a
+        /// sibling that becomes free a little later still finds something. Default 4 MiB: some 160 us for one core, so
+        /// that the 5 us that each more unit of a Faiss index costs stay under a few per cent. Less than `min_unit_bytes`
+        /// counts as that.
+        pub max_unit_bytes: u64 = 4 << 20,
+        /// Units for each core that takes part, of what is left when one is taken. Default 2: with a single unit a core,
+        /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
+        /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
+        /// counts as 1.
+        pub units_per_core: u32 = 2,
+        /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take scan
+        /// units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and more domains
+        /// have more links to memory. Default 2. With `None` units never leave their domain.
+        pub stream_caches: Option<u32> = Some(2),
     }
 }
 
@@ -83,7 +74,9 @@ impl SplitConfig {
     }
 
     fn least(&self) -> u128 {
-        u128::from(self.min_unit_bytes.max(1))
+        // Half of what a sum can be: twice that is still one.
+        self.min_unit_bytes
+            .map_or(u128::MAX / 2, |bytes| bytes.max(1).into())
     }
 }
 
@@ -121,12 +114,10 @@ impl Hands {
 /// ```
 /// use chiplet_policy::{SplitConfig, next_unit};
 ///
-/// let config = SplitConfig {
-///     min_unit_bytes: 100,
-///     max_unit_bytes: 1_000,
-///     units_per_core: 1,
-///     ..SplitConfig::default()
-/// };
+/// let config = SplitConfig::new()
+///     .min_unit_bytes(Some(100))
+///     .max_unit_bytes(1_000)
+///     .units_per_core(1);
 /// // One long list and six short ones: balanced by bytes, not by lists.
 /// let costs = [600, 100, 100, 100, 100, 100, 100];
 /// assert_eq!(next_unit(costs, 1_200, 2, &config), 1);

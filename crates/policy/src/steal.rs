@@ -50,41 +50,35 @@ impl Backlog {
     }
 }
 
-/// The price of crossing domains.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StealConfig {
-    /// How many times longer a query takes on a cold cache than on a warm one, for a table of which that has not been
-    /// measured yet.
-    ///
-    /// Default 2.0. Two pinned threads on private L2s answered 100.7 k q/s with every table warm and
-    /// 40-50 k q/s when tables were cold (a factor of 2.0 to 2.5, measured for this project); the whole
-    /// system in arXiv 2605.10090 gained 1.4 from warm caches, of which not every query was cold before.
-    /// DRAM latency over L3 latency on Genoa (110 / 15 ns) bounds it at 7. Below 1 or NaN counts as the
-    /// default; infinity means that nothing ever crosses.
-    pub cold_factor: f64,
-    /// The most that a cold cache can cost a task, however long it runs.
-    ///
-    /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
-    pub cold_limit: Duration,
-    /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
-    /// ([`can_lend`]).
-    ///
-    /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a worker
-    /// that may run it idles.
-    pub max_wait: Duration,
-}
-
-impl Default for StealConfig {
-    fn default() -> Self {
-        Self {
-            cold_factor: 2.0,
-            cold_limit: Duration::from_millis(3),
-            max_wait: Duration::from_millis(4),
-        }
+settings! {
+    /// The price of crossing domains.
+    pub struct StealConfig {
+        /// How many times longer a query takes on a cold cache than on a warm one, for a table of which that has not been
+        /// measured yet.
+        ///
+        /// Default 2.0. Two pinned threads on private L2s answered 100.7 k q/s with every table warm and
+        /// 40-50 k q/s when tables were cold (a factor of 2.0 to 2.5, measured for this project); the whole
+        /// system in arXiv 2605.10090 gained 1.4 from warm caches, of which not every query was cold before.
+        /// DRAM latency over L3 latency on Genoa (110 / 15 ns) bounds it at 7. Below 1, infinite or NaN counts
+        /// as the default. With `None` nothing ever crosses.
+        pub cold_factor: Option<f64> = Some(Self::COLD_FACTOR),
+        /// The most that a cold cache can cost a task, however long it runs.
+        ///
+        /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
+        pub cold_limit: Duration = Duration::from_millis(3),
+        /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
+        /// ([`can_lend`]).
+        ///
+        /// Default 4 ms. Together with the interval of the timed look (2 ms) it bounds how long a task waits while a worker
+        /// that may run it idles.
+        pub max_wait: Duration = Duration::from_millis(4),
     }
 }
 
 impl StealConfig {
+    /// The default of [`StealConfig::cold_factor`].
+    const COLD_FACTOR: f64 = 2.0;
+
     /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known of
     /// its table's service time.
     pub fn price(&self, backlog: &Backlog) -> Duration {
@@ -93,15 +87,16 @@ impl StealConfig {
         Duration::from_nanos(price as u64)
     }
 
+    /// Whether anything may cross.
+    pub fn is_ever(&self) -> bool {
+        self.cold_factor.is_some()
+    }
+
     /// What a crossing costs in service times.
     fn extra(&self, cold: Option<f64>) -> f64 {
-        let factor = cold.unwrap_or(self.cold_factor);
-        let factor = if factor >= 1.0 {
-            factor
-        } else {
-            Self::default().cold_factor
-        };
-        factor - 1.0
+        let is_sane = |factor: &f64| (1.0..f64::INFINITY).contains(factor);
+        let factor = cold.or(self.cold_factor).filter(is_sane);
+        factor.unwrap_or(Self::COLD_FACTOR) - 1.0
     }
 }
 
@@ -115,7 +110,7 @@ impl StealConfig {
 /// use std::time::Duration;
 /// use chiplet_policy::{Backlog, StealConfig, is_worth_crossing};
 ///
-/// let config = StealConfig { cold_factor: 2.0, ..StealConfig::default() };
+/// let config = StealConfig::new().cold_factor(Some(2.0));
 /// let service = Duration::from_micros(100);
 /// let queue = |queued| Backlog { workers: 8, queued, work: queued * service, service, ..Backlog::default() };
 /// assert!(!is_worth_crossing(&queue(8), &config)); // a core is free in one service time: wait
@@ -124,7 +119,7 @@ impl StealConfig {
 /// assert!(is_worth_crossing(&old, &config));
 /// ```
 pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
-    if backlog.queued == 0 || config.cold_factor == f64::INFINITY {
+    if backlog.queued == 0 || !config.is_ever() {
         return false;
     }
     if backlog.workers == 0 || backlog.age >= config.max_wait {

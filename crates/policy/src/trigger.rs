@@ -30,80 +30,66 @@ use chiplet_topology::DomainId;
 
 use crate::{Move, TableId, Time};
 
-/// Thresholds and brakes of a remap. A float that is NaN or negative is replaced by its default.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TriggerConfig {
-    /// Imbalance (busiest domain over mean, less 1, per core) in the fast window that calls for a remap.
-    ///
-    /// Default 0.5: ten seconds of a few hundred heavy-tailed queries vary by some tens of percent by
-    /// themselves; half above the mean is a domain at 100 % while the machine is at 67 %.
-    pub fast_threshold: f64,
-    /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
-    pub slow_threshold: f64,
-    /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
-    /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
-    pub min_gain: f64,
-    /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
-    /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
-    ///
-    /// Default 0.1: a query on a cold cache takes about one service time longer, so the move is earned back by ten
-    /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
-    /// cores has to be busy for two thirds of its time before there is as much to gain.
-    ///
-    /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
-    /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
-    /// busy for a quarter of their time.
-    pub min_wait: f64,
-    /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
-    /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
-    /// of which no part pays by itself is not made. Infinite, or with a cache of unknown size, there is no bound.
-    ///
-    /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the machine
-    /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
-    /// not.
-    pub max_cold: f64,
-    /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
-    /// a placement is judged by load that it has shaped itself. [`Duration::MAX`] keeps the placement still.
-    pub cooldown: Duration,
-    /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
-    /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
-    /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
-    /// shorter than the cooldown.
-    pub horizon: Duration,
-    /// Remaps in a row that pause for no more than `cooldown`; `u32::MAX` is no brake but that. Default 4: a table whose load was
-    /// capped by its home needs two or three to find its number of homes.
-    pub burst: u32,
-    /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
-    /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
-    /// earn it back.
-    pub min_traffic: f64,
-}
-
-impl Default for TriggerConfig {
-    fn default() -> Self {
-        Self {
-            fast_threshold: 0.5,
-            slow_threshold: 0.2,
-            min_gain: 0.1,
-            min_wait: 0.1,
-            max_cold: 0.5,
-            cooldown: Duration::from_secs(10),
-            horizon: Duration::from_secs(300),
-            burst: 4,
-            min_traffic: f64::from(32 << 20) / 10.0,
-        }
+settings! {
+    /// Thresholds and brakes of a remap. A float that is NaN or negative is replaced by its default.
+    pub struct TriggerConfig {
+        /// Imbalance (busiest domain over mean, less 1, per core) in the fast window that calls for a remap.
+        ///
+        /// Default 0.5: ten seconds of a few hundred heavy-tailed queries vary by some tens of percent by
+        /// themselves; half above the mean is a domain at 100 % while the machine is at 67 %.
+        pub fast_threshold: f64 = 0.5,
+        /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
+        pub slow_threshold: f64 = 0.2,
+        /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
+        /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
+        pub min_gain: f64 = 0.1,
+        /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
+        /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
+        ///
+        /// Default 0.1: a query on a cold cache takes about one service time longer, so the move is earned back by ten
+        /// queries for each that runs cold. At low utilisation nobody waits so long, and nothing moves: a domain of eight
+        /// cores has to be busy for two thirds of its time before there is as much to gain.
+        ///
+        /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
+        /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
+        /// busy for a quarter of their time.
+        pub min_wait: f64 = 0.1,
+        /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
+        /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
+        /// of which no part pays by itself is not made. With `None`, or with a cache of unknown size,
+        /// there is no bound.
+        ///
+        /// Default 0.5: queries on a cold cache take about twice as long, so while the caches are filled again the machine
+        /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
+        /// not.
+        pub max_cold: Option<f64> = Some(0.5),
+        /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
+        /// a placement is judged by load that it has shaped itself. `None` keeps the placement still.
+        pub cooldown: Option<Duration> = Some(Duration::from_secs(10)),
+        /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
+        /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
+        /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
+        /// shorter than the cooldown.
+        pub horizon: Duration = Duration::from_secs(300),
+        /// Remaps in a row that pause for no more than `cooldown`; `None` is no brake but that. Default 4: a table whose load was
+        /// capped by its home needs two or three to find its number of homes.
+        pub burst: Option<u32> = Some(4),
+        /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
+        /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
+        /// earn it back.
+        pub min_traffic: f64 = (32 << 20) as f64 / 10.0,
     }
 }
 
 impl TriggerConfig {
-    /// The strain at which the pause reaches the horizon and grows no more. `u32::MAX` if `burst` leaves no room above
-    /// it: the strain stays there, and the pause is the cooldown.
+    /// The strain at which the pause reaches the horizon and grows no more. `u32::MAX` without a
+    /// `burst`: the strain stays there, and the pause is the cooldown.
     pub fn most_strain(&self) -> u32 {
         let mut doublings = 0;
-        while self.pause_after(doublings) < self.horizon.max(self.cooldown) {
+        while self.pause_after(doublings) < self.longest() {
             doublings += 1;
         }
-        self.burst.saturating_add(doublings)
+        self.most_burst().saturating_add(doublings)
     }
 
     /// The most remaps that can happen in a run of this length, whatever the load does; see the
@@ -117,32 +103,44 @@ impl TriggerConfig {
     /// assert_eq!(TriggerConfig::default().most_remaps(hour), 34);
     /// ```
     pub fn most_remaps(&self, run: Duration) -> u64 {
-        let horizon = self.horizon.max(self.cooldown).as_nanos().max(1);
+        let horizon = self.longest().as_nanos().max(1);
         let horizons = u64::try_from(run.as_nanos() / horizon).unwrap_or(u64::MAX);
         horizons
             .saturating_mul(2)
             .saturating_add(u64::from(self.most_strain()) + 1)
     }
 
+    /// The shortest pause; for ever if the placement is to keep still.
+    fn shortest(&self) -> Duration {
+        self.cooldown.unwrap_or(Duration::MAX)
+    }
+
+    /// The longest pause.
+    fn longest(&self) -> Duration {
+        self.horizon.max(self.shortest())
+    }
+
+    /// [`TriggerConfig::burst`] as a number that no strain exceeds if there is no brake.
+    fn most_burst(&self) -> u32 {
+        self.burst.unwrap_or(u32::MAX)
+    }
+
     /// How long the next remap must wait at this strain.
     fn pause(&self, strain: u32) -> Duration {
-        self.pause_after(strain.saturating_sub(self.burst))
+        self.pause_after(strain.saturating_sub(self.most_burst()))
     }
 
     /// The pause, doubled so many times.
     fn pause_after(&self, doublings: u32) -> Duration {
-        let longest = self.horizon.max(self.cooldown);
+        let (shortest, longest) = (self.shortest(), self.longest());
         // A cooldown of zero could be doubled for ever.
-        let shortest = self
-            .cooldown
-            .max(longest / 1024)
-            .max(Duration::from_nanos(1));
+        let least = shortest.max(longest / 1024).max(Duration::from_nanos(1));
         2_u32
             .checked_pow(doublings)
-            .and_then(|factor| shortest.checked_mul(factor))
+            .and_then(|factor| least.checked_mul(factor))
             .unwrap_or(longest)
             .min(longest)
-            .max(self.cooldown)
+            .max(shortest)
     }
 
     /// This configuration with every senseless value replaced by its default.
@@ -154,9 +152,13 @@ impl TriggerConfig {
             slow_threshold: or(self.slow_threshold, default.slow_threshold),
             min_gain: or(self.min_gain, default.min_gain),
             min_wait: or(self.min_wait, default.min_wait),
-            max_cold: or(self.max_cold, default.max_cold),
+            max_cold: match self.max_cold {
+                Some(part) if part >= 0.0 => self.max_cold,
+                Some(_) => default.max_cold,
+                None => None,
+            },
             min_traffic: or(self.min_traffic, default.min_traffic),
-            horizon: self.horizon.max(self.cooldown),
+            horizon: self.longest(),
             ..self
         }
     }
@@ -269,14 +271,14 @@ impl Trigger {
             config,
             strain: 0,
             drained: Time::ZERO,
-            ready_at: config.cooldown.into(),
+            ready_at: config.shortest().into(),
             left: BTreeMap::new(),
         }
     }
 
     /// Whether there have been so many remaps lately, or one that undid another, that load seems to alternate.
     pub(crate) fn is_strained(&self) -> bool {
-        self.strain > self.config.burst
+        self.strain > self.config.most_burst()
     }
 
     /// The earliest time at which a remap may happen.
@@ -302,7 +304,7 @@ impl Trigger {
             self.drained = now;
         }
         let lowest = if self.is_return(moves, now) {
-            self.config.burst.saturating_add(1)
+            self.config.most_burst().saturating_add(1)
         } else {
             0
         };
@@ -344,10 +346,7 @@ mod tests {
 
     #[test]
     fn without_a_brake_each_remap_may_follow_after_a_cooldown() {
-        let config = TriggerConfig {
-            burst: u32::MAX,
-            ..TriggerConfig::default()
-        };
+        let config = TriggerConfig::new().burst(None);
         assert_eq!(config.most_strain(), u32::MAX);
         assert!(config.most_remaps(config.horizon) > u64::from(u32::MAX));
         let mut trigger = Trigger::new(config);
@@ -365,16 +364,13 @@ mod tests {
                 to: homes((step + 1) % 2),
             };
             trigger.remapped(&[moved], now);
-            assert_eq!(trigger.ready_at(), now + config.cooldown);
+            assert_eq!(trigger.ready_at(), now + config.shortest());
         }
     }
 
     #[test]
     fn a_cooldown_without_end_keeps_the_placement_still() {
-        let mut trigger = Trigger::new(TriggerConfig {
-            cooldown: Duration::MAX,
-            ..TriggerConfig::default()
-        });
+        let mut trigger = Trigger::new(TriggerConfig::new().cooldown(None));
         trigger.remapped(&[], Time::from_secs(1));
         assert_eq!(trigger.ready_at(), Time::MAX);
     }

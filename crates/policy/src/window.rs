@@ -16,25 +16,16 @@ use std::time::Duration;
 
 use crate::{TableId, Time};
 
-/// Lengths and resolution of the two windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowConfig {
-    /// Length of the fast window; default 10 s (arXiv 2605.10090).
-    pub fast: Duration,
-    /// Length of the slow window; default 60 s (arXiv 2605.10090).
-    pub slow: Duration,
-    /// Buckets in each window; default 10: the oldest tenth is forgotten at once, so a rate is at most
-    /// a tenth of a window behind, for 16 bytes a bucket. 0 counts as 1.
-    pub buckets: u32,
-}
-
-impl Default for WindowConfig {
-    fn default() -> Self {
-        Self {
-            fast: Duration::from_secs(10),
-            slow: Duration::from_secs(60),
-            buckets: 10,
-        }
+settings! {
+    /// Lengths and resolution of the two windows.
+    pub struct WindowConfig {
+        /// Length of the fast window; default 10 s (arXiv 2605.10090).
+        pub fast: Duration = Duration::from_secs(10),
+        /// Length of the slow window; default 60 s (arXiv 2605.10090).
+        pub slow: Duration = Duration::from_secs(60),
+        /// Buckets in each window; default 10: the oldest tenth is forgotten at once, so a rate is at most
+        /// a tenth of a window behind, for 16 bytes a bucket. 0 counts as 1.
+        pub buckets: u32 = 10,
     }
 }
 

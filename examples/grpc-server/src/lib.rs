@@ -42,10 +42,7 @@ impl Service {
     /// The machine cannot be read, or no core is left.
     pub fn start(reserved: usize) -> Result<Self, BuildError> {
         // Whoever asks for more is refused: one such query holds a core for as long as thousands of others.
-        let limits = QueryLimits {
-            max_k: Some(1_000),
-            ..QueryLimits::default()
-        };
+        let limits = QueryLimits::new().max_k(Some(1_000));
         let executor = Executor::builder()
             .reserve_cores(reserved)
             .limits(limits)

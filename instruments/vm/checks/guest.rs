@@ -159,10 +159,7 @@ fn masks_by_worker() -> BTreeMap<(u32, usize), Cpus> {
 
 fn executor(pin: Pin) -> Executor {
     // What is checked is where queries run at home. On an emulated machine they wait so long that others would help.
-    let at_home = StealConfig {
-        cold_factor: f64::INFINITY,
-        ..StealConfig::default()
-    };
+    let at_home = StealConfig::new().cold_factor(None);
     let builder = Executor::builder().pin(pin).steal(at_home);
     builder.build().unwrap()
 }

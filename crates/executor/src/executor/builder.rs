@@ -42,7 +42,7 @@ pub struct Builder {
     limits: QueryLimits,
     run_length: u32,
     reorder: f64,
-    bulk_wait: Duration,
+    bulk_wait: Option<Duration>,
     planner: PlannerConfig,
     steal: StealConfig,
     split: SplitConfig,
@@ -163,12 +163,12 @@ impl Builder {
     }
 
     /// How long a task of [`Class::Bulk`](crate::Class::Bulk) gives way to interactive ones that wait in the same domain.
-    /// After that it is ordered as if it had come just then. Zero makes the classes equal; with `Duration::MAX` bulk work
+    /// After that it is ordered as if it had come just then. Zero makes the classes equal; with `None` bulk work
     /// is only done while no interactive task waits, which may be never.
     ///
     /// Default 100 ms: four times what a full queue of 100 us queries waits. So bulk work gives
     /// way to a burst of interactive queries as long as it lasts, and only then to those who come in too fast for good.
-    pub fn bulk_wait(mut self, time: Duration) -> Self {
+    pub fn bulk_wait(mut self, time: Option<Duration>) -> Self {
         self.bulk_wait = time;
         self
     }
@@ -269,8 +269,10 @@ impl Builder {
         let (hub, mut locals) = Hub::new(rules, groups);
         let substitutes = Substitutes::new(self.name.clone(), locals.split_off(hub.crew.workers()));
 
-        let windows = self.planner.windows;
-        let tick = (windows.fast / windows.buckets.max(1))
+        let tick = self
+            .planner
+            .windows
+            .fast_bucket()
             .clamp(Duration::from_millis(1), Duration::from_secs(1));
         let topology = Arc::new(topology);
         let pin = if topology.is_this_machine() {

@@ -73,7 +73,7 @@ impl<U> Local<U> {
     }
 
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
-    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`].
+    /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`](super::Hub::end_late).
     pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
         let now = self.clock.time(now);
         self.now = now;

@@ -32,17 +32,13 @@ impl Invite for u32 {
 }
 
 /// Nothing is worth crossing for.
-const NEVER: StealConfig = StealConfig {
-    cold_factor: f64::INFINITY,
-    ..FREE
-};
+const NEVER: StealConfig = FREE.cold_factor(None);
 
 /// Whatever waits is worth crossing for.
-const FREE: StealConfig = StealConfig {
-    cold_factor: 1.0,
-    cold_limit: Duration::ZERO,
-    max_wait: Duration::from_millis(4),
-};
+const FREE: StealConfig = StealConfig::new()
+    .cold_factor(Some(1.0))
+    .cold_limit(Duration::ZERO)
+    .max_wait(Duration::from_millis(4));
 
 fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Arc<TestHub>, Vec<Local<u32>>) {
     hub_with(steal, groups, 0)
@@ -78,7 +74,7 @@ fn hub_with(
             reorder: 0.2,
             limit: 8,
             table_limit: 8,
-            bulk_wait: Duration::from_millis(100),
+            bulk_wait: Some(Duration::from_millis(100)),
         },
     };
     let (hub, locals) = Hub::new(rules, specs);

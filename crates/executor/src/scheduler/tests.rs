@@ -25,17 +25,13 @@ const fn table(slot: u32) -> TableId {
 }
 
 /// Nothing is worth crossing for.
-const NEVER: StealConfig = StealConfig {
-    cold_factor: f64::INFINITY,
-    ..FREE
-};
+const NEVER: StealConfig = FREE.cold_factor(None);
 
 /// Whatever waits is worth crossing for.
-const FREE: StealConfig = StealConfig {
-    cold_factor: 1.0,
-    cold_limit: Duration::ZERO,
-    max_wait: Duration::from_millis(4),
-};
+const FREE: StealConfig = StealConfig::new()
+    .cold_factor(Some(1.0))
+    .cold_limit(Duration::ZERO)
+    .max_wait(Duration::from_millis(4));
 
 fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local<u32>>) {
     let specs = groups
@@ -58,7 +54,7 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
             reorder: 0.2,
             limit: 100,
             table_limit: 100,
-            bulk_wait: Duration::from_millis(100),
+            bulk_wait: Some(Duration::from_millis(100)),
         },
     };
     Hub::new(rules, specs)

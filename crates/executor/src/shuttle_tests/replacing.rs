@@ -29,8 +29,8 @@ impl Table for Version {
 /// One replaces and then removes, two submit: what is asked after a replacement has returned is not answered by the
 /// index before, and everything is counted, on whatever index it ran.
 fn replacement() {
-    let mut planner = PlannerConfig::default();
-    planner.windows.fast = Duration::from_millis(100);
+    let planner =
+        PlannerConfig::new().windows(WindowConfig::new().fast(Duration::from_millis(100)));
     let executor = Arc::new(builder(1, 1).planner(planner).build().unwrap());
     let table = executor.add_table("versions", Version(0));
     let there = Arc::new(AtomicU32::new(0));

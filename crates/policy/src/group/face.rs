@@ -24,7 +24,7 @@ impl Crossing {
     /// Whether tasks may go from domain to domain at a price.
     #[inline]
     pub fn is_priced(&self) -> bool {
-        self.is_possible() && self.steal.cold_factor != f64::INFINITY
+        self.is_possible() && self.steal.is_ever()
     }
 }
 

@@ -119,62 +119,50 @@ pub enum PlaceBy {
     Traffic,
 }
 
-/// Thresholds of [`place`](crate::place). A value that is NaN or out of its range is replaced by its default.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MapperConfig {
-    /// What is balanced.
-    pub placing: PlaceBy,
-    /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or where
-    /// tables are placed by traffic, of the bytes per second that it can pull.
-    ///
-    /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
-    /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
-    /// split before waiting costs more than a second cold cache does.
-    ///
-    /// A cache that holds a part of a table saves that part at most. So where tables are placed by time, the threshold of
-    /// a table that exceeds its home's cache is the utilisation at which queries wait for that part of the time that
-    /// they wait for at `saturation`: with 8 cores and the default 0.50 for a table of 5 caches, 0.28 for 50 and more.
-    /// In the simulator p99 at half load fell by 2 to 28 % for the paper's graphs, and p999 by 9 to 44 %; saturated
-    /// machines saw no difference (docs/simulation.md).
-    pub saturation: f64,
-    /// It goes back to fewer homes only below this part; never above `saturation`.
-    ///
-    /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
-    /// that it goes back to when its load next wavers.
-    pub relax: f64,
-    /// A table gets several homes only if it has at least this many times one domain's fair share of
-    /// the total (total / domains). At least 1.
-    ///
-    /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
-    /// copy of the table's hot data in cache for it.
-    pub oversize: f64,
-    /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not known.
-    /// At least 1.
-    ///
-    /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
-    /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).
-    pub hot_share: f64,
-    /// A placement that moves less is taken if its busiest domain is at most this part above the best
-    /// that the greedy finds. 0 or more.
-    ///
-    /// Default 0.1: a tenth of a domain's time is about what refilling one evicted working set costs in
-    /// each fast window when traffic keeps shifting, so a better balance would not be earned back.
-    ///
-    /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also count as
-    /// equally busy: of those, the one whose cache has most room gets a table.
-    pub stay: f64,
-}
-
-impl Default for MapperConfig {
-    fn default() -> Self {
-        Self {
-            placing: PlaceBy::default(),
-            saturation: 0.7,
-            relax: 0.4,
-            oversize: 1.1,
-            hot_share: 1.5,
-            stay: 0.1,
-        }
+settings! {
+    /// Thresholds of [`place`](crate::place). A value that is NaN or out of its range is replaced by its default.
+    pub struct MapperConfig {
+        /// What is balanced.
+        pub placing: PlaceBy = PlaceBy::Time,
+        /// A table gets several homes when its load exceeds this part of the capacity of its home: of its cores, or where
+        /// tables are placed by traffic, of the bytes per second that it can pull.
+        ///
+        /// Default 0.7: by Erlang's C formula, queries wait 0.1 service times for one of the 8 cores of a CCD
+        /// at 70 % use, 0.9 at 90 % and 2.1 at 95 %; running on a cold cache costs about one. So the table is
+        /// split before waiting costs more than a second cold cache does.
+        ///
+        /// A cache that holds a part of a table saves that part at most. So where tables are placed by time, the threshold of
+        /// a table that exceeds its home's cache is the utilisation at which queries wait for that part of the time that
+        /// they wait for at `saturation`: with 8 cores and the default 0.50 for a table of 5 caches, 0.28 for 50 and more.
+        /// In the simulator p99 at half load fell by 2 to 28 % for the paper's graphs, and p999 by 9 to 44 %; saturated
+        /// machines saw no difference (docs/simulation.md).
+        pub saturation: f64 = 0.7,
+        /// It goes back to fewer homes only below this part; never above `saturation`.
+        ///
+        /// Default 0.4: `relax / saturation` must stay near a half, or the table would saturate the one home
+        /// that it goes back to when its load next wavers.
+        pub relax: f64 = 0.4,
+        /// A table gets several homes only if it has at least this many times one domain's fair share of
+        /// the total (total / domains). At least 1.
+        ///
+        /// Default 1.1: below it, splitting lowers the busiest domain by less than 9 %, and spends a second
+        /// copy of the table's hot data in cache for it.
+        pub oversize: f64 = 1.1,
+        /// The same where tables are placed by traffic and no capacity has been measured, so that saturation is not known.
+        /// At least 1.
+        ///
+        /// Default 1.5: without evidence of saturation, the imbalance that no whole-table placement can mend
+        /// has to reach the default threshold of the fast window ([`TriggerConfig`](crate::TriggerConfig)).
+        pub hot_share: f64 = 1.5,
+        /// A placement that moves less is taken if its busiest domain is at most this part above the best
+        /// that the greedy finds. 0 or more.
+        ///
+        /// Default 0.1: a tenth of a domain's time is about what refilling one evicted working set costs in
+        /// each fast window when traffic keeps shifting, so a better balance would not be earned back.
+        ///
+        /// Where tables are placed by time, domains whose levels differ by no more than this part of the mean also count as
+        /// equally busy: of those, the one whose cache has most room gets a table.
+        pub stay: f64 = 0.1,
     }
 }
 

@@ -43,7 +43,7 @@ impl<T> Queue<T> {
         };
         let now = now.as_nanos();
         let overdue = match fronts[Class::Bulk as usize] {
-            _ if self.discipline.bulk_wait.is_zero() => 1.0,
+            _ if self.discipline.gives_way().is_zero() => 1.0,
             Some(bulk) if now > bulk.key => {
                 let beyond = now.saturating_sub(self.due(bulk));
                 beyond as f64 / (now - bulk.key) as f64
@@ -77,7 +77,7 @@ impl<T> Queue<T> {
             waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
             backlog.age = match class {
                 Class::Interactive => waited,
-                Class::Bulk => waited.saturating_sub(self.discipline.bulk_wait),
+                Class::Bulk => waited.saturating_sub(self.discipline.gives_way()),
             };
         }
         let workers = u64::from(self.workers.max(1));

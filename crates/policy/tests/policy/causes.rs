@@ -28,7 +28,8 @@ proptest! {
         let mut planner = planner(domain_count, 12);
         let config = TriggerConfig::default();
         let caps = vec![capacity; domain_count as usize];
-        let (mut now, mut free_at) = (0, config.cooldown);
+        let cooldown = config.cooldown.expect("placements change");
+        let (mut now, mut free_at) = (0, cooldown);
         for (length, bytes) in phases {
             for _ in 0..length {
                 now += 1;
@@ -41,7 +42,7 @@ proptest! {
                     continue;
                 };
                 prop_assert!(secs(now) >= free_at, "{now}: {}", remap.reason);
-                free_at = secs(now) + config.cooldown;
+                free_at = secs(now) + cooldown;
                 let after = planner.balance(at(now));
                 let homes = |placement: &Placement, table| placement.homes(table).map_or(0, Homes::len);
                 let lowered = |before: Balance, after: Balance| {

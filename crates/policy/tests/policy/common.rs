@@ -39,22 +39,13 @@ pub fn demands(loads: impl IntoIterator<Item = f64>) -> Vec<Demand> {
 
 /// The byte-balanced mapper of the paper.
 pub fn by_traffic() -> MapperConfig {
-    MapperConfig {
-        placing: PlaceBy::Traffic,
-        ..MapperConfig::default()
-    }
+    MapperConfig::new().placing(PlaceBy::Traffic)
 }
 
 /// A planner that places by this.
 pub fn planned_by(placing: PlaceBy) -> PlannerConfig {
-    let mapper = MapperConfig {
-        placing,
-        ..MapperConfig::default()
-    };
-    PlannerConfig {
-        mapper,
-        ..PlannerConfig::default()
-    }
+    let mapper = MapperConfig::new().placing(placing);
+    PlannerConfig::new().mapper(mapper)
 }
 
 /// The planner of the paper.

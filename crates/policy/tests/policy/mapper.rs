@@ -115,7 +115,7 @@ proptest! {
         traffic in any_traffic(),
         count in 1_u32..16,
     ) {
-        let config = MapperConfig { oversize: 1.0, hot_share: 1.0, ..by_traffic() };
+        let config = by_traffic().oversize(1.0).hot_share(1.0);
         let balance = place(&demands(traffic), &domains(count, 4, None), None, &config).balance;
         // Whole tables are at most one fair share each, and the others are poured.
         prop_assert!(balance.peak <= 2.0 * balance.mean * 1.001, "{balance:?}");
@@ -144,7 +144,7 @@ proptest! {
         placing in any_placing(),
     ) {
         let [saturation, relax, oversize, hot_share, stay] = thresholds;
-        let config = MapperConfig { placing, saturation, relax, oversize, hot_share, stay };
+        let config = MapperConfig::new().placing(placing).saturation(saturation).relax(relax).oversize(oversize).hot_share(hot_share).stay(stay);
         let demands = demands(traffic);
         let domains = domains(5, 3, capacity);
         let first = place(&demands, &domains, None, &config);

@@ -1,8 +1,6 @@
 //! Remaps move as little as balance allows.
 
-use chiplet_policy::{
-    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, balance, hot_cold, place,
-};
+use chiplet_policy::{Demand, DomainSpec, Home, Homes, Placement, balance, hot_cold, place};
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
 
@@ -81,7 +79,7 @@ proptest! {
         let ids = (0..).map(DomainId);
         let domains: Vec<_> = ids.zip(cores).map(|(id, cores)| DomainSpec::new(id, cores)).collect();
         let mut traffic = [hot, others].concat();
-        let config = |stay| MapperConfig { stay, ..by_traffic() };
+        let config = |stay| by_traffic().stay(stay);
         let old = placed(&place(&demands(traffic.clone()), &domains, None, &config(0.1)));
         let tables = traffic.len();
         traffic.rotate_right(shift % tables);
@@ -107,7 +105,7 @@ proptest! {
         domains in any_domains(),
     ) {
         // Whole tables only, so that the greedy is the whole of the best plan.
-        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..by_traffic() };
+        let config = by_traffic().saturation(1e9).hot_share(1e9);
         let old = placed(&place(&demands(before), &domains, None, &config));
         let demands = demands(after);
         let best = hot_cold(&demands, &domains).balance.peak;
@@ -123,7 +121,7 @@ proptest! {
         homes in proptest::collection::vec(any::<prop::sample::Index>(), 120),
         gathered in any::<bool>(),
     ) {
-        let config = MapperConfig { saturation: 1e9, hot_share: 1e9, ..by_traffic() };
+        let config = by_traffic().saturation(1e9).hot_share(1e9);
         let demands = demands(traffic);
         // Half the time from where the mapper itself would put them, a few astray; else from anywhere.
         let own = place(&demands, &domains, None, &config).homes;
@@ -163,7 +161,7 @@ proptest! {
         factor in 1.2..3.0,
     ) {
         let domains = domains(count, 8, None);
-        let config = MapperConfig { hot_share: 1e9, ..by_traffic() };
+        let config = by_traffic().hot_share(1e9);
         let mut demands = demands(traffic);
         let old = placed(&place(&demands, &domains, None, &config));
         let hot_home = Homes::single(DomainId(0));
@@ -240,10 +238,7 @@ fn the_greedys_bins_go_to_the_domains_where_their_tables_are() {
     // Two hot tables on one domain and nothing small to shift: only the greedy finds the balance, and
     // its bins must come back to where the other tables live.
     let domains = domains(4, 8, None);
-    let config = MapperConfig {
-        hot_share: 1e9,
-        ..by_traffic()
-    };
+    let config = by_traffic().hot_share(1e9);
     let demands = demands([60.0, 60.0, 50.0, 50.0, 40.0, 40.0]);
     let at = |ids: [u32; 6]| {
         let homes = ids.map(|id| Homes::single(DomainId(id)));

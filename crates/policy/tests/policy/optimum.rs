@@ -9,11 +9,7 @@ use crate::common::{ROUNDING, by_traffic, demands, domains, table};
 
 /// Whole tables only, so that a placement is a schedule of jobs on machines.
 fn whole() -> MapperConfig {
-    MapperConfig {
-        saturation: 1e9,
-        hot_share: 1e9,
-        ..by_traffic()
-    }
+    by_traffic().saturation(1e9).hot_share(1e9)
 }
 
 /// Traffic per core of the busiest domain in the best placement of whole tables: a search of all of them that

@@ -106,7 +106,7 @@ proptest! {
                     left.get(&(step.table, domain)).is_some_and(|&at| secs(now - at) < config.horizon)
                 })
             });
-            free_at = secs(now) + config.cooldown * if returns { 2 } else { 1 };
+            free_at = secs(now) + config.cooldown.expect("placements change") * if returns { 2 } else { 1 };
             for step in &remap.moves {
                 left.extend(step.left().map(|domain| ((step.table, domain), now)));
             }
@@ -191,7 +191,7 @@ fn remaps_in_an_hour_by_period() {
 /// predicted wait, in service times, of the placement that is never changed and of the planner's.
 fn taking_turns(cores: f64, turn: u64, run: u64) -> [f64; 2] {
     let mut still = planned_by(PlaceBy::Time);
-    still.trigger.cooldown = std::time::Duration::MAX;
+    still.trigger.cooldown = None;
     let mut planners = [still, planned_by(PlaceBy::Time)].map(|config| {
         let mut planner = Planner::new(config, domains(12, 8, None));
         for slot in 0..12 {

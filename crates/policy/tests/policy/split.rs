@@ -10,11 +10,11 @@ fn any_costs() -> impl Strategy<Value = Vec<u64>> {
 
 fn any_config() -> impl Strategy<Value = SplitConfig> {
     (0_u64..1 << 20, 0_u64..1 << 23, 0_u32..6).prop_map(
-        |(min_unit_bytes, max_unit_bytes, units_per_core)| SplitConfig {
-            min_unit_bytes,
-            max_unit_bytes,
-            units_per_core,
-            ..SplitConfig::default()
+        |(min_unit_bytes, max_unit_bytes, units_per_core)| {
+            SplitConfig::new()
+                .min_unit_bytes(Some(min_unit_bytes))
+                .max_unit_bytes(max_unit_bytes)
+                .units_per_core(units_per_core)
         },
     )
 }
@@ -57,7 +57,7 @@ proptest! {
     ) {
         let left = total(&costs);
         let dearest = u128::from(costs.iter().copied().max().unwrap_or(0));
-        let least = u128::from(config.min_unit_bytes.max(1));
+        let least = u128::from(config.min_unit_bytes.expect("queries are cut").max(1));
         let most = least.max(u128::from(config.max_unit_bytes));
         let unit = next_unit(costs.iter().copied(), left, cores, &config);
         let cost = total(&costs[..unit]);
@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn a_core_alone_takes_all_that_a_unit_may_hold(costs in any_costs(), config in any_config()) {
-        let most = config.max_unit_bytes.max(config.min_unit_bytes).max(1);
+        let most = config.max_unit_bytes.max(config.min_unit_bytes.expect("queries are cut")).max(1);
         let unit = next_unit(costs.iter().copied(), total(&costs), 1, &config);
         if total(&costs) <= u128::from(most) {
             prop_assert_eq!(unit, costs.len());
@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn lists_alike_are_shared_evenly(lists in 1_usize..300, cores in 2_usize..20) {
-        let config = SplitConfig { min_unit_bytes: 1_000, max_unit_bytes: u64::MAX, units_per_core: 3, ..SplitConfig::default() };
+        let config = SplitConfig::new().min_unit_bytes(Some(1_000)).max_unit_bytes(u64::MAX).units_per_core(3);
         let units = cut(&vec![1_000; lists], &[cores], &config);
         prop_assert!(units[0] <= lists.div_ceil(cores));
         // Whoever is free next takes the next unit: no core has more than one unit of the last ones too much.
@@ -107,11 +107,9 @@ proptest! {
 
 #[test]
 fn what_exceeds_the_bound_by_little_is_halved() {
-    let config = SplitConfig {
-        min_unit_bytes: 765_792,
-        max_unit_bytes: 0,
-        ..SplitConfig::default()
-    };
+    let config = SplitConfig::new()
+        .min_unit_bytes(Some(765_792))
+        .max_unit_bytes(0);
     let costs = [234_522, 531_269, 173_731];
     assert_eq!(next_unit(costs, total(&costs), 2, &config), 1);
 }
@@ -146,10 +144,7 @@ fn a_long_query_of_a_busy_domain_leaves_something_for_later() {
 
 #[test]
 fn invitations_are_for_those_who_find_a_unit() {
-    let config = SplitConfig {
-        min_unit_bytes: 100,
-        ..SplitConfig::default()
-    };
+    let config = SplitConfig::new().min_unit_bytes(Some(100));
     assert_eq!(config.invitations(1_000, 3), 3);
     assert_eq!(config.invitations(250, 3), 2);
     assert_eq!(config.invitations(99, 3), 0);
@@ -159,10 +154,7 @@ fn invitations_are_for_those_who_find_a_unit() {
 
 #[test]
 fn a_stream_is_a_table_of_more_than_so_many_caches() {
-    let config = |stream_caches| SplitConfig {
-        stream_caches,
-        ..SplitConfig::default()
-    };
+    let config = |stream_caches| SplitConfig::new().stream_caches(stream_caches);
     assert!(!config(Some(2)).is_stream(64 << 20, 32 << 20));
     assert!(config(Some(2)).is_stream((64 << 20) + 1, 32 << 20));
     assert!(config(Some(0)).is_stream(1, 32 << 20), "every table");
@@ -171,12 +163,10 @@ fn a_stream_is_a_table_of_more_than_so_many_caches() {
 
 #[test]
 fn costs_near_the_limit_do_not_overflow() {
-    let config = SplitConfig {
-        min_unit_bytes: 1,
-        max_unit_bytes: u64::MAX,
-        units_per_core: 1,
-        ..SplitConfig::default()
-    };
+    let config = SplitConfig::new()
+        .min_unit_bytes(Some(1))
+        .max_unit_bytes(u64::MAX)
+        .units_per_core(1);
     let left = 4 * u128::from(u64::MAX);
     assert_eq!(next_unit([u64::MAX; 4], left, 4, &config), 1);
     assert_eq!(next_unit([u64::MAX; 4], left, usize::MAX, &config), 1);

@@ -32,14 +32,15 @@ fn any_backlog() -> impl Strategy<Value = Backlog> {
 
 fn any_config() -> impl Strategy<Value = StealConfig> {
     let factor = prop_oneof![
-        4 => 1.0..5.0,
-        1 => Just(f64::INFINITY),
-        1 => proptest::num::f64::ANY
+        4 => (1.0..5.0).prop_map(Some),
+        1 => Just(None),
+        1 => proptest::num::f64::ANY.prop_map(Some)
     ];
-    (factor, micros(), micros()).prop_map(|(cold_factor, cold_limit, max_wait)| StealConfig {
-        cold_factor,
-        cold_limit,
-        max_wait,
+    (factor, micros(), micros()).prop_map(|(cold_factor, cold_limit, max_wait)| {
+        StealConfig::new()
+            .cold_factor(cold_factor)
+            .cold_limit(cold_limit)
+            .max_wait(max_wait)
     })
 }
 
@@ -52,7 +53,7 @@ proptest! {
     ) {
         let age = backlog.age.max(config.max_wait);
         let old = Backlog { queued, age, ..backlog };
-        let forbidden = config.cold_factor == f64::INFINITY;
+        let forbidden = config.cold_factor.is_none();
         prop_assert_eq!(is_worth_crossing(&old, &config), !forbidden);
     }
 
@@ -63,7 +64,7 @@ proptest! {
     ) {
         let empty = Backlog { queued: 0, ..backlog };
         prop_assert!(!is_worth_crossing(&empty, &config));
-        let never = StealConfig { cold_factor: f64::INFINITY, ..config };
+        let never = config.cold_factor(None);
         prop_assert!(!is_worth_crossing(&backlog, &never));
     }
 
@@ -94,7 +95,7 @@ proptest! {
     ) {
         let service = Duration::from_micros(micros);
         let backlog = Backlog { workers, queued, work: service * queued, service, ..Backlog::default() };
-        let config = StealConfig { cold_factor, cold_limit: Duration::MAX, ..StealConfig::default() };
+        let config = StealConfig::new().cold_factor(Some(cold_factor)).cold_limit(Duration::MAX);
         let services = f64::from(queued) / f64::from(workers);
         prop_assume!((services - (cold_factor - 1.0)).abs() > 1e-6);
         prop_assert_eq!(is_worth_crossing(&backlog, &config), services > cold_factor - 1.0);
@@ -111,7 +112,7 @@ proptest! {
     ) {
         let service = Duration::from_micros(100);
         let backlog = Backlog { workers: 4, queued, work: service * queued, service, ..Backlog::default() };
-        let config = |cold_factor| StealConfig { cold_factor, ..StealConfig::default() };
+        let config = |cold_factor| StealConfig::new().cold_factor(Some(cold_factor));
         let known = Backlog { cold: Some(measured), ..backlog };
         prop_assert_eq!(
             is_worth_crossing(&known, &config(built_in)),
@@ -172,10 +173,7 @@ fn a_cold_cache_costs_a_long_task_no_more_than_filling_it() {
         ..Backlog::default()
     };
     assert!(is_worth_crossing(&backlog, &config));
-    let unlimited = StealConfig {
-        cold_limit: Duration::MAX,
-        ..config
-    };
+    let unlimited = config.cold_limit(Duration::MAX);
     assert!(!is_worth_crossing(&backlog, &unlimited));
 }
 

@@ -13,12 +13,10 @@ pub const CACHE: u64 = 32 * MIB;
 
 /// Whole tables only.
 fn whole() -> MapperConfig {
-    MapperConfig {
-        saturation: 1e9,
-        relax: 1e9,
-        hot_share: 1e9,
-        ..MapperConfig::default()
-    }
+    MapperConfig::new()
+        .saturation(1e9)
+        .relax(1e9)
+        .hot_share(1e9)
 }
 
 /// Equal domains with caches, on nodes of four and packages of eight.
@@ -98,7 +96,7 @@ proptest! {
     ) {
         let asked: Vec<_> = loads.iter().map(|&load| (load, 0, 0.0)).collect();
         let demands = demands(&asked);
-        let by = |placing| MapperConfig { placing, ..whole() };
+        let by = |placing| whole().placing(placing);
         let time = place(&demands, &with_caches(count, 8), None, &by(PlaceBy::Time));
         let traffic = place(&demands, &domains(count, 8, None), None, &by(PlaceBy::Traffic));
         prop_assert!(time.balance.peak <= traffic.balance.peak * (1.0 + whole().stay) * ROUNDING);
@@ -160,10 +158,7 @@ fn by_bytes_the_busy_domain_gets_tables_and_by_time_it_gives_some() {
                 )
             })
             .collect();
-        let config = MapperConfig {
-            placing,
-            ..MapperConfig::default()
-        };
+        let config = MapperConfig::new().placing(placing);
         let new = placed(&place(&demands, &specs, Some(&current), &config));
         let moves = new.diff(&current);
         assert!(!moves.is_empty());

@@ -17,11 +17,11 @@ fn step(slot: u32, from: u32, to: u32) -> Move {
 }
 
 fn any_config() -> impl Strategy<Value = TriggerConfig> {
-    (0_u64..60, 0_u64..2_000, 0_u32..8).prop_map(|(cooldown, horizon, burst)| TriggerConfig {
-        cooldown: secs(cooldown),
-        horizon: secs(horizon),
-        burst,
-        ..TriggerConfig::default()
+    (0_u64..60, 0_u64..2_000, 0_u32..8).prop_map(|(cooldown, horizon, burst)| {
+        TriggerConfig::new()
+            .cooldown(Some(secs(cooldown)))
+            .horizon(secs(horizon))
+            .burst(Some(burst))
     })
 }
 
@@ -39,10 +39,11 @@ proptest! {
             let now = trigger.ready_at() + delay;
             let slot = if back { 0 } else { count };
             trigger.remapped(&[step(slot, count % 2, (count + 1) % 2)], now);
-            let ceiling = config.horizon.max(config.cooldown);
-            prop_assert!(trigger.ready_at().since(now) >= config.cooldown);
+            let cooldown = config.cooldown.expect("placements change");
+            let ceiling = config.horizon.max(cooldown);
+            prop_assert!(trigger.ready_at().since(now) >= cooldown);
             prop_assert!(trigger.ready_at().since(now) <= ceiling.max(Duration::from_nanos(1)));
-            prop_assert!(times.last().is_none_or(|&last| now.since(last) >= config.cooldown));
+            prop_assert!(times.last().is_none_or(|&last| now.since(last) >= cooldown));
             times.push(now);
             if config.horizon > Duration::ZERO {
                 // From the start, and in every stretch that ends now.
@@ -65,10 +66,11 @@ proptest! {
             now = trigger.ready_at();
             trigger.remapped(&[step(0, count % 2, (count + 1) % 2)], now);
         }
-        now += config.horizon.max(config.cooldown) * (config.most_strain() + 1);
+        let cooldown = config.cooldown.expect("placements change");
+        now += config.horizon.max(cooldown) * (config.most_strain() + 1);
         trigger.remapped(&[step(1, 0, 1)], now);
-        if config.burst > 0 && config.cooldown * 1_024 >= config.horizon {
-            prop_assert_eq!(trigger.ready_at().since(now), config.cooldown);
+        if config.burst != Some(0) && cooldown * 1_024 >= config.horizon {
+            prop_assert_eq!(trigger.ready_at().since(now), cooldown);
         }
     }
 }

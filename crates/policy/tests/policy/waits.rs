@@ -59,7 +59,7 @@ proptest! {
     ) {
         let specs = with_caches(domain_count, 8);
         let mut config = planned_by(PlaceBy::Time);
-        config.trigger.max_cold = max_cold;
+        config.trigger.max_cold = Some(max_cold);
         let mut planner = planner(config, specs.clone(), &sizes);
         let mut now = 0;
         for (length, loads) in phases {
@@ -146,7 +146,7 @@ proptest! {
         let sizes = &sizes[..loads.len()];
         let config = |max_cold| {
             let mut config = planned_by(PlaceBy::Time);
-            config.trigger.max_cold = max_cold;
+            config.trigger.max_cold = Some(max_cold);
             config
         };
         // All load on the tables of every other domain.
@@ -176,7 +176,7 @@ proptest! {
         domain_count in 1_u32..9,
     ) {
         let mut config = planned_by(PlaceBy::Time);
-        config.trigger.max_cold = f64::INFINITY;
+        config.trigger.max_cold = None;
         let mut planner = planner(config, with_caches(domain_count, 8), &vec![MIB; loads.len()]);
         let remaps = (1..200)
             .filter(|&now| second(&mut planner, now, &loads, 0).is_some())
@@ -246,7 +246,7 @@ fn a_flooded_table_gets_as_many_homes_as_it_would_saturate() {
 fn a_cooldown_of_all_time_keeps_the_placement_still() {
     for placing in [PlaceBy::Time, PlaceBy::Traffic] {
         let mut config = planned_by(placing);
-        config.trigger.cooldown = Duration::MAX;
+        config.trigger.cooldown = None;
         let mut planner = planner(config, with_caches(2, 8), &[MIB; 4]);
         for now in 1..100 {
             assert!(second(&mut planner, now, &[9.0, 0.0, 9.0, 0.0], 1 << 30).is_none());
@@ -262,7 +262,7 @@ fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
     let specs = with_caches(4, 8);
     let mut config = planned_by(PlaceBy::Time);
     // One table of 8 MiB.
-    config.trigger.max_cold = 1.0 / 16.0;
+    config.trigger.max_cold = Some(1.0 / 16.0);
     let mut planner = planner(config, specs, &[8 * MIB; 16]);
     // Every fourth table is on domain 0, which is asked for twice its time.
     let loads: Vec<f64> = (0_u32..16)
@@ -279,7 +279,7 @@ fn what_may_not_go_cold_at_once_moves_in_later_remaps() {
 /// A table that is asked for 3.5 of its home's 8 cores, beside eleven that are asked for a fifth of one.
 fn half_busy_home(size: u64) -> Vec<Remap> {
     let mut config = planned_by(PlaceBy::Time);
-    config.trigger.cooldown = secs(10);
+    config.trigger.cooldown = Some(secs(10));
     let mut planner = planner(config, with_caches(12, 8), &[size; 12]);
     let loads: Vec<f64> = (0..12)
         .map(|slot| if slot == 0 { 3.5 } else { 0.2 })

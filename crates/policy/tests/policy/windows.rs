@@ -60,7 +60,7 @@ proptest! {
         steps in proptest::collection::vec((-2_000_i64..30_000, 0_u64..1 << 40), 1..80),
         quiet in 0_u64..100_000,
     ) {
-        let config = WindowConfig { buckets, ..WindowConfig::default() };
+        let config = WindowConfig::new().buckets(buckets);
         let mut windows = UsageWindows::new(config);
         let mut naive = Naive { config, records: Vec::new() };
         // Time mostly goes on and sometimes steps back a little.
@@ -92,11 +92,7 @@ proptest! {
         steps in proptest::collection::vec((0_u64..5_000, 0_u32..4, 0_u64..1 << 40, 0_u32..12), 1..80),
         quiet in 0_u64..100_000,
     ) {
-        let config = WindowConfig {
-            fast: Duration::from_millis(fast_ms),
-            slow: Duration::from_millis(slow_ms),
-            buckets,
-        };
+        let config = WindowConfig::new().fast(Duration::from_millis(fast_ms)).slow(Duration::from_millis(slow_ms)).buckets(buckets);
         let empty = || Naive { config, records: Vec::new() };
         let mut windows = UsageWindows::new(config);
         let mut naive = [empty(), empty(), empty(), empty()];
@@ -186,11 +182,10 @@ fn a_forgotten_table_has_no_traffic_and_costs_nothing() {
 
 #[test]
 fn windows_of_no_length_and_the_end_of_time_do_not_panic() {
-    let config = WindowConfig {
-        fast: Duration::ZERO,
-        slow: Duration::ZERO,
-        buckets: 0,
-    };
+    let config = WindowConfig::new()
+        .fast(Duration::ZERO)
+        .slow(Duration::ZERO)
+        .buckets(0);
     let mut windows = UsageWindows::new(config);
     for now in [Time::ZERO, at(1), Time::MAX] {
         windows.record(table(0), now, usage(u64::MAX));

@@ -147,7 +147,7 @@ pub struct Settings {
     /// Tasks that may wait for each worker of a domain.
     pub queue_per_worker: usize,
     /// How long bulk tasks give way to interactive ones.
-    pub bulk_wait: Duration,
+    pub bulk_wait: Option<Duration>,
     /// Between two looks of the planner.
     pub tick: Duration,
     /// What the executor does not do.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use chiplet_baselines::Strategy;
 use chiplet_executor::{Executor, PlannerConfig, RemapEvent, TableId, Ticket};
+use chiplet_policy::WindowConfig;
 use chiplet_table::Neighbor;
 use chiplet_topology::Topology;
 
@@ -37,8 +38,7 @@ impl Executed {
         let seen = Arc::clone(&remaps);
         let mut planner = PlannerConfig::default();
         if let Some(window) = choice.window.or(arguments.window) {
-            planner.windows.fast = window;
-            planner.windows.slow = window * 6;
+            planner = planner.windows(WindowConfig::new().fast(window).slow(window * 6));
         }
         let limit = bound(arguments, workers);
         let executor = strategy

@@ -44,7 +44,7 @@ fn bulk_work_waits_for_a_bounded_time() {
         let served = simulation.run_until(second * SECOND);
         let others = served[0].longest().max(served[1].longest());
         let longest = served[2].longest();
-        let bound = others + DISCIPLINE.bulk_wait + 10 * MILLI;
+        let bound = others + DISCIPLINE.gives_way() + 10 * MILLI;
         assert!(longest <= bound, "{longest:?} in second {second}");
         assert!(second == 1 || served[2].waits.len() >= 15);
     }

@@ -39,7 +39,7 @@ fn what_has_been_started_goes_first_unless_it_takes_long() {
 fn a_bulk_task_goes_before_an_interactive_ones_pieces_when_it_has_given_way_for_long_enough() {
     let times = [13, 104, 105, 106];
     let waited = [false, false, false, true];
-    assert_eq!(DISCIPLINE.bulk_wait, Duration::from_millis(100));
+    assert_eq!(DISCIPLINE.bulk_wait, Some(Duration::from_millis(100)));
     assert_eq!(goes_before(Class::Bulk, Class::Interactive, times), waited);
 }
 

@@ -19,7 +19,7 @@ const PLAIN: Discipline = Discipline {
     reorder: 0.2,
     limit: 100,
     table_limit: 100,
-    bulk_wait: Duration::from_millis(100),
+    bulk_wait: Some(Duration::from_millis(100)),
 };
 
 const RUNS: Discipline = Discipline {

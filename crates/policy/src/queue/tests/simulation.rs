@@ -10,7 +10,7 @@ pub(super) const DISCIPLINE: Discipline = Discipline {
     reorder: 0.3,
     limit: 4_000,
     table_limit: 400,
-    bulk_wait: Duration::from_millis(100),
+    bulk_wait: Some(Duration::from_millis(100)),
 };
 
 pub(super) const MILLI: Duration = Duration::from_millis(1);
