@@ -9,9 +9,13 @@ use chiplet_baselines::Routing;
 use chiplet_policy::is_too_late;
 
 use super::clients::nanos;
+use super::items::table_id;
+use super::queries::Query;
 use super::route::PAUSE;
 use super::rows::{Row, second_of};
-use super::{Doing, Engine, Event, Load, Query, table_id};
+use super::scenario::Load;
+use super::timeline::Event;
+use super::{Doing, Engine};
 use crate::workload::Arrivals;
 
 /// Nanoseconds that a worker takes to pass a query over, at least.
@@ -30,7 +34,7 @@ impl Engine<'_> {
                 Arrivals::Burst { .. } => (from, 1),
             };
             for _ in 0..times {
-                self.at(first, Event::Ask(number));
+                self.timeline.at(first, Event::Ask(number));
             }
         }
     }
@@ -39,7 +43,10 @@ impl Engine<'_> {
     pub(super) fn ask(&mut self, number: usize) {
         let client = &mut self.clients.clients[number];
         let ask = client.ask;
-        if ask.until.is_some_and(|until| self.now >= nanos(until)) {
+        if ask
+            .until
+            .is_some_and(|until| self.timeline.now() >= nanos(until))
+        {
             return;
         }
         let (queries, next) = match ask.arrivals {
@@ -48,7 +55,7 @@ impl Engine<'_> {
             Arrivals::Outstanding(_) | Arrivals::Shared => (1, None),
         };
         if let Some(next) = next {
-            self.at(self.now + next.max(1), Event::Ask(number));
+            self.timeline.after(next.max(1), Event::Ask(number));
         }
         let different = self.scenario.prepared.workload.queries as u64;
         for _ in 0..queries {
@@ -69,11 +76,11 @@ impl Engine<'_> {
     /// A query comes, whose client waits so long for the answer.
     pub(super) fn enter(&mut self, query: Query, deadline_ms: Option<f64>) {
         let serial = query.serial;
-        let place = self.place(query);
+        let place = self.queries.place(query);
         if let Some(ms) = deadline_ms {
-            let due = self.now + nanos(ms / 1e3).max(1);
+            let due = self.timeline.now() + nanos(ms / 1e3).max(1);
             self.queries[place].due = Some(due);
-            self.at(due, Event::Due(place, serial));
+            self.timeline.at(due, Event::Due(place, serial));
         }
         self.meter.sent += 1;
         self.submit(place);
@@ -81,16 +88,16 @@ impl Engine<'_> {
 
     /// Whoever waited for a query's answer does not any more: a client of a closed loop asks again after so long.
     pub(super) fn ask_again(&mut self, client: Option<usize>, after: u64) {
-        let at = self.now + after;
+        let at = self.timeline.now() + after;
         match client {
             Some(number) => {
                 if let Arrivals::Outstanding(_) = self.clients.clients[number].ask.arrivals {
-                    self.at(at, Event::Ask(number));
+                    self.timeline.at(at, Event::Ask(number));
                 }
             }
             None => {
                 if let Load::Saturated { .. } = self.scenario.load {
-                    self.at(at, Event::Arrive);
+                    self.timeline.at(at, Event::Arrive);
                 }
             }
         }
@@ -104,7 +111,7 @@ impl Engine<'_> {
         }
         query.told = true;
         let (client, item, running) = (query.client, query.item, query.running);
-        let second = second_of(self.now);
+        let second = second_of(self.timeline.now());
         if let Some(row) = self.row_of(place) {
             match running {
                 true => row.late += 1,
@@ -122,7 +129,7 @@ impl Engine<'_> {
     pub(super) fn passes_over(&mut self, worker: usize, place: usize) -> bool {
         let query = &self.queries[place];
         if query.told {
-            self.release(place);
+            self.queries.release(place);
             return true;
         }
         let Some(due) = query.due else { return false };
@@ -131,19 +138,23 @@ impl Engine<'_> {
             Some((_, run)) if state.ladder.is_away() => run.expected(),
             _ => state.run.expected(),
         };
-        let [waited, left] = [self.now - query.arrived, due - self.now].map(Duration::from_nanos);
+        let [waited, left] = [
+            self.timeline.now() - query.arrived,
+            due - self.timeline.now(),
+        ]
+        .map(Duration::from_nanos);
         if !left.is_zero() && !is_too_late(waited, left, expected.unwrap_or_default()) {
             return false;
         }
         let (client, item) = (query.client, query.item);
-        let second = second_of(self.now);
+        let second = second_of(self.timeline.now());
         if let Some(row) = self.row_of(place) {
             row.passed_over += 1;
             row.expired_in(second);
         }
         self.balancer.missed(item as usize);
         self.ask_again(client, 0);
-        self.release(place);
+        self.queries.release(place);
         true
     }
 
@@ -153,7 +164,7 @@ impl Engine<'_> {
         let took = took.max(LEAST_LOOK);
         self.workers[worker].doing = Doing::Waking;
         self.meter.busy(worker, took);
-        self.at(self.now + took, Event::Work(worker));
+        self.timeline.after(took, Event::Work(worker));
     }
 
     /// Counts that a query begins, and says how much longer it takes than its search.
@@ -161,27 +172,27 @@ impl Engine<'_> {
         let domain = self.domains[self.workers[worker].domain];
         let query = &mut self.queries[place];
         query.running = true;
-        let (item, table, waited) = (query.item, query.table, self.now - query.arrived);
-        let at_home = self.homes[item as usize].contains(domain);
+        let (item, table, waited) = (query.item, query.table, self.timeline.now() - query.arrived);
+        let at_home = self.balancer.homes[item as usize].contains(domain);
         let has_home = self.scenario.strategy.routing == Routing::Home;
         if let Some(row) = self.row_of(place) {
             row.waited(waited);
             row.at_home += u64::from(has_home && at_home);
             row.away += u64::from(has_home && !at_home);
         }
-        self.clients.stall(table, self.now)
+        self.clients.stall(table, self.timeline.now())
     }
 
     /// Takes the dead out of a queue that has refused a task.
     pub(super) fn purge(&mut self, group: usize) {
         let queries = &self.queries;
-        let now = self.time();
+        let now = self.timeline.time();
         let state = &mut self.groups[group].state;
         let dead = state.extract(None, |&place| queries[place].told, now);
         for (_, place) in dead {
             let table = table_id(self.queries[place].item);
             self.groups[group].state.queue.count_expired(table, 1);
-            self.release(place);
+            self.queries.release(place);
         }
     }
 
@@ -191,7 +202,7 @@ impl Engine<'_> {
             row.refused += 1;
         }
         let client = self.queries[place].client;
-        self.release(place);
+        self.queries.release(place);
         self.ask_again(client, PAUSE);
         self.look_soon();
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use chiplet_baselines::Routing;
 use chiplet_policy::{Costs, DomainSpec, Homes, Planner, Speed, TableUsage, Time, Usage};
 
 use super::items::Items;
-use super::{Engine, Event, Load, Scenario, table_id};
+use super::items::table_id;
+use super::scenario::{Load, Scenario};
 use crate::ideas::Budgets;
 use crate::outcome::Moved;
 use crate::workload::Plan;
@@ -47,6 +47,10 @@ pub(super) struct Balancer {
     fresh: Vec<(f64, f64)>,
     speed: Vec<Speed>,
     pub(super) remaps: Vec<Moved>,
+    /// Where each item lives.
+    pub(super) homes: Vec<Homes>,
+    /// Whose homes are not the planner's to change.
+    fixed: Vec<bool>,
     /// What all queries of each item took, for [`Balancer::means`].
     taken: Vec<(u64, u64)>,
     /// Each item's size.
@@ -81,6 +85,8 @@ impl Balancer {
             speed: vec![Speed::default(); workers.len()],
             workers,
             remaps: Vec::new(),
+            homes: Vec::new(),
+            fixed: Vec::new(),
             taken: vec![(0, 0); count],
             bytes: bytes.collect(),
             caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
@@ -95,7 +101,7 @@ impl Balancer {
         items: &Items,
         shares: &[f64],
         means: Option<&Means>,
-    ) -> Vec<Homes> {
+    ) {
         let (machine, domains) = (scenario.machine, scenario.machine.topology.domains());
         for (slot, &table) in items.tables.iter().enumerate() {
             let holder = machine.holder(table as usize);
@@ -114,10 +120,17 @@ impl Balancer {
             self.settle(scenario, items, shares, means);
         }
         let placement = self.planner.placement();
-        let homes = |slot| placement.homes(table_id(slot)).cloned();
-        (0..items.tables.len() as u32)
-            .map(|slot| homes(slot).expect("every item has been added"))
-            .collect()
+        let asking = &scenario.prepared.workload.asking;
+        for (slot, &table) in (0..).zip(&items.tables) {
+            let home = asking.home(table as usize);
+            let given = home.and_then(|home| domains.get(home));
+            let planned = placement.homes(table_id(slot)).cloned();
+            self.homes.push(match given {
+                Some(domain) => Homes::single(domain.id),
+                None => planned.expect("every item has been added"),
+            });
+            self.fixed.push(given.is_some());
+        }
     }
 
     /// Feeds the planner the loads that are to come.
@@ -234,6 +247,49 @@ impl Balancer {
         });
         each.collect()
     }
+
+    /// What has been used since the last tick goes to the planner; what it decides at `now` holds from then on, if it is
+    /// to decide anything.
+    pub(super) fn tick(&mut self, now: Time, places: bool) {
+        let planned_at = now + self.offset;
+        let used = (0..).zip(&mut self.items).map(|(slot, used)| {
+            let usage = self.costs.usage(table_id(slot), std::mem::take(used));
+            (usage.busy.as_secs_f64(), usage.bytes as f64)
+        });
+        let used = used.collect();
+        for (slot, usage) in self.told(used).into_iter().enumerate() {
+            if usage != Usage::default() {
+                let id = table_id(slot as u32);
+                self.planner.record(id, planned_at, usage);
+            }
+        }
+        let capacities = self.capacities();
+        if !places {
+            return;
+        }
+        let Some(remap) = self.planner.tick(planned_at, &capacities) else {
+            return;
+        };
+        let mut moves = remap.moves;
+        let planned = moves.len();
+        // The planner does not know which tables stay where they are.
+        moves.retain(|change| !self.fixed[change.table.slot as usize]);
+        let moved = moves.len();
+        if moved == 0 && planned > 0 {
+            return;
+        }
+        for change in moves {
+            if let Some(to) = change.to {
+                self.homes[change.table.slot as usize] = to;
+            }
+        }
+        self.remaps.push(Moved {
+            at: now.as_nanos() as f64 / 1e9,
+            tables: moved,
+            cold_bytes: remap.cold_bytes,
+            reason: remap.reason.to_string(),
+        });
+    }
 }
 
 /// Seconds of computing and bytes of a table's mean query.
@@ -270,51 +326,5 @@ fn computing(scenario: &Scenario<'_>, plan: &Plan) -> (f64, f64) {
             (seconds, listed + centroids)
         }
         Plan::Task { nanos, .. } => (nanos / 1e9, 0.0),
-    }
-}
-
-impl Engine<'_> {
-    pub(super) fn tick(&mut self) {
-        let tick = self.scenario.settings.tick;
-        self.at(self.now + tick.as_nanos() as u64, Event::Tick);
-        let now = self.time() + self.balancer.offset;
-        let balancer = &mut self.balancer;
-        let used = (0..).zip(&mut balancer.items).map(|(slot, used)| {
-            let usage = balancer.costs.usage(table_id(slot), std::mem::take(used));
-            (usage.busy.as_secs_f64(), usage.bytes as f64)
-        });
-        let used = used.collect();
-        for (slot, usage) in balancer.told(used).into_iter().enumerate() {
-            if usage != Usage::default() {
-                let id = table_id(slot as u32);
-                balancer.planner.record(id, now, usage);
-            }
-        }
-        let capacities = balancer.capacities();
-        if self.scenario.strategy.routing == Routing::Rotate {
-            return;
-        }
-        let Some(remap) = self.balancer.planner.tick(now, &capacities) else {
-            return;
-        };
-        let mut moves = remap.moves;
-        let planned = moves.len();
-        // The planner does not know which tables stay where they are.
-        moves.retain(|change| !self.fixed[change.table.slot as usize]);
-        let moved = moves.len();
-        if moved == 0 && planned > 0 {
-            return;
-        }
-        for change in moves {
-            if let Some(to) = change.to {
-                self.homes[change.table.slot as usize] = to;
-            }
-        }
-        self.balancer.remaps.push(Moved {
-            at: self.now as f64 / 1e9,
-            tables: moved,
-            cold_bytes: remap.cold_bytes,
-            reason: remap.reason.to_string(),
-        });
     }
 }

@@ -1,6 +1,8 @@
 //! What has homes: tables, or regions of tables where those are tried.
 
-use super::{Engine, Scenario};
+use chiplet_policy::TableId;
+
+use super::scenario::Scenario;
 
 /// A table is cut into regions that has more than so many domains' share of all queries.
 const HOT: f64 = 2.0;
@@ -11,6 +13,17 @@ pub(super) struct Items {
     pub(super) tables: Vec<u32>,
     /// For each table its first item, and how many it has.
     of_table: Vec<(u32, u32)>,
+    /// What is known of each from its last query.
+    pub(super) known: Vec<Known>,
+}
+
+/// What is known of an item from its last query.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// It asked for more than its share.
+    pub(super) over_share: bool,
+    /// Units that it was cut into.
+    pub(super) units: u32,
 }
 
 impl Items {
@@ -27,7 +40,11 @@ impl Items {
             of_table.push((tables.len() as u32, count));
             tables.extend(std::iter::repeat_n(number, count as usize));
         }
-        Self { tables, of_table }
+        Self {
+            known: vec![Known::default(); tables.len()],
+            tables,
+            of_table,
+        }
     }
 
     /// Regions of the table that an item is of.
@@ -47,15 +64,10 @@ impl Items {
     }
 }
 
-impl Engine<'_> {
-    /// What it takes to find a query's region: its distances to the middle of each.
-    pub(super) fn route_ns(&self, query: usize) -> u64 {
-        let query = &self.queries[query];
-        let regions = self.items.siblings(query.item as usize);
-        if regions == 1 {
-            return 0;
-        }
-        let dim = self.scenario.prepared.workload.tables[query.table as usize].dim();
-        (f64::from(regions) * self.scenario.compute.row(dim)) as u64
+/// What queues and the planner know an item by.
+pub(super) fn table_id(item: u32) -> TableId {
+    TableId {
+        slot: item,
+        generation: 0,
     }
 }

@@ -7,77 +7,77 @@
 //!
 //! | file | does what of the executor |
 //! |---|---|
-//! | `group` | `scheduler`: queues, sleepers, who calls for help |
+//! | `scenario` | what is asked for: a builder's settings |
+//! | `group`, `calls` | `scheduler/groups.rs`, `wake.rs`, `watch.rs`: queues, sleepers, who calls for help |
 //! | `clients`, `asked` | who asks, deadlines: `engine/worker.rs`, `engine/purge.rs` |
-//! | `queries` | queries come and end |
+//! | `queries`, `arrive` | queries under way; they come and end |
 //! | `replay` | a log instead of a workload |
 //! | `route` | `engine/admit.rs`: a query's way into a queue |
 //! | `relief` | `scheduler/relief.rs`: a busy worker helps a queue that has fallen behind |
 //! | `worker` | `scheduler/ladder.rs`: what a worker does next |
-//! | `read` | what searching takes: caches, links, memory |
-//! | `rerank` | the second copy of a graph's rows |
-//! | `scan` | `jobs/units.rs`: probes that several workers scan |
+//! | `timeline` | events in order |
+//! | `hardware` | what searching takes: cores, caches, links, memory; the second copy of a graph's rows |
+//! | `segment` | a query's parts, as one worker runs them |
+//! | `units`, `scan` | `jobs/units.rs`: probes that several workers scan |
 //! | `items` | regions of tables, which the executor does not have |
 //! | `together` | queries that read a list once, which it does not have for single ones |
-//! | `balance` | `placement/balancer.rs`: the tick |
-//! | `meter`, `rows`, `served` | counts |
+//! | `balance` | `placement/balancer.rs` |
+//! | `meter`, `rows`, `served` | counts, and what they show |
 
+mod arrive;
 mod asked;
 mod balance;
+mod calls;
 #[cfg(test)]
 mod client_tests;
 mod clients;
 mod group;
+mod hardware;
 mod items;
-mod memory;
 mod meter;
 #[cfg(test)]
 mod promises;
 mod queries;
-mod read;
 mod relief;
 pub(crate) mod replay;
-mod rerank;
 mod route;
 #[cfg(test)]
 mod row_tests;
 mod rows;
 mod scan;
+mod scenario;
+mod segment;
 mod served;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod together;
+mod units;
 mod worker;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use chiplet_baselines::{Routing, Strategy};
+use chiplet_baselines::Routing;
 use chiplet_policy::group::Crossing;
 use chiplet_policy::ladder::Ladder;
+use chiplet_policy::neighbours;
 use chiplet_policy::queue::{Discipline, Run};
 use chiplet_policy::replay::Decision;
-use chiplet_policy::{
-    Class, Homes, PlannerConfig, SplitConfig, StealConfig, TableId, Time, neighbours,
-};
 use chiplet_topology::DomainId;
 use chiplet_workload::traffic::{Stream, Traffic};
 
-use crate::cache::Caches;
-use crate::compute::Compute;
-use crate::ideas::Ideas;
-use crate::machine::Machine;
 use crate::outcome::Outcome;
-use crate::workload::{Flip, Prepared};
 use balance::{Balancer, Means};
 use clients::Clients;
 use group::{Call, Group, Groups};
+use hardware::Hardware;
 use items::Items;
-use memory::Memory;
 use meter::Meter;
-use scan::{Cursor, Shared, Units};
-use together::Gathering;
+use queries::Queries;
+use rustc_hash::FxHashMap;
+pub use scenario::{Load, Scenario, Settings};
+use timeline::{Event, Timeline};
+use units::{Cursor, Shared};
 
 /// Short runs before a run, each with tables where the one before has them put: what queries take depends on where tables
 /// lie, and the other way round. An executor finds its way remap by remap.
@@ -86,116 +86,7 @@ const PILOTS: u32 = 4;
 /// Virtual seconds of such a run where runs are timed.
 const PILOT: f64 = 1.0;
 
-/// How much is asked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// So many queries for each worker wait or run at all times.
-    Saturated {
-        /// Queries for each worker.
-        outstanding: u32,
-    },
-    /// Queries come at random, so many a second on average, whether there is room for them or not.
-    Open {
-        /// Queries a second.
-        rate: f64,
-    },
-}
-
-/// A run.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario<'a> {
-    /// Where.
-    pub machine: &'a Machine,
-    /// What.
-    pub prepared: &'a Prepared,
-    /// How.
-    pub strategy: Strategy,
-    /// How much.
-    pub load: Load,
-    /// What computing takes.
-    pub compute: Compute,
-    /// Queries that end before anything is counted, so that caches are warm.
-    pub warmup: u64,
-    /// Queries that are counted.
-    pub measured: u64,
-    /// The run ends at this many virtual seconds even if fewer were answered.
-    pub longest: f64,
-    /// Virtual seconds before anything is counted, besides `warmup`.
-    pub warm: f64,
-    /// The hot set moves.
-    pub flip: Option<Flip>,
-    /// Let the placement settle before the run, on the loads that the tables will have; else tables are where they were
-    /// put when nothing was known of them.
-    pub settled: bool,
-    /// Same seed, same arrivals.
-    pub seed: u64,
-    /// The executor's settings.
-    pub settings: Settings,
-}
-
-/// The executor's settings, its defaults unless changed.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// When tables move.
-    pub planner: PlannerConfig,
-    /// The price of crossing.
-    pub steal: StealConfig,
-    /// How queries are cut.
-    pub split: SplitConfig,
-    /// How far runs leave the order of arrival.
-    pub reorder: f64,
-    /// Tasks that may wait for each worker of a domain.
-    pub queue_per_worker: usize,
-    /// How long bulk tasks give way to interactive ones.
-    pub bulk_wait: Option<Duration>,
-    /// Between two looks of the planner.
-    pub tick: Duration,
-    /// What the executor does not do.
-    pub ideas: Ideas,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            planner: PlannerConfig::default(),
-            steal: StealConfig::default(),
-            split: SplitConfig::default(),
-            reorder: Discipline::REORDER,
-            queue_per_worker: chiplet_policy::queue::QUEUE_PER_WORKER,
-            bulk_wait: Discipline::BULK_WAIT,
-            tick: Duration::from_secs(1),
-            ideas: Ideas::default(),
-        }
-    }
-}
-
-impl<'a> Scenario<'a> {
-    /// A run of one strategy with defaults for the rest: saturated; or, where tables are asked by clients of their own, for
-    /// as many virtual seconds as the workload says.
-    pub fn new(machine: &'a Machine, prepared: &'a Prepared, strategy: Strategy) -> Self {
-        let asking = &prepared.workload.asking;
-        let timed = prepared.workload.is_timed();
-        Self {
-            machine,
-            prepared,
-            strategy,
-            load: Load::Saturated { outstanding: 4 },
-            compute: Compute::default(),
-            warmup: if timed { 0 } else { 20_000 },
-            measured: if timed { u64::MAX } else { 40_000 },
-            longest: if timed {
-                asking.warm + asking.seconds
-            } else {
-                3_600.0
-            },
-            warm: if timed { asking.warm } else { 0.0 },
-            flip: None,
-            settled: true,
-            seed: 1,
-            settings: Settings::default(),
-        }
-    }
-
+impl Scenario<'_> {
     /// Runs it. `report` is told now and then how many queries have been answered.
     pub fn run(&self, report: &mut dyn FnMut(u64)) -> Outcome {
         let tenants = &self.prepared.workload.asking.tenants;
@@ -229,56 +120,6 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// Something that happens at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A query comes.
-    Arrive,
-    /// A client of a table's own asks.
-    Ask(usize),
-    /// The deadline of the query in this place that has this number passes.
-    Due(usize, u64),
-    /// Things are counted from now on.
-    Begin,
-    /// A worker is through with what it does, or wakes up.
-    Work(usize),
-    /// The planner looks.
-    Tick,
-    /// The timed look at tasks that wait.
-    Look,
-}
-
-/// A query under way.
-struct Query {
-    /// Counts queries: a place in the list is used again.
-    serial: u64,
-    table: u32,
-    /// The table, or the region of it, by which it is placed.
-    item: u32,
-    /// Which of the table's queries.
-    number: u32,
-    arrived: u64,
-    started: u64,
-    /// Segments of a walk that are done.
-    segment: u32,
-    /// Time of all workers.
-    busy: u64,
-    units: Option<Units>,
-    /// Queries that are answered with it.
-    mates: Vec<usize>,
-    /// Who asks, if that is not the common stream.
-    client: Option<usize>,
-    /// The row that it counts for.
-    row: Option<u32>,
-    class: Class,
-    /// How many times what its table's tasks take.
-    work: f64,
-    due: Option<u64>,
-    /// Its client has been told that it has expired.
-    told: bool,
-    running: bool,
-}
-
 /// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
@@ -306,38 +147,27 @@ struct Worker {
     ladder: Ladder,
     /// Where it is in its unit.
     cursor: Cursor,
-    /// Which parts of rows and of links it last found in the L3 and in memory.
-    found: [[f64; 2]; 2],
-    /// The same of rows that are compared once more.
-    found_full: [f64; 2],
 }
 
+/// For each group and item the queued query that others may still join.
+type Gathering = FxHashMap<(usize, u32), usize>;
+
+/// A run under way. Each part owns its state; the engine's own methods are what happens.
 struct Engine<'a> {
     scenario: &'a Scenario<'a>,
-    now: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    made: u64,
+    timeline: Timeline,
+    hardware: Hardware<'a>,
     groups: Groups,
     crossing: Crossing,
     workers: Vec<Worker>,
     domains: Vec<DomainId>,
-    queries: Vec<Query>,
-    /// Places in `queries` that are free.
-    free: Vec<usize>,
+    queries: Queries,
     stream: Option<Stream>,
     clients: Clients,
     /// The query that comes next, in an open loop.
     coming: Option<chiplet_workload::traffic::Arrival>,
     items: Items,
     gathering: Gathering,
-    caches: Caches,
-    memory: Memory,
-    homes: Vec<Homes>,
-    /// Whose homes are not the planner's to change.
-    fixed: Vec<bool>,
-    over_share: Vec<bool>,
-    /// Units of each item's last query.
-    last_units: Vec<u32>,
     /// Queries with units to take, under strategies that know no domains.
     open: Vec<Shared>,
     turn: usize,
@@ -404,8 +234,6 @@ impl<'a> Engine<'a> {
                         call: Call::None,
                         ladder: asleep,
                         cursor: Cursor::default(),
-                        found: [[0.0, 1.0]; 2],
-                        found_full: [0.0, 1.0],
                     });
                 }
                 groups.push(Group::new(
@@ -419,47 +247,25 @@ impl<'a> Engine<'a> {
         let domains: Vec<DomainId> = topology.domains().iter().map(|spec| spec.id).collect();
         let known: Vec<DomainId> = groups.iter().map(|group| domains[group.domain]).collect();
         let groups = Groups::new(groups, neighbours(topology, &known));
-        let sample = prepared.sampling.sample;
-        let sizes = topology.domains().iter();
-        let sizes = sizes.map(|spec| (spec.cache_bytes, spec.cores.len()));
         let shares = shares(scenario, traffic.as_ref());
         let items = Items::new(scenario, &shares);
         let mut balancer = Balancer::new(scenario, &items);
-        let mut homes = balancer.place(scenario, &items, &shares, means);
-        let given = items.tables.iter();
-        let given: Vec<_> = given
-            .map(|&table| prepared.workload.asking.home(table as usize))
-            .map(|home| home.and_then(|home| domains.get(home).copied()))
-            .collect();
-        for (homes, &given) in homes.iter_mut().zip(&given) {
-            if let Some(domain) = given {
-                *homes = Homes::single(domain);
-            }
-        }
-        let count = items.tables.len();
+        balancer.place(scenario, &items, &shares, means);
         Self {
             scenario,
-            now: 0,
-            events: BinaryHeap::new(),
-            made: 0,
+            timeline: Timeline::new(None),
+            hardware: Hardware::new(machine, prepared, scenario.compute, workers.len()),
             groups,
             crossing,
-            caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
-            memory: Memory::new(machine, prepared.plans.len()),
             meter: Meter::new(workers.len(), Clients::rows(&prepared.workload.asking)),
             workers,
             domains,
-            queries: Vec::new(),
-            free: Vec::new(),
+            queries: Queries::default(),
             stream,
             clients: Clients::new(&prepared.workload.asking, seed, pilot),
             coming: None,
             items,
             gathering: Gathering::default(),
-            homes,
-            fixed: given.iter().map(Option::is_some).collect(),
-            over_share: vec![false; count],
-            last_units: vec![0; count],
             open: Vec::new(),
             turn: 0,
             looking: false,
@@ -471,26 +277,26 @@ impl<'a> Engine<'a> {
     fn run(&mut self, report: &mut dyn FnMut(u64)) {
         self.begin_asking();
         if self.scenario.warm > 0.0 {
-            self.at((self.scenario.warm * 1e9) as u64, Event::Begin);
+            self.timeline
+                .at((self.scenario.warm * 1e9) as u64, Event::Begin);
         }
         match self.scenario.load {
             _ if self.stream.is_none() => {}
             Load::Open { .. } => self.expect_next(),
             Load::Saturated { outstanding } => {
                 for _ in 0..outstanding as usize * self.workers.len() {
-                    self.at(0, Event::Arrive);
+                    self.timeline.at(0, Event::Arrive);
                 }
             }
         }
-        self.at(self.scenario.settings.tick.as_nanos() as u64, Event::Tick);
+        self.timeline
+            .at(self.scenario.settings.tick.as_nanos() as u64, Event::Tick);
         let all = self.scenario.warmup.saturating_add(self.scenario.measured);
         let longest = (self.scenario.longest * 1e9) as u64;
         let mut told = 0;
         while self.meter.answered < all
-            && let Some(Reverse((at, _, event))) = self.events.pop()
-            && at <= longest
+            && let Some(event) = self.timeline.next(longest)
         {
-            self.now = at;
             self.happen(event);
             if self.meter.answered >= told + 10_000 {
                 told = self.meter.answered;
@@ -504,24 +310,16 @@ impl<'a> Engine<'a> {
             Event::Arrive => self.arrive(),
             Event::Ask(client) => self.ask(client),
             Event::Due(place, serial) => self.due(place, serial),
-            Event::Begin => self.meter.begin(self.now, &self.memory),
+            Event::Begin => self.begin_counting(),
             Event::Work(worker) => self.work(worker),
-            Event::Tick => self.tick(),
+            Event::Tick => {
+                let tick = self.scenario.settings.tick.as_nanos() as u64;
+                self.timeline.after(tick, Event::Tick);
+                let places = self.scenario.strategy.routing == Routing::Home;
+                self.balancer.tick(self.timeline.time(), places);
+            }
             Event::Look => self.look(),
         }
-    }
-
-    fn at(&mut self, time: u64, event: Event) {
-        self.made += 1;
-        let order = match self.decisions {
-            Some(_) => Self::order(event),
-            None => self.made,
-        };
-        self.events.push(Reverse((time, order, event)));
-    }
-
-    fn time(&self) -> Time {
-        Time::from_nanos(self.now)
     }
 }
 
@@ -534,12 +332,4 @@ fn shares(scenario: &Scenario<'_>, traffic: Option<&Traffic>) -> Vec<f64> {
     let mut shares = shares.unwrap_or_default();
     shares.resize(scenario.prepared.workload.tables.len(), 0.0);
     shares
-}
-
-/// What queues and the planner know an item by.
-fn table_id(item: u32) -> TableId {
-    TableId {
-        slot: item,
-        generation: 0,
-    }
 }

@@ -1,100 +1,96 @@
-//! Queries come and end.
+//! Queries under way.
+
+use std::ops::{Index, IndexMut};
 
 use chiplet_policy::Class;
 
-use super::rows::second_of;
-use super::{Engine, Event, Load, Query};
+use super::hardware::Asked;
+use super::units::Units;
 
-impl Engine<'_> {
-    /// Remembers the query that comes next in an open loop.
-    pub(super) fn expect_next(&mut self) {
-        self.coming = self.stream.as_mut().and_then(Iterator::next);
-        if let Some(arrival) = self.coming {
-            self.at(arrival.at.as_nanos() as u64, Event::Arrive);
+/// A query under way.
+pub(super) struct Query {
+    /// Counts queries: a place in the list is used again.
+    pub(super) serial: u64,
+    pub(super) table: u32,
+    /// The table, or the region of it, by which it is placed.
+    pub(super) item: u32,
+    /// Which of the table's queries.
+    pub(super) number: u32,
+    pub(super) arrived: u64,
+    pub(super) started: u64,
+    /// Segments of a walk that are done.
+    pub(super) segment: u32,
+    /// Time of all workers.
+    pub(super) busy: u64,
+    pub(super) units: Option<Units>,
+    /// Queries that are answered with it.
+    pub(super) mates: Vec<usize>,
+    /// Who asks, if that is not the common stream.
+    pub(super) client: Option<usize>,
+    /// The row that it counts for.
+    pub(super) row: Option<u32>,
+    pub(super) class: Class,
+    /// How many times what its table's tasks take.
+    pub(super) work: f64,
+    pub(super) due: Option<u64>,
+    /// Its client has been told that it has expired.
+    pub(super) told: bool,
+    pub(super) running: bool,
+}
+
+impl Query {
+    pub(super) fn asked(&self) -> Asked {
+        Asked {
+            table: self.table,
+            number: self.number,
         }
     }
+}
 
-    pub(super) fn arrive(&mut self) {
-        let arrival = match self.scenario.load {
-            Load::Open { .. } => {
-                let arrival = self.coming.take();
-                self.expect_next();
-                arrival
-            }
-            Load::Saturated { .. } => self.stream.as_mut().and_then(Iterator::next),
-        };
-        let Some(arrival) = arrival else { return };
-        let (table, number) = (arrival.table as u32, arrival.query as u32);
-        let (row, ask) = self.clients.shared(table);
-        let query = Query {
-            row,
-            class: ask.map_or(Class::Interactive, |ask| ask.class),
-            ..self.query(table, number)
-        };
-        self.enter(query, ask.and_then(|ask| ask.deadline_ms));
-    }
+/// Queries under way, each in a place that is used again.
+#[derive(Default)]
+pub(super) struct Queries {
+    list: Vec<Query>,
+    free: Vec<usize>,
+}
 
-    /// A query that comes now.
-    pub(super) fn query(&self, table: u32, number: u32) -> Query {
-        Query {
-            serial: self.meter.sent,
-            table,
-            item: self.items.of(self.scenario, table, number),
-            number,
-            arrived: self.now,
-            started: 0,
-            segment: 0,
-            busy: 0,
-            units: None,
-            mates: Vec::new(),
-            client: None,
-            row: None,
-            class: Class::Interactive,
-            work: 1.0,
-            due: None,
-            told: false,
-            running: false,
-        }
-    }
-
+impl Queries {
     /// Finds a place for a query.
     pub(super) fn place(&mut self, query: Query) -> usize {
         match self.free.pop() {
             Some(place) => {
-                self.queries[place] = query;
+                self.list[place] = query;
                 place
             }
             None => {
-                self.queries.push(query);
-                self.queries.len() - 1
+                self.list.push(query);
+                self.list.len() - 1
             }
         }
-    }
-
-    /// A query has been answered.
-    pub(super) fn answered(&mut self, query: usize) {
-        let ended = &self.queries[query];
-        let (arrived, item, client) = (ended.arrived, ended.item, ended.client);
-        self.balancer.ran(item as usize);
-        if ended.told {
-            self.release(query);
-            return;
-        }
-        let now = self.now;
-        self.meter.answer(now, arrived);
-        if let Some(row) = self.row_of(query) {
-            row.answered(now - arrived, second_of(now));
-        }
-        if self.meter.answered == self.scenario.warmup {
-            self.meter.begin(self.now, &self.memory);
-        }
-        self.release(query);
-        self.ask_again(client, 0);
     }
 
     /// A query's place is free.
     pub(super) fn release(&mut self, place: usize) {
-        self.queries[place].serial = u64::MAX;
+        self.list[place].serial = u64::MAX;
         self.free.push(place);
+    }
+
+    #[cfg(test)]
+    pub(super) fn under_way(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+}
+
+impl Index<usize> for Queries {
+    type Output = Query;
+
+    fn index(&self, place: usize) -> &Query {
+        &self.list[place]
+    }
+}
+
+impl IndexMut<usize> for Queries {
+    fn index_mut(&mut self, place: usize) -> &mut Query {
+        &mut self.list[place]
     }
 }

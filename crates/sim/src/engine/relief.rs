@@ -7,7 +7,7 @@ use super::Engine;
 impl Engine<'_> {
     /// Begins the next task of `victim`, whose queue has fallen behind this group's, though that is not empty.
     pub(super) fn relieve(&mut self, worker: usize, victim: usize) -> bool {
-        let (group, now) = (self.workers[worker].group, self.time());
+        let (group, now) = (self.workers[worker].group, self.timeline.time());
         self.groups[victim].state.show_at(now);
         if !ladder::is_behind(&self.groups, group, victim, now) {
             return false;

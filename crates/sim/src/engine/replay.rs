@@ -2,9 +2,11 @@
 
 use chiplet_baselines::Strategy;
 use chiplet_policy::replay::{Decision, Log, wake_time};
-use chiplet_policy::{Homes, Rung, Time};
+use chiplet_policy::{Homes, Rung};
 
-use super::{Engine, Event, Load, Scenario};
+use super::Engine;
+use super::scenario::{Load, Scenario};
+use super::timeline::{Event, Timeline};
 use crate::machine::Machine;
 use crate::workload::Prepared;
 
@@ -24,43 +26,43 @@ pub fn replay(log: &Log, machine: &Machine) -> Vec<Decision> {
     let mut engine = Engine::new(&scenario, None, false);
     engine.stream = None;
     engine.decisions = Some(Vec::new());
+    engine.timeline = Timeline::new(Some(order));
     let homes = log.homes.iter();
-    engine.homes = homes
+    engine.balancer.homes = homes
         .map(|&home| Homes::single(engine.domains[home]))
         .collect();
     let mut tasks = log.arrivals.iter().enumerate().peekable();
     loop {
-        let next = engine.events.peek().map(|event| (event.0.0, event.0.2));
+        let next = engine.timeline.next_at();
         let task = tasks.peek().map(|(_, arrival)| arrival.at.as_nanos());
         match (task, next) {
             (None, None) => break,
-            (Some(at), next) if next.is_none_or(|(then, _)| at <= then) => {
+            (Some(at), next) if next.is_none_or(|then| at <= then) => {
                 let (task, arrival) = tasks.next().expect("it has been looked at");
-                engine.now = at;
+                engine.timeline.pass(at);
                 let mut query = engine.query(arrival.table as u32, task as u32);
                 query.work = arrival.took.as_nanos() as f64;
                 engine.enter(query, None);
             }
             (_, None) => unreachable!("a task that has not come yet comes"),
             (_, Some(_)) => {
-                let event = engine.events.pop().expect("it has been looked at");
-                engine.now = event.0.0;
-                engine.happen(event.0.2);
+                let event = engine.timeline.next(u64::MAX);
+                engine.happen(event.expect("it has been looked at"));
             }
         }
     }
     engine.decisions.unwrap_or_default()
 }
 
-impl Engine<'_> {
-    /// The order of things that happen at the same time, in a replay: as `chiplet_policy::replay::Event`s have it.
-    pub(super) fn order(event: Event) -> u64 {
-        match event {
-            Event::Work(worker) => worker as u64,
-            _ => u64::MAX,
-        }
+/// The order of things that happen at the same time: as `chiplet_policy::replay::Event`s have it.
+fn order(event: Event) -> u64 {
+    match event {
+        Event::Work(worker) => worker as u64,
+        _ => u64::MAX,
     }
+}
 
+impl Engine<'_> {
     /// Nanoseconds until a worker that was woken comes, in a replay.
     pub(super) fn replayed_wake(&self, worker: usize) -> Option<u64> {
         self.decisions.as_ref()?;
@@ -69,10 +71,7 @@ impl Engine<'_> {
 
     /// Takes note that a worker begins a query.
     pub(super) fn note_decided(&mut self, worker: usize, query: usize, rung: Rung) {
-        let (task, at) = (
-            self.queries[query].number as usize,
-            Time::from_nanos(self.now),
-        );
+        let (task, at) = (self.queries[query].number as usize, self.timeline.time());
         if let Some(decisions) = &mut self.decisions {
             decisions.push(Decision::Begun {
                 task,

@@ -6,7 +6,8 @@ use chiplet_policy::queue::{Class, Pace, Refusal};
 use chiplet_policy::route::{self, Queues};
 use chiplet_topology::DomainId;
 
-use super::{Engine, table_id};
+use super::Engine;
+use super::items::table_id;
 use crate::trace::mix;
 
 /// How long a client of a closed loop waits after a refusal.
@@ -22,7 +23,7 @@ impl Engine<'_> {
             class,
         };
         match route::place(&mut queues, query) {
-            Ok(Some(pace)) => self.over_share[item as usize] = pace == Pace::OverShare,
+            Ok(Some(pace)) => self.items.known[item as usize].over_share = pace == Pace::OverShare,
             Ok(None) => {}
             Err(unplaced) => {
                 let home = &mut self.groups[unplaced.home].state;
@@ -35,13 +36,24 @@ impl Engine<'_> {
         }
     }
 
+    /// What it takes to find a query's region: its distances to the middle of each.
+    pub(super) fn route_ns(&self, query: usize) -> u64 {
+        let query = &self.queries[query];
+        let regions = self.items.siblings(query.item as usize);
+        if regions == 1 {
+            return 0;
+        }
+        let dim = self.scenario.prepared.workload.tables[query.table as usize].dim();
+        self.hardware.compare(regions, dim)
+    }
+
     fn group_of(&self, domain: DomainId) -> usize {
         let found = self.domains.iter().position(|&known| known == domain);
         found.unwrap_or(0)
     }
 
     fn pace_of(&self, item: u32) -> Pace {
-        match self.over_share[item as usize] {
+        match self.items.known[item as usize].over_share {
             true => Pace::OverShare,
             false => Pace::Within,
         }
@@ -54,14 +66,14 @@ impl Engine<'_> {
         if self.gather(group, query) {
             return Ok(self.pace_of(item));
         }
-        let at = self.time();
+        let at = self.timeline.time();
         let queue = &mut self.groups[group].state;
         let pushed = queue.push(table_id(item), terms, query, at)?;
         self.open_to_others(group, query);
         pushed.wake.into_iter().for_each(|worker| self.wake(worker));
         self.seek_help(group, pushed.unseen);
         // If the last query had work for others this one probably has.
-        let helpers = self.last_units[item as usize] as usize;
+        let helpers = self.items.known[item as usize].units as usize;
         if self.splits_by_load() && helpers > 1 {
             self.rouse(group, helpers - 1, 1);
         }
@@ -86,7 +98,7 @@ impl Queues<usize> for Submitting<'_, '_> {
             }
             Routing::Home => {
                 let draw = mix(engine.meter.sent) as u32;
-                let homes = &engine.homes[self.item as usize];
+                let homes = &engine.balancer.homes[self.item as usize];
                 let homes = [draw, draw.wrapping_add(1)].map(|draw| homes.pick(draw));
                 let homes = homes.map(|home| engine.group_of(home));
                 route::shorter(&engine.groups, homes, self.class, engine.pace_of(self.item))

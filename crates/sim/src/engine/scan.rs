@@ -1,57 +1,12 @@
-//! The probes of a query that several workers scan: in one place, from which each takes the next unit.
+//! The probes of a query that several workers scan.
 
 use chiplet_baselines::{Splitting, Stealing};
 use chiplet_policy::{Hands, Rung};
 
-use super::{Doing, Engine, Event};
+use super::timeline::Event;
+use super::units::{Cursor, Shared};
+use super::{Doing, Engine};
 use crate::trace::Visit;
-
-/// A query's probes.
-pub(super) struct Units {
-    pub(super) visits: Vec<Visit>,
-    next: usize,
-    left: u128,
-    inside: usize,
-    /// Units taken so far.
-    pub(super) taken: u32,
-    /// The worker that runs the query.
-    pub(super) runner: usize,
-    /// Time of others.
-    pub(super) helped: u64,
-    /// The runner waits until all have left.
-    at_barrier: bool,
-}
-
-/// A query that has been shared out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
-    query: usize,
-    serial: u64,
-}
-
-/// Where a worker is in its unit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    pub(super) visit: usize,
-    pub(super) end: usize,
-    /// Bytes of that list that have been scanned.
-    pub(super) offset: u64,
-}
-
-impl Units {
-    pub(super) fn new(visits: Vec<Visit>, runner: usize) -> Self {
-        Self {
-            left: visits.iter().map(|visit| u128::from(visit.work())).sum(),
-            visits,
-            next: 0,
-            inside: 0,
-            taken: 0,
-            runner,
-            helped: 0,
-            at_barrier: false,
-        }
-    }
-}
 
 impl Engine<'_> {
     /// Whether units are cut by load, and a worker takes one after the other.
@@ -245,7 +200,7 @@ impl Engine<'_> {
             units.helped += took;
         }
         self.busy(worker, query, took);
-        self.at(self.now + took, Event::Work(worker));
+        self.timeline.after(took, Event::Work(worker));
         true
     }
 
@@ -278,7 +233,7 @@ impl Engine<'_> {
                     self.domains[self.workers[worker].domain],
                     self.domains[self.workers[runner].domain],
                 );
-                self.at(self.now + line as u64, Event::Work(runner));
+                self.timeline.after(line as u64, Event::Work(runner));
             }
             (true, _) => self.end_query(worker, query),
             (false, true) if fork_join => {

@@ -4,7 +4,8 @@ use chiplet_baselines::Strategy;
 use chiplet_policy::group::Faces;
 use chiplet_topology::Topology;
 
-use super::{Doing, Engine, Load, Scenario};
+use super::scenario::{Load, Scenario};
+use super::{Doing, Engine};
 use crate::machine::{Costs, Machine};
 use crate::workload::{Prepared, Recipe, Sampling};
 
@@ -202,7 +203,7 @@ fn every_query_ends_once_or_is_still_there() {
                     meter.answered + meter.shed + there,
                     "{strategy} {load:?}"
                 );
-                assert!(engine.queries.len() - engine.free.len() == there as usize);
+                assert!(engine.queries.under_way() == there as usize);
             }
         }
     }
@@ -223,7 +224,7 @@ fn queries_that_are_answered_together_end_once_each_and_read_a_list_once() {
         let mut engine = Engine::new(&scenario, None, false);
         engine.run(&mut |_| ());
         let meter = &engine.meter;
-        let under_way = engine.queries.len() - engine.free.len();
+        let under_way = engine.queries.under_way();
         assert_eq!(meter.sent, meter.answered + meter.shed + under_way as u64);
         engine.outcome().memory_bytes_per_query
     };
@@ -255,7 +256,7 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
     let scenario = Scenario::new(&machine, &tasks, Strategy::CCD_AWARE);
     let mut engine = Engine::new(&scenario, None, false);
     (0..40).for_each(|_| engine.arrive());
-    let now = engine.time();
+    let now = engine.timeline.time();
     let mut run = chiplet_policy::queue::Run::default();
     while engine.groups[1]
         .state
@@ -263,7 +264,7 @@ fn a_busy_worker_relieves_a_queue_that_has_fallen_behind() {
         .take(Some(1), &mut run, now)
         .is_some()
     {}
-    engine.now = 10_000_000;
+    engine.timeline.pass(10_000_000);
     assert!(!engine.relieve(1, 0), "it has nothing to do");
     (0..40).for_each(|_| engine.arrive());
     assert!(engine.relieve(1, 0));

@@ -1,12 +1,7 @@
 //! Queries of one table that wait in one queue and become one task, which reads each list once.
 
-use rustc_hash::FxHashMap;
-
 use super::Engine;
 use crate::workload::Plan;
-
-/// For each group and item the queued query that others may still join.
-pub(super) type Gathering = FxHashMap<(usize, u32), usize>;
 
 impl Engine<'_> {
     /// Adds a query that has come to one that waits, if there is one with room.

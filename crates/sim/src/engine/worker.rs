@@ -9,7 +9,8 @@ use chiplet_policy::queue::Run;
 use chiplet_policy::{Rung, ladder};
 
 use super::group::Call;
-use super::{Doing, Engine, Event};
+use super::timeline::Event;
+use super::{Doing, Engine};
 
 impl Engine<'_> {
     /// A worker is through with what it did, or awake.
@@ -34,7 +35,7 @@ impl Engine<'_> {
     fn go_on(&mut self, worker: usize, query: usize) {
         if let Some(took) = self.next_segment(worker, query) {
             self.busy(worker, query, took);
-            self.at(self.now + took, Event::Work(worker));
+            self.timeline.after(took, Event::Work(worker));
         } else if self.has_units(query) {
             self.share_out(worker, query);
         } else {
@@ -59,7 +60,8 @@ impl Engine<'_> {
     pub(super) fn end_query(&mut self, worker: usize, query: usize) {
         let units = self.queries[query].units.take();
         if let Some(units) = units {
-            self.last_units[self.queries[query].item as usize] = units.taken;
+            let item = self.queries[query].item as usize;
+            self.items.known[item].units = units.taken;
             // The run that it belongs to is its runner's, who has gone on unless that is this worker.
             if units.runner == worker {
                 self.end_task(worker, units.helped);
@@ -75,7 +77,7 @@ impl Engine<'_> {
 
     /// Says to the queue that the worker's task has ended, for which others have given time besides.
     pub(super) fn end_task(&mut self, worker: usize, helped: u64) {
-        let (now, helped) = (self.time(), Duration::from_nanos(helped));
+        let (now, helped) = (self.timeline.time(), Duration::from_nanos(helped));
         let worker = &mut self.workers[worker];
         match &mut worker.away {
             Some((_, run)) if worker.ladder.is_away() => {
@@ -90,7 +92,7 @@ impl Engine<'_> {
         let group = self.workers[worker].group;
         self.workers[worker].ladder.again();
         loop {
-            let (now, joins) = (self.time(), !self.groups[group].open.is_empty());
+            let (now, joins) = (self.timeline.time(), !self.groups[group].open.is_empty());
             let state = &mut self.workers[worker];
             let of = (group, state.away.as_ref().map(|(group, _)| *group));
             let (ladder, groups) = (&mut state.ladder, &self.groups);
@@ -161,7 +163,7 @@ impl Engine<'_> {
     }
 
     fn take_own(&mut self, worker: usize) -> bool {
-        let now = self.time();
+        let now = self.timeline.time();
         let state = &mut self.workers[worker];
         let group = state.group;
         let returns = state.ladder.returns();
@@ -192,7 +194,7 @@ impl Engine<'_> {
                 closed,
             } => {
                 state.ladder.lists(goes, spares, closed);
-                state.doing = Doing::Idle(self.now);
+                state.doing = Doing::Idle(self.timeline.now());
             }
         }
     }
@@ -228,7 +230,7 @@ impl Engine<'_> {
     }
 
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
-        let now = self.time();
+        let now = self.timeline.time();
         self.groups[victim].state.show_at(now);
         if !self.groups.is_needy(victim) {
             return false;
@@ -250,7 +252,7 @@ impl Engine<'_> {
 
     /// The next task of another group's queue.
     pub(super) fn take_task(&mut self, victim: usize, worker: usize) -> Option<usize> {
-        let now = self.time();
+        let now = self.timeline.time();
         let run = match &mut self.workers[worker].away {
             Some((group, run)) if *group == victim => run,
             away => &mut away.insert((victim, Run::default())).1,
@@ -269,11 +271,12 @@ impl Engine<'_> {
         self.meter.take(rung);
         self.note_decided(worker, query, rung);
         let state = &mut self.queries[query];
-        state.started = self.now;
-        self.meter.wait(self.now - state.arrived);
+        state.started = self.timeline.now();
+        self.meter.wait(self.timeline.now() - state.arrived);
         for at in 0..self.queries[query].mates.len() {
             let mate = self.queries[query].mates[at];
-            self.meter.wait(self.now - self.queries[mate].arrived);
+            self.meter
+                .wait(self.timeline.now() - self.queries[mate].arrived);
         }
         let hand_over = self.hand_over(worker, self.groups[group].domain) + self.route_ns(query);
         self.workers[worker].doing = Doing::Query(query);
@@ -282,7 +285,8 @@ impl Engine<'_> {
         if stalled > 0 {
             self.busy(worker, query, stalled);
         }
-        self.at(self.now + hand_over + stalled, Event::Work(worker));
+        self.timeline
+            .after(hand_over + stalled, Event::Work(worker));
     }
 
     /// Whether the strategy knows no domains.

@@ -2,17 +2,15 @@
 
 use chiplet_policy::hnsw_query_bytes;
 
-use super::Engine;
-use super::read::{LINE, Reading, full_key};
+use super::{Asked, Hardware, LINE, Reader, Reading, full_key};
 use crate::cache::{Hits, Lines};
 use crate::workload::{Plan, drawn, tile};
 
-impl Engine<'_> {
-    /// Compares the candidates of a walk that is done once more: nanoseconds, or `None` if its table does not.
-    pub(super) fn rerank(&mut self, worker: usize, query: usize) -> Option<u64> {
-        let state = &self.queries[query];
-        let (table, number, item) = (state.table, state.number, state.item);
-        let prepared = self.scenario.prepared;
+impl Hardware<'_> {
+    /// Compares the candidates of a walk that is done once more. `None` if its table does not.
+    pub(in super::super) fn rerank(&mut self, by: Reader, asked: Asked) -> Option<Reading> {
+        let Asked { table, number } = asked;
+        let prepared = self.prepared;
         let Plan::Graph {
             scale,
             factor,
@@ -31,43 +29,40 @@ impl Engine<'_> {
         let tile = tile(drawn) as u32 % factor;
         let candidates = full.rows.min(scale.candidates[which]);
         let sampled = &scale.sampled[table as usize % scale.sampled.len()][which];
-        let domain = self.workers[worker].domain;
         let mut hits = Hits::default();
         for &(rank, node) in &sampled.nearest {
             if rank < candidates {
                 let key = full_key(table, scale.copy(node, tile, factor), node);
                 self.caches
-                    .read(worker, domain, key, full.touched, &mut hits);
+                    .read(by.worker, by.domain, key, full.touched, &mut hits);
             }
         }
-        let known = &mut self.workers[worker].found_full;
+        let known = &mut self.found[by.worker].full;
         *known = hits.parts().unwrap_or(*known);
         let [l3, memory] = *known;
-        let costs = &self.scenario.machine.costs;
-        let latency = self.memory.latency(self.now, domain, table);
+        let costs = &self.machine.costs;
+        let latency = self.memory.latency(by.now, by.domain, table);
         let wait = l3 * costs.l3_ns + memory * latency;
         let rows = f64::from(candidates);
         let lines = rows * f64::from(full.touched) / LINE;
-        let compute = rows * self.scenario.compute.row(dim);
+        let compute = rows * self.compute.row(dim);
         // All rows are known at once: the first is waited for, the others come while it and those before are compared.
         let took = wait + compute.max(lines * wait / costs.walk_lines);
-        self.meter.read(Lines {
-            l2: lines * (1.0 - l3 - memory),
-            l3: lines * l3,
-            memory: lines * memory,
-        });
-        // As the table counts: a row that is compared once more is another row of the walk.
-        let visited = hnsw_query_bytes(
-            u64::from(candidates),
-            u64::from(row_bytes),
-            u64::from(link_bytes) / 8,
-        );
-        self.balancer.pulled(item as usize, worker, visited);
-        let reading = Reading {
+        Some(Reading {
             compute,
             took,
             bytes: lines * memory * LINE,
-        };
-        Some(self.finish(domain, table, reading))
+            lines: Lines {
+                l2: lines * (1.0 - l3 - memory),
+                l3: lines * l3,
+                memory: lines * memory,
+            },
+            // As the table counts: a row that is compared once more is another row of the walk.
+            pulled: hnsw_query_bytes(
+                u64::from(candidates),
+                u64::from(row_bytes),
+                u64::from(link_bytes) / 8,
+            ),
+        })
     }
 }

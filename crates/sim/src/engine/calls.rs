@@ -1,0 +1,136 @@
+//! Who is woken and called for what. The decisions are `chiplet_policy::group`'s; here they become events.
+
+use chiplet_policy::group::{Faces, LOOK};
+use chiplet_policy::ladder;
+
+use super::group::Call;
+use super::timeline::Event;
+use super::{Doing, Engine};
+
+/// A worker that has been idle for less is awake still.
+const AWAKE: u64 = 10_000;
+
+impl Engine<'_> {
+    /// Wakes a worker that its group has taken off the sleepers.
+    pub(super) fn wake(&mut self, worker: usize) {
+        let Doing::Idle(since) = self.workers[worker].doing else {
+            unreachable!("sleepers are idle")
+        };
+        self.workers[worker].doing = Doing::Waking;
+        let asleep = self.timeline.now() - since > AWAKE;
+        let costs = &self.scenario.machine.costs;
+        let after = match asleep {
+            true => costs.wake_ns,
+            false => costs.line_same_ns,
+        };
+        let after = self.replayed_wake(worker).unwrap_or(after as u64);
+        self.timeline.after(after, Event::Work(worker));
+    }
+
+    /// Wakes up to `wanted` sleepers of a group, unless more than `at_most` tasks wait; returns how many those were.
+    pub(super) fn rouse(&mut self, group: usize, wanted: usize, at_most: usize) -> usize {
+        let woken = self.groups[group].state.rouse(wanted, at_most);
+        woken.iter().for_each(|&worker| self.wake(worker));
+        woken.len()
+    }
+
+    /// Wakes a sleeper of a group to help elsewhere, if the group can spare or has to lend it.
+    pub(super) fn call_helper(&mut self, group: usize, call: Call) -> bool {
+        let sleeper = self.groups[group].state.lend(call == Call::Overdue);
+        let Some(worker) = sleeper else { return false };
+        self.workers[worker].call = call;
+        self.wake(worker);
+        true
+    }
+
+    /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
+    pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
+        let (mut called, mut at) = (0, 0);
+        while called < wanted
+            && let Some(next) = ladder::next_spare(&self.groups, group, at)
+        {
+            at = next;
+            match self.call_helper(self.groups.nearest(group)[next], Call::Help) {
+                true => called += 1,
+                false => at += 1,
+            }
+        }
+        called
+    }
+
+    /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in its
+    /// place, if there is still need.
+    pub(super) fn pass_on(&mut self, worker: usize) {
+        if std::mem::take(&mut self.workers[worker].call) == Call::None {
+            return;
+        }
+        let own = self.workers[worker].group;
+        let mut others = (0..self.groups.groups()).filter(|&other| other != own);
+        if let Some(needy) = others.find(|&other| self.groups.is_needy(other)) {
+            self.call_help(needy, 1);
+        }
+    }
+
+    /// Tasks wait that nobody of the group will see soon.
+    pub(super) fn seek_help(&mut self, group: usize, unseen: usize) {
+        if unseen == 0 {
+            return;
+        }
+        if self.groups.is_needy(group) {
+            self.call_help(group, unseen);
+        }
+        if self.crossing.is_priced() {
+            self.look_soon();
+        }
+    }
+
+    /// Has the timed look come.
+    pub(super) fn look_soon(&mut self) {
+        if !self.looking {
+            self.looking = true;
+            self.timeline.after(LOOK.as_nanos() as u64, Event::Look);
+        }
+    }
+
+    /// The timed look: calls for help for every queue that is worth crossing for by now.
+    pub(super) fn look(&mut self) {
+        let (now, mut waiting) = (self.timeline.time(), false);
+        for group in 0..self.groups.groups() {
+            let state = &mut self.groups[group].state;
+            if state.queue.is_empty() {
+                continue;
+            }
+            waiting = true;
+            if state.search_due(now).is_some() {
+                self.purge(group);
+            }
+            if let Some(worker) = self.groups[group].state.rouse_for_old(now) {
+                self.wake(worker);
+            }
+            if self.crossing.is_priced() {
+                self.look_at(group);
+            }
+        }
+        self.looking = waiting;
+        if waiting {
+            self.timeline.after(LOOK.as_nanos() as u64, Event::Look);
+        }
+    }
+
+    fn look_at(&mut self, group: usize) {
+        let now = self.timeline.time();
+        let looked = self.groups[group].state.look(now);
+        let mut called = match looked.wanted {
+            0 => 0,
+            wanted => self.call_help(group, wanted),
+        };
+        // No more groups have workers to spare, so some lend one that they would rather keep.
+        for at in 0..self.groups.nearest(group).len() {
+            if !looked.overdue || called >= looked.wanted {
+                break;
+            }
+            let other = self.groups.nearest(group)[at];
+            called += usize::from(self.call_helper(other, Call::Overdue));
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What searching takes: what it computes, and what it waits for. Knows cores, caches, links and memory, and nothing of
+//! queues.
+
+mod memory;
+mod rerank;
+
+use std::ops::Range;
+
+use chiplet_index::RowFormat;
+use chiplet_policy::hnsw_query_bytes;
+
+use crate::cache::{Caches, Hits, Lines};
+use crate::compute::Compute;
+use crate::machine::Machine;
+use crate::trace::{Visit, mix};
+use crate::workload::{Plan, Prepared, drawn, tile};
+use memory::Memory;
+pub(super) use memory::Pipe;
+
+/// Parts that a walk is modelled in, so that what others read meanwhile counts.
+pub(super) const SEGMENTS: u32 = 6;
+
+/// Bytes of a list that are one block in a cache.
+pub(super) const BLOCK: u64 = 64 << 10;
+
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+/// What a block is of.
+pub(super) mod of {
+    pub(super) const ROWS: u64 = 0;
+    pub(super) const LINKS: u64 = 1;
+    pub(in super::super) const CENTROIDS: u64 = u64::MAX >> 24;
+}
+
+/// The key of a graph's block: a table of up to 2^17, 2^23 copies, 2^20 nodes.
+fn node_key(table: u32, part: u64, copy: u32, node: u32) -> u64 {
+    (u64::from(table) << 45) | (part << 44) | (u64::from(copy) << 20) | u64::from(node)
+}
+
+/// The key of a row in a graph's second copy.
+fn full_key(table: u32, copy: u32, node: u32) -> u64 {
+    (3 << 62) | node_key(table, of::ROWS, copy, node)
+}
+
+/// The key of a block of a list.
+fn list_key(table: u32, list: u64, block: u64) -> u64 {
+    (u64::from(table) << 45) | (1 << 62) | mix((list << 24) | block) >> 20
+}
+
+/// The key of a block of what a worker reads of its own.
+fn own_key(worker: usize, segment: u32) -> u64 {
+    (1 << 63) | ((worker as u64) << 8) | u64::from(segment)
+}
+
+/// Something that a core has to read.
+#[derive(Default)]
+pub(super) struct Reading {
+    /// Nanoseconds of computing.
+    compute: f64,
+    /// Nanoseconds until it is done if no bandwidth is short.
+    took: f64,
+    /// Bytes from memory.
+    bytes: f64,
+    /// Cache lines, by where they came from.
+    pub(super) lines: Lines,
+    /// Bytes that the table says it has read.
+    pub(super) pulled: u64,
+}
+
+/// What a reading took.
+pub(super) struct Took {
+    /// Nanoseconds from now.
+    pub(super) nanos: u64,
+    /// Of those, nanoseconds of waiting for caches and memory.
+    pub(super) waited: f64,
+}
+
+/// A worker that reads at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub(super) worker: usize,
+    pub(super) domain: usize,
+    pub(super) now: u64,
+}
+
+/// A query of a table, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) table: u32,
+    pub(super) number: u32,
+}
+
+/// Which parts of what it reads a worker last found in the L3 and in memory.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Of rows, and of links.
+    walk: [[f64; 2]; 2],
+    /// Of rows that are compared once more.
+    full: [f64; 2],
+}
+
+/// The cores, their caches, and memory.
+pub(super) struct Hardware<'a> {
+    machine: &'a Machine,
+    prepared: &'a Prepared,
+    compute: Compute,
+    caches: Caches,
+    pub(super) memory: Memory,
+    /// Of each worker.
+    found: Vec<Found>,
+}
+
+impl<'a> Hardware<'a> {
+    pub(super) fn new(
+        machine: &'a Machine,
+        prepared: &'a Prepared,
+        compute: Compute,
+        workers: usize,
+    ) -> Self {
+        let domains = machine.topology.domains().iter();
+        let sizes = domains.map(|spec| (spec.cache_bytes, spec.cores.len()));
+        let sample = prepared.sampling.sample;
+        let found = Found {
+            walk: [[0.0, 1.0]; 2],
+            full: [0.0, 1.0],
+        };
+        Self {
+            machine,
+            prepared,
+            compute,
+            caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
+            memory: Memory::new(machine, prepared.plans.len()),
+            found: vec![found; workers],
+        }
+    }
+
+    /// A segment of a walk, in `0..SEGMENTS`.
+    pub(super) fn walk(&mut self, by: Reader, asked: Asked, segment: u32) -> Reading {
+        let Asked { table, number } = asked;
+        let prepared = self.prepared;
+        let Plan::Graph {
+            scale,
+            factor,
+            row_bytes,
+            touched,
+            link_bytes,
+            dim,
+            ..
+        } = prepared.plans[table as usize]
+        else {
+            unreachable!("asked for a graph")
+        };
+        let drawn = drawn(table, number);
+        let which = prepared.walk(scale, number, drawn);
+        let scale = prepared.scale(scale);
+        let tile = tile(drawn) as u32 % factor;
+        let part = |count: u32| {
+            let until = |segment: u32| u64::from(count) * u64::from(segment) / u64::from(SEGMENTS);
+            (until(segment) as usize, until(segment + 1) as usize)
+        };
+        let sampled = &scale.sampled[table as usize % scale.sampled.len()][which];
+        let mut found = [Hits::default(); 2];
+        let parts = [
+            (of::ROWS, &sampled.rows, touched),
+            (of::LINKS, &sampled.links, link_bytes),
+        ];
+        for ((part_of, nodes, bytes), hits) in parts.into_iter().zip(&mut found) {
+            let (from, to) = part(nodes.len() as u32);
+            for &node in &nodes[from..to] {
+                let copy = scale.copy(node, tile, factor);
+                let key = node_key(table, part_of, copy, node);
+                self.caches.read(by.worker, by.domain, key, bytes, hits);
+            }
+        }
+        let count = |count| {
+            let (from, to) = part(count);
+            (to - from) as f64
+        };
+        let (rows, links) = scale.counts[which];
+        let (rows, links) = (count(rows), count(links));
+        let known = &mut self.found[by.worker].walk;
+        for (known, hits) in known.iter_mut().zip(&found) {
+            *known = hits.parts().unwrap_or(*known);
+        }
+        let [of_rows, of_links] = *known;
+        let sizes = [touched, link_bytes].map(|bytes| f64::from(bytes) / LINE);
+        let costs = &self.machine.costs;
+        let latency = self.memory.latency(by.now, by.domain, table);
+        let wait = |[l3, memory]: [f64; 2]| l3 * costs.l3_ns + memory * latency;
+        let (row_wait, link_wait) = (wait(of_rows), wait(of_links));
+        let on_their_way = rows * sizes[0] * row_wait + links * sizes[1] * link_wait;
+        let compute = rows * self.compute.row(dim);
+        // Links are asked for one step ahead; of a step's rows the first is waited for, and the others come while it
+        // and those before are compared.
+        let took = links * row_wait + compute.max(on_their_way / costs.walk_lines);
+        let read =
+            |part: usize| rows * sizes[0] * of_rows[part] + links * sizes[1] * of_links[part];
+        let (l3, memory) = (read(0), read(1));
+        let lines = Lines {
+            l2: rows * sizes[0] + links * sizes[1] - l3 - memory,
+            l3,
+            memory,
+        };
+        let mut reading = Reading {
+            compute,
+            took,
+            bytes: memory * LINE,
+            lines,
+            pulled: hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 8),
+        };
+        self.read_own(by, segment, &mut reading);
+        reading
+    }
+
+    /// Reads what a segment of a walk needs of the worker's own.
+    fn read_own(&mut self, by: Reader, segment: u32, reading: &mut Reading) {
+        let bytes = self.machine.costs.own_bytes as f64 / f64::from(SEGMENTS);
+        let kept = (bytes * self.prepared.sampling.sample) as u32;
+        let mut hits = Hits::default();
+        let key = own_key(by.worker, segment);
+        self.caches.read(by.worker, by.domain, key, kept, &mut hits);
+        let [l3, memory] = hits.parts().unwrap_or_default();
+        let lines = bytes / LINE;
+        reading.lines.add(Lines {
+            l2: lines * (1.0 - l3 - memory),
+            l3: lines * l3,
+            memory: lines * memory,
+        });
+    }
+
+    /// Reads a part of a list from its beginning to its end, after what has been read before. Of queries that read it
+    /// together the first waits for it; for the others it is in the L2.
+    pub(super) fn scan(
+        &mut self,
+        by: Reader,
+        table: u32,
+        visit: Visit,
+        part: Range<u64>,
+        reading: &mut Reading,
+    ) {
+        let list = visit.list;
+        let again = f64::from(visit.queries - 1);
+        let sample = self.prepared.sampling.sample;
+        let latency = self.memory.latency(by.now, by.domain, table);
+        let costs = &self.machine.costs;
+        let rows_as = match self.prepared.plans[table as usize] {
+            Plan::Lists { rows_as, .. } if list != of::CENTROIDS => rows_as,
+            _ => RowFormat::F32,
+        };
+        let scan = self.compute.scan(rows_as);
+        let from_l3 = scan.min(costs.l3_gbs);
+        let from_memory = scan.min(costs.scan_lines * LINE / latency);
+        let mut lines = Lines::default();
+        for at in part.clone().step_by(BLOCK as usize) {
+            let block = (part.end - at).min(BLOCK);
+            let mut hits = Hits::default();
+            let key = list_key(table, list, at / BLOCK);
+            // In caches of a sample of their size, a block takes a sample of its size.
+            let kept = ((block as f64 * sample) as u32).max(1);
+            self.caches.read(by.worker, by.domain, key, kept, &mut hits);
+            let block = block as f64;
+            reading.took += again * block / scan;
+            lines.l2 += again * block / LINE;
+            if hits.l2 > 0 {
+                reading.took += block / scan;
+                lines.l2 += block / LINE;
+            } else if hits.l3 > 0 {
+                reading.took += block / from_l3;
+                lines.l3 += block / LINE;
+            } else {
+                reading.took += block / from_memory;
+                lines.memory += block / LINE;
+                reading.bytes += block;
+            }
+        }
+        reading.lines.add(lines);
+        let bytes = part.end - part.start;
+        reading.compute += f64::from(visit.queries) * bytes as f64 / scan;
+        reading.pulled += bytes;
+    }
+
+    /// Compares so many rows that are at hand: nanoseconds.
+    pub(super) fn compare(&self, rows: u32, dim: u32) -> u64 {
+        (f64::from(rows) * self.compute.row(dim)) as u64
+    }
+
+    /// When a reading is done, links and memory considered.
+    pub(super) fn finish(&mut self, by: Reader, table: u32, reading: &Reading) -> Took {
+        let last = self.memory.read(by.now, by.domain, table, reading.bytes);
+        let took = reading.took.max(last - by.now as f64);
+        Took {
+            nanos: (took as u64).max(1),
+            waited: took - reading.compute,
+        }
+    }
+
+    /// Bytes that each link and each socket's memory has moved.
+    pub(super) fn moved(&self) -> [Vec<f64>; 2] {
+        let bytes = |pipes: &[Pipe]| pipes.iter().map(|pipe| pipe.bytes).collect();
+        [bytes(&self.memory.links), bytes(&self.memory.sockets)]
+    }
+}

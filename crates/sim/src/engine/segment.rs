@@ -1,0 +1,145 @@
+//! A query's parts, as one worker runs them: segments of a walk, a coarse search, steps of a unit.
+
+use rustc_hash::FxHashMap;
+
+use super::Engine;
+use super::hardware::{BLOCK, Reader, Reading, SEGMENTS, of};
+use super::units::Units;
+use crate::trace::{ListShape, Visit, mix};
+use crate::workload::{Plan, drawn, tile};
+
+/// Bytes of lists that are modelled at once.
+const STEP: u64 = 1 << 20;
+
+impl Engine<'_> {
+    /// The next part of a query that one worker runs: nanoseconds, or `None` if nothing of it is left.
+    pub(super) fn next_segment(&mut self, worker: usize, query: usize) -> Option<u64> {
+        let table = self.queries[query].table;
+        match self.scenario.prepared.plans[table as usize] {
+            Plan::Graph { .. } => {
+                let state = &mut self.queries[query];
+                let (segment, asked) = (state.segment, state.asked());
+                state.segment += 1;
+                let by = self.reader(worker);
+                let reading = match segment {
+                    ..SEGMENTS => self.hardware.walk(by, asked, segment),
+                    SEGMENTS => self.hardware.rerank(by, asked)?,
+                    _ => return None,
+                };
+                Some(self.finish(worker, query, &reading))
+            }
+            Plan::Lists {
+                shape,
+                centroid_bytes,
+                ..
+            } => {
+                if self.queries[query].segment > 0 {
+                    return None;
+                }
+                self.queries[query].segment = 1;
+                let visits = self.visits(&shape, query);
+                self.queries[query].units = Some(Units::new(visits, worker));
+                let mut reading = Reading::default();
+                let centroids = Visit {
+                    list: of::CENTROIDS,
+                    bytes: centroid_bytes,
+                    queries: 1 + self.queries[query].mates.len() as u32,
+                };
+                let all = 0..centroid_bytes;
+                let by = self.reader(worker);
+                self.hardware.scan(by, table, centroids, all, &mut reading);
+                Some(self.finish(worker, query, &reading))
+            }
+            Plan::Task { nanos, random } => {
+                let state = &mut self.queries[query];
+                if state.segment > 0 {
+                    return None;
+                }
+                state.segment = 1;
+                let drawn = mix(state.arrived ^ mix(u64::from(state.number))) as f64;
+                let part = (drawn + 1.0) / (u64::MAX as f64 + 2.0);
+                let nanos = nanos * state.work;
+                Some(match random {
+                    true => (-part.ln() * nanos) as u64 + 1,
+                    false => nanos as u64,
+                })
+            }
+        }
+    }
+
+    /// The lists that a query and those that are answered with it visit, each once.
+    fn visits(&self, shape: &ListShape, query: usize) -> Vec<Visit> {
+        let lists = self.scenario.prepared.lists();
+        let of = |query: usize| {
+            let query = &self.queries[query];
+            let drawn = drawn(query.table, query.number);
+            lists.visits(shape, drawn as usize % lists.queries(), tile(drawn))
+        };
+        let mut visits = of(query);
+        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+        if !self.queries[query].mates.is_empty() {
+            places.extend(visits.iter().map(|visit| visit.list).zip(0..));
+        }
+        for &mate in &self.queries[query].mates {
+            for visit in of(mate) {
+                let place = *places.entry(visit.list).or_insert(visits.len());
+                match visits.get_mut(place) {
+                    Some(known) => known.queries += 1,
+                    None => visits.push(visit),
+                }
+            }
+        }
+        visits
+    }
+
+    /// The next part of a worker's unit: nanoseconds, or `None` if nothing of it is left.
+    pub(super) fn scan(&mut self, worker: usize, query: usize) -> Option<u64> {
+        let table = self.queries[query].table;
+        let mut reading = Reading::default();
+        let mut left = STEP;
+        while left > 0 {
+            let cursor = self.workers[worker].cursor;
+            if cursor.visit == cursor.end {
+                break;
+            }
+            let units = self.queries[query].units.as_ref();
+            let visit = units.expect("a unit is of a query that has some").visits[cursor.visit];
+            let bytes = (visit.bytes - cursor.offset).min(left);
+            // Whole blocks, so that a list's are always the same.
+            let bytes = match visit.bytes - cursor.offset > bytes {
+                true => (bytes / BLOCK).max(1) * BLOCK,
+                false => bytes,
+            };
+            let part = cursor.offset..cursor.offset + bytes;
+            let by = self.reader(worker);
+            self.hardware.scan(by, table, visit, part, &mut reading);
+            let cursor = &mut self.workers[worker].cursor;
+            cursor.offset += bytes;
+            if cursor.offset >= visit.bytes {
+                cursor.visit += 1;
+                cursor.offset = 0;
+            }
+            left = left.saturating_sub(bytes.max(1));
+        }
+        (left < STEP).then(|| self.finish(worker, query, &reading))
+    }
+
+    fn reader(&self, worker: usize) -> Reader {
+        Reader {
+            worker,
+            domain: self.workers[worker].domain,
+            now: self.timeline.now(),
+        }
+    }
+
+    /// Counts what a worker has read for a query: nanoseconds that it took.
+    fn finish(&mut self, worker: usize, query: usize, reading: &Reading) -> u64 {
+        let by = self.reader(worker);
+        let state = &self.queries[query];
+        let took = self.hardware.finish(by, state.table, reading);
+        self.meter.read(reading.lines, took.waited);
+        let item = state.item as usize;
+        self.balancer.pulled(item, worker, reading.pulled);
+        took.nanos
+    }
+}
