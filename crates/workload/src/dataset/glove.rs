@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::error::{DatasetError, Problem};
+use super::rows::{IdRows, VectorSet};
 use super::source::Source;
-use super::{IdRows, VectorSet};
 
 /// Word vectors in order of word frequency, query words among them, and those words' exact neighbours.
 ///

@@ -6,8 +6,8 @@
 use std::io::Read;
 
 use super::error::{DatasetError, Problem};
+use super::rows::{IdRows, VectorSet, first_not_finite};
 use super::source::Source;
-use super::{IdRows, VectorSet, first_not_finite};
 
 pub(super) struct Table<T> {
     /// Row after row, `dim` each.

@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::Exp1;
 
-use super::TrafficError;
+use super::error::TrafficError;
 
 /// A process that arrival times are drawn from. Rates are in arrivals a second.
 #[derive(Clone, Copy, Debug, PartialEq)]

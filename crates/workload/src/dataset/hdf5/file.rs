@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use hdf5_pure::{DType, Dataset, Layout, ReadSeekSource};
 
 use super::super::error::{DatasetError, Problem, ShapeError};
+use super::super::rows::{IdRows, VectorSet};
 use super::super::source::open_file;
-use super::super::{IdRows, VectorSet};
 
 /// Bytes that one compressed byte can become: deflate's limit, see
 /// [zlib's technical details](https://zlib.net/zlib_tech.html), and far above LZF's.

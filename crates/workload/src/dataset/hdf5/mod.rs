@@ -13,7 +13,7 @@ use std::path::Path;
 use super::error::DatasetError;
 #[cfg(feature = "hdf5")]
 use super::error::Problem;
-use super::{IdRows, VectorSet};
+use super::rows::{IdRows, VectorSet};
 use crate::metric::Metric;
 
 /// A benchmark's vectors, queries and true neighbours, in the metric that it is meant for.
