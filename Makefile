@@ -50,7 +50,7 @@ fmt: ## Check the formatting.
 lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 
-cold-build: setup ## The example gRPC server's build script as on a new machine, whose cargo cache is empty.
+cold-build: setup ## The server's build script as on a new machine, whose cargo cache is empty.
 	@scripts/cold-build.sh
 
 portable: ## The library without any C library, as it is by default.
@@ -68,14 +68,14 @@ unit: setup ## All tests and doc tests; builds the examples.
 	    --test hnswlib; \
 	done
 
-clients: setup ## The example gRPC server, driven by the stock Python client and its page by a browser.
+clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
 
-server-bench: setup ## Load on the example gRPC server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
+server-bench: setup ## Load on chiplet-server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
 	cargo bench --locked -p chiplet-server --bench load
 	cargo bench --locked -p chiplet-server --bench load -- noisy --reserve 1
 
-pgvector: setup ## The example gRPC server beside PostgreSQL with pgvector (from PyPI), at equal recall: two minutes; ARGS=--help.
+pgvector: setup ## chiplet-server beside PostgreSQL with pgvector (from PyPI), at equal recall: two minutes; ARGS=--help.
 	@scripts/pgvector.sh --stock $(ARGS)
 
 vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
