@@ -60,11 +60,18 @@ pub use chiplet_table::{
     Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
     merge_nearest,
 };
-pub use chiplet_topology as topology;
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{
     DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology, TopologyError,
 };
+
+/// The machine as a value: its domains, how far they are apart, and what this process may use of it.
+pub mod topology {
+    pub use chiplet_topology::{
+        Core, CpuSetError, Distance, Domain, Level, Quota, Restriction, Source, TopologyBuilder,
+        Warning,
+    };
+}
 
 /// The project's documents.
 pub mod docs {

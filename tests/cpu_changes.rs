@@ -158,7 +158,7 @@ fn workers_leave_forbidden_cpus_even_where_none_of_theirs_is_left() {
     assert_eq!((workers.len(), workers[0].at_work), (1, true));
     assert_eq!(workers[0].granted, elsewhere);
     let table = executor.add_closure_table("t", 1);
-    let running_on = executor.spawn(table, chiplet::topology::pin::current_affinity);
+    let running_on = executor.spawn(table, chiplet_topology::pin::current_affinity);
     assert_eq!(running_on.wait().unwrap(), elsewhere);
 }
 

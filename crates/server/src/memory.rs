@@ -199,7 +199,7 @@ pub(crate) fn available() -> u64 {
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         })
         .map_or(u64::MAX, |kib| kib.saturating_mul(1024));
-    let group = chiplet::topology::memory_limit("/").unwrap_or(u64::MAX);
+    let group = chiplet_topology::memory_limit("/").unwrap_or(u64::MAX);
     machine.min(group)
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chiplet::Topology;
-use chiplet::topology::pin::pin_current_thread;
-use chiplet::topology::probe;
 use chiplet_caches::spread::Spread;
+use chiplet_topology::pin::pin_current_thread;
+use chiplet_topology::probe;
 
 /// What has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use chiplet::topology::cpu_ranges;
 use chiplet::{DomainSnapshot, Latencies, Snapshot, Steals, TableId, TableSnapshot};
+use chiplet_topology::cpu_ranges;
 use parking_lot::Mutex;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Which cores search, and which are left to the network's threads.
 
-use chiplet::topology::pin::pin_current_thread;
 use chiplet::{Executor, Topology, TopologyError};
+use chiplet_topology::pin::pin_current_thread;
 
 use crate::config::SchedulerSettings;
 
