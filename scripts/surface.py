@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Lists what a user of the library can name, a line each: types, public fields, variants, methods, functions, traits.
+"""Lists what a user of the library can name: a line for each type or trait with its public fields, variants and methods,
+and for each function.
 
 Usage: scripts/surface.py [--features A,B] > surface.txt
 
@@ -15,6 +16,9 @@ import subprocess
 import sys
 
 FACADE = "chiplet"
+
+# What is named through something else.
+MEMBERS = ("field", "variant", "method", "trait item")
 
 
 def documented(crate, features):
@@ -128,8 +132,17 @@ def main():
     surface = Surface(parser.parse_args().features)
     root = surface.crate(FACADE)
     surface.module(FACADE, root["index"][str(root["root"])], FACADE)
+    members = collections.defaultdict(list)
     for kind, path in sorted(set(surface.lines), key=lambda line: line[1]):
-        print(f"{kind:<12} {path}")
+        if kind in MEMBERS:
+            parent, name = path.replace(".", "::.").rsplit("::", 1)
+            members[parent].append(name)
+        else:
+            members[f"{kind} {path}"] = members.pop(path, [])
+            members[path] = members[f"{kind} {path}"]
+    for path, names in members.items():
+        if " " in path:
+            print(path + (": " if names else "") + " ".join(names))
     counts = collections.Counter(kind for kind, _ in set(surface.lines))
     print(f"{sum(counts.values())} names: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common()), file=sys.stderr)
 
