@@ -27,7 +27,7 @@ mod walk;
 
 use std::path::Path;
 
-use chiplet_memory::{Pages, Region};
+use chiplet_memory::{Granted, Pages, Region};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use crate::error::{BuildError, at_least_one};
@@ -42,6 +42,7 @@ pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
 pub use format::RowFormat;
 use frozen::Frozen;
+#[doc(hidden)]
 pub use observe::{Part, Read};
 use search::with_searcher;
 
@@ -158,8 +159,12 @@ impl HnswTable {
         self.graph.image().verify()
     }
 
-    /// The memory that the table lies in: what the system granted of it, and a way to populate it.
-    pub fn region(&self) -> &Region {
+    /// What the system has given the table's memory up to now.
+    pub fn granted(&self) -> Granted {
+        self.region().granted()
+    }
+
+    pub(crate) fn region(&self) -> &Region {
         self.graph.image().region()
     }
 

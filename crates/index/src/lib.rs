@@ -154,7 +154,7 @@ mod progress;
 mod reserve;
 mod rows;
 
-pub use chiplet_memory::{MemoryError, Pages};
+pub use chiplet_memory::{Granted, MemoryError, Pages};
 pub use error::{BuildError, GraphFault};
 pub use flat::FlatTable;
 pub use hnsw::{HnswConfig, HnswTable, Part, Read, RowFormat};

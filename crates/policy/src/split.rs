@@ -32,6 +32,7 @@ settings! {
 
 impl SplitConfig {
     /// Whether `left` bytes can be more than one unit, so that it matters how many hands there are.
+    #[doc(hidden)]
     pub fn is_divisible(&self, left: u128) -> bool {
         left >= 2 * self.least()
     }
@@ -40,11 +41,13 @@ impl SplitConfig {
     ///
     /// So a hand that comes costs a query at most a tenth of what it scans, also where everybody is busy: how many
     /// units there are does not depend on who takes them.
+    #[doc(hidden)]
     pub fn is_worth_joining(&self, left: u128) -> bool {
         left >= self.least()
     }
 
     /// Whether a table of `bytes` is a stream for a home with a cache of `cache_bytes`.
+    #[doc(hidden)]
     pub fn is_stream(&self, bytes: u64, cache_bytes: u64) -> bool {
         let least = |caches| cache_bytes.saturating_mul(u64::from(caches));
         self.stream_caches
@@ -54,6 +57,7 @@ impl SplitConfig {
     /// How many of the next lists of a query are its next scan unit, of a query in which `team` workers may take part:
     /// [`next_unit`], and all of them where there is one worker. `costs` are those of the lists that nobody has taken
     /// (bytes), and `left` is their sum.
+    #[doc(hidden)]
     pub fn next_unit(
         &self,
         costs: impl ExactSizeIterator<Item = u64>,
@@ -68,6 +72,7 @@ impl SplitConfig {
     }
 
     /// How many of `siblings` to invite to `left` bytes: no more than can find a unit.
+    #[doc(hidden)]
     pub fn invitations(&self, left: u128, siblings: usize) -> usize {
         let units = usize::try_from(left / self.least()).unwrap_or(usize::MAX);
         units.min(siblings)

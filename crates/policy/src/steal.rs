@@ -81,6 +81,7 @@ impl StealConfig {
 
     /// What a cold cache costs a task of this queue, at most [`StealConfig::cold_limit`]. Zero while nothing is known of
     /// its table's service time.
+    #[doc(hidden)]
     pub fn price(&self, backlog: &Backlog) -> Duration {
         let service = backlog.service.as_nanos() as f64;
         let price = (service * self.extra(backlog.cold)).min(self.cold_limit.as_nanos() as f64);
@@ -88,6 +89,7 @@ impl StealConfig {
     }
 
     /// Whether anything may cross.
+    #[doc(hidden)]
     pub fn is_ever(&self) -> bool {
         self.cold_factor.is_some()
     }

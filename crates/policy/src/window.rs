@@ -31,6 +31,7 @@ settings! {
 
 impl WindowConfig {
     /// Width of one bucket of the fast window: the shortest time in which a rate can change for good.
+    #[doc(hidden)]
     pub fn fast_bucket(&self) -> Duration {
         Duration::from_nanos(self.width(self.fast))
     }

@@ -56,6 +56,7 @@ impl HnswTable {
     ///
     /// # Errors
     /// As a search without it.
+    #[doc(hidden)]
     pub fn search_observed(
         &self,
         vector: &[f32],
