@@ -224,11 +224,29 @@ pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
     choose_victim(needy.map(|group| (group, wait(group))))
 }
 
-/// Where among the [nearest](Faces::nearest) groups of `group` the next one stands that has workers to spare, `from` there on.
-/// One group may have several to spare, so a caller asks again from there until it can wake none.
-pub fn next_spare(faces: &impl Faces, group: usize, from: usize) -> Option<usize> {
-    let nearest = faces.nearest(group);
-    (from..nearest.len()).find(|&at| faces.is_spare(nearest[at]))
+/// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare;
+/// returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it lends none.
+pub fn call_helpers<C, F: Faces>(
+    caller: &mut C,
+    faces: impl Fn(&C) -> &F,
+    group: usize,
+    wanted: usize,
+    call: impl Fn(&mut C, usize) -> bool,
+) -> usize {
+    let (mut called, mut at) = (0, 0);
+    while called < wanted {
+        let seen = faces(caller);
+        let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
+        let Some((next, other)) = others.find(|&(_, other)| seen.is_spare(other)) else {
+            break;
+        };
+        at = next;
+        match call(caller, other) {
+            true => called += 1,
+            false => at += 1,
+        }
+    }
+    called
 }
 
 /// A busy worker's looks at other groups' queues.

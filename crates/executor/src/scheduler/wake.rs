@@ -90,17 +90,9 @@ impl<T, U> Hub<T, U> {
         if !self.groups.is_any_spare() {
             return 0;
         }
-        let (mut called, mut at) = (0, 0);
-        while called < wanted
-            && let Some(next) = ladder::next_spare(&self.groups, group, at)
-        {
-            at = next;
-            match self.call_helper(self.groups.nearest(group)[next], Call::Help) {
-                true => called += 1,
-                false => at += 1,
-            }
-        }
-        called
+        let mut hub = self;
+        let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Help);
+        ladder::call_helpers(&mut hub, |hub| &hub.groups, group, wanted, call)
     }
 
     /// Wakes a sleeper of `group` to help elsewhere, if the group can spare it; for a task that is overdue

@@ -45,17 +45,8 @@ impl Engine<'_> {
 
     /// Wakes up to `wanted` sleeping workers of other groups that can spare them; returns how many that were.
     pub(super) fn call_help(&mut self, group: usize, wanted: usize) -> usize {
-        let (mut called, mut at) = (0, 0);
-        while called < wanted
-            && let Some(next) = ladder::next_spare(&self.groups, group, at)
-        {
-            at = next;
-            match self.call_helper(self.groups.nearest(group)[next], Call::Help) {
-                true => called += 1,
-                false => at += 1,
-            }
-        }
-        called
+        let call = |engine: &mut Self, other| engine.call_helper(other, Call::Help);
+        ladder::call_helpers(self, |engine| &engine.groups, group, wanted, call)
     }
 
     /// A worker that was called to help another group has found work at home, or nothing: somebody else is called in its
