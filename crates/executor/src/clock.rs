@@ -21,11 +21,6 @@ impl Clock {
         self.time(now())
     }
 
-    #[cfg(feature = "replay")]
-    pub(crate) fn instant(self, at: Time) -> Instant {
-        self.began + at.elapsed()
-    }
-
     pub(crate) fn time(self, at: Instant) -> Time {
         Time::from_nanos(at.saturating_duration_since(self.began).as_nanos() as u64)
     }

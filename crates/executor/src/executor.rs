@@ -324,7 +324,7 @@ impl Executor {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
             entry,
-            accepted: now(),
+            accepted: self.engine.hub.clock().now(),
             expires,
         }
     }

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::counts::{Counts, Served, Steals};
 use crate::engine::Engine;
 use crate::engine::registry::TableEntry;
+use crate::engine::stats::TableStats;
 use crate::latencies::Latencies;
 use crate::placement::balancer::{Asked, Balancer};
 
@@ -163,7 +164,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             domain.service.absorb(&stats.service);
             let mut served_here = stats.retired;
             retired.1.absorb(stats.retired);
-            for (table, served) in stats.tables {
+            for (table, TableStats { served, .. }) in stats.tables {
                 served_here.absorb(served);
                 by_table.entry(table).or_default().1.absorb(served);
             }

@@ -24,6 +24,12 @@ pub struct TableUsage {
 }
 
 impl TableUsage {
+    /// Adds `bytes` that were read, and time for which a core was `busy`.
+    pub fn use_more(&mut self, bytes: u64, busy: Duration) {
+        self.bytes += bytes;
+        self.busy += busy;
+    }
+
     /// Adds what others used.
     pub fn absorb(&mut self, other: Self) {
         self.busy += other.busy;

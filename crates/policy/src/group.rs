@@ -29,14 +29,23 @@ mod posts;
 mod search;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
-use crate::{Staff, TableId, Time, can_lend, can_spare, is_worth_crossing};
+use crate::steal::is_worth;
+use crate::{Staff, TableId, Time, can_lend, can_spare};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
 use posts::Posts;
 use search::Search;
+
+/// What others see of a long queue that is worth crossing for may be so old, unless its length has changed by more than one
+/// part in [`ALIKE`]. To look at it with every task costs as much as to order them.
+const FRESH: Duration = Duration::from_micros(20);
+
+/// A finer difference than any that a decision is made by.
+const ALIKE: u32 = 64;
 
 /// A group of workers.
 pub struct Group<T> {
@@ -54,6 +63,8 @@ pub struct Group<T> {
     /// Workers that run another group's task now.
     away: usize,
     face: Face,
+    /// When what waits was last looked at for `face`, and how many tasks that were.
+    looked_at: (Time, u32),
     news: News,
 }
 
@@ -123,6 +134,7 @@ impl<T> Group<T> {
             spinning: 0,
             away: 0,
             face: Face::default(),
+            looked_at: (Time::ZERO, 0),
             news: News::default(),
         }
     }
@@ -137,7 +149,7 @@ impl<T> Group<T> {
         at: Time,
     ) -> Result<Pushed<Option<usize>>, (Refusal, T)> {
         let pace = self.queue.push(table, terms, task, at)?;
-        self.show_at(at);
+        self.show_soon(at);
         // Each spinning worker will see one.
         let seen = self.queue.len() <= self.spinning;
         let wake = match seen {
@@ -165,7 +177,7 @@ impl<T> Group<T> {
     ) -> Result<Pushed<Vec<usize>>, (Refusal, Vec<T>)> {
         let count = tasks.len();
         let pace = self.queue.push_all(table, terms, tasks, weight, at)?;
-        self.show_at(at);
+        self.show_soon(at);
         let unseen = self.queue.len().saturating_sub(self.spinning).min(count);
         let wake = self.wake(unseen);
         Ok(Pushed {
@@ -189,7 +201,7 @@ impl<T> Group<T> {
         match self.queue.take(Some(worker), run, now) {
             None => Take::Nothing,
             Some(task) => {
-                let calls = self.show_at(now);
+                let calls = self.show_soon(now);
                 self.show_spare();
                 Take::Task { task, calls }
             }
@@ -350,23 +362,43 @@ impl<T> Group<T> {
         self.queue.is_empty() && self.queue.is_closed()
     }
 
+    /// As [`Group::show_at`], unless what others see of a long queue is as good as new: nobody is called for a queue
+    /// that is worth crossing for already.
+    #[inline]
+    fn show_soon(&mut self, now: Time) -> bool {
+        let queued = self.queue.len() as u32;
+        let (at, before) = self.looked_at;
+        let is_alike = queued.abs_diff(before) <= before / ALIKE && now.since(at) < FRESH;
+        if is_alike && self.face.needy {
+            self.show_queued(queued);
+            return false;
+        }
+        self.show_at(now)
+    }
+
+    fn show_queued(&mut self, queued: u32) {
+        self.face.queued = queued;
+        self.news.queued = true;
+    }
+
     /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     pub fn show_at(&mut self, now: Time) -> bool {
-        let face = &mut self.face;
-        face.queued = self.queue.len() as u32;
-        self.news.queued = true;
+        let queued = self.queue.len() as u32;
+        self.show_queued(queued);
         if !self.crossing.is_possible() {
             return false;
         }
+        self.looked_at = (now, queued);
         self.news.tasks = true;
+        let face = &mut self.face;
         let mut needy = false;
         (face.waits, face.next) = Default::default();
-        if face.queued > 0 {
+        if queued > 0 {
             let outlook = self.queue.outlook(now);
             let steal = &self.crossing.steal;
-            needy = is_worth_crossing(&outlook.backlog, steal);
-            face.waits = [outlook.waits, outlook.waits_over];
             face.price = steal.price(&outlook.backlog);
+            needy = is_worth(&outlook.backlog, steal, face.price);
+            face.waits = [outlook.waits, outlook.waits_over];
             face.next = Some(Next {
                 since: now.before(outlook.lag),
                 fair: outlook.fair,

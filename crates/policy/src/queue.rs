@@ -34,6 +34,7 @@
 mod class;
 mod intake;
 mod lane;
+mod lanes;
 mod order;
 mod outlook;
 mod service;
@@ -49,6 +50,7 @@ use crate::{TableId, Time};
 pub use class::Class;
 pub use intake::Intake;
 use lane::Lane;
+use lanes::Place;
 use order::{Front, Order};
 pub use outlook::Outlook;
 pub use terms::{Run, Terms};
@@ -224,7 +226,7 @@ impl<T> Queue<T> {
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
         match self.accept(table, terms, 1, 1) {
-            Ok(()) => Ok(self.append(table, terms, task, at)),
+            Ok(place) => Ok(self.append(place, terms, task, at)),
             Err(refusal) => {
                 self.note_refused(refusal, table, terms, 1, at);
                 Err((refusal, task))
@@ -241,13 +243,16 @@ impl<T> Queue<T> {
         weight: u64,
         at: Time,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
-        if let Err(refusal) = self.accept(table, terms, tasks.len(), weight) {
-            self.note_refused(refusal, table, terms, tasks.len(), at);
-            return Err((refusal, tasks));
-        }
+        let place = match self.accept(table, terms, tasks.len(), weight) {
+            Ok(place) => place,
+            Err(refusal) => {
+                self.note_refused(refusal, table, terms, tasks.len(), at);
+                return Err((refusal, tasks));
+            }
+        };
         let mut pace = Pace::Within;
         for task in tasks {
-            pace = self.append(table, terms, task, at);
+            pace = self.append(place, terms, task, at);
         }
         Ok(pace)
     }
@@ -269,7 +274,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Whatever
+    /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the place
+    /// of the table's lane. Whatever
     /// has to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it
     /// was; at most the table has got an empty lane.
     fn accept(
@@ -278,7 +284,7 @@ impl<T> Queue<T> {
         terms: Terms,
         tasks: usize,
         weight: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Place, Refusal> {
         let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
         if self.refuses {
             return Err(Refusal::Closed);
@@ -299,27 +305,30 @@ impl<T> Queue<T> {
             0 => 0,
             _ => other.lane(table).map_or(0, Lane::len),
         };
-        let Ok(lane) = order.lane_mut(table) else {
+        let Ok(place) = order.place(table) else {
             return Err(Refusal::NoMemory);
         };
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(lane.len() + elsewhere, limit) {
+        if exceeds(order.lane_at(place).len() + elsewhere, limit) {
             return Err(Refusal::TableFull);
         }
-        let lane = order.make_room(table, tasks);
+        let lane = order.make_room(place, tasks);
         lane.map_err(|_| Refusal::NoMemory)?.intake.accepted += weight;
-        Ok(())
+        Ok(place)
     }
 
     /// Queues a task that has been accepted in another group, where it keeps its age. It has no place left to go back to,
     /// so memory that the system refuses ends the process here, as it does by default.
     pub fn adopt(&mut self, moved: Moved<T>) {
-        self.append(moved.table, moved.terms, moved.task, moved.at);
+        let order = &mut self.orders[moved.terms.class as usize];
+        let place = order.place(moved.table);
+        let place = place.unwrap_or_else(|_| std::process::abort());
+        self.append(place, moved.terms, moved.task, moved.at);
     }
 
-    fn append(&mut self, table: TableId, terms: Terms, task: T, at: Time) -> Pace {
+    fn append(&mut self, place: Place, terms: Terms, task: T, at: Time) -> Pace {
         let at = at.as_nanos();
-        self.orders[terms.class as usize].append(table, task, at, terms)
+        self.orders[terms.class as usize].append(place, task, at, terms)
     }
 
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
@@ -391,7 +400,7 @@ impl<T> Queue<T> {
         run.expected = match self.len() {
             0 => None,
             _ => {
-                let usual = self.orders[class as usize].usual(taken.table, taken.queries, at);
+                let usual = self.orders[class as usize].usual(taken.place, taken.queries, at);
                 usual.map(Duration::from_nanos)
             }
         };
@@ -410,7 +419,8 @@ impl<T> Queue<T> {
     }
 
     fn fronts(&mut self, now: u64) -> [Option<Front>; 2] {
-        self.orders.each_mut().map(|order| order.front(now))
+        let [interactive, bulk] = &mut self.orders;
+        [interactive.front(now), bulk.front(now)]
     }
 
     /// When a bulk task counts as having come, among interactive ones.

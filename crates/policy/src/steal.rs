@@ -83,9 +83,9 @@ impl StealConfig {
     /// its table's service time.
     #[doc(hidden)]
     pub fn price(&self, backlog: &Backlog) -> Duration {
-        let service = backlog.service.as_nanos() as f64;
-        let price = (service * self.extra(backlog.cold)).min(self.cold_limit.as_nanos() as f64);
-        Duration::from_nanos(price as u64)
+        let service = nanos(backlog.service) as f64;
+        let price = (service * self.extra(backlog.cold)) as u64;
+        Duration::from_nanos(price).min(self.cold_limit)
     }
 
     /// Whether anything may cross.
@@ -121,6 +121,11 @@ impl StealConfig {
 /// assert!(is_worth_crossing(&old, &config));
 /// ```
 pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
+    is_worth(backlog, config, config.price(backlog))
+}
+
+/// As [`is_worth_crossing`], for whoever knows the price.
+pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: Duration) -> bool {
     if backlog.queued == 0 || !config.is_ever() {
         return false;
     }
@@ -131,7 +136,14 @@ pub fn is_worth_crossing(backlog: &Backlog, config: &StealConfig) -> bool {
     if backlog.service.is_zero() {
         return f64::from(backlog.queued) > workers * config.extra(None);
     }
-    backlog.work.as_nanos() as f64 > workers * config.price(backlog).as_nanos() as f64
+    nanos(backlog.work) as f64 > workers * nanos(price) as f64
+}
+
+/// Without the wide arithmetic of [`Duration::as_nanos`]: these are asked for with every task.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.subsec_nanos().into())
 }
 
 /// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home, `other`

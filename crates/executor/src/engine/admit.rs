@@ -1,10 +1,9 @@
 //! How a task gets into a queue: its table's home, another domain that has room, or back to its submitter.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use chiplet_policy::Class;
 use chiplet_policy::route::{self, Queues, Unplaced};
+use chiplet_policy::{Class, Time};
 use chiplet_topology::DomainId;
 
 use super::Engine;
@@ -17,15 +16,15 @@ use crate::sync::{Step, left_out};
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
-    pub(crate) fn route(&self, entry: &TableEntry, at: Instant, class: Class) -> usize {
-        let (first, second) = entry.state.next_homes(self.draw(at));
+    pub(crate) fn route(&self, entry: &TableEntry, at: Time, class: Class) -> usize {
+        let (first, second) = entry.state.next_homes(Self::draw(at));
         let homes = [first, second.unwrap_or(first)].map(|home| self.group_of(home));
         route::shorter(&self.hub.groups, homes, class, entry.state.pace())
     }
 
     /// A number for a choice at `at`. The clock's low digits are as good as a random number here, and need no shared state.
-    fn draw(&self, at: Instant) -> u32 {
-        at.saturating_duration_since(self.began).subsec_nanos() / 8
+    fn draw(at: Time) -> u32 {
+        (at.as_nanos() / 8) as u32
     }
 
     fn group_of(&self, domain: DomainId) -> usize {
@@ -59,7 +58,7 @@ impl Engine {
         entry: &TableEntry,
         load: L,
         weight: u64,
-        (at, class): (Instant, Class),
+        (at, class): (Time, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
         let mut queues = Homes {
@@ -108,7 +107,7 @@ impl Engine {
 struct Homes<'a, F> {
     engine: &'a Engine,
     entry: &'a TableEntry,
-    at: Instant,
+    at: Time,
     class: Class,
     push: F,
 }

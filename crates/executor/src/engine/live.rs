@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Rung, Time};
 
 use super::completion::{Completion, end_of};
 use super::task::{Header, Task};
 use super::timer::Expire;
 use super::worker::Worker;
-use crate::counts::End;
+use crate::counts::{End, Served};
 use crate::error::Error;
 use crate::report::{Answer, Report};
 
@@ -46,7 +46,7 @@ pub(crate) enum AtDeadline<T> {
 pub(crate) trait Run<T>: Work<T> + Sized {
     /// Runs it on this worker, which took it from `rung`, and ends it with [`Live::end`] or [`Live::pass_over`]; work that
     /// is shared out may end later and elsewhere.
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Instant, rung: Rung);
+    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, rung: Rung);
 }
 
 /// The part of a task that its ticket sees.
@@ -90,27 +90,26 @@ impl<T, W> Live<T, W> {
         self.completion.stop_reason()
     }
 
-    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. `bytes` were read and
-    /// the worker was `busy` for so long, as far as neither has been counted before.
+    /// Ends it with `result`, as `report` says that it was served: counts it, then tells its ticket. It has used so many
+    /// bytes and so much of the worker's time, as far as neither has been counted before.
     pub(crate) fn end(
         &self,
         worker: &Worker,
         report: Report,
-        (bytes, busy): (u64, Duration),
+        used: (u64, Duration),
         result: Result<T, Error>,
     ) {
         let end = self.settled(&result);
-        {
-            let mut stats = worker.stats();
-            stats.ended(&self.header.entry, end, report.wait, report.service);
-            stats.worked(self.header.entry.id, bytes, busy);
-        }
+        let mut ends = Served::default();
+        ends.count(end);
+        let times = (report.wait, report.service);
+        worker.stats().ended(&self.header.entry, ends, times, used);
         self.completion.end(result.map(|answer| (answer, report)));
     }
 
     /// Ends a task that has been taken too late to be answered. It is not begun, so nothing is learned of how long its
     /// table's tasks take.
-    pub(crate) fn pass_over(&self, worker: &Worker, started: Instant) {
+    pub(crate) fn pass_over(&self, worker: &Worker, started: Time) {
         let end = self.settled(&Err(Error::Expired));
         let waited = self.header.waited(started);
         worker.stats().passed_over(&self.header.entry, end, waited);
@@ -158,7 +157,7 @@ where
         !self.header.is_due() && self.stop_reason().is_none()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
         W::run(self, worker, started, rung);
     }
 }

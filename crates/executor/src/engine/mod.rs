@@ -17,13 +17,11 @@ pub(crate) mod timer;
 pub(crate) mod worker;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use chiplet_policy::SplitConfig;
 use chiplet_topology::Topology;
 
 use crate::scheduler::Hub;
-use crate::sync::now;
 use exits::{Exits, Threads};
 use registry::Registry;
 use stats::Stats;
@@ -46,7 +44,6 @@ pub(crate) struct Engine {
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
-    began: Instant,
 }
 
 /// The fixed parts of [`Engine`].
@@ -81,7 +78,6 @@ impl Engine {
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
-            began: now(),
         }
     }
 }

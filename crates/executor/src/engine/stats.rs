@@ -22,7 +22,7 @@ use crate::sync::Mutex;
 pub(crate) struct WorkerStats {
     /// Where it works.
     domain: DomainId,
-    pub(crate) tables: FxHashMap<TableId, Served>,
+    pub(crate) tables: FxHashMap<TableId, TableStats>,
     /// Tables that were removed.
     pub(crate) retired: Served,
     pub(crate) steals: Steals,
@@ -32,8 +32,14 @@ pub(crate) struct WorkerStats {
     pub(crate) occupied: bool,
     /// Time spent on tasks and scan units.
     pub(crate) busy: Duration,
-    /// What each table used since the balancer last asked.
-    used: FxHashMap<TableId, TableUsage>,
+}
+
+/// What one worker did for one table.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct TableStats {
+    pub(crate) served: Served,
+    /// Since the balancer last asked.
+    used: TableUsage,
 }
 
 /// What all workers did.
@@ -53,7 +59,6 @@ impl Stats {
             service: Latencies::new(),
             occupied: false,
             busy: Duration::ZERO,
-            used: FxHashMap::default(),
         };
         Self {
             workers: domains
@@ -82,8 +87,13 @@ impl Stats {
             .iter()
             .map(|stats| {
                 let (domain, used, busy) = {
-                    let mut stats = stats.lock();
-                    (stats.domain, std::mem::take(&mut stats.used), stats.busy)
+                    let stats = &mut *stats.lock();
+                    let tables = stats.tables.iter_mut();
+                    let used: Vec<_> = tables
+                        .filter(|(_, stats)| stats.used != TableUsage::default())
+                        .map(|(&table, stats)| (table, std::mem::take(&mut stats.used)))
+                        .collect();
+                    (stats.domain, used, stats.busy)
                 };
                 let mut bytes = 0;
                 for (table, used) in used {
@@ -99,17 +109,16 @@ impl Stats {
     pub(crate) fn retire(&self, table: TableId) {
         for stats in &self.workers {
             let mut stats = stats.lock();
-            if let Some(served) = stats.tables.remove(&table) {
-                stats.retired.absorb(served);
+            if let Some(table) = stats.tables.remove(&table) {
+                stats.retired.absorb(table.served);
             }
-            stats.used.remove(&table);
         }
     }
 }
 
 impl WorkerStats {
     pub(crate) fn started(&mut self, table: TableId, rung: Rung, weight: u64) {
-        self.tables.entry(table).or_default().started += weight;
+        self.of(table).served.started += weight;
         self.steals.count(rung);
         self.occupied = true;
     }
@@ -121,51 +130,45 @@ impl WorkerStats {
 
     /// A task that had ended before it was taken from its queue.
     pub(crate) fn found_ended(&mut self, table: TableId, end: End, weight: u64) {
-        let served = self.tables.entry(table).or_default();
-        served.unstarted += weight;
-        served.count_many(end, weight);
+        let stats = self.of(table);
+        stats.served.unstarted += weight;
+        stats.served.count_many(end, weight);
         if end == End::Expired {
-            self.used.entry(table).or_default().missed += weight;
+            stats.used.missed += weight;
         }
     }
 
+    fn of(&mut self, table: TableId) -> &mut TableStats {
+        self.tables.entry(table).or_default()
+    }
+
+    /// Tasks that started together have ended: one, or the queries of a batch's part. Of what they used this worker has
+    /// not counted `bytes`, and the time for which it was `busy`.
     pub(crate) fn ended(
         &mut self,
         entry: &TableEntry,
-        end: End,
-        wait: Duration,
-        service: Duration,
-    ) {
-        let mut ends = Served::default();
-        ends.count(end);
-        self.ended_many(entry, ends, wait, service);
-    }
-
-    /// As [`WorkerStats::ended`], for the queries of a batch's part: they started together, and their answers came
-    /// together.
-    pub(crate) fn ended_many(
-        &mut self,
-        entry: &TableEntry,
         ends: Served,
-        wait: Duration,
-        service: Duration,
+        (wait, service): (Duration, Duration),
+        (bytes, busy): (u64, Duration),
     ) {
-        self.count(entry, ends, wait, service);
-        self.used.entry(entry.id).or_default().ran += ends.ended();
+        let stats = self.of(entry.id);
+        stats.served.absorb(ends);
+        stats.used.ran += ends.ended();
+        stats.used.use_more(bytes, busy);
+        self.time(entry, ends.ended(), wait, service);
+        self.pause(busy);
     }
 
     /// A task that was not begun, because it came up too late to be answered: its table asked for it in vain.
     pub(crate) fn passed_over(&mut self, entry: &TableEntry, end: End, wait: Duration) {
-        let mut ends = Served::default();
-        ends.count(end);
-        self.count(entry, ends, wait, Duration::ZERO);
-        self.used.entry(entry.id).or_default().missed += ends.expired;
+        let stats = self.of(entry.id);
+        stats.served.count(end);
+        stats.used.missed += u64::from(end == End::Expired);
+        self.time(entry, 1, wait, Duration::ZERO);
         self.occupied = false;
     }
 
-    fn count(&mut self, entry: &TableEntry, ends: Served, wait: Duration, service: Duration) {
-        let tasks = ends.ended();
-        self.tables.entry(entry.id).or_default().absorb(ends);
+    fn time(&mut self, entry: &TableEntry, tasks: u64, wait: Duration, service: Duration) {
         self.wait.record_many(wait, tasks);
         self.service.record_many(service, tasks);
         entry.state.record(self.domain, wait, service, tasks);
@@ -173,10 +176,13 @@ impl WorkerStats {
 
     /// This worker's part of a task or unit is over.
     pub(crate) fn worked(&mut self, table: TableId, bytes: u64, busy: Duration) {
+        self.of(table).used.use_more(bytes, busy);
+        self.pause(busy);
+    }
+
+    /// It is on no task any more, after it has been `busy` with one.
+    fn pause(&mut self, busy: Duration) {
         self.occupied = false;
         self.busy += busy;
-        let used = self.used.entry(table).or_default();
-        used.busy += busy;
-        used.bytes += bytes;
     }
 }

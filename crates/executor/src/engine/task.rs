@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Class, Rung};
+use chiplet_policy::{Class, Rung, Time};
 
 use super::registry::EntryRef;
 use super::worker::Worker;
@@ -18,7 +18,7 @@ pub(crate) struct Header {
     pub(crate) executor: u64,
     pub(crate) entry: EntryRef,
     pub(crate) class: Class,
-    pub(crate) accepted: Instant,
+    pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
 }
 
@@ -32,8 +32,8 @@ impl Header {
         self.expires.is_some_and(|at| now() >= at)
     }
 
-    pub(crate) fn waited(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.accepted)
+    pub(crate) fn waited(&self, now: Time) -> Duration {
+        now.since(self.accepted)
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) trait Task: Send + Sync {
     fn is_wanted(&self) -> bool;
 
     /// Runs it on this worker, which took it from `rung`; a split query may end later and elsewhere.
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung);
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung);
 }
 
 /// What a worker has started and shares out: any worker may take part in it.
@@ -120,7 +120,7 @@ pub(crate) fn run(task: Arc<dyn Task>, worker: &mut Worker, rung: Rung) {
         Err(end) => worker.stats().found_ended(table, end, task.weight()),
         Ok(()) => {
             worker.stats().started(table, rung, task.weight());
-            let started = now();
+            let started = worker.now();
             worker.start(started);
             Arc::clone(&task).execute(worker, started, rung);
         }

@@ -175,7 +175,7 @@ mod tests {
     use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
-    use chiplet_policy::{Class, Homes};
+    use chiplet_policy::{Class, Homes, Time};
     use chiplet_topology::DomainId;
 
     use super::*;
@@ -223,7 +223,7 @@ mod tests {
             executor: 0,
             entry: registry.refer(id).unwrap(),
             class: Class::Interactive,
-            accepted: now(),
+            accepted: Time::ZERO,
             expires: Some(deadline),
         };
         Ticket::live(Arc::new(closure::task(

@@ -1,10 +1,10 @@
 //! A worker thread: asks the hub what is next, runs it, and never dies of what it runs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Class, Hands, Rung, SplitConfig, is_too_late};
+use chiplet_policy::{Class, Hands, Rung, SplitConfig, Time, is_too_late};
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;
@@ -14,7 +14,6 @@ use super::task::{self, Header, Invitation, Shared};
 use super::{Engine, current};
 use crate::report::Report;
 use crate::scheduler::{Cover, Found, Late, Local};
-use crate::sync::now;
 
 /// Where a worker's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) struct Worker {
     local: Local<Invitation>,
     place: Locality,
     /// When the task that it runs, or takes part in, was begun.
-    began: Instant,
+    began: Time,
 }
 
 /// A worker that blocks, until it goes.
@@ -71,7 +70,7 @@ impl Worker {
             engine,
             local,
             place: Locality { domain, node },
-            began: now(),
+            began: Time::ZERO,
         }
     }
 
@@ -93,59 +92,63 @@ impl Worker {
         }
     }
 
+    /// What time it is.
+    pub(crate) fn now(&self) -> Time {
+        self.engine.hub.clock().now()
+    }
+
     /// Says that the task which it has taken starts at `now`.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub(crate) fn start(&mut self, now: Time) {
         self.began = now;
         self.local.start(now);
     }
 
     /// When the task that it runs, or takes part in, was begun.
-    pub(crate) fn began(&self) -> Instant {
+    pub(crate) fn began(&self) -> Time {
         self.began
     }
 
     /// Says that it takes part in a task that was begun at `began`.
-    pub(crate) fn take_part(&mut self, began: Instant) {
+    pub(crate) fn take_part(&mut self, began: Time) {
         self.began = began;
     }
 
     /// Whether it should leave the task in which it takes part, which came and was begun then, for one that waits in its own
     /// domain.
-    pub(crate) fn gives_way(&self, class: Class, came: Instant, began: Instant) -> bool {
+    pub(crate) fn gives_way(&self, class: Class, came: Time, began: Time) -> bool {
         let hub = &self.engine.hub;
-        let [came, began] = [came, began].map(|at| hub.clock().time(at));
         hub.gives_way(&self.local, &Underway { class, came, began })
     }
 
     /// Says that a task has ended at `now`, which has used so much.
-    pub(crate) fn end_task(&mut self, now: Instant, used: &Tally) {
+    pub(crate) fn end_task(&mut self, now: Time, used: &Tally) {
         self.local.end_task(now, used.helped, used.blocked);
     }
 
     /// Says that it has done its part of a task at `now`, in which others still take part.
-    pub(crate) fn hand_over(&mut self, now: Instant, used: &Tally) -> Late {
+    pub(crate) fn hand_over(&mut self, now: Time, used: &Tally) -> Late {
         self.local.hand_over(now, used.blocked)
     }
 
     /// Says that another worker's task has ended at `now`, to which others than that one have given so much time.
-    pub(crate) fn end_late(&self, task: Late, now: Instant, helped: Duration) {
+    pub(crate) fn end_late(&self, task: Late, now: Time, helped: Duration) {
         self.engine.hub.end_late(task, now, helped);
     }
 
     /// Runs `code`, which waits for something that takes no processor, while a substitute takes tasks in this worker's
     /// place. Returns how long it took.
     pub(crate) fn block(&self, code: &mut dyn FnMut()) -> Duration {
-        let began = now();
+        let began = self.now();
         self.stats().occupied = false;
         let blocked = Blocked::begin(self);
         code();
         drop(blocked);
         self.stats().occupied = true;
-        now().saturating_duration_since(began)
+        self.now().since(began)
     }
 
     /// Says that it is `now`, when this worker has taken part in another's task.
-    pub(crate) fn set_clock(&mut self, now: Instant) {
+    pub(crate) fn set_clock(&mut self, now: Time) {
         self.local.set_clock(now);
     }
 
@@ -166,11 +169,11 @@ impl Worker {
 
     /// Whether the task that it has taken cannot be answered before its deadline, as far as can be told: others wait, and
     /// the time is better spent on them.
-    pub(crate) fn is_too_late(&self, header: &Header, started: Instant) -> bool {
+    pub(crate) fn is_too_late(&self, header: &Header, started: Time) -> bool {
         let Some(expires) = header.expires else {
             return false;
         };
-        let left = expires.saturating_duration_since(started);
+        let left = self.engine.hub.clock().time(expires).since(started);
         let expected = self.local.expected().unwrap_or_default();
         left.is_zero() || is_too_late(header.waited(started), left, expected)
     }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use chiplet_policy::{Class, Rung};
+use chiplet_policy::{Class, Rung, Time};
 
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
@@ -168,7 +168,7 @@ impl BatchTask {
 impl Part {
     /// Answers its queries one after the other, or as many at once as the table wants. Before each call the ticket and
     /// the deadlines are looked at.
-    fn search(&self, started: Instant, context: &mut Context<'_>) -> Answers {
+    fn search(&self, context: &mut Context<'_>) -> Answers {
         let batch = &*self.batch;
         let mut left = &batch.work.queries[self.queries.clone()];
         let (table, together) = match self.table() {
@@ -176,7 +176,7 @@ impl Part {
             Err(error) => return vec![Err(error); left.len()],
         };
         let mut found = Answers::with_capacity(left.len());
-        let mut now = started;
+        let mut now = sync::now();
         while let Some(first) = left.first() {
             if let Some(reason) = batch.stop_reason() {
                 found.resize(self.queries.len(), Err(reason));
@@ -309,22 +309,20 @@ impl Task for Part {
         !self.batch.header.is_due() && self.batch.stop_reason().is_none()
     }
 
-    fn execute(self: Arc<Self>, worker: &mut Worker, started: Instant, rung: Rung) {
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
         let header = &self.batch.header;
         let (mut found, used) = in_context(worker, Arc::clone(&self) as _, |context| {
-            self.search(started, context)
+            self.search(context)
         });
         self.explain(&mut found);
-        let ended = sync::now();
+        let ended = worker.now();
         worker.end_task(ended, &used);
-        let service = ended.saturating_duration_since(started);
+        let service = ended.since(started);
         let report = worker.report(rung, header.waited(started), service);
         let (ends, settled) = self.settle(found, Some(report));
-        {
-            let mut stats = worker.stats();
-            stats.ended_many(&header.entry, ends, report.wait, service);
-            stats.worked(header.entry.id, used.bytes, used.busy(service));
-        }
+        let times = (report.wait, service);
+        let used = (used.bytes, used.busy(service));
+        worker.stats().ended(&header.entry, ends, times, used);
         self.publish(settled);
     }
 }

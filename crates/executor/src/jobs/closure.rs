@@ -1,9 +1,8 @@
 //! A closure as a task.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Rung, Time};
 use chiplet_table::Context;
 use chiplet_table::host::contain;
 
@@ -13,7 +12,7 @@ use crate::engine::live::{Live, Run, Work};
 use crate::engine::task::Header;
 use crate::engine::worker::Worker;
 use crate::error::Error;
-use crate::sync::{Mutex, now};
+use crate::sync::Mutex;
 
 /// A closure on a table's home.
 pub(crate) struct Closure<F>(Mutex<Option<F>>);
@@ -38,7 +37,7 @@ where
     F: FnOnce(&mut Context) -> T + Send + 'static,
     T: Send + 'static,
 {
-    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Instant, rung: Rung) {
+    fn run(task: Arc<Live<T, Self>>, worker: &mut Worker, started: Time, rung: Rung) {
         let code = task.work.take();
         if worker.is_too_late(&task.header, started) {
             contain(|| drop(code));
@@ -48,9 +47,9 @@ where
             Some(code) => guarded(|| Ok(code(context))),
             None => Err(Error::Cancelled),
         });
-        let ended = now();
+        let ended = worker.now();
         worker.end_task(ended, &used);
-        let service = ended.saturating_duration_since(started);
+        let service = ended.since(started);
         let busy = used.busy(service);
         // A closure that reports nothing still counts as traffic, at a nominal byte a nanosecond (1 GB/s per
         // core, what a core pulls from memory in a scattered search), so that placement sees it.

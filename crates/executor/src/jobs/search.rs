@@ -7,9 +7,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Rung, Time};
 use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
 use super::guarded;
@@ -56,7 +55,7 @@ impl SearchTask {
         self: &Arc<Self>,
         table: &dyn SplitTable,
         worker: &Worker,
-        (started, rung): (Instant, Rung),
+        (started, rung): (Time, Rung),
         context: &mut Context<'_>,
     ) -> Result<Served, Error> {
         let query = &self.work.query;
@@ -160,7 +159,7 @@ impl SearchTask {
         if left_out(Step::LastHandAnswers) {
             return;
         }
-        let merging = now();
+        let merging = worker.now();
         if let Some(late) = found.late {
             worker.end_late(late, merging, found.helped);
         }
@@ -170,13 +169,13 @@ impl SearchTask {
                 Ok(table.merge(&self.work.query, parts))
             })
         });
-        let ended = now();
-        let service = ended.saturating_duration_since(units.started);
+        let ended = worker.now();
+        let service = ended.since(units.started);
         let report = Report {
             units: found.units,
             ..worker.report(found.farthest, self.header.waited(units.started), service)
         };
-        let busy = ended.saturating_duration_since(merging);
+        let busy = ended.since(merging);
         self.end(worker, report, (0, busy), result);
     }
 }
@@ -191,7 +190,7 @@ enum Served {
 impl Work<Vec<Neighbor>> for Search {}
 
 impl Run<Vec<Neighbor>> for Search {
-    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Instant, rung: Rung) {
+    fn run(task: Arc<SearchTask>, worker: &mut Worker, started: Time, rung: Rung) {
         if worker.is_too_late(&task.header, started) {
             return task.pass_over(worker, started);
         }
@@ -205,8 +204,8 @@ impl Run<Vec<Neighbor>> for Search {
             });
             served.map_err(|error| task.explain(error))
         });
-        let ended = now();
-        let service = ended.saturating_duration_since(started);
+        let ended = worker.now();
+        let service = ended.since(started);
         let busy = used.busy(service);
         let result = match (served, task.work.units.get()) {
             (Ok(Served::Answered(found)), _) => Ok(found),
@@ -247,14 +246,14 @@ impl Shared for SearchTask {
         let Some(unit) = units.enter(worker) else {
             return false;
         };
-        let begun = now();
+        let begun = worker.now();
         worker.take_part(units.started);
         let (gives_way, used) = in_context(worker, Arc::clone(&self) as _, |context| {
             self.scan_units(unit, worker, rung, context)
         });
-        let ended = now();
+        let ended = worker.now();
         worker.set_clock(ended);
-        let busy = used.busy(ended.saturating_duration_since(begun));
+        let busy = used.busy(ended.since(begun));
         worker
             .stats()
             .worked(self.header.entry.id, used.bytes, busy);

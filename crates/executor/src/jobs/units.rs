@@ -5,9 +5,9 @@
 //! takes away what is left.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::{Rung, SplitConfig};
+use chiplet_policy::{Rung, SplitConfig, Time};
 use chiplet_table::{Neighbor, Probe};
 
 use crate::engine::worker::Worker;
@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 
 /// A query's probes, and what has come of them.
 pub(super) struct Units {
-    pub(super) started: Instant,
+    pub(super) started: Time,
     pub(super) probes: Vec<Probe>,
     grain: usize,
     config: SplitConfig,
@@ -72,7 +72,7 @@ impl Units {
         taken: usize,
         config: SplitConfig,
         team: usize,
-        (started, rung): (Instant, Rung),
+        (started, rung): (Time, Rung),
     ) -> Self {
         let progress = Progress {
             next: taken,
@@ -195,11 +195,10 @@ impl Units {
 #[cfg(all(test, not(any(chiplet_loom, chiplet_shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::now;
 
     /// A query of one unit, which its own worker has taken, and into which so many others have come.
     fn with_helpers(count: usize) -> Units {
-        let started = (now(), Rung::Own);
+        let started = (Time::ZERO, Rung::Own);
         let units = Units::new(Vec::new(), 1, 0, SplitConfig::default(), 4, started);
         units.progress.lock().inside += count;
         units

@@ -1,12 +1,11 @@
 //! The part of a worker that only its own thread touches.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chiplet_policy::ladder::Ladder;
 use chiplet_policy::queue::Run;
 use chiplet_policy::{Rung, Time};
 
-use crate::clock::Clock;
 use crate::sync::{PAUSES, deque};
 
 /// The part of a worker that only its own thread touches.
@@ -22,7 +21,6 @@ pub(crate) struct Local<U> {
     pub(super) away: Option<(usize, Run)>,
     /// A recent time: when the last task ended or the last park did. Spares asking the clock for each take.
     pub(super) now: Time,
-    clock: Clock,
     /// For how many rounds it stays awake next.
     pub(super) pauses: u32,
     pub(super) ladder: Ladder,
@@ -35,7 +33,7 @@ impl<U> Local<U> {
         worker: usize,
         group: usize,
         invitations: deque::Worker<U>,
-        clock: Clock,
+        now: Time,
     ) -> Self {
         Self {
             worker,
@@ -44,8 +42,7 @@ impl<U> Local<U> {
             postponed: None,
             run: Run::default(),
             away: None,
-            now: clock.now(),
-            clock,
+            now,
             pauses: PAUSES,
             ladder: Ladder::default(),
             turn: worker,
@@ -60,22 +57,19 @@ impl<U> Local<U> {
 
     /// Says that it is `now`: when a task has ended, to which others have given time besides (`helped`), and which has
     /// waited for something else meanwhile (`blocked`).
-    pub(crate) fn end_task(&mut self, now: Instant, helped: Duration, blocked: Duration) {
-        self.now = self.clock.time(now);
-        let now = self.now;
+    pub(crate) fn end_task(&mut self, now: Time, helped: Duration, blocked: Duration) {
+        self.now = now;
         self.present().end_shared(now, helped, blocked);
     }
 
     /// Says that the task which it has taken starts at `now`.
-    pub(crate) fn start(&mut self, now: Instant) {
-        let now = self.clock.time(now);
+    pub(crate) fn start(&mut self, now: Time) {
         self.present().start(now);
     }
 
     /// Says that it is `now`, when this worker has done its part of a task in which others still take part, and has waited
     /// for something else meanwhile (`blocked`). Whoever leaves that last says what it took: [`Hub::end_late`](super::Hub::end_late).
-    pub(crate) fn hand_over(&mut self, now: Instant, blocked: Duration) -> Late {
-        let now = self.clock.time(now);
+    pub(crate) fn hand_over(&mut self, now: Time, blocked: Duration) -> Late {
         self.now = now;
         let away = self.away.as_ref().filter(|_| self.ladder.is_away());
         Late {
@@ -96,8 +90,8 @@ impl<U> Local<U> {
     }
 
     /// Says that it is `now`: when this worker has helped with another's task.
-    pub(crate) fn set_clock(&mut self, now: Instant) {
-        self.now = self.clock.time(now);
+    pub(crate) fn set_clock(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Keeps an invitation for after the task that goes before it.

@@ -15,7 +15,6 @@ use super::*;
 use crate::checks::checks;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering;
-use crate::sync::now;
 
 const TABLE: TableId = TableId {
     slot: 0,
@@ -82,7 +81,7 @@ fn hub_with(
 }
 
 fn push(hub: &TestHub, group: usize, table: TableId, task: u32) -> Result<(), (Refusal, u32)> {
-    hub.push(group, table, Terms::default(), task, now())
+    hub.push(group, table, Terms::default(), task, hub.clock.now())
         .map(drop)
 }
 
@@ -174,7 +173,7 @@ fn two_workers_and_tasks_pushed_together_lose_nothing() {
     let (hub, locals) = hub(StealConfig::default(), &[0..2]);
     let ran = Arc::new(AtomicU32::new(0));
     let workers = until_two_ran(&hub, locals, &ran);
-    let pushed = hub.push_all(0, TABLE, Terms::default(), vec![1, 2], 2, now());
+    let pushed = hub.push_all(0, TABLE, Terms::default(), vec![1, 2], 2, hub.clock.now());
     assert!(pushed.is_ok());
     workers
         .into_iter()

@@ -26,12 +26,12 @@ mod tests;
 mod wake;
 mod watch;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::TableId;
 use chiplet_policy::group::Group;
 pub(crate) use chiplet_policy::group::{Cover, Crossing};
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
+use chiplet_policy::{TableId, Time};
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
@@ -91,7 +91,7 @@ impl<T, U> Hub<T, U> {
                     thread,
                     crew.group_of(thread),
                     deque::Worker::new_fifo(),
-                    clock,
+                    clock.now(),
                 )
             })
             .collect();
@@ -133,8 +133,8 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Says that a task has ended at `now`, to which others than its worker have given so much time.
-    pub(crate) fn end_late(&self, task: Late, now: Instant, helped: Duration) {
-        let (group, run, away) = task.end(self.clock.time(now), helped);
+    pub(crate) fn end_late(&self, task: Late, now: Time, helped: Duration) {
+        let (group, run, away) = task.end(now, helped);
         self.groups.lock(group).queue.end_late(run, away);
     }
 

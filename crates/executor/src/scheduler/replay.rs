@@ -103,7 +103,7 @@ impl Replay<'_> {
     }
 
     fn arrive(&mut self, task: usize) {
-        let at = self.hub.clock().instant(self.now);
+        let at = self.now;
         let table = self.log.arrivals[task].table;
         let mut tables = Table {
             replay: self,
@@ -125,10 +125,7 @@ impl Replay<'_> {
         let (now, local) = (self.now, &mut self.locals[worker]);
         match std::mem::take(&mut self.asleep[worker]) {
             true => self.hub.climb(local).wakes(now),
-            false => {
-                let now = self.hub.clock().instant(now);
-                local.end_task(now, Duration::ZERO, Duration::ZERO);
-            }
+            false => local.end_task(now, Duration::ZERO, Duration::ZERO),
         }
         loop {
             let mut climb = self.hub.climb(&mut self.locals[worker]);
@@ -197,7 +194,7 @@ struct Table<'a, 'b> {
     table: usize,
 }
 
-impl Queues<(usize, std::time::Instant)> for Table<'_, '_> {
+impl Queues<(usize, Time)> for Table<'_, '_> {
     fn home(&mut self) -> usize {
         self.replay.log.homes[self.table]
     }
@@ -226,8 +223,8 @@ impl Queues<(usize, std::time::Instant)> for Table<'_, '_> {
     fn push(
         &mut self,
         group: usize,
-        (task, at): (usize, std::time::Instant),
-    ) -> Result<Pace, (Refusal, (usize, std::time::Instant))> {
+        (task, at): (usize, Time),
+    ) -> Result<Pace, (Refusal, (usize, Time))> {
         let pushed = self
             .replay
             .hub

@@ -8,7 +8,6 @@ use chiplet_topology::DomainId;
 
 use super::ladder::Resting;
 use super::*;
-use crate::sync::now;
 
 /// Lapsed if it is zero.
 impl Invite for u32 {
@@ -61,7 +60,7 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
 }
 
 fn push(hub: &Hub<u32, u32>, group: usize, table: TableId, task: u32) {
-    hub.push(group, table, Terms::default(), task, now())
+    hub.push(group, table, Terms::default(), task, hub.clock.now())
         .unwrap();
 }
 
@@ -309,19 +308,19 @@ fn a_task_that_has_waited_too_long_is_worth_any_idle_worker() {
     to_bed(&hub, &mut locals[5]);
     // The four workers of group 0 are inside long tasks. One more task is less than any price.
     push(&hub, 0, table(0), 10);
-    let pushed = now();
-    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(1)), |_, _| ()));
+    let pushed = hub.clock.now();
+    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 1, "there is time yet");
-    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(5)), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(5), |_, _| ()));
     assert_eq!(asleep(&hub, 1), 0);
-    locals[5].now = hub.clock.time(pushed + Duration::from_millis(5));
+    locals[5].now = pushed + Duration::from_millis(5);
     let found = hub.climb(&mut locals[5]).rest();
     assert!(matches!(
         found,
         Resting::Found(Found::Task(10, Rung::Remote))
     ));
     assert!(
-        !hub.look(hub.clock.time(pushed + Duration::from_millis(9)), |_, _| ()),
+        !hub.look(pushed + Duration::from_millis(9), |_, _| ()),
         "nothing waits"
     );
 }
@@ -337,16 +336,12 @@ fn a_task_that_is_handed_over_costs_what_all_hands_have_given_to_it() {
         let found = hub.next(&mut locals[0]);
         assert!(matches!(found, Some(Found::Task(..))));
         assert_eq!(locals[0].ladder.is_away(), stealing);
-        let started = now();
+        let started = hub.clock.now();
         locals[0].start(started);
         // It has waited for 50 us of these, and hands that leave up to 30 us later have worked for 400.
         let late = locals[0].hand_over(started + micros(250), micros(50));
         hub.end_late(late, started + micros(280), micros(400));
-        let backlog = hub
-            .groups
-            .lock(group)
-            .queue
-            .backlog(hub.clock.time(started));
+        let backlog = hub.groups.lock(group).queue.backlog(started);
         match stealing {
             false => assert_eq!(backlog.service, micros(600)),
             true => assert_eq!(backlog.service, Duration::ZERO, "that is the mean at home"),
@@ -363,16 +358,16 @@ fn a_task_that_is_left_to_a_spinning_worker_is_not_left_to_it_for_long() {
         .for_each(|local| to_bed(&hub, local));
     assert!(hub.groups.lock(0).spin());
     assert!(!hub.watch.is_armed());
-    let pushed = now();
+    let pushed = hub.clock.now();
     hub.push(0, table(0), Terms::default(), 1, pushed).unwrap();
     assert_eq!(asleep(&hub, 0), 3);
     assert!(
         hub.watch.is_armed(),
         "the spinning worker may lose its core"
     );
-    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(1)), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(1), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 3, "it is about to take it");
-    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(2)), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 2);
 }
 
@@ -381,14 +376,14 @@ fn a_bulk_task_that_is_left_to_a_spinning_worker_waits_no_longer_than_others() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..2, 2..3]);
     to_bed(&hub, &mut locals[1]);
     assert!(hub.groups.lock(0).spin());
-    let pushed = now();
+    let pushed = hub.clock.now();
     let bulk = Terms {
         class: chiplet_policy::Class::Bulk,
         ..Terms::default()
     };
     hub.push_all(0, table(0), bulk, vec![1], 1, pushed).unwrap();
     assert!(hub.watch.is_armed());
-    assert!(hub.look(hub.clock.time(pushed + Duration::from_millis(2)), |_, _| ()));
+    assert!(hub.look(pushed + Duration::from_millis(2), |_, _| ()));
     assert_eq!(asleep(&hub, 0), 0);
 }
 
@@ -398,7 +393,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
     for task in 0..8 {
         push(&hub, 0, table(task % 2), task);
     }
-    let later = now() + Duration::from_millis(1);
+    let later = hub.clock.now() + Duration::from_millis(1);
     let taken: Vec<u32> = (0..4)
         .map(|_| {
             locals[1].end_task(later, Duration::ZERO, Duration::ZERO);
@@ -414,7 +409,7 @@ fn a_thief_goes_on_with_the_table_that_it_has_warmed() {
 #[test]
 fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..1, 1..3]);
-    let began = now();
+    let began = hub.clock.now();
     let later = began + Duration::from_secs(1);
     let push_at = |group, task, at| {
         let pushed = hub.push(group, table(group as u32), Terms::default(), task, at);
@@ -428,7 +423,7 @@ fn a_worker_relieves_a_queue_that_has_fallen_behind_unless_it_is_to_stand_by() {
     }
     for (worker, relieves) in [(1, false), (2, true)] {
         let local = &mut locals[worker];
-        local.now = hub.clock.time(later + Duration::from_millis(1));
+        local.now = later + Duration::from_millis(1);
         assert_eq!(
             hub.climb(local).relieve(0).is_some(),
             relieves,

@@ -1,10 +1,8 @@
 //! Making work available: accept it, then wake whoever may run it. The waking half of `README.md`.
 
-use std::time::Instant;
-
 use chiplet_policy::group::Faces;
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{TableId, ladder};
+use chiplet_policy::{TableId, Time, ladder};
 
 use super::seats::Call;
 use super::{Hub, Invite, Local, Pace, Refusal, Terms};
@@ -19,9 +17,8 @@ impl<T, U> Hub<T, U> {
         table: TableId,
         terms: Terms,
         task: T,
-        at: Instant,
+        at: Time,
     ) -> Result<Pace, (Refusal, T)> {
-        let at = self.clock.time(at);
         let pushed = self.hold(group).push(table, terms, task, at)?;
         if let Some(worker) = pushed.wake
             && !left_out(Step::PushWakes)
@@ -44,9 +41,8 @@ impl<T, U> Hub<T, U> {
         terms: Terms,
         tasks: Vec<T>,
         weight: u64,
-        at: Instant,
+        at: Time,
     ) -> Result<Pace, (Refusal, Vec<T>)> {
-        let at = self.clock.time(at);
         let pushed = self.hold(group).push_all(table, terms, tasks, weight, at)?;
         if !left_out(Step::PushAllWakes) {
             for worker in pushed.wake {

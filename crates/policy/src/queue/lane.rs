@@ -4,6 +4,7 @@ use std::collections::{TryReserveError, VecDeque};
 
 use super::Intake;
 use super::service::Service;
+use crate::TableId;
 
 /// An emptied lane gives back its buffer above this many slots.
 const LANE_KEEPS: usize = 16;
@@ -42,6 +43,8 @@ impl<T> Waiting<T> {
 
 /// What the queue keeps for one table.
 pub(super) struct Lane<T> {
+    /// `None` once the table is forgotten.
+    pub(super) table: Option<TableId>,
     tasks: VecDeque<Waiting<T>>,
     /// The lane's own short buffer, while `tasks` is a long one from [`Buffers`].
     short: VecDeque<Waiting<T>>,
@@ -66,9 +69,10 @@ pub(super) struct Lane<T> {
     pub(super) in_over: bool,
 }
 
-impl<T> Default for Lane<T> {
-    fn default() -> Self {
+impl<T> Lane<T> {
+    pub(super) fn of(table: TableId) -> Self {
         Self {
+            table: Some(table),
             tasks: VecDeque::new(),
             short: VecDeque::new(),
             queries: 0,

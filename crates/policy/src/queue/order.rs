@@ -39,9 +39,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
-
 use super::lane::{Buffers, Lane, Popped};
+use super::lanes::{Lanes, Place};
 use super::service::{ASSUMED, follow};
 use super::terms::{Outcome, Run, Taken, Terms};
 use super::weights::Tally;
@@ -78,14 +77,14 @@ const LONG: u64 = 1_000_000;
 const FAR_MORE: u64 = 3;
 
 /// Lanes by the key or tag of their first task, smallest first. It may be too small, and a lane may have left since.
-type Heap = BinaryHeap<Reverse<(u64, TableId)>>;
+type Heap = BinaryHeap<Reverse<(u64, Place)>>;
 
 pub(super) struct Order<T> {
     run_length: u32,
     reorder: f64,
     workers: u64,
     /// Every table that ever submitted here.
-    lanes: FxHashMap<TableId, Lane<T>>,
+    lanes: Lanes<T>,
     within: Heap,
     over: Heap,
     /// The tag of the lane over its share that was served last.
@@ -112,6 +111,11 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// Of tables within their share.
+    pub(super) fn fair(&self) -> u64 {
+        self.all.saturating_sub(self.over)
+    }
+
     fn of<T>(&self, lane: &Lane<T>, queries: u64) -> u64 {
         queries.saturating_mul(lane.service.home)
     }
@@ -159,7 +163,7 @@ impl<T> Order<T> {
             run_length: discipline.run_length,
             reorder: discipline.reorder,
             workers: u64::from(workers.max(1)),
-            lanes: FxHashMap::default(),
+            lanes: Lanes::default(),
             within: BinaryHeap::new(),
             over: BinaryHeap::new(),
             clock: 0,
@@ -187,25 +191,31 @@ impl<T> Order<T> {
     }
 
     pub(super) fn lane(&self, table: TableId) -> Option<&Lane<T>> {
-        self.lanes.get(&table)
+        self.lanes.get(table)
+    }
+
+    pub(super) fn lane_at(&self, place: Place) -> &Lane<T> {
+        &self.lanes[place]
     }
 
     /// The lane of `table`, a new one if need be and if there is memory for it.
     pub(super) fn lane_mut(&mut self, table: TableId) -> Result<&mut Lane<T>, TryReserveError> {
-        // Only a full map is asked twice: with room for one more, `entry` does not grow it.
-        if self.lanes.len() == self.lanes.capacity() && !self.lanes.contains_key(&table) {
-            self.lanes.try_reserve(1)?;
-        }
-        Ok(self.lanes.entry(table).or_default())
+        let place = self.lanes.find_or_add(table)?;
+        Ok(&mut self.lanes[place])
     }
 
-    /// Makes sure that [`Order::append`] of so many tasks needs no memory. The table has a lane.
+    /// Where the lane of `table` lies, a new one if need be and if there is memory for it.
+    pub(super) fn place(&mut self, table: TableId) -> Result<Place, TryReserveError> {
+        self.lanes.find_or_add(table)
+    }
+
+    /// Makes sure that [`Order::append`] of so many tasks to the lane at `place` needs no memory.
     pub(super) fn make_room(
         &mut self,
-        table: TableId,
+        place: Place,
         tasks: usize,
     ) -> Result<&mut Lane<T>, TryReserveError> {
-        let lane = self.lanes.entry(table).or_default();
+        let lane = &mut self.lanes[place];
         if !lane.in_within {
             self.within.try_reserve(1)?;
         }
@@ -216,12 +226,12 @@ impl<T> Order<T> {
         Ok(lane)
     }
 
-    /// Adds a task that came at `at`.
-    pub(super) fn append(&mut self, table: TableId, task: T, at: u64, terms: Terms) -> Pace {
+    /// Adds a task that came at `at` to the lane at `place`.
+    pub(super) fn append(&mut self, place: Place, task: T, at: u64, terms: Terms) -> Pace {
         let Terms {
             weight, queries, ..
         } = terms;
-        let lane = self.lanes.entry(table).or_default();
+        let lane = &mut self.lanes[place];
         lane.lengthen(&mut self.buffers);
         self.tally.join(lane, weight);
         let less = self.tally.less(f64::from(weight));
@@ -248,7 +258,7 @@ impl<T> Order<T> {
         }
         let floods = waits_long && self.work.is_far_more(lane, self.tally.lanes);
         if !lane.over && (is_late || floods) {
-            self.mark_over(table, at);
+            self.mark_over(place, at);
             return Pace::OverShare;
         }
         match lane.over {
@@ -256,7 +266,7 @@ impl<T> Order<T> {
             false => {
                 if !std::mem::replace(&mut lane.in_within, true) {
                     let first = lane.key().unwrap_or(key);
-                    self.within.push(Reverse((first, table)));
+                    self.within.push(Reverse((first, place)));
                 }
                 Pace::Within
             }
@@ -265,7 +275,7 @@ impl<T> Order<T> {
 
     /// So many tasks of `table` that came at `at` were refused: it has asked for them all the same.
     pub(super) fn note_refused(&mut self, table: TableId, queries: u64, at: u64) {
-        if let Some(lane) = self.lanes.get_mut(&table) {
+        if let Some(lane) = self.lanes.get_mut(table) {
             let less = self.tally.less(f64::from(lane.weight));
             let expected = lane.service.mean(self.typical).saturating_mul(queries);
             lane.ask(at, apart(expected, self.workers, less), nanos(LEAD));
@@ -273,20 +283,17 @@ impl<T> Order<T> {
     }
 
     /// Puts a lane with waiting tasks among those over their share.
-    fn mark_over(&mut self, table: TableId, now: u64) {
+    fn mark_over(&mut self, place: Place, now: u64) {
         let is_first = self.tally.over == 0;
         if is_first {
             // What was left behind there is of another time.
             for Reverse((_, other)) in self.over.drain() {
-                if let Some(lane) = self.lanes.get_mut(&other) {
-                    lane.in_over = false;
-                }
+                self.lanes[other].in_over = false;
+                self.lanes.release(other);
             }
             self.clock = 0;
         }
-        let Some(lane) = self.lanes.get_mut(&table) else {
-            return;
-        };
+        let lane = &mut self.lanes[place];
         let expected = lane.service.mean(self.typical);
         self.tally.over += 1;
         self.tally.over_weight += f64::from(lane.weight);
@@ -300,25 +307,27 @@ impl<T> Order<T> {
         let step = lane.step(expected, self.workers);
         lane.tag = self.clock.saturating_add(step);
         if !std::mem::replace(&mut lane.in_over, true) {
-            self.over.push(Reverse((lane.tag, table)));
+            self.over.push(Reverse((lane.tag, place)));
         }
     }
 
     /// The counters of one table, which has had a task here.
     pub(super) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        &mut self.lanes.entry(table).or_default().intake
+        let place = self.lanes.find_or_add(table);
+        &mut self.lanes[place.expect("memory for one more lane")].intake
     }
 
-    /// How long a task of so many queries of `table` that begins at `now` usually takes, if that is known.
-    pub(super) fn usual(&mut self, table: TableId, queries: u32, now: u64) -> Option<u64> {
-        self.lanes.get_mut(&table)?.service.usual(queries, now)
+    /// How long a task of so many queries of the lane at `place` that begins at `now` usually takes, if that is known.
+    pub(super) fn usual(&mut self, place: Place, queries: u32, now: u64) -> Option<u64> {
+        self.lanes[place].service.usual(queries, now)
     }
 
     /// Takes note of how long a task took, at home or away, if it was run at all.
     pub(super) fn learn(&mut self, outcome: &Outcome, ended: u64, away: bool) {
-        let Some(lane) = self.lanes.get_mut(&outcome.table) else {
+        let Some(place) = self.lanes.find_near(outcome.table, outcome.place) else {
             return;
         };
+        let lane = &mut self.lanes[place];
         if let Some(charged) = outcome.charged.filter(|_| lane.over) {
             let spent = outcome.took.as_ref().map_or(0, |took| took.spent);
             lane.uncharged += spent as i64 - charged as i64;
@@ -351,8 +360,9 @@ impl<T> Order<T> {
         run: &Run,
         now: u64,
     ) -> Option<Taken<T>> {
-        let table = self.choose(front, worker, run, now);
-        let lane = self.lanes.get_mut(&table)?;
+        let place = self.choose(front, worker, run, now);
+        let lane = &mut self.lanes[place];
+        let table = lane.table?;
         let Popped { task, queries, .. } = lane.pop(&mut self.buffers)?;
         if worker.is_some() {
             lane.last = worker;
@@ -381,6 +391,7 @@ impl<T> Order<T> {
         }
         Some(Taken {
             table,
+            place,
             task,
             queries,
             charged,
@@ -397,15 +408,16 @@ impl<T> Order<T> {
     ) {
         let heaps = [&self.within, &self.over];
         let all = heaps.into_iter().flat_map(|heap| heap.as_slice());
-        let all = all.map(|Reverse((_, table))| *table);
+        let all = all.map(|Reverse((_, place))| *place);
         let (one, all) = match of {
-            Some(table) => (Some(table), None),
+            Some(table) => (self.lanes.find(table), None),
             None => (None, Some(all)),
         };
         // A lane that has gone from one heap to the other may stand in both; there is nothing dead in it the second
         // time.
-        for table in one.into_iter().chain(all.into_iter().flatten()) {
-            let Some(lane) = self.lanes.get_mut(&table) else {
+        for place in one.into_iter().chain(all.into_iter().flatten()) {
+            let lane = &mut self.lanes[place];
+            let Some(table) = lane.table else {
                 continue;
             };
             let (before, queries) = (lane.len(), lane.queries());
@@ -421,19 +433,19 @@ impl<T> Order<T> {
 
     /// Counters of every table that ever submitted here.
     pub(super) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.lanes.iter().map(|(&table, lane)| (table, lane.intake))
+        self.lanes.iter().map(|(table, lane)| (table, lane.intake))
     }
 
     /// The table has another index.
     pub(super) fn replaced(&mut self, table: TableId, now: u64) {
-        if let Some(lane) = self.lanes.get_mut(&table) {
+        if let Some(lane) = self.lanes.get_mut(table) {
             lane.service.forget_usual(now);
         }
     }
 
     /// Forgets a table, which has nothing queued any more. Returns its counters.
     pub(super) fn retire(&mut self, table: TableId) -> Option<Intake> {
-        let lane = self.lanes.remove(&table)?;
+        let lane = self.lanes.remove(table)?;
         debug_assert_eq!(lane.len(), 0, "a table retires after its last task");
         Some(lane.intake)
     }

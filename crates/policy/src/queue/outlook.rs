@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::order::Order;
 use super::{Class, Queue};
 use crate::{Backlog, Time};
 
@@ -50,36 +49,35 @@ impl<T> Queue<T> {
             }
             _ => 0.0,
         };
-        let works = self.orders.each_ref().map(Order::work);
-        let ahead_and_all = |[interactive, bulk]: [u64; 2]| {
-            [
-                interactive + (bulk as f64 * overdue) as u64,
-                interactive + bulk,
-            ]
+        let [interactive, bulk] = [self.orders[0].work(), self.orders[1].work()];
+        let ahead_and_all = |interactive: u64, bulk: u64| {
+            let ahead = match bulk {
+                0 => 0,
+                _ => (bulk as f64 * overdue) as u64,
+            };
+            [interactive + ahead, interactive + bulk]
         };
-        let [ahead, all] = ahead_and_all(works.map(|work| work.all));
-        let fair = ahead_and_all(works.map(|work| work.all.saturating_sub(work.over)));
-        let [queued, bulk] = self.orders.each_ref().map(|order| order.len() as u32);
+        let [ahead, all] = ahead_and_all(interactive.all, bulk.all);
+        let fair = ahead_and_all(interactive.fair(), bulk.fair());
+        let [queued, bulk] = [0, 1].map(|class: usize| self.orders[class].len() as u32);
         let (work, queued) = match class {
             Class::Interactive => (ahead, queued + (f64::from(bulk) * overdue) as u32),
             Class::Bulk => (all, queued + bulk),
         };
-        let mut waited = Duration::ZERO;
         let mut backlog = Backlog {
             workers: self.workers,
             queued,
             work: Duration::from_nanos(work),
             ..Backlog::default()
         };
-        if let Some(lane) = self.orders[class as usize].lane(front.table) {
-            backlog.service = Duration::from_nanos(lane.service.home);
-            backlog.cold = lane.service.cold();
-            waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
-            backlog.age = match class {
-                Class::Interactive => waited,
-                Class::Bulk => waited.saturating_sub(self.discipline.gives_way()),
-            };
-        }
+        let lane = self.orders[class as usize].lane_at(front.lane);
+        backlog.service = Duration::from_nanos(lane.service.home);
+        backlog.cold = lane.service.cold();
+        let waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
+        backlog.age = match class {
+            Class::Interactive => waited,
+            Class::Bulk => waited.saturating_sub(self.discipline.gives_way()),
+        };
         let workers = u64::from(self.workers.max(1));
         let wait = |work: u64| Duration::from_nanos(work / workers);
         let due = self.place(class, front.key);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Class;
+use super::lanes::Place;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -32,6 +33,7 @@ impl Default for Terms {
 /// A task that has been taken out of a queue.
 pub(super) struct Taken<T> {
     pub(super) table: TableId,
+    pub(super) place: Place,
     pub(super) task: T,
     pub(super) queries: u32,
     /// How long it was taken to last, in nanoseconds, if its table is over its share.
@@ -41,6 +43,8 @@ pub(super) struct Taken<T> {
 /// What became of it.
 pub(super) struct Outcome {
     pub(super) table: TableId,
+    /// Where its lane was when it was taken.
+    pub(super) place: Place,
     pub(super) class: Class,
     pub(super) queries: u32,
     pub(super) charged: Option<u64>,
@@ -61,6 +65,8 @@ pub(super) struct Took {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
     pub(super) table: Option<TableId>,
+    /// Where the lane of that table was.
+    pub(super) place: Place,
     class: Class,
     queries: u32,
     charged: Option<u64>,
@@ -83,6 +89,7 @@ impl Run {
             false => length.saturating_sub(1),
         };
         self.table = Some(taken.table);
+        self.place = taken.place;
         self.class = class;
         self.queries = taken.queries;
         self.charged = taken.charged;
@@ -140,6 +147,7 @@ impl Run {
         });
         Some(Outcome {
             table: self.table?,
+            place: self.place,
             class: self.class,
             queries: self.queries,
             charged: self.charged,

@@ -6,22 +6,22 @@
 //! work on them: who waits for whom follows how the parts are nested, so nobody waits in a circle.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Rung, Time};
 use chiplet_table::Context;
 use chiplet_table::host::{Host, Part, Tally, contain, context, tally};
 
 use super::{Hosted, in_context};
 use crate::engine::task::{Shared, Task};
 use crate::engine::worker::Worker;
-use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, now, pause};
+use crate::sync::{Condvar, Mutex, PAUSES, Step, left_out, pause};
 
 /// Parts of a task, and how far they are.
 struct Parts {
     task: Arc<dyn Task>,
     /// When that was begun.
-    began: Instant,
+    began: Time,
     count: usize,
     progress: Mutex<Progress>,
     /// The last worker besides the task's own has left.
@@ -61,7 +61,7 @@ pub(super) fn run(hosted: &Hosted<'_>, count: usize, code: Arc<Part>) -> Tally {
 }
 
 impl Parts {
-    fn new(task: Arc<dyn Task>, began: Instant, count: usize, code: Arc<Part>) -> Self {
+    fn new(task: Arc<dyn Task>, began: Time, count: usize, code: Arc<Part>) -> Self {
         let progress = Progress {
             code: Some(code),
             next: 0,
@@ -174,7 +174,7 @@ impl Shared for Parts {
         }
         // What it has left for a task lies on its own deque since: it helps all the same.
         let rung = rung.max(Rung::Domain);
-        let started = now();
+        let started = worker.now();
         worker.take_part(self.began);
         let mut gives_way = false;
         let ((), mut used) = in_context(worker, Arc::clone(&self.task), |context| {
@@ -187,9 +187,9 @@ impl Shared for Parts {
                 }
             }
         });
-        let ended = now();
+        let ended = worker.now();
         worker.set_clock(ended);
-        let busy = used.busy(ended.saturating_duration_since(started));
+        let busy = used.busy(ended.since(started));
         // The task's own worker does not wait for that.
         used.blocked = Duration::ZERO;
         // The bytes are counted by the task, with its own.

@@ -4,14 +4,15 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
 use super::Order;
-use crate::TableId;
+use crate::queue::lanes::Place;
 
 /// The next task in order.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::queue) struct Front {
     /// When it would have come, had its table kept to its share.
     pub(in crate::queue) key: u64,
-    pub(in crate::queue) table: TableId,
+    /// Where its table's lane lies.
+    pub(in crate::queue) lane: Place,
     /// Since when it counts as waiting, for those who would go before it.
     pub(super) since: u64,
     /// Whether that table is over its share.
@@ -46,16 +47,15 @@ impl<T> Order<T> {
     fn front_within(&mut self) -> Option<Front> {
         loop {
             let mut first = self.within.peek_mut()?;
-            let Reverse((key, table)) = *first;
-            let lane = self.lanes.get_mut(&table);
-            let lane = lane.filter(|lane| !lane.over);
-            let next = lane.as_ref().and_then(|lane| lane.key());
+            let Reverse((key, place)) = *first;
+            let lane = &mut self.lanes[place];
+            let next = lane.key().filter(|_| !lane.over);
             match next {
                 Some(next) if next > key => first.0.0 = next,
                 Some(key) => {
                     return Some(Front {
                         key,
-                        table,
+                        lane: place,
                         since: key,
                         over: false,
                         place: key,
@@ -63,9 +63,8 @@ impl<T> Order<T> {
                 }
                 None => {
                     PeekMut::pop(first);
-                    if let Some(lane) = self.lanes.get_mut(&table) {
-                        lane.in_within = false;
-                    }
+                    lane.in_within = false;
+                    self.lanes.release(place);
                 }
             }
         }
@@ -74,24 +73,24 @@ impl<T> Order<T> {
     fn front_over(&mut self) -> Option<Front> {
         loop {
             let mut first = self.over.peek_mut()?;
-            let Reverse((tag, table)) = *first;
-            match self.lanes.get_mut(&table) {
-                Some(lane) if lane.over && lane.tag > tag => first.0.0 = lane.tag,
-                Some(lane) if lane.over => {
+            let Reverse((tag, place)) = *first;
+            let lane = &mut self.lanes[place];
+            match lane.over {
+                true if lane.tag > tag => first.0.0 = lane.tag,
+                true => {
                     let since = lane.oldest().unwrap_or_default();
                     return Some(Front {
                         key: self.turn.max(since),
-                        table,
+                        lane: place,
                         since,
                         over: true,
                         place: lane.tag,
                     });
                 }
-                lane => {
+                false => {
                     PeekMut::pop(first);
-                    if let Some(lane) = lane {
-                        lane.in_over = false;
-                    }
+                    lane.in_over = false;
+                    self.lanes.release(place);
                 }
             }
         }
