@@ -50,7 +50,7 @@ impl Drop for TableEntry {
 
 /// What stays when a table gets another index. Homes that a remap stores are those of every entry at once.
 pub(crate) struct TableState {
-    pub(crate) homes: Swap<Homes>,
+    pub(crate) homes: KeptHomes,
     /// Whether it asks for more than its share of its home's time. Written when that changes.
     over_share: AtomicBool,
     pub(crate) options: KeptOptions,
@@ -60,6 +60,43 @@ pub(crate) struct TableState {
     /// first answer, so that an idle table costs nothing.
     latencies: OnceLock<Box<[DomainLatencies]>>,
     domains: u32,
+}
+
+/// Where a table lives: read with every submit, written by a remap.
+pub(crate) struct KeptHomes {
+    all: Swap<Homes>,
+    /// The one domain, or [`SEVERAL`]. Tables mostly have one, and it is read in a fraction of the time.
+    only: AtomicU32,
+}
+
+/// No domain has this number.
+const SEVERAL: u32 = u32::MAX;
+
+impl KeptHomes {
+    fn new(homes: Homes) -> Self {
+        Self {
+            only: AtomicU32::new(Self::only_of(&homes)),
+            all: Swap::new(homes),
+        }
+    }
+
+    fn only_of(homes: &Homes) -> u32 {
+        match homes.len() {
+            1 => homes.main().domain.0,
+            _ => SEVERAL,
+        }
+    }
+
+    /// A submit that comes meanwhile goes to an old home or to a new one.
+    pub(crate) fn store(&self, homes: Homes) {
+        let only = Self::only_of(&homes);
+        self.all.store(homes);
+        self.only.store(only, Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(&self) -> impl Deref<Target = Arc<Homes>> + use<> {
+        self.all.load()
+    }
 }
 
 /// As they are for one domain; made at its first answer, because most domains never see most tables.
@@ -150,11 +187,12 @@ impl TableState {
     /// The home for the next task, and another one of a table that has several: the caller takes the one where it waits
     /// less. Homes are chosen by `draw`, a number as good as random, in proportion to their weights.
     pub(crate) fn next_homes(&self, draw: u32) -> (DomainId, Option<DomainId>) {
+        let only = self.homes.only.load(Ordering::Relaxed);
+        if only != SEVERAL {
+            return (DomainId(only), None);
+        }
         let homes = self.homes.load();
         let first = homes.pick(draw);
-        if homes.len() == 1 {
-            return (first, None);
-        }
         // The next number's home mostly is another one: numbers are spread over the weights.
         let second = homes.pick(draw.wrapping_add(1));
         (first, (second != first).then_some(second))
@@ -266,7 +304,7 @@ impl Registry {
             name,
             table,
             state: Arc::new(TableState {
-                homes: Swap::new(homes),
+                homes: KeptHomes::new(homes),
                 over_share: AtomicBool::new(false),
                 options: KeptOptions::new(options),
                 last_units: AtomicU32::new(0),

@@ -59,8 +59,11 @@ impl Tally {
     /// How many times less time than those of the largest weight lanes of this one may ask for.
     pub(super) fn less(&self, weight: f64) -> f64 {
         let largest = self.weights.extremes();
-        let largest = largest.map_or(weight, |(_, largest)| f64::from(largest));
-        (largest / weight).max(1.0)
+        match largest.map_or(weight, |(_, largest)| f64::from(largest)) {
+            // As it mostly is.
+            largest if largest <= weight => 1.0,
+            largest => largest / weight,
+        }
     }
 }
 
