@@ -10,7 +10,7 @@
 //! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
 //!
 //! What is believed: everything, but for L3s of virtual machines that no processor has ([`Warning`]). Where a machine
-//! tells its domains wrong, [`probe`] measures and [`Topology::with_domains`] sets them.
+//! tells its domains wrong, the crate `chiplet-probe` measures and [`Topology::with_domains`] sets them.
 //!
 //! ```
 //! use chiplet_topology::{Distance, DomainId, Topology};
@@ -55,7 +55,6 @@ mod machine;
 mod model;
 mod options;
 pub mod pin;
-pub mod probe;
 #[cfg(feature = "hwloc")]
 mod synthetic;
 mod sysfs;
