@@ -41,7 +41,7 @@
 //!
 //! | feature | gives | needs |
 //! | --- | --- | --- |
-//! | `hwloc` | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
+//! | `hwloc` | detection through hwloc beside the Linux reader | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
 //! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index), which else builds its own | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!

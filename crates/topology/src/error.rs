@@ -36,25 +36,7 @@ pub enum TopologyError {
         /// What is wrong in it.
         problem: CpuSetError,
     },
-    /// hwloc refused an XML file.
-    #[error("{} is not an hwloc XML file that hwloc can load: {problem} (write one with: lstopo machine.xml)", path.display())]
-    Xml {
-        /// The file.
-        path: PathBuf,
-        /// What hwloc said.
-        problem: String,
-    },
-    /// hwloc refused a synthetic description.
-    #[error(
-        "hwloc cannot read the synthetic description \"{spec}\": {problem} (an example: \"package:2 l3:6 core:8 pu:2\")"
-    )]
-    Synthetic {
-        /// The description.
-        spec: String,
-        /// What hwloc said.
-        problem: String,
-    },
-    /// hwloc cannot read the running machine.
+    /// hwloc cannot read the machine.
     #[error("hwloc cannot read this machine: {0}")]
     Hwloc(String),
     /// The description has no cpu at all.

@@ -90,10 +90,8 @@ impl Domain {
 pub enum Source {
     /// The running machine, read by hwloc.
     Hwloc,
-    /// An hwloc XML file.
-    HwlocXml(PathBuf),
-    /// An hwloc synthetic description.
-    HwlocSynthetic(String),
+    /// A file or description that hwloc has read, in words.
+    Described(String),
     /// A `/sys` and `/proc` tree below this root, read by this crate. `/` is the running machine.
     Sysfs(PathBuf),
     /// The running machine, of which nothing but the number of cpus is known.
@@ -106,8 +104,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hwloc => f.write_str("this machine, by hwloc"),
-            Self::HwlocXml(path) => write!(f, "hwloc XML {}", path.display()),
-            Self::HwlocSynthetic(spec) => write!(f, "hwloc synthetic \"{spec}\""),
+            Self::Described(name) => f.write_str(name),
             Self::Sysfs(root) if root.as_os_str() == "/" => f.write_str("this machine, by /sys"),
             Self::Sysfs(root) => write!(f, "saved /sys and /proc in {}", root.display()),
             Self::CpuCount => f.write_str("this machine, by its number of cpus"),
