@@ -53,6 +53,7 @@ settings! {
         /// Lengths of the two windows.
         pub windows: WindowConfig = WindowConfig::new(),
         /// How tables are placed.
+        #[doc(hidden)]
         pub mapper: MapperConfig = MapperConfig::new(),
         /// When they are placed anew.
         pub trigger: TriggerConfig = TriggerConfig::new(),

@@ -343,7 +343,7 @@ fn a_warning_names_what_is_wrong_and_how_to_overrule_it() {
     let guests = guests();
     let machine = Tree::of(&guests[0]).read(true, LevelChoice::Auto);
     assert_eq!(machine.warnings(), [Warning::OneCoreL3s { l3s: 8 }]);
-    let text = machine.describe();
+    let text = machine.to_string();
     for part in [
         "warning: ",
         "8 L3s",

@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         machine = machine.with_domains(domains)?;
     }
     if !arguments.json {
-        return Ok(machine.describe());
+        return Ok(machine.to_string());
     }
     let mut json = serde_json::to_string_pretty(&Json::of(&machine))
         .expect("numbers and strings always make JSON");

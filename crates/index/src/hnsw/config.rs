@@ -111,6 +111,7 @@ impl HnswConfig {
     /// use chiplet_index::HnswConfig;
     /// assert_eq!(HnswConfig::reranked(10), 31);
     /// ```
+    #[doc(hidden)]
     pub fn reranked(k: usize) -> usize {
         k + k / 2 + 16
     }
