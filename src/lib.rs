@@ -49,12 +49,13 @@
 
 pub use chiplet_executor::{
     Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Home, Homes,
-    Latencies, Placement, PlannerConfig, QueryLimits, Rates, Refused, RemapEvent, RemapReason,
-    Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot, SplitConfig, StealConfig, Steals,
-    SubmitError, TableError, TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
+    Latencies, Placement, PlannerConfig, QueryLimits, QueryParameter, Rates, Refused, RemapEvent,
+    RemapReason, Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot, SplitConfig,
+    StealConfig, Steals, SubmitError, TableError, TableId, TableMove, TableOptions, TableSnapshot,
+    Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
-pub use chiplet_policy::{TriggerConfig, WindowConfig};
+pub use chiplet_policy::TriggerConfig;
 pub use chiplet_table::{
     Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
     merge_nearest,

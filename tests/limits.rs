@@ -2,7 +2,7 @@
 
 mod common;
 
-use chiplet::{BuildError, Error, Query, QueryLimits, SubmitError};
+use chiplet::{BuildError, Error, Query, QueryLimits, QueryParameter, SubmitError};
 use common::builder;
 use common::lists::Lists;
 
@@ -12,7 +12,7 @@ const LIMITS: QueryLimits = QueryLimits::new()
     .max_nprobe(Some(8))
     .max_batch(Some(3));
 
-fn over(parameter: &'static str, asked: usize, limit: usize) -> SubmitError {
+fn over(parameter: QueryParameter, asked: usize, limit: usize) -> SubmitError {
     SubmitError::OverLimit {
         parameter,
         asked,
@@ -27,9 +27,9 @@ fn a_query_over_a_limit_comes_back_at_once() {
     let query = || Query::new([1.0]).top(20).ef(50).nprobe(8);
     assert_eq!(executor.search(table, query()).wait().unwrap().len(), 20);
     for (query, reason) in [
-        (query().top(21), over("k", 21, 20)),
-        (query().ef(51), over("ef", 51, 50)),
-        (query().nprobe(9), over("nprobe", 9, 8)),
+        (query().top(21), over(QueryParameter::K, 21, 20)),
+        (query().ef(51), over(QueryParameter::Ef, 51, 50)),
+        (query().nprobe(9), over(QueryParameter::Nprobe, 9, 8)),
     ] {
         let refused = executor.submit(table, query.clone()).unwrap_err();
         assert_eq!((refused.reason, &refused.input), (reason, &query));
@@ -55,10 +55,10 @@ fn the_first_query_over_a_limit_refuses_its_batch() {
     };
     let refused = executor.submit_batch(table, batch(&[5, 30, 40]));
     let refused = refused.unwrap_err();
-    assert_eq!(refused.reason, over("k", 30, 20));
+    assert_eq!(refused.reason, over(QueryParameter::K, 30, 20));
     assert_eq!(refused.input, batch(&[5, 30, 40]), "all queries come back");
     let long = executor.search_batch(table, batch(&[1, 2, 3, 4]));
-    let reason = over("batch length", 4, 3);
+    let reason = over(QueryParameter::Batch, 4, 3);
     assert_eq!(long.refusal(), Some(reason));
     let answers = executor.search_batch(table, batch(&[1, 2, 20])).wait();
     let found: Vec<_> = answers.unwrap().into_iter().map(Result::unwrap).collect();

@@ -40,6 +40,31 @@ pub enum BuildError {
     },
 }
 
+/// What a query was over its limit with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueryParameter {
+    /// Neighbours ([`Query::top`](chiplet_table::Query::top)).
+    K,
+    /// Candidate list of a graph search ([`Query::ef`](chiplet_table::Query::ef)).
+    Ef,
+    /// Inverted lists to visit ([`Query::nprobe`](chiplet_table::Query::nprobe)).
+    Nprobe,
+    /// Queries in one batch.
+    Batch,
+}
+
+impl fmt::Display for QueryParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::K => "k",
+            Self::Ef => "ef",
+            Self::Nprobe => "nprobe",
+            Self::Batch => "batch length",
+        })
+    }
+}
+
 /// Why a task was not accepted. Nothing was queued; the caller still has its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -76,8 +101,8 @@ pub enum SubmitError {
         "{parameter} = {asked} is over the limit of {limit}; ask for less, or raise Builder::limits"
     )]
     OverLimit {
-        /// What it asks too much of: `k`, `ef`, `nprobe` or `batch length`.
-        parameter: &'static str,
+        /// What it asks too much of.
+        parameter: QueryParameter,
         /// How much it asks for.
         asked: usize,
         /// The most that is allowed.

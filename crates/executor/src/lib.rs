@@ -34,7 +34,7 @@ pub use chiplet_policy::{
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{DomainId, LevelChoice, Topology};
 pub use counts::{Counts, Steals};
-pub use error::{BuildError, Error, Refused, SubmitError, TableError};
+pub use error::{BuildError, Error, QueryParameter, Refused, SubmitError, TableError};
 pub use executor::builder::Builder;
 pub use executor::{Executor, Shutdown, ShutdownReport};
 pub use jobs::batch::Answers;

@@ -3,7 +3,7 @@
 use chiplet_policy::settings;
 use chiplet_table::Query;
 
-use crate::error::SubmitError;
+use crate::error::{QueryParameter, SubmitError};
 
 settings! {
     /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
@@ -17,7 +17,7 @@ settings! {
     /// candidate list of a graph is never shorter than `k`, so whoever limits `ef` should limit `k` too.
     ///
     /// ```
-    /// use chiplet_executor::{Executor, QueryLimits, SubmitError, Topology};
+    /// use chiplet_executor::{Executor, QueryLimits, QueryParameter, SubmitError, Topology};
     /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
     /// # struct Empty;
     /// # impl Table for Empty {
@@ -34,7 +34,7 @@ settings! {
     ///     .build()?;
     /// let table = executor.add_table("songs", Empty);
     /// let refused = executor.submit(table, Query::new([0.5]).top(5_000)).unwrap_err();
-    /// let (parameter, asked, limit) = ("k", 5_000, 1_000);
+    /// let (parameter, asked, limit) = (QueryParameter::K, 5_000, 1_000);
     /// assert_eq!(refused.reason, SubmitError::OverLimit { parameter, asked, limit });
     /// assert_eq!(refused.input.k(), 5_000); // the query comes back
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -65,20 +65,24 @@ impl QueryLimits {
 
     /// Checks queries that were submitted together: how many they are, then each in order.
     pub(crate) fn check(&self, queries: &[Query]) -> Result<(), SubmitError> {
-        within("batch length", queries.len(), self.max_batch)?;
+        within(QueryParameter::Batch, queries.len(), self.max_batch)?;
         if (self.max_k, self.max_ef, self.max_nprobe) == (None, None, None) {
             return Ok(());
         }
         queries.iter().try_for_each(|query| {
-            within("k", query.k(), self.max_k)?;
+            within(QueryParameter::K, query.k(), self.max_k)?;
             let (ef, nprobe) = (query.requested_ef(), query.requested_nprobe());
-            within("ef", ef.unwrap_or(0), self.max_ef)?;
-            within("nprobe", nprobe.unwrap_or(0), self.max_nprobe)
+            within(QueryParameter::Ef, ef.unwrap_or(0), self.max_ef)?;
+            within(QueryParameter::Nprobe, nprobe.unwrap_or(0), self.max_nprobe)
         })
     }
 }
 
-fn within(parameter: &'static str, asked: usize, limit: Option<usize>) -> Result<(), SubmitError> {
+fn within(
+    parameter: QueryParameter,
+    asked: usize,
+    limit: Option<usize>,
+) -> Result<(), SubmitError> {
     match limit {
         Some(limit) if asked > limit => Err(SubmitError::OverLimit {
             parameter,
@@ -101,7 +105,7 @@ mod tests {
         .max_nprobe(Some(30))
         .max_batch(Some(2));
 
-    fn over(parameter: &'static str, asked: usize, limit: usize) -> Result<(), SubmitError> {
+    fn over(parameter: QueryParameter, asked: usize, limit: usize) -> Result<(), SubmitError> {
         Err(SubmitError::OverLimit {
             parameter,
             asked,
@@ -114,27 +118,30 @@ mod tests {
         let most = Query::new([0.0]).top(10).ef(20).nprobe(30);
         assert_eq!(LIMITS.check(&[most.clone(), most.clone()]), Ok(()));
         let check = |query| LIMITS.check(&[query]);
-        assert_eq!(check(most.clone().top(11)), over("k", 11, 10));
-        assert_eq!(check(most.clone().ef(21)), over("ef", 21, 20));
-        assert_eq!(check(most.nprobe(31)), over("nprobe", 31, 30));
+        assert_eq!(check(most.clone().top(11)), over(QueryParameter::K, 11, 10));
+        assert_eq!(check(most.clone().ef(21)), over(QueryParameter::Ef, 21, 20));
+        assert_eq!(check(most.nprobe(31)), over(QueryParameter::Nprobe, 31, 30));
     }
 
     #[test]
     fn the_length_of_a_batch_counts_before_its_queries_and_those_in_order() {
         let [good, bad, worse] = [10, 11, 12].map(|k| Query::new([0.0]).top(k));
         let three = [worse.clone(), good.clone(), good.clone()];
-        assert_eq!(LIMITS.check(&three), over("batch length", 3, 2));
+        assert_eq!(LIMITS.check(&three), over(QueryParameter::Batch, 3, 2));
         assert_eq!(
             LIMITS.check(&[bad.clone(), worse.clone()]),
-            over("k", 11, 10)
+            over(QueryParameter::K, 11, 10)
         );
-        assert_eq!(LIMITS.check(&[good, worse]), over("k", 12, 10));
+        assert_eq!(
+            LIMITS.check(&[good, worse]),
+            over(QueryParameter::K, 12, 10)
+        );
         assert_eq!(LIMITS.check(&[]), Ok(()));
     }
 
     #[test]
     fn the_message_says_what_how_much_and_the_limit() {
-        let error = over("nprobe", 31, 30).unwrap_err();
+        let error = over(QueryParameter::Nprobe, 31, 30).unwrap_err();
         let message = error.to_string();
         for part in ["nprobe", "31", "30"] {
             assert!(message.contains(part), "{message}");

@@ -29,16 +29,6 @@ pub enum BuildError {
         /// Components of a row.
         dim: usize,
     },
-    /// A row of a graph has another dimension than the first one.
-    #[error("row {row} has {got} components, the others have {expected}")]
-    MixedDimensions {
-        /// The row's id.
-        row: usize,
-        /// Components of the other rows.
-        expected: usize,
-        /// Components of this row.
-        got: usize,
-    },
     /// A NaN or infinite component.
     #[error("row {row} has {value} at component {component}; every component must be finite")]
     NotFinite {
@@ -120,39 +110,11 @@ pub enum BuildError {
         /// The format's name.
         format: &'static str,
     },
-    /// Another number of ids than of rows.
-    #[error("{ids} ids were passed for {rows} rows; pass one for each")]
-    IdCount {
-        /// Rows passed.
-        rows: usize,
-        /// Ids passed.
-        ids: usize,
-    },
-    /// The links of an adopted graph cannot be searched.
+    /// A graph that is to be adopted cannot be searched, or is none of the rows, ids and metric that it comes with.
     #[error("{reason}")]
     Graph {
-        /// Which row or link is wrong, and what is accepted.
+        /// What is wrong, and what is accepted.
         reason: String,
-    },
-    /// An adopted graph was built for another metric than the one asked for.
-    #[error(
-        "the graph was built for {graph:?} and {asked:?} was asked for; pass a configuration for {graph:?}"
-    )]
-    OtherMetric {
-        /// The metric asked for.
-        asked: Metric,
-        /// The metric of the graph.
-        graph: Metric,
-    },
-    /// An index file with elements that are marked as deleted.
-    #[error(
-        "{deleted} of {elements} elements are marked as deleted, and a table has no hidden rows; build the index from the others and save it again"
-    )]
-    Deleted {
-        /// Elements marked.
-        deleted: usize,
-        /// All elements.
-        elements: usize,
     },
     /// A file of another library that cannot be read, or is not what it should be.
     #[error("{}: {reason}", path.display())]
@@ -170,11 +132,6 @@ pub enum BuildError {
         /// What the system said.
         reason: String,
     },
-    /// An adopted graph holds no rows, so its dimension is unknown.
-    #[error(
-        "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told the dimension"
-    )]
-    EmptyGraph,
     /// Not the description of an IVF index.
     #[error(
         "{factory:?} describes no IVF index: {reason}; accepted is IVF<lists>,<code>, for example \"IVF256,Flat\", \"IVF256,SQ8\", \"IVF256,PQ16x4fs\" or \"IVF256_HNSW32,Flat\""
@@ -214,9 +171,19 @@ pub enum BuildError {
     Faiss(String),
 }
 
-/// That the links of a graph cannot be searched.
+/// That a graph cannot be adopted.
 pub(crate) fn bad_graph(reason: String) -> BuildError {
     BuildError::Graph { reason }
+}
+
+/// Refuses a graph that was built for another metric than the one asked for.
+pub(crate) fn same_metric(graph: Metric, asked: Metric) -> Result<(), BuildError> {
+    if graph == asked {
+        return Ok(());
+    }
+    Err(bad_graph(format!(
+        "the graph was built for {graph:?} and {asked:?} was asked for; pass a configuration for {graph:?}"
+    )))
 }
 
 /// Refuses a setting of 0.

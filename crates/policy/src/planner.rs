@@ -51,6 +51,7 @@ settings! {
     /// All thresholds of a [`Planner`].
     pub struct PlannerConfig {
         /// Lengths of the two windows.
+        #[doc(hidden)]
         pub windows: WindowConfig = WindowConfig::new(),
         /// How tables are placed.
         #[doc(hidden)]

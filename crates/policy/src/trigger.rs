@@ -56,6 +56,7 @@ settings! {
         /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
         /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
         /// busy for a quarter of their time.
+        #[doc(hidden)]
         pub min_wait: f64 = 0.1,
         /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
         /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan

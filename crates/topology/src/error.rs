@@ -9,14 +9,6 @@ use crate::level::Level;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// A file or folder of the machine's description cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// What was to be read.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
     /// A folder is not the root of a saved machine.
     #[error(
         "{} is not the root of a saved machine: it has no sys/devices/system/cpu with cpus in it \

@@ -91,7 +91,7 @@ impl HnswTable {
     /// [`HnswTable::from_graph`] with an id for each row. They need not differ.
     ///
     /// # Errors
-    /// As [`HnswTable::from_graph`], and [`BuildError::IdCount`].
+    /// As [`HnswTable::from_graph`]; [`BuildError::Graph`] also for another number of ids than of rows.
     pub fn from_graph_with_ids(
         rows: &[f32],
         dim: usize,
@@ -100,10 +100,11 @@ impl HnswTable {
         config: &HnswConfig,
     ) -> Result<Self, BuildError> {
         if dim > 0 && ids.len() != rows.len() / dim {
-            return Err(BuildError::IdCount {
-                rows: rows.len() / dim,
-                ids: ids.len(),
-            });
+            return Err(bad_graph(format!(
+                "{} ids were passed for {} rows; pass one for each",
+                ids.len(),
+                rows.len() / dim
+            )));
         }
         Self::import(rows, dim, graph, config, |row| ids[row])
     }
