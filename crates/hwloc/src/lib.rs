@@ -1,6 +1,6 @@
-//! Machines in hwloc's words: XML files of another machine ([`from_xml`]), and synthetic descriptions
-//! ([`from_synthetic`]). For tools; a service detects its machine ([`Topology::detect`]) or makes one up
-//! ([`Topology::builder`]).
+//! Machines in hwloc's words: XML files of another machine (`from_xml`), and synthetic descriptions
+//! (`from_synthetic`). For tools; a service detects its machine (`Topology::detect`) or makes one up
+//! (`Topology::builder`).
 //!
 //! hwloc trusts what it is given: it would build a description of a billion cores, and a set that is
 //! missing from an XML file ends the process. So descriptions are checked before hwloc sees them
