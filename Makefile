@@ -117,8 +117,8 @@ asan: setup ## The test suite under AddressSanitizer, with leaks.
 faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
-properties: setup ## Property tests of policy and topology at 10,000 cases each: PROPERTY_CASES=10000.
-	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology
+properties: setup ## Property tests of policy, topology and probe at 10,000 cases each: PROPERTY_CASES=10000.
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe
 
 soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
 	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \

@@ -34,14 +34,14 @@
 //! * [`index`]: HNSW graphs, exact search, and inverted lists of Faiss (feature `faiss`) as tables. Your own index
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
-//! * [`topology`]: the machine as a value.
+//! * [`Topology`]: the machine as a value. The crate `chiplet-topology` has more of it, for tools.
 //! * [`docs`]: how it works, and what it does not do.
 //!
 //! # Features
 //!
 //! | feature | gives | needs |
 //! | --- | --- | --- |
-//! | `hwloc` | detection through hwloc beside the Linux reader; hwloc XML and synthetic machines | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
+//! | `hwloc` | detection through hwloc beside the Linux reader | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
 //! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index), which else builds its own | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!
@@ -55,23 +55,16 @@ pub use chiplet_executor::{
     Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
-pub use chiplet_policy::{MapperConfig, PlaceBy, TriggerConfig, WindowConfig};
+pub use chiplet_policy::TriggerConfig;
 pub use chiplet_table::{
     Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
     merge_nearest,
 };
 pub use chiplet_topology::pin::Pin;
 pub use chiplet_topology::{
-    DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology, TopologyError,
+    Core, Domain, DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology,
+    TopologyBuilder, TopologyError, Warning,
 };
-
-/// The machine as a value: its domains, how far they are apart, and what this process may use of it.
-pub mod topology {
-    pub use chiplet_topology::{
-        Core, CpuSetError, Distance, Domain, Level, Quota, Restriction, Source, TopologyBuilder,
-        Warning,
-    };
-}
 
 /// The project's documents.
 pub mod docs {

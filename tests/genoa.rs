@@ -12,8 +12,9 @@ use std::time::Duration;
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
     Context, DomainId, Executor, Neighbor, PlannerConfig, Query, SearchError, StealConfig, Table,
-    TableId, Ticket, Topology, TriggerConfig, WindowConfig,
+    TableId, Ticket, Topology, TriggerConfig,
 };
+use chiplet_policy::WindowConfig;
 use common::{Gate, HANG, OpenOnDrop, hold, still};
 
 const DOMAINS: u32 = 12;

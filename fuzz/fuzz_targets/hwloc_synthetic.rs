@@ -2,5 +2,5 @@
 
 libfuzzer_sys::fuzz_target!(
     init: chiplet_fuzz::let_the_binding_panic(),
-    |data: &[u8]| chiplet_fuzz::topology::hwloc_synthetic(data)
+    |data: &[u8]| chiplet_fuzz::hwloc::hwloc_synthetic(data)
 );

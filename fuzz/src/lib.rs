@@ -4,6 +4,8 @@
 mod checks;
 #[path = "../../crates/topology/tests/common/mod.rs"]
 mod common;
+#[path = "../../crates/hwloc/tests/common/inputs.rs"]
+pub mod hwloc;
 #[path = "../../crates/index/tests/common/mapped.rs"]
 mod mapped;
 #[path = "../../crates/index/tests/common/inputs.rs"]

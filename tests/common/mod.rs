@@ -15,8 +15,9 @@ use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
     Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, Table,
-    TableId, TableOptions, Ticket, Topology, TriggerConfig, WindowConfig,
+    TableId, TableOptions, Ticket, Topology, TriggerConfig,
 };
+use chiplet_policy::WindowConfig;
 
 /// Long enough for any machine; a test that waits this long has hung.
 pub const HANG: Duration = Duration::from_secs(60);

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use chiplet::topology::Source;
 use chiplet::{Executor, LevelChoice, Topology, TopologyError};
 use chiplet_topology::pin::pin_current_thread;
-use chiplet_topology::usable_now;
+use chiplet_topology::{Source, usable_now};
 
 use crate::kernel::{mask, refuse, refuse_files};
 use crate::warnings::Warnings;

@@ -24,7 +24,9 @@ impl Ledger {
     /// Adds a life that has ended.
     pub fn add(&mut self, snapshot: &Snapshot, tables: Tables) {
         self.total.absorb(snapshot.total);
-        self.steals.absorb(snapshot.steals);
+        self.steals.own += snapshot.steals.own;
+        self.steals.domain += snapshot.steals.domain;
+        self.steals.remote += snapshot.steals.remote;
         self.remaps += snapshot.remaps;
         self.tables.added += tables.added;
         self.tables.removed += tables.removed;

@@ -14,10 +14,9 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{
-    Executor, MapperConfig, PlannerConfig, Shutdown, Topology, TriggerConfig, WindowConfig,
-};
+use chiplet::{Executor, PlannerConfig, Shutdown, Topology, TriggerConfig};
 use chiplet_baselines::Strategy;
+use chiplet_policy::{MapperConfig, WindowConfig};
 
 use common::HANG;
 use common::load::Load;

@@ -95,11 +95,13 @@ impl Counts {
     }
 
     /// Tasks that have ended, in whatever way.
+    #[doc(hidden)]
     pub fn ended(&self) -> u64 {
         self.done + self.expired + self.cancelled + self.panicked
     }
 
     /// Adds another table's counts.
+    #[doc(hidden)]
     pub fn absorb(&mut self, other: Counts) {
         self.accepted += other.accepted;
         self.queued += other.queued;
@@ -133,7 +135,7 @@ impl Steals {
     }
 
     /// Adds another worker's.
-    pub fn absorb(&mut self, other: Steals) {
+    pub(crate) fn absorb(&mut self, other: Steals) {
         self.own += other.own;
         self.domain += other.domain;
         self.remote += other.remote;

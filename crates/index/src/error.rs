@@ -29,16 +29,6 @@ pub enum BuildError {
         /// Components of a row.
         dim: usize,
     },
-    /// A row of a graph has another dimension than the first one.
-    #[error("row {row} has {got} components, the others have {expected}")]
-    MixedDimensions {
-        /// The row's id.
-        row: usize,
-        /// Components of the other rows.
-        expected: usize,
-        /// Components of this row.
-        got: usize,
-    },
     /// A NaN or infinite component.
     #[error("row {row} has {value} at component {component}; every component must be finite")]
     NotFinite {
@@ -120,36 +110,11 @@ pub enum BuildError {
         /// The format's name.
         format: &'static str,
     },
-    /// Another number of ids than of rows.
-    #[error("{ids} ids were passed for {rows} rows; pass one for each")]
-    IdCount {
-        /// Rows passed.
-        rows: usize,
-        /// Ids passed.
-        ids: usize,
-    },
-    /// The links of an adopted graph cannot be searched.
-    #[error(transparent)]
-    Graph(GraphFault),
-    /// An adopted graph was built for another metric than the one asked for.
-    #[error(
-        "the graph was built for {graph:?} and {asked:?} was asked for; pass a configuration for {graph:?}"
-    )]
-    OtherMetric {
-        /// The metric asked for.
-        asked: Metric,
-        /// The metric of the graph.
-        graph: Metric,
-    },
-    /// An index file with elements that are marked as deleted.
-    #[error(
-        "{deleted} of {elements} elements are marked as deleted, and a table has no hidden rows; build the index from the others and save it again"
-    )]
-    Deleted {
-        /// Elements marked.
-        deleted: usize,
-        /// All elements.
-        elements: usize,
+    /// A graph that is to be adopted cannot be searched, or is none of the rows, ids and metric that it comes with.
+    #[error("{reason}")]
+    Graph {
+        /// What is wrong, and what is accepted.
+        reason: String,
     },
     /// A file of another library that cannot be read, or is not what it should be.
     #[error("{}: {reason}", path.display())]
@@ -167,11 +132,6 @@ pub enum BuildError {
         /// What the system said.
         reason: String,
     },
-    /// An adopted graph holds no rows, so its dimension is unknown.
-    #[error(
-        "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told the dimension"
-    )]
-    EmptyGraph,
     /// Not the description of an IVF index.
     #[error(
         "{factory:?} describes no IVF index: {reason}; accepted is IVF<lists>,<code>, for example \"IVF256,Flat\", \"IVF256,SQ8\", \"IVF256,PQ16x4fs\" or \"IVF256_HNSW32,Flat\""
@@ -211,99 +171,19 @@ pub enum BuildError {
     Faiss(String),
 }
 
-/// Why the links of a graph cannot be searched.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GraphFault {
-    /// Another number of rows than of lists.
-    #[error("the graph links {lists} rows, but {rows} were passed")]
-    RowCount {
-        /// Rows passed.
-        rows: usize,
-        /// Rows that the graph has links for.
-        lists: usize,
-    },
-    /// An entry that is no row.
-    #[error("the entry is row {entry}, but there are {rows} rows, counted from 0")]
-    Entry {
-        /// The entry given.
-        entry: u32,
-        /// Rows passed.
-        rows: usize,
-    },
-    /// A row above the entry.
-    #[error(
-        "row {row} is on {on} layers, the entry, row {entry}, on {top}; the entry must be on the highest"
-    )]
-    EntryLayer {
-        /// The entry given.
-        entry: u32,
-        /// Layers that it is on.
-        top: usize,
-        /// A row that is on more.
-        row: u32,
-        /// Layers that this is on.
-        on: usize,
-    },
-    /// A row on no layer, or on too many.
-    #[error(
-        "row {row} is on {on} layers; give each row a list of links for 1 to {limit} layers, if only an empty one"
-    )]
-    Layers {
-        /// The row.
-        row: u32,
-        /// Layers that it is on.
-        on: usize,
-        /// The most accepted.
-        limit: usize,
-    },
-    /// A link to no row.
-    #[error(
-        "row {row} links on layer {layer} to row {link}, but there are {rows} rows, counted from 0"
-    )]
-    Link {
-        /// The row that has the link.
-        row: u32,
-        /// The link's layer, 0 being the ground.
-        layer: usize,
-        /// The row linked to.
-        link: u32,
-        /// Rows passed.
-        rows: usize,
-    },
-    /// A link to a row that is not on the link's layer.
-    #[error("row {row} links on layer {layer} to row {link}, which is not on that layer")]
-    LinkLayer {
-        /// The row that has the link.
-        row: u32,
-        /// The link's layer, 0 being the ground.
-        layer: usize,
-        /// The row linked to.
-        link: u32,
-    },
-    /// A list of links that is far longer than the others: each list takes the room of the longest.
-    #[error(
-        "row {row} has {links} links on layer {layer}, and each row's list takes the room of the longest; up to some {limit} are \
-         accepted in this graph: keep only the nearest"
-    )]
-    LongList {
-        /// The row that has the links.
-        row: u32,
-        /// Their layer, 0 being the ground.
-        layer: usize,
-        /// Links in the list.
-        links: usize,
-        /// About the most accepted.
-        limit: usize,
-    },
-    /// A link of hnsw_rs to a point that does not exist.
-    #[error("a link or the entry is point {rank} of layer {layer}, which does not exist")]
-    Point {
-        /// The point's highest layer.
-        layer: u8,
-        /// Its place in it.
-        rank: i32,
-    },
+/// That a graph cannot be adopted.
+pub(crate) fn bad_graph(reason: String) -> BuildError {
+    BuildError::Graph { reason }
+}
+
+/// Refuses a graph that was built for another metric than the one asked for.
+pub(crate) fn same_metric(graph: Metric, asked: Metric) -> Result<(), BuildError> {
+    if graph == asked {
+        return Ok(());
+    }
+    Err(bad_graph(format!(
+        "the graph was built for {graph:?} and {asked:?} was asked for; pass a configuration for {graph:?}"
+    )))
 }
 
 /// Refuses a setting of 0.

@@ -184,11 +184,13 @@ impl HnswTable {
     }
 
     /// How the graph's rows are kept ([`HnswConfig::rows`]).
+    #[doc(hidden)]
     pub fn row_format(&self) -> RowFormat {
         self.graph.meta.rows
     }
 
     /// How the rows are kept that candidates are compared with once more ([`HnswConfig::rerank`]), if they are.
+    #[doc(hidden)]
     pub fn rerank_format(&self) -> Option<RowFormat> {
         self.graph.meta.full
     }

@@ -154,8 +154,8 @@ mod progress;
 mod reserve;
 mod rows;
 
-pub use chiplet_memory::{Granted, MemoryError, Pages};
-pub use error::{BuildError, GraphFault};
+pub use chiplet_memory::{Granted, Pages};
+pub use error::BuildError;
 pub use flat::FlatTable;
 pub use hnsw::{HnswConfig, HnswTable, Part, Read, RowFormat};
 pub use image::FileError;

@@ -3,7 +3,7 @@
 mod common;
 
 use chiplet_index::hnsw::Graph;
-use chiplet_index::{BuildError, FlatTable, GraphFault, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_table::{Context, Query, Table};
 use common::unsplit;
 
@@ -106,7 +106,8 @@ fn ids_are_those_given_however_large() {
         let hits = unsplit(&table, &at(20.0).top(2));
         assert_eq!([hits[0].id, hits[1].id], [base + 20, base + 19]);
         let short = HnswTable::from_graph_with_ids(&rows, 16, &ids[1..], &graph, &config);
-        assert_eq!(short.err(), Some(BuildError::IdCount { rows: 50, ids: 49 }));
+        let error = short.err().unwrap().to_string();
+        assert!(error.contains("49 ids were passed for 50 rows"), "{error}");
     }
 }
 
@@ -157,75 +158,44 @@ fn links_that_no_search_can_follow_are_refused_by_name() {
             links: links.collect(),
         };
         match HnswTable::from_graph(&rows, 1, &graph, &config(Metric::L2)).err() {
-            Some(BuildError::Graph(fault)) => fault,
+            Some(BuildError::Graph { reason }) => reason,
             other => panic!("{:?}", other.map(drop)),
         }
     };
     let ground: &[&[u32]] = &[&[0, 2]];
     let deep = vec![&[][..]; 65];
     for (fault, expected) in [
-        (
-            refused(0, &[ground, ground]),
-            GraphFault::RowCount { rows: 3, lists: 2 },
-        ),
+        (refused(0, &[ground, ground]), "links 2 rows, but 3"),
         (
             refused(3, &[ground, ground, ground]),
-            GraphFault::Entry { entry: 3, rows: 3 },
+            "entry is row 3, but there are 3 rows",
         ),
         (
             refused(2, &[ground, &[&[], &[]], ground]),
-            GraphFault::EntryLayer {
-                entry: 2,
-                top: 1,
-                row: 1,
-                on: 2,
-            },
+            "row 1 is on 2 layers, the entry, row 2, on 1",
         ),
         (
             refused(0, &[ground, &[], ground]),
-            GraphFault::Layers {
-                row: 1,
-                on: 0,
-                limit: 64,
-            },
+            "row 1 is on 0 layers; give each row a list of links for 1 to 64 layers",
         ),
         (
             refused(0, &[&deep, ground, ground]),
-            GraphFault::Layers {
-                row: 0,
-                on: 65,
-                limit: 64,
-            },
+            "row 0 is on 65 layers",
         ),
         (
             refused(0, &[ground, &[&[1, 3]], ground]),
-            GraphFault::Link {
-                row: 1,
-                layer: 0,
-                link: 3,
-                rows: 3,
-            },
+            "row 1 links on layer 0 to row 3, but there are 3 rows",
         ),
         (
             refused(0, &[ground, ground, &[&[u32::MAX]]]),
-            GraphFault::Link {
-                row: 2,
-                layer: 0,
-                link: u32::MAX,
-                rows: 3,
-            },
+            "row 2 links on layer 0 to row 4294967295, but there are 3 rows",
         ),
         (
             refused(1, &[ground, &[&[0], &[2]], ground]),
-            GraphFault::LinkLayer {
-                row: 1,
-                layer: 1,
-                link: 2,
-            },
+            "row 1 links on layer 1 to row 2, which is not on that layer",
         ),
     ] {
-        assert_eq!(fault, expected);
-        assert!(!fault.to_string().is_empty());
+        assert!(fault.contains(expected), "{fault}");
     }
 }
 
@@ -245,16 +215,14 @@ fn a_list_far_longer_than_the_others_is_refused() {
         let rows: Vec<f32> = (0..n).map(|x| x as f32).collect();
         HnswTable::from_graph(&rows, 1, &graph, &config(Metric::L2))
     };
-    let long = |table: Result<HnswTable, BuildError>| match table {
-        Err(BuildError::Graph(GraphFault::LongList {
-            row, layer, links, ..
-        })) => (row, layer, links),
+    let long = |table: Result<HnswTable, BuildError>, words: &str| match table {
+        Err(BuildError::Graph { reason }) => assert!(reason.contains(words), "{reason}"),
         other => panic!("{:?}", other.map(drop)),
     };
     // With as much room for each row, 40,000 links would take 1.6 GB.
-    assert_eq!(long(star(20_000, 1, 0)), (0, 0, 19_999));
+    long(star(20_000, 1, 0), "row 0 has 19999 links on layer 0");
     // On 15 higher layers, 240 MB.
-    assert_eq!(long(star(2_000, 16, 1)), (0, 1, 1_999));
+    long(star(2_000, 16, 1), "row 0 has 1999 links on layer 1");
     // 900 rows may be linked as anybody likes.
     let small = star(900, 1, 0).unwrap();
     assert_eq!(unsplit(&small, &Query::new([700.2]).top(2))[0].id, 700);

@@ -134,7 +134,7 @@ fn distances_of_hnsw_rs_itself_report_in_our_metrics() {
         let table = HnswTable::from_hnsw_rs_dump(folder, &name, &config(metric)).unwrap();
         let other = HnswTable::from_hnsw_rs_dump(folder, &name, &other(metric)).err();
         assert!(
-            matches!(other, Some(BuildError::OtherMetric { .. })),
+            matches!(&other, Some(BuildError::Graph { reason }) if reason.contains("was asked for")),
             "{other:?}"
         );
         for kind in ["graph", "data"] {
@@ -221,12 +221,10 @@ fn a_graph_can_be_stored_in_fewer_bytes() {
     }
     assert!(same >= 40, "{same} of 50");
     let refused = HnswTable::new_with(graph(&[0.5; DIM], 12, Cosine), &config).err();
-    assert_eq!(
-        refused,
-        Some(BuildError::OtherMetric {
-            asked: Metric::L2,
-            graph: Metric::Cosine
-        })
+    let refused = refused.unwrap().to_string();
+    assert!(
+        refused.contains("built for Cosine and L2 was asked for"),
+        "{refused}"
     );
 }
 
@@ -239,7 +237,7 @@ fn refuses_graphs_that_hold_what_no_table_can() {
         }
         HnswTable::new(graph).err()
     };
-    assert_eq!(adopt(&[]), Some(BuildError::EmptyGraph));
+    assert!(matches!(adopt(&[]), Some(BuildError::Graph { .. })));
     assert_eq!(
         adopt(&[&[1e19, 0.0]]),
         Some(BuildError::RowTooLong {

@@ -5,7 +5,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chiplet_index::{BuildError, FileError, FlatTable, MemoryError, Metric, Pages};
+use chiplet_index::{BuildError, FileError, FlatTable, Metric, Pages};
+use chiplet_memory::MemoryError;
 use chiplet_table::{Context, Query, SplitTable, Table};
 use common::{clustered, mapped, split, unsplit};
 use tempfile::TempDir;

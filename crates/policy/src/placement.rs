@@ -21,12 +21,14 @@ pub struct Home {
     /// The domain.
     pub domain: DomainId,
     /// Its part of the table's traffic, of [`Home::WHOLE`].
+    #[doc(hidden)]
     pub weight: u32,
 }
 
 impl Home {
     /// What the weights of a table's homes sum to. A power of two, so that [`Homes::pick`] needs no
     /// division, and fine enough that rounding shifts less than 0.01 % of a table's traffic.
+    #[doc(hidden)]
     pub const WHOLE: u32 = 1 << 16;
 
     /// The weight as a part of 1.
@@ -61,6 +63,7 @@ impl Homes {
     const SPREAD: u32 = 40_503;
 
     /// The only home is `domain`.
+    #[doc(hidden)]
     pub fn single(domain: DomainId) -> Self {
         Self(Repr::One([Home {
             domain,
@@ -72,6 +75,7 @@ impl Homes {
     /// positive are left out, those of a domain named twice are added up. `None` if nothing is left.
     ///
     /// Rounding is by largest remainder, and every home that is kept has a weight of at least 1.
+    #[doc(hidden)]
     pub fn from_shares(shares: impl IntoIterator<Item = (DomainId, f64)>) -> Option<Self> {
         let mut sums: BTreeMap<DomainId, f64> = BTreeMap::new();
         for (domain, share) in shares {
@@ -105,6 +109,7 @@ impl Homes {
     }
 
     /// The homes, sorted by domain.
+    #[doc(hidden)]
     pub fn as_slice(&self) -> &[Home] {
         match &self.0 {
             Repr::One(home) => home,
@@ -124,6 +129,7 @@ impl Homes {
     }
 
     /// Whether `domain` is one of the homes.
+    #[doc(hidden)]
     pub fn contains(&self, domain: DomainId) -> bool {
         self.iter().any(|home| home.domain == domain)
     }
@@ -153,6 +159,7 @@ impl Homes {
     /// let first = (0..10).filter(|&turn| homes.pick(turn) == DomainId(0)).count();
     /// assert_eq!(first, 5);
     /// ```
+    #[doc(hidden)]
     pub fn pick(&self, turn: u32) -> DomainId {
         match &self.0 {
             Repr::One([home]) => home.domain,
@@ -294,6 +301,7 @@ impl Placement {
     }
 
     /// The placement that follows this one: these homes and no others, at the next version.
+    #[doc(hidden)]
     pub fn next(&self, homes: impl IntoIterator<Item = (TableId, Homes)>) -> Self {
         Self {
             version: self.version + 1,
@@ -302,6 +310,7 @@ impl Placement {
     }
 
     /// What turns `old` into this placement: one move for every table whose homes differ, in id order.
+    #[doc(hidden)]
     pub fn diff(&self, old: &Self) -> Vec<Move> {
         let (mut now, mut before) = (self.in_order(), old.in_order());
         let removed = old

@@ -51,8 +51,10 @@ settings! {
     /// All thresholds of a [`Planner`].
     pub struct PlannerConfig {
         /// Lengths of the two windows.
+        #[doc(hidden)]
         pub windows: WindowConfig = WindowConfig::new(),
         /// How tables are placed.
+        #[doc(hidden)]
         pub mapper: MapperConfig = MapperConfig::new(),
         /// When they are placed anew.
         pub trigger: TriggerConfig = TriggerConfig::new(),

@@ -22,6 +22,7 @@ settings! {
         /// one slow core holds up the whole query; with two, the others take half of its part. A third was measured too:
         /// what it gains in balance on two cores, it loses to the 5 us that each more unit of a Faiss index costs. 0
         /// counts as 1.
+        #[doc(hidden)]
         pub units_per_core: u32 = 2,
         /// A table of more than so many times its home's cache is a stream: workers that other domains can spare take scan
         /// units of its queries, too. No cache keeps it, so it is read from memory wherever it is scanned, and more domains

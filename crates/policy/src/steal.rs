@@ -23,6 +23,7 @@ pub enum Rung {
 
 impl Rung {
     /// All rungs, lowest first.
+    #[doc(hidden)]
     pub const ALL: [Self; 3] = [Self::Own, Self::Domain, Self::Remote];
 }
 
@@ -65,6 +66,7 @@ settings! {
         /// The most that a cold cache can cost a task, however long it runs.
         ///
         /// Default 3 ms: one core fills an L3 of 32 MiB in that time at 11 GB/s.
+        #[doc(hidden)]
         pub cold_limit: Duration = Duration::from_millis(3),
         /// A task that has waited this long may be taken whatever the price, also by a worker that its domain would rather keep
         /// ([`can_lend`]).

@@ -37,11 +37,14 @@ settings! {
         ///
         /// Default 0.5: ten seconds of a few hundred heavy-tailed queries vary by some tens of percent by
         /// themselves; half above the mean is a domain at 100 % while the machine is at 67 %.
+        #[doc(hidden)]
         pub fast_threshold: f64 = 0.5,
         /// The same in the slow window. Default 0.2: six times the data, so less than half the noise.
+        #[doc(hidden)]
         pub slow_threshold: f64 = 0.2,
         /// Part by which a new placement must lower the predicted wait; where tables are placed by traffic, the traffic of
         /// the busiest domain. Default 0.1, for the reason given at [`MapperConfig::stay`](crate::MapperConfig::stay).
+        #[doc(hidden)]
         pub min_gain: f64 = 0.1,
         /// Where tables are placed by time, by how much a new placement must lower the predicted mean wait of the domains
         /// that it changes, in mean service times ([`predicted_wait`](crate::predicted_wait)).
@@ -53,6 +56,7 @@ settings! {
         /// A cache that holds a part of a table saves that part at most, so less is asked for where tables move that exceed
         /// it: the mean of that part, by load. From 50 caches on it is a fiftieth, which eight cores have to gain when they are
         /// busy for a quarter of their time.
+        #[doc(hidden)]
         pub min_wait: f64 = 0.1,
         /// Where tables are placed by time, how much of what the machine's caches hold may go cold by one remap, as a part
         /// of all last-level caches. What is left comes in later remaps; one table at least may always move. A larger plan
@@ -70,13 +74,16 @@ settings! {
         /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
         /// repeats within it is an alternation to sit out, a slower one a change worth following. Never
         /// shorter than the cooldown.
+        #[doc(hidden)]
         pub horizon: Duration = Duration::from_secs(300),
         /// Remaps in a row that pause for no more than `cooldown`; `None` is no brake but that. Default 4: a table whose load was
         /// capped by its home needs two or three to find its number of homes.
+        #[doc(hidden)]
         pub burst: Option<u32> = Some(4),
         /// Where tables are placed by traffic, the total in bytes per second below which nothing is worth moving. Default
         /// 32 MiB in 10 s: a remap can cost one refill of a domain's L3, and less traffic than that in a cooldown cannot
         /// earn it back.
+        #[doc(hidden)]
         pub min_traffic: f64 = (32 << 20) as f64 / 10.0,
     }
 }
@@ -84,6 +91,7 @@ settings! {
 impl TriggerConfig {
     /// The strain at which the pause reaches the horizon and grows no more. `u32::MAX` without a
     /// `burst`: the strain stays there, and the pause is the cooldown.
+    #[doc(hidden)]
     pub fn most_strain(&self) -> u32 {
         let mut doublings = 0;
         while self.pause_after(doublings) < self.longest() {
@@ -102,6 +110,7 @@ impl TriggerConfig {
     /// let hour = Duration::from_secs(3_600);
     /// assert_eq!(TriggerConfig::default().most_remaps(hour), 34);
     /// ```
+    #[doc(hidden)]
     pub fn most_remaps(&self, run: Duration) -> u64 {
         let horizon = self.longest().as_nanos().max(1);
         let horizons = u64::try_from(run.as_nanos() / horizon).unwrap_or(u64::MAX);

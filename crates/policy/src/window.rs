@@ -25,6 +25,7 @@ settings! {
         pub slow: Duration = Duration::from_secs(60),
         /// Buckets in each window; default 10: the oldest tenth is forgotten at once, so a rate is at most
         /// a tenth of a window behind, for 16 bytes a bucket. 0 counts as 1.
+        #[doc(hidden)]
         pub buckets: u32 = 10,
     }
 }

@@ -142,6 +142,7 @@ impl TopologyBuilder {
     }
 
     /// What the domains are said to be; L3 unless told.
+    #[doc(hidden)]
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;
         self

@@ -76,7 +76,7 @@ pub(crate) fn parse_list(text: &str) -> Result<CpuSet, CpuSetError> {
 }
 
 /// Reads a mask of 32-bit words in hexadecimal, the highest first, such as `00000001,ffffffff`.
-pub(crate) fn parse_mask(text: &str) -> Result<CpuSet, CpuSetError> {
+pub fn parse_mask(text: &str) -> Result<BTreeSet<u32>, CpuSetError> {
     let text = text.trim();
     let mut cpus = CpuSet::new();
     let words: Vec<&str> = text.split(',').collect();

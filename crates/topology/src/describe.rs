@@ -10,13 +10,6 @@ use std::fmt;
 const MAX_NEIGHBOURS: usize = 2048;
 
 impl Topology {
-    /// The machine as a person reads it, several lines with a line break at the end: domains by package
-    /// and NUMA node, their cache, cores and cpus, who is near whom, what was taken away, and why the
-    /// domains are what they are. The same as `to_string()`.
-    pub fn describe(&self) -> String {
-        self.to_string()
-    }
-
     /// The other domains by distance, as in `same die 1; same node 2-11`. Not told of thousands, which
     /// nobody reads and which take as long as their square.
     fn neighbours(&self, domain: &Domain) -> String {
@@ -39,6 +32,8 @@ impl Topology {
     }
 }
 
+/// Several lines with a line break at the end: domains by package and NUMA node, their cache, cores and cpus, who is near
+/// whom, what was taken away, and why the domains are what they are.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let domains = self.domains();

@@ -4,20 +4,11 @@ use std::path::PathBuf;
 
 use crate::cpuset::CpuSetError;
 use crate::level::Level;
-use crate::limits::Restriction;
 
 /// Why no [`Topology`](crate::Topology) could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// A file or folder of the machine's description cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// What was to be read.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
     /// A folder is not the root of a saved machine.
     #[error(
         "{} is not the root of a saved machine: it has no sys/devices/system/cpu with cpus in it \
@@ -36,25 +27,7 @@ pub enum TopologyError {
         /// What is wrong in it.
         problem: CpuSetError,
     },
-    /// hwloc refused an XML file.
-    #[error("{} is not an hwloc XML file that hwloc can load: {problem} (write one with: lstopo machine.xml)", path.display())]
-    Xml {
-        /// The file.
-        path: PathBuf,
-        /// What hwloc said.
-        problem: String,
-    },
-    /// hwloc refused a synthetic description.
-    #[error(
-        "hwloc cannot read the synthetic description \"{spec}\": {problem} (an example: \"package:2 l3:6 core:8 pu:2\")"
-    )]
-    Synthetic {
-        /// The description.
-        spec: String,
-        /// What hwloc said.
-        problem: String,
-    },
-    /// hwloc cannot read the running machine.
+    /// hwloc cannot read the machine.
     #[error("hwloc cannot read this machine: {0}")]
     Hwloc(String),
     /// The description has no cpu at all.
@@ -94,59 +67,7 @@ pub enum TopologyError {
     MadeUp(String),
 }
 
-/// Why given domains do not fit the machine.
+/// Why given domains are none, or do not fit the machine, in words that say what to give instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DomainsError {
-    /// Not a list of cpus.
-    #[error(
-        "\"{part}\" is no domain: {problem} (two domains look like 0-7,8-15, with several ranges like 0-3+8-11,4-7+12-15)"
-    )]
-    Syntax {
-        /// The domain that cannot be read.
-        part: String,
-        /// What is wrong in it.
-        problem: CpuSetError,
-    },
-    /// A domain without a cpu, or no domain at all.
-    #[error("domain {0} has no cpu; give each domain at least one")]
-    Empty(usize),
-    /// A cpu in two domains.
-    #[error("cpu {cpu} is in domain {first} and in domain {second}; give it to one of them")]
-    Overlap {
-        /// The cpu.
-        cpu: u32,
-        /// The domain that named it first, counted from 0.
-        first: usize,
-        /// The domain that named it again.
-        second: usize,
-    },
-    /// Cpus that the machine does not have.
-    #[error("there is no cpu {0} on this machine; chiplet topology shows which there are")]
-    Missing(String),
-    /// Cpus that the machine has and this process may not use.
-    #[error(
-        "cpus {cpus} may not be used ({reason}); leave them out, or widen what this process may use"
-    )]
-    NotUsable {
-        /// The cpus, as ranges.
-        cpus: String,
-        /// What took them away.
-        reason: Restriction,
-    },
-    /// Cpus of one core in two domains.
-    #[error(
-        "cpus {cpu} and {sibling} are one core, and in domains {first} and {second}; put all cpus of a core into one \
-         domain, as in 0-3+8-11"
-    )]
-    SplitCore {
-        /// A cpu of the core.
-        cpu: u32,
-        /// Another one.
-        sibling: u32,
-        /// The domain of `cpu`, counted from 0.
-        first: usize,
-        /// The domain of `sibling`.
-        second: usize,
-    },
-}
+#[error("{0}")]
+pub struct DomainsError(pub(crate) String);

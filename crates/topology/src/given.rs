@@ -47,10 +47,11 @@ impl FromStr for DomainList {
     fn from_str(text: &str) -> Result<Self, DomainsError> {
         let domain = |part: &str| {
             let cpus = cpuset::parse_list(&part.replace('+', ",")).map_err(|problem| {
-                DomainsError::Syntax {
-                    part: part.chars().take(60).collect(),
-                    problem,
-                }
+                let part: String = part.chars().take(60).collect();
+                DomainsError(format!(
+                    "\"{part}\" is no domain: {problem} (two domains look like 0-7,8-15, with several ranges like \
+                     0-3+8-11,4-7+12-15)"
+                ))
             })?;
             Ok(cpus.into_iter().collect())
         };
@@ -122,22 +123,25 @@ impl Topology {
     /// The domain of each cpu, if the list fits the machine.
     fn check(&self, list: &DomainList) -> Result<BTreeMap<u32, usize>, DomainsError> {
         let mut domain_of = BTreeMap::new();
+        let empty = |domain| {
+            Err(DomainsError(format!(
+                "domain {domain} has no cpu; give each domain at least one"
+            )))
+        };
         if list.0.is_empty() {
-            return Err(DomainsError::Empty(0));
+            return empty(0);
         }
         for (domain, cpus) in list.0.iter().enumerate() {
             if cpus.is_empty() {
-                return Err(DomainsError::Empty(domain));
+                return empty(domain);
             }
             for &cpu in cpus {
                 if let Some(first) = domain_of.insert(cpu, domain)
                     && first != domain
                 {
-                    return Err(DomainsError::Overlap {
-                        cpu,
-                        first,
-                        second: domain,
-                    });
+                    return Err(DomainsError(format!(
+                        "cpu {cpu} is in domain {first} and in domain {domain}; give it to one of them"
+                    )));
                 }
             }
         }
@@ -149,14 +153,17 @@ impl Topology {
                 .filter(|cpu| strange.contains(cpu))
                 .collect();
             if !taken.is_empty() {
-                return Err(DomainsError::NotUsable {
-                    cpus: cpu_ranges(&taken),
-                    reason: restriction.clone(),
-                });
+                return Err(DomainsError(format!(
+                    "cpus {} may not be used ({restriction}); leave them out, or widen what this process may use",
+                    cpu_ranges(&taken)
+                )));
             }
         }
         if !strange.is_empty() {
-            return Err(DomainsError::Missing(cpu_ranges(&strange)));
+            return Err(DomainsError(format!(
+                "there is no cpu {} on this machine; chiplet topology shows which there are",
+                cpu_ranges(&strange)
+            )));
         }
         for core in self.domains().iter().flat_map(|domain| &domain.cores) {
             let mut placed = core
@@ -167,12 +174,10 @@ impl Topology {
                 continue;
             };
             if let Some((sibling, second)) = placed.find(|&(_, domain)| domain != first) {
-                return Err(DomainsError::SplitCore {
-                    cpu,
-                    sibling,
-                    first,
-                    second,
-                });
+                return Err(DomainsError(format!(
+                    "cpus {cpu} and {sibling} are one core, and in domains {first} and {second}; put all cpus of a core \
+                     into one domain, as in 0-3+8-11"
+                )));
             }
         }
         Ok(domain_of)

@@ -1,10 +1,8 @@
-//! A machine through hwloc: the running one, an XML file of another, or a synthetic description.
+//! A machine through hwloc: the running one, or one that `chiplet-hwloc` makes it load.
 //!
 //! hwloc is asked to include what is disallowed, so that the level is chosen on the whole machine and
 //! what the container took away is known; it is taken away afterwards, and the result is what lstopo
-//! shows. hwloc trusts what it is given: it would build a description of a billion cores, and a set that is
-//! missing from an XML file ends the process. So descriptions are checked before hwloc sees them
-//! ([`synthetic`](crate::synthetic)), and files are written anew ([`xml`](crate::xml)).
+//! shows.
 
 use crate::assemble::assemble;
 use crate::cpuset::{CpuSet, MAX_CPU};
@@ -21,89 +19,23 @@ use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
-/// The XML of a large machine with all its devices is about 10 MiB.
-const MAX_XML_BYTES: u64 = 64 << 20;
-
-impl Topology {
-    /// Reads an hwloc XML file, of format 1 or 2, as `lstopo machine.xml` writes it.
-    ///
-    /// Cpus that the file says its writer was not allowed to use are taken away. Nothing of the
-    /// running machine counts. The file need not be trusted: one that contradicts itself is an error. A
-    /// pipe is read to its end.
-    ///
-    /// # Errors
-    /// [`TopologyError::Read`] if the file cannot be read, [`TopologyError::Xml`] if hwloc cannot load
-    /// it, [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
-    pub fn from_hwloc_xml(
-        path: impl AsRef<Path>,
-        options: impl Into<ReadOptions>,
-    ) -> Result<Self, TopologyError> {
-        let path = path.as_ref();
-        let xml = read_bounded(path)?;
-        let problem = |problem: String| TopologyError::Xml {
-            path: path.to_owned(),
-            problem,
-        };
-        let xml = crate::xml::sound(&xml).map_err(problem)?;
-        let Found {
-            machine, limits, ..
-        } = load(|builder| builder.from_xml(&xml).map_err(|error| error.to_string()))
-            .map_err(problem)?;
-        assemble(
-            &machine,
-            limits,
-            options.into(),
-            Source::HwlocXml(path.to_owned()),
-            false,
-        )
-    }
-
-    /// Builds a machine from an hwloc synthetic description, such as `package:2 l3:6 core:8 pu:2`.
-    ///
-    /// ```
-    /// use chiplet_topology::{LevelChoice, Topology};
-    /// let genoa = Topology::from_hwloc_synthetic("package:1 l3:12(size=32MiB) core:8 pu:2", LevelChoice::Auto)?;
-    /// assert_eq!(genoa.domains().len(), 12);
-    /// assert_eq!(genoa.domains()[0].cache_bytes, 32 << 20);
-    /// # Ok::<(), chiplet_topology::TopologyError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`TopologyError::Synthetic`] if hwloc does not understand it, if it describes more than 8192 cpus or
-    /// so many objects side by side that hwloc would take very long, or if a count is not a plain decimal
-    /// number; [`TopologyError::NoSuchLevel`] if the machine lacks the level that was asked for.
-    pub fn from_hwloc_synthetic(
-        spec: &str,
-        options: impl Into<ReadOptions>,
-    ) -> Result<Self, TopologyError> {
-        let problem = |problem: String| TopologyError::Synthetic {
-            spec: spec.to_owned(),
-            problem,
-        };
-        if spec.trim().is_empty() {
-            return Err(problem("it is empty".to_owned()));
-        }
-        crate::synthetic::check(spec).map_err(problem)?;
-        let Found {
-            machine, limits, ..
-        } = load(|builder| {
-            builder
-                .from_synthetic(spec)
-                .map_err(|error| error.to_string())
-        })
-        .map_err(problem)?;
-        assemble(
-            &machine,
-            limits,
-            options.into(),
-            Source::HwlocSynthetic(spec.to_owned()),
-            false,
-        )
-    }
+/// The machine that `source` makes hwloc load, which is not the running one; `name` says in words where it comes from.
+/// For the crate `chiplet-hwloc`, which has checked before what hwloc is to believe.
+///
+/// # Errors
+/// [`TopologyError::Hwloc`] with hwloc's words, [`TopologyError::NoSuchLevel`], [`TopologyError::NothingLeft`].
+pub fn from_hwloc(
+    source: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, String>,
+    name: String,
+    options: impl Into<ReadOptions>,
+) -> Result<Topology, TopologyError> {
+    let Found {
+        machine, limits, ..
+    } = load(source).map_err(TopologyError::Hwloc)?;
+    let source = Source::Described(name);
+    assemble(&machine, limits, options.into(), source, false)
 }
 
 /// The running machine. If the environment makes hwloc load another one (`HWLOC_XMLFILE`,
@@ -121,18 +53,6 @@ pub(crate) fn this_machine(options: ReadOptions) -> Result<Topology, TopologyErr
         crate::sysfs::weigh_this(&mut machine)?;
     }
     assemble(&machine, limits, options, Source::Hwloc, this_machine)
-}
-
-fn read_bounded(path: &Path) -> Result<String, TopologyError> {
-    let unreadable = |source| TopologyError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let mut xml = String::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_XML_BYTES).read_to_string(&mut xml))
-        .map_err(unreadable)?;
-    Ok(xml)
 }
 
 /// What hwloc loaded.

@@ -1,8 +1,8 @@
 //! The machine as an immutable value: cache domains (CCDs), cores, NUMA nodes and who is near whom.
 //!
 //! A [`Topology`] comes from the running machine ([`Topology::detect`]), a saved `/sys` tree
-//! ([`Topology::from_sysfs`]), an hwloc XML file or synthetic description (feature `hwloc`), or a
-//! [`TopologyBuilder`]. Everything else in the library takes it as an argument and nothing here is
+//! ([`Topology::from_sysfs`]), or a [`TopologyBuilder`]; the crate `chiplet-hwloc` reads hwloc's XML files and synthetic
+//! descriptions. Everything else in the library takes it as an argument and nothing here is
 //! global, so a 12-CCD server can be passed in on a laptop.
 //!
 //! What counts as usable: cpus that are online, in the cgroup's cpuset and in the affinity mask of
@@ -10,7 +10,7 @@
 //! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
 //!
 //! What is believed: everything, but for L3s of virtual machines that no processor has ([`Warning`]). Where a machine
-//! tells its domains wrong, [`probe`] measures and [`Topology::with_domains`] sets them.
+//! tells its domains wrong, the crate `chiplet-probe` measures and [`Topology::with_domains`] sets them.
 //!
 //! ```
 //! use chiplet_topology::{Distance, DomainId, Topology};
@@ -33,8 +33,7 @@
 //!
 //! # Features
 //!
-//! * `hwloc`: read the machine through libhwloc 2.x, and read hwloc's XML files and
-//!   synthetic descriptions. Without it the crate is pure Rust and reads Linux `/sys` itself.
+//! * `hwloc`: read the machine through libhwloc 2.x. Without it the crate is pure Rust and reads Linux `/sys` itself.
 
 mod assemble;
 mod builder;
@@ -55,21 +54,22 @@ mod machine;
 mod model;
 mod options;
 pub mod pin;
-pub mod probe;
-#[cfg(feature = "hwloc")]
-mod synthetic;
 mod sysfs;
 mod usable;
-#[cfg(feature = "hwloc")]
-mod xml;
 
 pub use builder::TopologyBuilder;
+#[cfg(feature = "hwloc")]
+#[doc(hidden)]
+pub use cpuset::parse_mask;
 pub use cpuset::{CpuSetError, cpu_ranges};
 pub use distance::Distance;
 pub use error::{DomainsError, TopologyError};
 pub use forks::Process;
 pub use given::DomainList;
 pub use guest::Warning;
+#[cfg(feature = "hwloc")]
+#[doc(hidden)]
+pub use hwloc::from_hwloc;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};

@@ -32,6 +32,7 @@ pub struct Core {
 
 impl Core {
     /// The capacity of the fastest core, as Linux counts it.
+    #[doc(hidden)]
     pub const FULL: u32 = 1024;
 }
 
@@ -90,10 +91,8 @@ impl Domain {
 pub enum Source {
     /// The running machine, read by hwloc.
     Hwloc,
-    /// An hwloc XML file.
-    HwlocXml(PathBuf),
-    /// An hwloc synthetic description.
-    HwlocSynthetic(String),
+    /// A file or description that hwloc has read, in words.
+    Described(String),
     /// A `/sys` and `/proc` tree below this root, read by this crate. `/` is the running machine.
     Sysfs(PathBuf),
     /// The running machine, of which nothing but the number of cpus is known.
@@ -106,8 +105,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hwloc => f.write_str("this machine, by hwloc"),
-            Self::HwlocXml(path) => write!(f, "hwloc XML {}", path.display()),
-            Self::HwlocSynthetic(spec) => write!(f, "hwloc synthetic \"{spec}\""),
+            Self::Described(name) => f.write_str(name),
             Self::Sysfs(root) if root.as_os_str() == "/" => f.write_str("this machine, by /sys"),
             Self::Sysfs(root) => write!(f, "saved /sys and /proc in {}", root.display()),
             Self::CpuCount => f.write_str("this machine, by its number of cpus"),
@@ -175,26 +173,31 @@ impl Topology {
     }
 
     /// What makes a domain on this machine: a cache level, or a fallback if no cache is shared.
+    #[doc(hidden)]
     pub fn level(&self) -> Level {
         self.inner.level
     }
 
     /// Why that level was chosen, in words for a person.
+    #[doc(hidden)]
     pub fn reason(&self) -> &str {
         &self.inner.reason
     }
 
     /// Where this was read from.
+    #[doc(hidden)]
     pub fn source(&self) -> &Source {
         &self.inner.source
     }
 
     /// Whether this describes the running machine, so that its cpu numbers can be pinned to.
+    #[doc(hidden)]
     pub fn is_this_machine(&self) -> bool {
         self.inner.this_machine
     }
 
     /// What was taken away from the whole machine: offline cpus, cpuset, affinity mask, CPU quota.
+    #[doc(hidden)]
     pub fn restrictions(&self) -> &[Restriction] {
         &self.inner.restrictions
     }
@@ -236,6 +239,7 @@ impl Topology {
     ///
     /// # Panics
     /// If an id is not one of this topology's.
+    #[doc(hidden)]
     pub fn distance(&self, a: DomainId, b: DomainId) -> Distance {
         let places = &self.inner.places;
         if a == b {
@@ -256,6 +260,7 @@ impl Topology {
     ///
     /// # Panics
     /// If the id is not one of this topology's.
+    #[doc(hidden)]
     pub fn nearest(&self, a: DomainId) -> impl Iterator<Item = DomainId> + '_ {
         crate::distance::nearest(&self.inner.places, a.0 as usize)
             .map(|other| DomainId(other as u32))

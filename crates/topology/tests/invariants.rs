@@ -133,7 +133,7 @@ fn a_made_up_machine_with_a_mistake_is_refused() {
 fn a_machine_of_as_many_domains_as_cpus_is_described_at_once() {
     let machine = Topology::uniform(65_536, 1, 1 << 20);
     assert_eq!(machine.nearest(DomainId(65_535)).count(), 65_535);
-    assert!(machine.describe().contains("cpus 65535"));
+    assert!(machine.to_string().contains("cpus 65535"));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_description_tells_domains_neighbours_and_what_was_taken() {
         .unwrap()
         .restricted_to(&(1..32).collect::<Vec<_>>())
         .unwrap()
-        .describe();
+        .to_string();
     for part in [
         "3 domains, 16 cores, 31 cpus",
         "package 1, NUMA node 1",

@@ -24,18 +24,6 @@ fn run(target: &str, input: fn(&[u8])) {
     }
 }
 
-#[cfg(feature = "hwloc")]
-#[test]
-fn hwloc_xml() {
-    run("hwloc_xml", inputs::hwloc_xml);
-}
-
-#[cfg(feature = "hwloc")]
-#[test]
-fn hwloc_synthetic() {
-    run("hwloc_synthetic", inputs::hwloc_synthetic);
-}
-
 #[test]
 fn cpu_sets() {
     run("cpu_sets", inputs::cpu_sets);

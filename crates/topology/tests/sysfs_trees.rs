@@ -284,7 +284,7 @@ fn cores_count_by_the_capacity_that_the_kernel_tells() {
         );
     }
     assert_eq!(speeds(&saved), [0.64, 1.0]);
-    assert!(read(&saved).describe().contains("4 cores of speed 0.64"));
+    assert!(read(&saved).to_string().contains("4 cores of speed 0.64"));
     // If it is not told of all, it is not known.
     std::fs::remove_file(
         saved

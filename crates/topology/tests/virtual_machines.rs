@@ -312,7 +312,13 @@ fn both_readers_agree(tree: &Tree) {
     let Some(shape) = guest.shape else { return };
     for flagged in [true, false] {
         let options = ReadOptions::new().virtual_machine(flagged);
-        let by_hwloc = Topology::from_hwloc_synthetic(&shape.synthetic(), options).unwrap();
+        let described = shape.synthetic();
+        let by_hwloc = chiplet_topology::from_hwloc(
+            |builder| Ok(builder.from_synthetic(&described).unwrap()),
+            described.clone(),
+            options,
+        );
+        let by_hwloc = by_hwloc.unwrap();
         let by_sys = tree.read(flagged, options);
         if flagged && shape.amd && guest.plain.1 == 1 {
             // A synthetic description names no vendor, so the rule for AMD cannot hold.
@@ -337,7 +343,7 @@ fn a_warning_names_what_is_wrong_and_how_to_overrule_it() {
     let guests = guests();
     let machine = Tree::of(&guests[0]).read(true, LevelChoice::Auto);
     assert_eq!(machine.warnings(), [Warning::OneCoreL3s { l3s: 8 }]);
-    let text = machine.describe();
+    let text = machine.to_string();
     for part in [
         "warning: ",
         "8 L3s",

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use chiplet::Topology;
 use chiplet_caches::spread::Spread;
 use chiplet_topology::pin::pin_current_thread;
-use chiplet_topology::probe;
 
 /// What has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +38,7 @@ pub fn measure(topology: &Topology) -> anyhow::Result<Beyond> {
     let cpus: Vec<u32> = cores.map(|core| core.cpus[0]).collect();
     let largest = topology.domains().iter().map(|domain| domain.cache_bytes);
     let private = largest.max().unwrap_or(0) as usize;
-    let matrix = probe::measure(topology, Duration::from_secs(5), |_| ())?;
+    let matrix = chiplet_probe::measure(topology, Duration::from_secs(5), |_| ())?;
     let hops = matrix.pairs().map(|(_, _, sample)| sample.best);
     let hops: Vec<f64> = hops.collect();
     let hop_ns = hops.iter().sum::<f64>() / hops.len().max(1) as f64;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::topology::Source;
 use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
+use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
 
 use crate::serving::{Service, wait_until};

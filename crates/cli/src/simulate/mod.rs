@@ -253,9 +253,7 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine> {
 
 #[cfg(feature = "hwloc")]
 fn from_xml(path: &Path) -> anyhow::Result<Machine> {
-    use chiplet_topology::{LevelChoice, Topology};
-
-    let topology = Topology::from_hwloc_xml(path, LevelChoice::Auto)?;
+    let topology = chiplet_hwloc::from_xml(path, chiplet_topology::LevelChoice::Auto)?;
     let name = path.display().to_string();
     Ok(Machine::new(name, topology, Costs::GENOA))
 }

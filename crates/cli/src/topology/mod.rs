@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         machine = machine.with_domains(domains)?;
     }
     if !arguments.json {
-        return Ok(machine.describe());
+        return Ok(machine.to_string());
     }
     let mut json = serde_json::to_string_pretty(&Json::of(&machine))
         .expect("numbers and strings always make JSON");
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(json)
 }
 
-fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
+fn machine(arguments: &Arguments) -> anyhow::Result<Topology> {
     let Arguments {
         xml,
         sysfs,
@@ -120,22 +120,21 @@ fn machine(arguments: &Arguments) -> Result<Topology, TopologyError> {
         options = options.virtual_machine(*is_virtual);
     }
     if let Some(root) = sysfs {
-        return Topology::from_sysfs(root, options);
+        return Ok(Topology::from_sysfs(root, options)?);
     }
     #[cfg(feature = "hwloc")]
     if let Some(path) = xml {
-        return Topology::from_hwloc_xml(path, options);
+        return Ok(chiplet_hwloc::from_xml(path, options)?);
     } else if let Some(spec) = synthetic {
-        return Topology::from_hwloc_synthetic(spec, options);
+        return Ok(chiplet_hwloc::from_synthetic(spec, options)?);
     }
     #[cfg(not(feature = "hwloc"))]
     if xml.is_some() || synthetic.is_some() {
-        return Err(TopologyError::Hwloc(
+        anyhow::bail!(
             "this chiplet was built without the feature hwloc, which --xml and --synthetic need"
-                .to_owned(),
-        ));
+        );
     }
-    Topology::detect(options)
+    Ok(Topology::detect(options)?)
 }
 
 /// The form that programs read; its fields are a promise.

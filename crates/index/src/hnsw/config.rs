@@ -35,7 +35,7 @@ impl HnswConfig {
     /// Candidates kept while a row is inserted. 200 is hnswlib's default.
     pub const DEFAULT_EF_CONSTRUCTION: usize = 200;
     /// Candidates kept during a search that does not say.
-    pub const DEFAULT_EF: usize = 64;
+    pub(crate) const DEFAULT_EF: usize = 64;
 
     /// The defaults, for `metric`.
     pub fn new(metric: Metric) -> Self {
@@ -111,6 +111,7 @@ impl HnswConfig {
     /// use chiplet_index::HnswConfig;
     /// assert_eq!(HnswConfig::reranked(10), 31);
     /// ```
+    #[doc(hidden)]
     pub fn reranked(k: usize) -> usize {
         k + k / 2 + 16
     }

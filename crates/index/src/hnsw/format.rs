@@ -57,6 +57,7 @@ impl RowFormat {
     /// use chiplet_index::RowFormat;
     /// assert_eq!(RowFormat::Sq8.component_bytes(), 1);
     /// ```
+    #[doc(hidden)]
     pub fn component_bytes(self) -> usize {
         self.element().map_or(1, Element::bytes)
     }

@@ -16,5 +16,6 @@ pub enum Class {
 
 impl Class {
     /// Both, in the order of their numbers.
+    #[doc(hidden)]
     pub const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
 }

@@ -36,7 +36,7 @@ impl Topology {
     /// ```no_run
     /// use chiplet_topology::{LevelChoice, Topology};
     /// let machine = Topology::from_sysfs("/", LevelChoice::Auto)?;
-    /// print!("{}", machine.describe());
+    /// print!("{machine}");
     /// # Ok::<(), chiplet_topology::TopologyError>(())
     /// ```
     ///

@@ -23,36 +23,6 @@ fn check(read: Result<Topology, TopologyError>) {
     }
 }
 
-/// The bytes are an hwloc XML file.
-#[cfg(feature = "hwloc")]
-pub fn hwloc_xml(data: &[u8]) {
-    thread_local! {
-        static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a folder can be made");
-    }
-    FOLDER.with(|folder| {
-        let path = folder.path().join("machine.xml");
-        fs::write(&path, data).expect("files can be written");
-        for choice in CHOICES {
-            check(Topology::from_hwloc_xml(&path, choice));
-        }
-    });
-}
-
-/// The bytes are an hwloc synthetic description.
-#[cfg(feature = "hwloc")]
-pub fn hwloc_synthetic(data: &[u8]) {
-    let Ok(description) = str::from_utf8(data) else {
-        return;
-    };
-    // The refusal quotes the description.
-    if description.len() < 4096 {
-        check(Topology::from_hwloc_synthetic(
-            description,
-            LevelChoice::Auto,
-        ));
-    }
-}
-
 /// The bytes are a list of cpus and a mask of cpus.
 pub fn cpu_sets(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -16,7 +16,7 @@ use std::path::Path;
 use super::file::Source;
 use super::points::{Point, Points};
 use super::{Descent, HnswTable, check_unit};
-use crate::error::BuildError;
+use crate::error::{BuildError, same_metric};
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::MAX_NODES;
 use crate::metric::Metric;
@@ -58,7 +58,7 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`BuildError::File`] for what cannot be read, is damaged or of another type or distance;
-    /// [`BuildError::OtherMetric`]; [`BuildError::NotNormalized`] for `hnsw::Cosine` over rows of another length than 1. Else
+    /// [`BuildError::Graph`] if it is of another metric; [`BuildError::NotNormalized`] for `hnsw::Cosine` over rows of another length than 1. Else
     /// as [`HnswTable::from_graph`].
     pub fn from_hnsw_rs_dump(
         directory: impl AsRef<Path>,
@@ -69,12 +69,7 @@ impl HnswTable {
         let mut source = Source::open(&path("graph"))?;
         let description = description(&mut source)?;
         let Description { dim, metric, .. } = description;
-        if config.metric != metric {
-            return Err(BuildError::OtherMetric {
-                asked: config.metric,
-                graph: metric,
-            });
-        }
+        same_metric(metric, config.metric)?;
         let (points, ids, entry) = points(&mut source, &description)?;
         let rows = data(&mut Source::open(&path("data"))?, dim, &ids)?;
         rows::check(&rows, dim, metric)?;

@@ -5,7 +5,7 @@ use ::hnsw_rs::hnsw::Hnsw;
 use super::distance::GraphDistance;
 use super::points::{Point, Points};
 use super::{Descent, HnswTable, check_unit};
-use crate::error::BuildError;
+use crate::error::{BuildError, bad_graph, same_metric};
 use crate::hnsw::config::HnswConfig;
 use crate::rows;
 
@@ -30,7 +30,7 @@ impl HnswTable {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError::EmptyGraph`], [`BuildError::MixedDimensions`], [`BuildError::NotFinite`],
+    /// [`BuildError::Graph`] without rows, or with rows of several dimensions; [`BuildError::NotFinite`],
     /// [`BuildError::RowTooLong`], [`BuildError::NotNormalized`].
     pub fn new<D: GraphDistance>(hnsw: Hnsw<'static, f32, D>) -> Result<Self, BuildError> {
         Self::new_with(hnsw, &HnswConfig::new(D::METRIC))
@@ -40,21 +40,20 @@ impl HnswTable {
     /// settings of a build do not count.
     ///
     /// # Errors
-    /// As [`HnswTable::new`], and [`BuildError::OtherMetric`], [`BuildError::Setting`], [`BuildError::OutOfRange`],
+    /// As [`HnswTable::new`], and [`BuildError::Setting`], [`BuildError::OutOfRange`],
     /// [`BuildError::DimensionTooLarge`].
     pub fn new_with<D: GraphDistance>(
         hnsw: Hnsw<'static, f32, D>,
         config: &HnswConfig,
     ) -> Result<Self, BuildError> {
-        if config.metric != D::METRIC {
-            return Err(BuildError::OtherMetric {
-                asked: config.metric,
-                graph: D::METRIC,
-            });
-        }
+        same_metric(D::METRIC, config.metric)?;
         let index = hnsw.get_point_indexation();
         if index.get_nb_point() == 0 {
-            return Err(BuildError::EmptyGraph);
+            return Err(bad_graph(
+                "the graph is empty, so its dimension is unknown; insert rows first, or use HnswTable::build, which is told \
+                 the dimension"
+                    .to_owned(),
+            ));
         }
         let dim = index.get_data_dimension();
         if dim == 0 {
@@ -66,11 +65,10 @@ impl HnswTable {
         for point in index {
             let (id, row) = (point.get_origin_id(), point.get_v());
             if row.len() != dim {
-                return Err(BuildError::MixedDimensions {
-                    row: id,
-                    expected: dim,
-                    got: row.len(),
-                });
+                return Err(bad_graph(format!(
+                    "row {id} has {} components, the others have {dim}",
+                    row.len()
+                )));
             }
             rows::check_row(id, row, config.metric)?;
             check_unit(id, row, config.metric)?;

@@ -39,7 +39,7 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`BuildError::File`] for what cannot be read, is damaged, of another dimension or not of `f32`;
-    /// [`BuildError::Deleted`] where elements are marked as deleted, as a table has no hidden rows;
+    /// [`BuildError::File`] also where elements are marked as deleted, as a table has no hidden rows;
     /// [`BuildError::NotNormalized`] for [`Metric::Cosine`](crate::Metric::Cosine) and an index of another space. Else as
     /// [`HnswTable::from_graph`].
     pub fn from_hnswlib(
@@ -136,10 +136,13 @@ fn read(path: &Path, dim: usize) -> Result<Found, BuildError> {
             found.graph.links[number].push(links);
         }
     }
+    source.expect(deleted == 0, || {
+        format!(
+            "{deleted} of {elements} elements are marked as deleted, and a table has no hidden rows; build the index from \
+             the others and save it again"
+        )
+    })?;
     source.end()?;
-    if deleted > 0 {
-        return Err(BuildError::Deleted { deleted, elements });
-    }
     Ok(found)
 }
 

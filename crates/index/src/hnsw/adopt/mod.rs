@@ -30,7 +30,7 @@ use super::config::HnswConfig;
 use super::frozen::Frozen;
 use super::walk::NONE;
 use super::{HnswTable, config, order};
-use crate::error::{BuildError, GraphFault};
+use crate::error::{BuildError, bad_graph};
 use crate::metric::{self, Metric};
 use crate::{reserve, rows};
 use room::Room;
@@ -91,7 +91,7 @@ impl HnswTable {
     /// [`HnswTable::from_graph`] with an id for each row. They need not differ.
     ///
     /// # Errors
-    /// As [`HnswTable::from_graph`], and [`BuildError::IdCount`].
+    /// As [`HnswTable::from_graph`]; [`BuildError::Graph`] also for another number of ids than of rows.
     pub fn from_graph_with_ids(
         rows: &[f32],
         dim: usize,
@@ -100,10 +100,11 @@ impl HnswTable {
         config: &HnswConfig,
     ) -> Result<Self, BuildError> {
         if dim > 0 && ids.len() != rows.len() / dim {
-            return Err(BuildError::IdCount {
-                rows: rows.len() / dim,
-                ids: ids.len(),
-            });
+            return Err(bad_graph(format!(
+                "{} ids were passed for {} rows; pass one for each",
+                ids.len(),
+                rows.len() / dim
+            )));
         }
         Self::import(rows, dim, graph, config, |row| ids[row])
     }
@@ -154,45 +155,45 @@ impl Graph {
     fn check(&self, rows: usize) -> Result<(), BuildError> {
         let lists = self.links.len();
         if lists != rows {
-            return Err(BuildError::Graph(GraphFault::RowCount { rows, lists }));
+            return Err(bad_graph(format!(
+                "the graph links {lists} rows, but {rows} were passed"
+            )));
         }
         if rows == 0 {
             return Ok(());
         }
         let entry = self.entry;
         let Some(top) = self.links.get(entry as usize).map(Vec::len) else {
-            return Err(BuildError::Graph(GraphFault::Entry { entry, rows }));
+            return Err(bad_graph(format!(
+                "the entry is row {entry}, but there are {rows} rows, counted from 0"
+            )));
         };
-        for (layers, row) in self.links.iter().zip(0..) {
+        for (row, layers) in self.links.iter().enumerate() {
             let on = layers.len();
             if on == 0 || on > MAX_LAYERS {
-                let limit = MAX_LAYERS;
-                return Err(BuildError::Graph(GraphFault::Layers { row, on, limit }));
+                return Err(bad_graph(format!(
+                    "row {row} is on {on} layers; give each row a list of links for 1 to {MAX_LAYERS} layers, if only an \
+                     empty one"
+                )));
             }
             if on > top {
-                return Err(BuildError::Graph(GraphFault::EntryLayer {
-                    entry,
-                    top,
-                    row,
-                    on,
-                }));
+                return Err(bad_graph(format!(
+                    "row {row} is on {on} layers, the entry, row {entry}, on {top}; the entry must be on the highest"
+                )));
             }
-            for (list, layer) in layers.iter().zip(0..) {
+            for (layer, list) in layers.iter().enumerate() {
                 for &link in list {
+                    let bad_link = |why: &str| {
+                        bad_graph(format!(
+                            "row {row} links on layer {layer} to row {link}, {why}"
+                        ))
+                    };
                     let Some(target) = self.links.get(link as usize) else {
-                        return Err(BuildError::Graph(GraphFault::Link {
-                            row,
-                            layer,
-                            link,
-                            rows,
-                        }));
+                        let why = format!("but there are {rows} rows, counted from 0");
+                        return Err(bad_link(&why));
                     };
                     if target.len() <= layer {
-                        return Err(BuildError::Graph(GraphFault::LinkLayer {
-                            row,
-                            layer,
-                            link,
-                        }));
+                        return Err(bad_link("which is not on that layer"));
                     }
                 }
             }

@@ -8,7 +8,7 @@
 //! - The walk is on the lowest layer that some point has as its highest, which in a graph of few rows need not be the ground.
 
 use super::Graph;
-use crate::error::{BuildError, GraphFault};
+use crate::error::{BuildError, bad_graph};
 
 /// A point: its highest layer and its place among the points that have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,12 @@ impl Points {
             let rank = usize::try_from(rank).ok();
             let rank = rank.filter(|rank| counts.get(usize::from(layer)).is_some_and(|n| rank < n));
             let row = rank.map(|rank| (starts[usize::from(layer)] + rank) as u32);
-            row.ok_or(BuildError::Graph(GraphFault::Point {
-                layer,
-                rank: point.rank,
-            }))
+            row.ok_or_else(|| {
+                bad_graph(format!(
+                    "a link or the entry is point {} of layer {layer}, which does not exist",
+                    point.rank
+                ))
+            })
         };
         let mut links = links
             .into_iter()

@@ -1,7 +1,7 @@
 //! How much room the lists of links of an adopted graph get. All lists of the ground layer take as much as its longest
 //! one, and those of the higher layers as much as theirs. So one long list could make a small file take gigabytes.
 
-use crate::error::{BuildError, GraphFault};
+use crate::error::{BuildError, bad_graph};
 use crate::hnsw::frozen::MAX_STRIDE;
 
 /// Room for so many links, 4 MiB, is given to any graph.
@@ -39,12 +39,10 @@ impl Room {
             if stride > limit {
                 // Half of the ground's longest list may be what is too long for the higher layers.
                 let (links, row, layer) = lists.longest.max(ground.longest);
-                return Err(BuildError::Graph(GraphFault::LongList {
-                    row,
-                    layer,
-                    links,
-                    limit,
-                }));
+                return Err(bad_graph(format!(
+                    "row {row} has {links} links on layer {layer}, and each row's list takes the room of the longest; up \
+                     to some {limit} are accepted in this graph: keep only the nearest"
+                )));
             }
         }
         Ok(Self {

@@ -7,8 +7,8 @@
 //!
 //! At last cores that are near nobody are measured once more.
 
-use super::cluster::nearness;
-use super::latencies::{Latencies, Sample};
+use crate::cluster::nearness;
+use crate::latencies::{Latencies, Sample};
 use std::ops::ControlFlow;
 
 /// Up to so many cores all pairs are measured.

@@ -5,9 +5,13 @@
 //! cpus, caches and memory are. Devices, distances, memory attributes and most remarks are left out; so are
 //! objects without any cpu, which hwloc would remove as well.
 
-use crate::cpuset::{CpuSet, parse_mask};
-use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use chiplet_topology::parse_mask;
+use roxmltree::{Document, Node, ParsingOptions};
+
+type CpuSet = BTreeSet<u32>;
 
 /// More than any machine nests, and little enough for hwloc to walk recursively.
 const MAX_DEPTH: usize = 64;

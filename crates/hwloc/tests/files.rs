@@ -1,19 +1,20 @@
 //! Machines that hwloc reads from XML and synthetic descriptions, sound and broken.
 #![cfg(feature = "hwloc")]
 
-use chiplet_topology::{Distance, DomainId, Level, LevelChoice, Topology, TopologyError};
+use chiplet_hwloc::{HwlocError, from_synthetic, from_xml};
+use chiplet_topology::{Distance, DomainId, Level, LevelChoice, Topology};
 use hwlocality::Topology as Hwloc;
 use hwlocality::topology::export::xml::XMLExportFlags;
 use std::io::Write as _;
 
-fn synthetic(spec: &str) -> Result<Topology, TopologyError> {
-    Topology::from_hwloc_synthetic(spec, LevelChoice::Auto)
+fn synthetic(spec: &str) -> Result<Topology, HwlocError> {
+    from_synthetic(spec, LevelChoice::Auto)
 }
 
-fn xml(text: &str) -> Result<Topology, TopologyError> {
+fn xml(text: &str) -> Result<Topology, HwlocError> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    Topology::from_hwloc_xml(file.path(), LevelChoice::Auto)
+    from_xml(file.path(), LevelChoice::Auto)
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn wrong_synthetic_descriptions_are_refused() {
     ] {
         let error = synthetic(spec).expect_err(spec);
         assert!(
-            matches!(error, TopologyError::Synthetic { .. }),
+            matches!(error, HwlocError::Synthetic { .. }),
             "{spec}: {error}"
         );
         assert!(error.to_string().contains("an example"), "{error}");
@@ -222,10 +223,7 @@ fn broken_xml_is_an_error_that_names_the_file() {
     let empty = "<?xml version=\"1.0\"?><topology version=\"2.0\"></topology>";
     for text in ["", "not xml", "\0", cut, other, lying, empty] {
         let error = xml(text).expect_err(text);
-        assert!(
-            matches!(error, TopologyError::Xml { .. }),
-            "{text:?}: {error}"
-        );
+        assert!(matches!(error, HwlocError::Xml { .. }), "{text:?}: {error}");
         assert!(error.to_string().contains("lstopo"), "{error}");
     }
 }
@@ -238,7 +236,6 @@ fn an_xml_file_of_a_machine_without_cpus_is_refused() {
 
 #[test]
 fn a_missing_xml_file_is_an_error() {
-    let error =
-        Topology::from_hwloc_xml("/nonexistent/machine.xml", LevelChoice::Auto).unwrap_err();
-    assert!(matches!(error, TopologyError::Read { .. }), "{error}");
+    let error = from_xml("/nonexistent/machine.xml", LevelChoice::Auto).unwrap_err();
+    assert!(matches!(error, HwlocError::Read { .. }), "{error}");
 }

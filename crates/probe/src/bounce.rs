@@ -4,8 +4,8 @@
 //! the processor: on some the hint takes longer than a pass. A pair is given up after a quarter of a second, in which a
 //! core that is shared with something else makes few passes; what it has made by then counts.
 
-use super::latencies::Sample;
-use crate::pin::{PinError, pin_current_thread};
+use crate::latencies::Sample;
+use chiplet_topology::pin::{PinError, pin_current_thread};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -26,7 +26,7 @@ const STOP: u32 = u32::MAX;
 struct Line(AtomicU32);
 
 /// Measures two cpus.
-pub(super) fn pair(a: u32, b: u32) -> Result<Sample, PinError> {
+pub(crate) fn pair(a: u32, b: u32) -> Result<Sample, PinError> {
     let line = Line(AtomicU32::new(0));
     let ready = Barrier::new(2);
     thread::scope(|scope| {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_measured_and_its_threads_end() {
-        let cpus = crate::pin::current_affinity();
+        let cpus = chiplet_topology::pin::current_affinity();
         // Also where both threads share one cpu and hand over only when their time is up.
         for b in [cpus[0], cpus[cpus.len() - 1]] {
             let begin = Instant::now();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_cannot_be_pinned_to_is_an_error_and_hangs_nobody() {
-        let cpu = crate::pin::current_affinity()[0];
+        let cpu = chiplet_topology::pin::current_affinity()[0];
         for (a, b) in [(cpu, 60_000), (60_000, cpu), (60_000, 60_000)] {
             assert!(matches!(pair(a, b), Err(PinError::Refused { .. })));
         }

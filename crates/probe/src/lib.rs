@@ -7,7 +7,7 @@
 //! Measuring ([`measure`], [`collect`]) and judging ([`find_domains`]) are apart: what is judged is a plain matrix.
 //!
 //! ```
-//! use chiplet_topology::probe::{Finding, Latencies, Sample, find_domains};
+//! use chiplet_probe::{Finding, Latencies, Sample, find_domains};
 //! // Eight cores of two CCDs of a Genoa.
 //! let mut matrix = Latencies::new((0..8).collect());
 //! for a in 0..8 {
@@ -29,11 +29,11 @@ pub use cluster::{Finding, find_domains};
 pub use collect::{Progress, collect};
 pub use latencies::{Latencies, Sample};
 
-use crate::given::DomainList;
-use crate::model::Topology;
-use crate::pin::PinError;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+
+use chiplet_topology::pin::PinError;
+use chiplet_topology::{DomainList, Topology};
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +51,11 @@ pub enum ProbeError {
 /// out. Two threads at a time spin for as long as it takes.
 ///
 /// ```no_run
-/// use chiplet_topology::{LevelChoice, Topology, probe};
+/// use chiplet_topology::{LevelChoice, Topology};
 /// use std::time::Duration;
 /// let machine = Topology::detect(LevelChoice::Auto)?;
-/// let matrix = probe::measure(&machine, Duration::from_secs(20), |_| ())?;
-/// if let Some(domains) = probe::find_domains(&matrix).domains(&machine) {
+/// let matrix = chiplet_probe::measure(&machine, Duration::from_secs(20), |_| ())?;
+/// if let Some(domains) = chiplet_probe::find_domains(&matrix).domains(&machine) {
 ///     print!("{}", machine.with_domains(&domains)?);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,8 +1,6 @@
 //! What is made of measured latencies: on made-up matrices of known machines, and once on this machine.
 
-use chiplet_topology::probe::{
-    Finding, Latencies, Progress, Sample, collect, find_domains, measure,
-};
+use chiplet_probe::{Finding, Latencies, Progress, Sample, collect, find_domains, measure};
 use chiplet_topology::{LevelChoice, Topology};
 use proptest::prelude::*;
 use std::convert::Infallible;

@@ -6,7 +6,7 @@
 //! cores; it is passed over. A gap counts if the parts are parts: most have several cores, and nearly all that
 //! was measured inside them is short.
 
-use super::latencies::Latencies;
+use crate::latencies::{Latencies, Sample};
 use std::collections::BTreeMap;
 
 /// Fewer cores cannot form two domains of two.
@@ -74,7 +74,7 @@ pub fn find_domains(matrix: &Latencies) -> Finding {
 }
 
 /// What is near, judged from some of the cores: latencies below it are within domains. `None` if nothing can be told.
-pub(super) fn nearness(matrix: &Latencies) -> Option<f64> {
+pub(crate) fn nearness(matrix: &Latencies) -> Option<f64> {
     let several = |cut: &Cut| cut.parts_of_several(matrix) > 1 && cut.fits(matrix);
     let cuts = Tree::of(matrix)?.cuts().filter(several).collect::<Vec<_>>();
     let widest = cuts.iter().max_by(|a, b| a.gap.total_cmp(&b.gap))?;
@@ -189,9 +189,8 @@ impl Cut {
     fn inside<'a>(
         &'a self,
         matrix: &'a Latencies,
-    ) -> impl Iterator<Item = (usize, usize, super::Sample)> + 'a {
-        let within =
-            |&(a, b, _): &(usize, usize, super::Sample)| self.part_of[a] == self.part_of[b];
+    ) -> impl Iterator<Item = (usize, usize, Sample)> + 'a {
+        let within = |&(a, b, _): &(usize, usize, Sample)| self.part_of[a] == self.part_of[b];
         matrix.pairs().filter(within)
     }
 
@@ -203,8 +202,7 @@ impl Cut {
         groups.retain(|group| !group.is_empty());
         groups.iter_mut().for_each(|group| group.sort_unstable());
         groups.sort();
-        let between =
-            |&(a, b, _): &(usize, usize, super::Sample)| self.part_of[a] != self.part_of[b];
+        let between = |&(a, b, _): &(usize, usize, Sample)| self.part_of[a] != self.part_of[b];
         Finding::Domains {
             groups,
             near: median(self.inside(matrix).map(|(.., sample)| sample.best)),
