@@ -42,58 +42,50 @@ impl<T> Waiting<T> {
 }
 
 /// What the queue keeps for one table.
-///
-/// Submitters and workers take turns with it on different cores, so it lies in as few cache lines as it can: the first is
-/// what both write, the second what workers learn, the third what is needed now and then.
-#[repr(C, align(64))]
 pub(super) struct Lane<T> {
+    /// `None` once the table is forgotten.
+    pub(super) table: Option<TableId>,
     tasks: VecDeque<Waiting<T>>,
+    /// The lane's own short buffer, while `tasks` is a long one from [`Buffers`].
+    short: VecDeque<Waiting<T>>,
     /// Queries of the waiting tasks.
     queries: u64,
+    pub(super) intake: Intake,
+    pub(super) service: Service,
+    /// The worker of the domain that last ran this table.
+    pub(super) last: Option<usize>,
     /// The key of the task that came last.
     newest: u64,
-    pub(super) table: TableId,
     /// The table's weight, as of the last task that came.
     pub(super) weight: f32,
     /// Whether it has asked for more than its share since it was empty.
     pub(super) over: bool,
-    /// In which heaps of the order it stands.
-    pub(super) in_within: bool,
-    pub(super) in_over: bool,
-    /// Its table is forgotten.
-    pub(super) is_gone: bool,
-
-    pub(super) service: Service,
     /// Its place among lanes over their share.
     pub(super) tag: u64,
     /// How much longer its tasks have taken than they were charged, in nanoseconds; counted while it is over its share.
     pub(super) uncharged: i64,
-    /// The worker of the domain that last ran this table.
-    pub(super) last: Option<u32>,
-
-    pub(super) intake: Intake,
-    /// The lane's own short buffer, while `tasks` is a long one from [`Buffers`].
-    short: VecDeque<Waiting<T>>,
+    /// In which heaps of the order it stands.
+    pub(super) in_within: bool,
+    pub(super) in_over: bool,
 }
 
 impl<T> Lane<T> {
     pub(super) fn of(table: TableId) -> Self {
         Self {
+            table: Some(table),
             tasks: VecDeque::new(),
+            short: VecDeque::new(),
             queries: 0,
+            intake: Intake::default(),
+            service: Service::default(),
+            last: None,
             newest: 0,
-            table,
             weight: 1.0,
             over: false,
-            in_within: false,
-            in_over: false,
-            is_gone: false,
-            service: Service::default(),
             tag: 0,
             uncharged: 0,
-            last: None,
-            intake: Intake::default(),
-            short: VecDeque::new(),
+            in_within: false,
+            in_over: false,
         }
     }
 }

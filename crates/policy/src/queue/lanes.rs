@@ -36,7 +36,7 @@ impl<T> Lanes<T> {
     /// As [`Lanes::find`], for whoever has seen it at `place` before, in this class or another.
     pub(super) fn find_near(&self, table: TableId, place: Place) -> Option<Place> {
         match self.list.get(place as usize) {
-            Some(lane) if lane.table == table && !lane.is_gone => Some(place),
+            Some(lane) if lane.table == Some(table) => Some(place),
             _ => self.find(table),
         }
     }
@@ -79,7 +79,7 @@ impl<T> Lanes<T> {
     /// Forgets a table. Its lane, which is empty, stays until no heap refers to it.
     pub(super) fn remove(&mut self, table: TableId) -> Option<&Lane<T>> {
         let place = self.places.remove(&table)?;
-        self[place].is_gone = true;
+        self[place].table = None;
         self.release(place);
         Some(&self[place])
     }
@@ -87,14 +87,14 @@ impl<T> Lanes<T> {
     /// The lane has left a heap: its place is free if its table is forgotten and no other heap refers to it.
     pub(super) fn release(&mut self, place: Place) {
         let lane = &self[place];
-        if lane.is_gone && !lane.in_within && !lane.in_over {
+        if lane.table.is_none() && !lane.in_within && !lane.in_over {
             self.free.push(place);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (TableId, &Lane<T>)> {
-        let lanes = self.list.iter().filter(|lane| !lane.is_gone);
-        lanes.map(|lane| (lane.table, lane))
+        let lanes = self.list.iter();
+        lanes.filter_map(|lane| Some((lane.table?, lane)))
     }
 }
 

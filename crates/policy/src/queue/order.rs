@@ -79,21 +79,13 @@ const FAR_MORE: u64 = 3;
 /// Lanes by the key or tag of their first task, smallest first. It may be too small, and a lane may have left since.
 type Heap = BinaryHeap<Reverse<(u64, Place)>>;
 
-/// Its fields lie in the order in which a task that comes or goes needs them, as those of [`Lane`] do.
-#[repr(C)]
 pub(super) struct Order<T> {
-    queued: usize,
-    work: Work,
+    run_length: u32,
+    reorder: f64,
     workers: u64,
-    /// What a query takes on average over all tables, in nanoseconds.
-    typical: u64,
     /// Every table that ever submitted here.
     lanes: Lanes<T>,
     within: Heap,
-    tally: Tally,
-    buffers: Buffers<T>,
-    run_length: u32,
-    reorder: f64,
     over: Heap,
     /// The tag of the lane over its share that was served last.
     clock: u64,
@@ -101,6 +93,12 @@ pub(super) struct Order<T> {
     turn: u64,
     /// When it is, whatever the others ask for.
     floor: u64,
+    tally: Tally,
+    buffers: Buffers<T>,
+    queued: usize,
+    work: Work,
+    /// What a query takes on average over all tables, in nanoseconds.
+    typical: u64,
 }
 
 /// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
@@ -364,10 +362,10 @@ impl<T> Order<T> {
     ) -> Option<Taken<T>> {
         let place = self.choose(front, worker, run, now);
         let lane = &mut self.lanes[place];
-        let table = lane.table;
+        let table = lane.table?;
         let Popped { task, queries, .. } = lane.pop(&mut self.buffers)?;
-        if let Some(worker) = worker {
-            lane.last = Some(worker as u32);
+        if worker.is_some() {
+            lane.last = worker;
         }
         self.queued -= 1;
         self.work.remove(lane, queries.into());
@@ -419,7 +417,9 @@ impl<T> Order<T> {
         // time.
         for place in one.into_iter().chain(all.into_iter().flatten()) {
             let lane = &mut self.lanes[place];
-            let table = lane.table;
+            let Some(table) = lane.table else {
+                continue;
+            };
             let (before, queries) = (lane.len(), lane.queries());
             let weight = lane.weight;
             lane.extract(&mut dead, |task| out(table, weight, task));

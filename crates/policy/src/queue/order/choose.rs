@@ -54,7 +54,6 @@ impl<T> Order<T> {
         // Of the first lanes in order, one that no other worker has in its cache. The table whose run is over comes
         // last.
         let ahead = heap.as_slice().iter().take(LOOK_AHEAD);
-        let worker = worker.map(|worker| worker as u32);
         let mine = |place: Place| {
             let by = self.lanes[place].last;
             worker.is_some() && (by.is_none() || by == worker) && Some(place) != last
