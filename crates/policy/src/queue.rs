@@ -303,13 +303,13 @@ impl<T> Queue<T> {
         };
         let elsewhere = match other.len() {
             0 => 0,
-            _ => other.lane(table).map_or(0, Lane::len),
+            _ => other.lanes.get(table).map_or(0, Lane::len),
         };
-        let Ok(place) = order.place(table) else {
+        let Ok(place) = order.lanes.find_or_add(table) else {
             return Err(Refusal::NoMemory);
         };
         let limit = terms.limit.unwrap_or(self.discipline.table_limit);
-        if exceeds(order.lane_at(place).len() + elsewhere, limit) {
+        if exceeds(order.lanes[place].len() + elsewhere, limit) {
             return Err(Refusal::TableFull);
         }
         let lane = order.make_room(place, tasks);
@@ -321,7 +321,7 @@ impl<T> Queue<T> {
     /// so memory that the system refuses ends the process here, as it does by default.
     pub fn adopt(&mut self, moved: Moved<T>) {
         let order = &mut self.orders[moved.terms.class as usize];
-        let place = order.place(moved.table);
+        let place = order.lanes.find_or_add(moved.table);
         let place = place.unwrap_or_else(|_| std::process::abort());
         self.append(place, moved.terms, moved.task, moved.at);
     }
@@ -334,8 +334,8 @@ impl<T> Queue<T> {
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
     pub fn count_shed(&mut self, table: TableId, tasks: u64) {
         let order = &mut self.orders[self.class_with(table) as usize];
-        match order.lane_mut(table) {
-            Ok(lane) => lane.intake.shed += tasks,
+        match order.lanes.find_or_add(table) {
+            Ok(place) => order.lanes[place].intake.shed += tasks,
             Err(_) => self.retired.shed += tasks,
         }
         self.in_vain += tasks;
@@ -361,7 +361,7 @@ impl<T> Queue<T> {
 
     /// A class of which the table has had tasks, if there is one.
     fn class_with(&self, table: TableId) -> Class {
-        match self.orders[Class::Bulk as usize].lane(table) {
+        match self.orders[Class::Bulk as usize].lanes.find(table) {
             Some(_) => Class::Bulk,
             None => Class::Interactive,
         }

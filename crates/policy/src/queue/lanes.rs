@@ -17,17 +17,15 @@ pub(super) struct Lanes<T> {
     free: Vec<Place>,
 }
 
-impl<T> Default for Lanes<T> {
-    fn default() -> Self {
+impl<T> Lanes<T> {
+    pub(super) fn new() -> Self {
         Self {
             places: FxHashMap::default(),
             list: Vec::new(),
             free: Vec::new(),
         }
     }
-}
 
-impl<T> Lanes<T> {
     /// Where the lane of `table` lies, if it has one.
     pub(super) fn find(&self, table: TableId) -> Option<Place> {
         self.places.get(&table).copied()
@@ -55,12 +53,6 @@ impl<T> Lanes<T> {
             return Ok(place);
         }
         self.places.try_reserve(1)?;
-        if self.free.is_empty() {
-            self.list.try_reserve(1)?;
-            // All lanes may get free, and that must not need memory.
-            let list = self.list.len() + 1;
-            self.free.try_reserve(list)?;
-        }
         let lane = Lane::of(table);
         let place = match self.free.pop() {
             Some(place) => {
@@ -68,6 +60,9 @@ impl<T> Lanes<T> {
                 place
             }
             None => {
+                self.list.try_reserve(1)?;
+                // All lanes may get free, and that must not need memory.
+                self.free.try_reserve(self.list.len() + 1)?;
                 self.list.push(lane);
                 (self.list.len() - 1) as Place
             }
@@ -125,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_again_once_no_heap_refers_to_it() {
-        let mut lanes: Lanes<()> = Lanes::default();
+        let mut lanes: Lanes<()> = Lanes::new();
         let first = lanes.find_or_add(table(0)).unwrap();
         lanes[first].in_within = true;
         assert!(lanes.remove(table(0)).is_some());

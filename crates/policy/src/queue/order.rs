@@ -84,7 +84,7 @@ pub(super) struct Order<T> {
     reorder: f64,
     workers: u64,
     /// Every table that ever submitted here.
-    lanes: Lanes<T>,
+    pub(super) lanes: Lanes<T>,
     within: Heap,
     over: Heap,
     /// The tag of the lane over its share that was served last.
@@ -163,7 +163,7 @@ impl<T> Order<T> {
             run_length: discipline.run_length,
             reorder: discipline.reorder,
             workers: u64::from(workers.max(1)),
-            lanes: Lanes::default(),
+            lanes: Lanes::new(),
             within: BinaryHeap::new(),
             over: BinaryHeap::new(),
             clock: 0,
@@ -188,25 +188,6 @@ impl<T> Order<T> {
     /// What waits, in time.
     pub(super) fn work(&self) -> Work {
         self.work
-    }
-
-    pub(super) fn lane(&self, table: TableId) -> Option<&Lane<T>> {
-        self.lanes.get(table)
-    }
-
-    pub(super) fn lane_at(&self, place: Place) -> &Lane<T> {
-        &self.lanes[place]
-    }
-
-    /// The lane of `table`, a new one if need be and if there is memory for it.
-    pub(super) fn lane_mut(&mut self, table: TableId) -> Result<&mut Lane<T>, TryReserveError> {
-        let place = self.lanes.find_or_add(table)?;
-        Ok(&mut self.lanes[place])
-    }
-
-    /// Where the lane of `table` lies, a new one if need be and if there is memory for it.
-    pub(super) fn place(&mut self, table: TableId) -> Result<Place, TryReserveError> {
-        self.lanes.find_or_add(table)
     }
 
     /// Makes sure that [`Order::append`] of so many tasks to the lane at `place` needs no memory.

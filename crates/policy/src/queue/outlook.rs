@@ -70,7 +70,7 @@ impl<T> Queue<T> {
             work: Duration::from_nanos(work),
             ..Backlog::default()
         };
-        let lane = self.orders[class as usize].lane_at(front.lane);
+        let lane = &self.orders[class as usize].lanes[front.lane];
         backlog.service = Duration::from_nanos(lane.service.home);
         backlog.cold = lane.service.cold();
         let waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));

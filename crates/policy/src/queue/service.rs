@@ -7,7 +7,7 @@
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
 //! 50 ms, and the table as one that floods its domain.
 
-use super::terms::Took;
+use crate::Time;
 
 /// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
 /// table whose queries change.
@@ -28,6 +28,15 @@ const FIRST: u64 = 1_000_000;
 /// After so long without an answer the usual time is not believed: the next task is begun whatever its deadline. So a
 /// table whose estimate is wrong is found out ten times a second, and one that really is too slow costs little.
 const BELIEVED: u64 = 100_000_000;
+
+/// How long a task took.
+pub(super) struct Took {
+    /// Of all hands together: what it cost its domain.
+    pub(super) spent: u64,
+    /// From its start to its end.
+    pub(super) lasted: u64,
+    pub(super) ended: Time,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Service {
@@ -117,7 +126,6 @@ pub(super) fn follow(mean: u64, nanos: u64, base: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Time;
 
     const MILLI: u64 = 1_000_000;
 

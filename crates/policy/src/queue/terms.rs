@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Class;
 use super::lanes::Place;
+use super::service::Took;
 use crate::{TableId, Time};
 
 /// On which terms a task waits.
@@ -50,15 +51,6 @@ pub(super) struct Outcome {
     pub(super) charged: Option<u64>,
     /// What it took, unless it turned out to be dead or too late.
     pub(super) took: Option<Took>,
-}
-
-/// How long a task took, in nanoseconds.
-pub(super) struct Took {
-    /// Of all hands together: what it cost its domain.
-    pub(super) spent: u64,
-    /// From its start to its end.
-    pub(super) lasted: u64,
-    pub(super) ended: Time,
 }
 
 /// What a worker runs of one queue: task after task of one table, and how long the present one takes.
