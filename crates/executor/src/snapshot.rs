@@ -192,7 +192,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
                     id: entry.id,
                     name: Arc::clone(&entry.name),
                     counts: Counts::from_parts(intake, served),
-                    homes: Homes::clone(&entry.state.homes.load()),
+                    homes: entry.state.homes.load(),
                     load,
                     traffic,
                     wait,

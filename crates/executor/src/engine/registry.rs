@@ -94,8 +94,8 @@ impl KeptHomes {
         self.only.store(only, Ordering::Relaxed);
     }
 
-    pub(crate) fn load(&self) -> impl Deref<Target = Arc<Homes>> + use<> {
-        self.all.load()
+    pub(crate) fn load(&self) -> Homes {
+        Homes::clone(&self.all.load())
     }
 }
 
@@ -191,7 +191,7 @@ impl TableState {
         if only != SEVERAL {
             return (DomainId(only), None);
         }
-        let homes = self.homes.load();
+        let homes = self.homes.all.load();
         let first = homes.pick(draw);
         // The next number's home mostly is another one: numbers are spread over the weights.
         let second = homes.pick(draw.wrapping_add(1));
