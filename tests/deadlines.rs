@@ -344,3 +344,17 @@ fn under_lasting_overload_what_is_begun_is_answered() {
         late.len()
     );
 }
+
+#[test]
+fn a_deadline_in_the_far_future_never_comes() {
+    let executor = executor(1, 1);
+    let table = executor.add_table("lists", Lists::default());
+    let ages = [
+        Duration::from_millis(u64::MAX),
+        Duration::from_secs(1 << 40),
+    ];
+    for left in ages {
+        let query = Query::new([0.0]).top(1).within(left);
+        assert!(executor.search(table, query).wait().is_ok(), "{left:?}");
+    }
+}

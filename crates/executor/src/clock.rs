@@ -21,7 +21,8 @@ impl Clock {
         self.time(now())
     }
 
+    /// The end of all time stands for what is later.
     pub(crate) fn time(self, at: Instant) -> Time {
-        Time::from_nanos(at.saturating_duration_since(self.began).as_nanos() as u64)
+        Time::ZERO + at.saturating_duration_since(self.began)
     }
 }

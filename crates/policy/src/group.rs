@@ -429,3 +429,60 @@ impl<T> Group<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StealConfig;
+
+    #[test]
+    fn what_others_see_of_a_long_queue_follows_within_20_us_or_a_64th() {
+        let crossing = Crossing {
+            steal: StealConfig::default(),
+            groups: 2,
+        };
+        let mut group = Group::new(crossing, Discipline::for_workers(1), 0..1, 1..1);
+        let push = |group: &mut Group<()>, table, at| {
+            let table = TableId {
+                slot: table,
+                generation: 1,
+            };
+            let pushed = group.push(table, Terms::default(), (), at);
+            assert!(pushed.is_ok());
+        };
+        let came = Time::from_millis(1);
+        // The queue learns what tasks of one table take.
+        push(&mut group, 0, came);
+        let mut run = Run::default();
+        assert!(matches!(
+            group.take(0, false, &mut run, came),
+            Take::Task { .. }
+        ));
+        run.end(came + Duration::from_micros(100));
+        assert!(matches!(
+            group.take(0, false, &mut run, came),
+            Take::Nothing
+        ));
+        let at = came + Duration::from_micros(100);
+        (0..128).for_each(|task| push(&mut group, task % 2, at));
+        let seen = group.face().waits;
+        assert!(group.face().needy);
+        // Two more are a 64th of them; the third is more.
+        push(&mut group, 0, at);
+        push(&mut group, 0, at);
+        assert_eq!((group.face().queued, group.face().waits), (130, seen));
+        push(&mut group, 0, at);
+        assert_ne!(group.face().waits, seen);
+        let seen = group.face().waits;
+        push(&mut group, 0, at + FRESH);
+        assert_ne!(group.face().waits, seen);
+        let seen = group.face().next;
+        assert!(matches!(
+            group.take(0, false, &mut run, at),
+            Take::Task { .. }
+        ));
+        assert_eq!(group.face().next, seen);
+        while let Take::Task { .. } = group.take(0, false, &mut run, at) {}
+        assert_eq!((group.face().queued, group.face().needy), (0, false));
+    }
+}

@@ -275,9 +275,8 @@ impl<T> Queue<T> {
     }
 
     /// Makes room for so many tasks of `table` and counts them as `weight` accepted ones, or says why not. Gives the place
-    /// of the table's lane. Whatever
-    /// has to grow is grown before anything is changed, so that a refusal for want of memory leaves the queue as it
-    /// was; at most the table has got an empty lane.
+    /// of the table's lane. Whatever has to grow is grown before anything is changed, so that a refusal for want of memory
+    /// leaves the queue as it was; at most the table has got an empty lane.
     fn accept(
         &mut self,
         table: TableId,

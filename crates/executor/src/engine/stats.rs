@@ -23,6 +23,8 @@ pub(crate) struct WorkerStats {
     /// Where it works.
     domain: DomainId,
     pub(crate) tables: FxHashMap<TableId, TableStats>,
+    /// Those that have been used since the balancer last asked, which may be few of very many.
+    in_use: Vec<TableId>,
     /// Tables that were removed.
     pub(crate) retired: Served,
     pub(crate) steals: Steals,
@@ -40,6 +42,7 @@ pub(crate) struct TableStats {
     pub(crate) served: Served,
     /// Since the balancer last asked.
     used: TableUsage,
+    is_in_use: bool,
 }
 
 /// What all workers did.
@@ -53,6 +56,7 @@ impl Stats {
         let nothing = |domain| WorkerStats {
             domain,
             tables: FxHashMap::default(),
+            in_use: Vec::new(),
             retired: Served::default(),
             steals: Steals::default(),
             wait: Latencies::new(),
@@ -88,11 +92,13 @@ impl Stats {
             .map(|stats| {
                 let (domain, used, busy) = {
                     let stats = &mut *stats.lock();
-                    let tables = stats.tables.iter_mut();
-                    let used: Vec<_> = tables
-                        .filter(|(_, stats)| stats.used != TableUsage::default())
-                        .map(|(&table, stats)| (table, std::mem::take(&mut stats.used)))
-                        .collect();
+                    let tables = &mut stats.tables;
+                    let take = |table| {
+                        let stats: &mut TableStats = tables.get_mut(&table)?;
+                        stats.is_in_use = false;
+                        Some((table, std::mem::take(&mut stats.used)))
+                    };
+                    let used: Vec<_> = stats.in_use.drain(..).filter_map(take).collect();
                     (stats.domain, used, stats.busy)
                 };
                 let mut bytes = 0;
@@ -139,7 +145,11 @@ impl WorkerStats {
     }
 
     fn of(&mut self, table: TableId) -> &mut TableStats {
-        self.tables.entry(table).or_default()
+        let stats = self.tables.entry(table).or_default();
+        if !std::mem::replace(&mut stats.is_in_use, true) {
+            self.in_use.push(table);
+        }
+        stats
     }
 
     /// Tasks that started together have ended: one, or the queries of a batch's part. Of what they used this worker has

@@ -68,7 +68,8 @@ pub struct News {
     pub spare: bool,
 }
 
-/// The groups of an executor as they see each other: a little old, but for what its own group shows.
+/// The groups of an executor as they see each other: a little old. Waits and the next task of a long queue that is worth
+/// crossing for may be 20 us old for its own workers too.
 pub trait Faces {
     /// Tasks that wait in `group`.
     fn queued(&self, group: usize) -> u32;

@@ -181,6 +181,12 @@ impl<T> Lane<T> {
         }
     }
 
+    /// Its table is forgotten: nothing waits or will.
+    pub(super) fn forget(&mut self) {
+        self.table = None;
+        (self.tasks, self.short) = Default::default();
+    }
+
     /// The next task.
     pub(super) fn pop(&mut self, buffers: &mut Buffers<T>) -> Option<Popped<T>> {
         let waiting = self.tasks.pop_front()?;

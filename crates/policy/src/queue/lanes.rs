@@ -74,7 +74,7 @@ impl<T> Lanes<T> {
     /// Forgets a table. Its lane, which is empty, stays until no heap refers to it.
     pub(super) fn remove(&mut self, table: TableId) -> Option<&Lane<T>> {
         let place = self.places.remove(&table)?;
-        self[place].table = None;
+        self[place].forget();
         self.release(place);
         Some(&self[place])
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::simulation::{DISCIPLINE, MILLI, SECOND, Simulation, source};
-use crate::Time;
 use crate::queue::{Class, Discipline, Queue, Run, Terms};
+use crate::{TableId, Time};
 
 #[test]
 fn bulk_work_gives_way_and_gets_what_is_left() {
@@ -137,6 +137,49 @@ fn a_table_has_one_limit_for_both_classes_and_its_own_if_it_has_one() {
 }
 
 proptest! {
+    /// Tables come and go, and what the queue keeps for one that is gone serves the next: each task is still taken once,
+    /// and none of a table that was removed.
+    #[test]
+    fn removed_tables_leave_nothing_behind(
+        steps in prop::collection::vec((0_usize..8, 0_u32..4, any::<bool>(), 0_u64..2_000), 1..200),
+    ) {
+        let mut queue = Queue::new(Discipline { limit: 500, table_limit: 500, ..DISCIPLINE }, 1);
+        let mut generations = [1_u32; 4];
+        let (mut run, mut now, mut waiting) = (Run::default(), Time::ZERO, Vec::new());
+        for (task, (step, slot, bulk, micros)) in steps.into_iter().enumerate() {
+            now += Duration::from_micros(micros);
+            let generation = &mut generations[slot as usize];
+            let table = TableId { slot, generation: *generation };
+            match step {
+                0 => {
+                    let gone = queue.extract(Some(table), |_| true).len();
+                    let before = waiting.len();
+                    waiting.retain(|&(of, _)| of != table);
+                    prop_assert_eq!(before - waiting.len(), gone);
+                    queue.retire(table);
+                    *generation += 1;
+                }
+                1..=3 => if let Some(taken) = queue.take(Some(0), &mut run, now) {
+                    let at = waiting.iter().position(|&(_, other)| other == taken);
+                    prop_assert!(at.is_some(), "{taken} was taken before, or its table is gone");
+                    waiting.swap_remove(at.unwrap_or_default());
+                    run.end(now + Duration::from_millis(1));
+                },
+                _ => {
+                    let class = Class::ALL[usize::from(bulk)];
+                    let terms = Terms { class, weight: 1.0 + slot as f32, ..Terms::default() };
+                    prop_assert!(queue.push(table, terms, task, now).is_ok());
+                    waiting.push((table, task));
+                }
+            }
+            prop_assert_eq!(queue.len(), waiting.len());
+        }
+        while queue.take(None, &mut run, now).is_some() {
+            waiting.pop();
+        }
+        prop_assert!(waiting.is_empty());
+    }
+
     /// However weights, classes, bounds and times mix: each accepted task is taken once, in order within its table and
     /// class, and the queue's sums are those of what waits.
     #[test]
