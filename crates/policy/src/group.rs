@@ -370,21 +370,16 @@ impl<T> Group<T> {
         let (at, before) = self.looked_at;
         let is_alike = queued.abs_diff(before) <= before / ALIKE && now.since(at) < FRESH;
         if is_alike && self.face.needy {
-            self.show_queued(queued);
+            (self.face.queued, self.news.queued) = (queued, true);
             return false;
         }
         self.show_at(now)
     }
 
-    fn show_queued(&mut self, queued: u32) {
-        self.face.queued = queued;
-        self.news.queued = true;
-    }
-
     /// Sets what others see of the queue at `now`. True if it has become worth crossing for.
     pub fn show_at(&mut self, now: Time) -> bool {
         let queued = self.queue.len() as u32;
-        self.show_queued(queued);
+        (self.face.queued, self.news.queued) = (queued, true);
         if !self.crossing.is_possible() {
             return false;
         }

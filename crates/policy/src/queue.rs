@@ -49,7 +49,6 @@ use std::time::Duration;
 use crate::{TableId, Time};
 pub use class::Class;
 pub use intake::Intake;
-use lane::Lane;
 use lanes::Place;
 use order::{Front, Order};
 pub use outlook::Outlook;
@@ -302,7 +301,10 @@ impl<T> Queue<T> {
         };
         let elsewhere = match other.len() {
             0 => 0,
-            _ => other.lanes.get(table).map_or(0, Lane::len),
+            _ => other
+                .lanes
+                .find(table)
+                .map_or(0, |place| other.lanes[place].len()),
         };
         let Ok(place) = order.lanes.find_or_add(table) else {
             return Err(Refusal::NoMemory);

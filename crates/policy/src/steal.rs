@@ -85,7 +85,8 @@ impl StealConfig {
     /// its table's service time.
     #[doc(hidden)]
     pub fn price(&self, backlog: &Backlog) -> Duration {
-        let service = nanos(backlog.service) as f64;
+        // Numbers of 128 bits are slow to convert, and this is asked for with every task.
+        let service = backlog.service.as_nanos() as u64 as f64;
         let price = (service * self.extra(backlog.cold)) as u64;
         Duration::from_nanos(price).min(self.cold_limit)
     }
@@ -138,14 +139,7 @@ pub(crate) fn is_worth(backlog: &Backlog, config: &StealConfig, price: Duration)
     if backlog.service.is_zero() {
         return f64::from(backlog.queued) > workers * config.extra(None);
     }
-    nanos(backlog.work) as f64 > workers * nanos(price) as f64
-}
-
-/// Without the wide arithmetic of [`Duration::as_nanos`]: these are asked for with every task.
-fn nanos(time: Duration) -> u64 {
-    time.as_secs()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(time.subsec_nanos().into())
+    backlog.work.as_nanos() as u64 as f64 > workers * price.as_nanos() as u64 as f64
 }
 
 /// Whether a new task should go to another domain's queue although nobody is idle there: it waits `home` at home, `other`

@@ -39,14 +39,6 @@ impl<T> Lanes<T> {
         }
     }
 
-    pub(super) fn get(&self, table: TableId) -> Option<&Lane<T>> {
-        self.find(table).map(|place| &self[place])
-    }
-
-    pub(super) fn get_mut(&mut self, table: TableId) -> Option<&mut Lane<T>> {
-        self.find(table).map(|place| &mut self[place])
-    }
-
     /// The place of the lane of `table`, a new one if need be and if there is memory for it.
     pub(super) fn find_or_add(&mut self, table: TableId) -> Result<Place, TryReserveError> {
         if let Some(place) = self.find(table) {

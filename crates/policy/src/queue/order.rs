@@ -256,7 +256,8 @@ impl<T> Order<T> {
 
     /// So many tasks of `table` that came at `at` were refused: it has asked for them all the same.
     pub(super) fn note_refused(&mut self, table: TableId, queries: u64, at: u64) {
-        if let Some(lane) = self.lanes.get_mut(table) {
+        if let Some(place) = self.lanes.find(table) {
+            let lane = &mut self.lanes[place];
             let less = self.tally.less(f64::from(lane.weight));
             let expected = lane.service.mean(self.typical).saturating_mul(queries);
             lane.ask(at, apart(expected, self.workers, less), nanos(LEAD));
@@ -294,8 +295,9 @@ impl<T> Order<T> {
 
     /// The counters of one table, which has had a task here.
     pub(super) fn intake_mut(&mut self, table: TableId) -> &mut Intake {
-        let place = self.lanes.find_or_add(table);
-        let place = place.unwrap_or_else(|_| std::process::abort());
+        let Ok(place) = self.lanes.find_or_add(table) else {
+            std::process::abort()
+        };
         &mut self.lanes[place].intake
     }
 
@@ -420,8 +422,8 @@ impl<T> Order<T> {
 
     /// The table has another index.
     pub(super) fn replaced(&mut self, table: TableId, now: u64) {
-        if let Some(lane) = self.lanes.get_mut(table) {
-            lane.service.forget_usual(now);
+        if let Some(place) = self.lanes.find(table) {
+            self.lanes[place].service.forget_usual(now);
         }
     }
 
