@@ -5,22 +5,10 @@ mod inputs;
 #[path = "common/mapped.rs"]
 mod mapped;
 
-use std::path::Path;
+#[path = "../../../fuzz/run_seeds.rs"]
+mod run_seeds;
 
-fn run(target: &str, input: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let mut seeds: Vec<_> = std::fs::read_dir(folder.join(target))
-        .expect("each target has seeds")
-        .map(|entry| entry.expect("the folder can be read").path())
-        .collect();
-    seeds.sort();
-    assert!(!seeds.is_empty(), "no seeds for {target}");
-    for seed in seeds {
-        // Captured, and so told only with a failure.
-        println!("{}", seed.display());
-        input(&std::fs::read(&seed).expect("a seed can be read"));
-    }
-}
+use run_seeds::run;
 
 #[test]
 fn hnswlib() {
@@ -42,6 +30,8 @@ fn table_file() {
 #[test]
 #[ignore = "writes to fuzz/seeds"]
 fn write_tables() {
+    use std::path::Path;
+
     use chiplet_index::{FlatTable, HnswConfig, HnswTable, IvfConfig, IvfTable, Metric, RowFormat};
 
     const DIM: usize = 4;

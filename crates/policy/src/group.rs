@@ -44,7 +44,7 @@ use search::Search;
 /// part in [`ALIKE`]. To look at it with every task costs as much as to order them.
 const FRESH: Duration = Duration::from_micros(20);
 
-/// A finer difference than any that a decision is made by.
+/// A finer difference than the twenty-fourth by which queues are evened out ([`is_worth_evening`](crate::is_worth_evening)).
 const ALIKE: u32 = 64;
 
 /// A group of workers.

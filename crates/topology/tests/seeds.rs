@@ -7,22 +7,10 @@ mod common;
 #[path = "common/inputs.rs"]
 mod inputs;
 
-use std::path::Path;
+#[path = "../../../fuzz/run_seeds.rs"]
+mod run_seeds;
 
-fn run(target: &str, input: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let mut seeds: Vec<_> = std::fs::read_dir(folder.join(target))
-        .expect("each target has seeds")
-        .map(|entry| entry.expect("the folder can be read").path())
-        .collect();
-    seeds.sort();
-    assert!(!seeds.is_empty(), "no seeds for {target}");
-    for seed in seeds {
-        // Captured, and so told only with a failure.
-        println!("{}", seed.display());
-        input(&std::fs::read(&seed).expect("a seed can be read"));
-    }
-}
+use run_seeds::run;
 
 #[test]
 fn cpu_sets() {
