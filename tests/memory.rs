@@ -1,5 +1,5 @@
-//! What a table costs in memory, beside the index itself: little while nobody asks for it, and a few KiB of counters and
-//! queue when somebody does.
+//! What a table costs in memory, beside the index itself: little while nobody asks for it, and a few KiB of counters, queue
+//! and traffic windows when somebody does.
 #![allow(
     unsafe_code,
     reason = "a global allocator that counts is an unsafe trait"
@@ -9,8 +9,9 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use chiplet::{Executor, StealConfig, TableId};
+use chiplet::{Executor, StealConfig, TableId, TableSnapshot};
 use common::builder;
 
 struct Counting;
@@ -43,6 +44,9 @@ const DOMAINS: u32 = 64;
 /// The promise: an idle table takes less than this, its name and its place in every structure included.
 const IDLE_BYTES: i64 = 2 << 10;
 
+/// A table that has been used takes less, once the balancer has taken note of it.
+const USED_BYTES: i64 = 5 << 10;
+
 fn add_tables(executor: &Executor) -> Vec<TableId> {
     (0..TABLES)
         .map(|n| executor.add_closure_table(format!("table {n}"), 1 << 20))
@@ -56,7 +60,7 @@ fn per_table(before: i64) -> i64 {
 
 /// The only test here: the counter is the whole process's. Prints the figures with `--nocapture`.
 #[test]
-fn a_table_takes_less_than_2_kib_idle_and_not_much_more_used() {
+fn a_table_takes_less_than_2_kib_idle_and_less_than_5_used() {
     // A table that other domains help with has a lane in each of them, and how many do depends on the machine's load.
     let at_home = StealConfig::new().cold_factor(None);
     let executor = builder(DOMAINS, 1).steal(at_home).build().unwrap();
@@ -67,11 +71,16 @@ fn a_table_takes_less_than_2_kib_idle_and_not_much_more_used() {
     for &table in &tables {
         executor.spawn(table, || ()).wait().unwrap();
     }
+    // The traffic windows come with the balancer's next look.
+    let is_seen = |table: &TableSnapshot| table.load.slow > 0.0;
+    while !executor.snapshot().tables.iter().all(is_seen) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let used = per_table(before + ids);
     println!(
         "{TABLES} tables, {DOMAINS} domains: {idle} bytes an idle table, {used} bytes a used one"
     );
     assert!(idle > 0, "nothing was counted");
     assert!(idle < IDLE_BYTES, "{idle} bytes an idle table");
-    assert!(used < 2 * IDLE_BYTES, "{used} bytes a used table");
+    assert!(used < USED_BYTES, "{used} bytes a used table");
 }
