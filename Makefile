@@ -105,7 +105,7 @@ shuttle: ## Model-check the whole executor as shipped: random schedules, SCHEDUL
 	RUSTFLAGS="--cfg chiplet_shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle CHIPLET_SCHEDULES=$(SCHEDULES) \
 	  cargo test --locked --release -p chiplet-executor --no-default-features --lib shuttle_tests -- $(SHOW)
 
-verify: setup ## Everything that proves the promises, ten minutes of soak included: about an hour; a table at the end.
+verify: setup ## Everything that proves the promises, ten minutes of soak included: about an hour, half an hour more where nothing is built; a table at the end.
 	@scripts/verify.sh
 
 tsan: setup ## The test suite under ThreadSanitizer.
