@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
 use crate::steal::is_worth;
-use crate::{Staff, TableId, Time, can_lend, can_spare};
+use crate::{Staff, TableId, Time, can_help_far, can_lend, can_spare};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
 pub use posts::Cover;
@@ -404,13 +404,19 @@ impl<T> Group<T> {
         needy && changed
     }
 
-    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued.
+    /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether it may
+    /// help groups that are far.
     fn show_spare(&mut self) {
         if !self.crossing.is_possible() {
             return;
         }
-        let spare = self.queue.is_empty() && can_spare(&self.staff());
+        let staff = self.staff();
+        let spare = self.queue.is_empty() && can_spare(&staff);
         self.news.spare |= std::mem::replace(&mut self.face.spare, spare) != spare;
+        if self.crossing.has_far() {
+            let free = can_help_far(&staff);
+            self.news.free |= std::mem::replace(&mut self.face.free, free) != free;
+        }
     }
 
     /// How the group's own need of its workers stands. Those that spin count as at work: they are about to be.

@@ -218,14 +218,14 @@ pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
         return None;
     }
     let nearest = faces.nearest(own).iter().copied();
-    let needy = nearest.filter(|&group| faces.is_needy(group));
+    let needy = nearest.filter(|&group| faces.is_needy(group) && faces.may_help(own, group));
     // Of queues with nothing but bulk tasks, the nearest.
     let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
     choose_victim(needy.map(|group| (group, wait(group))))
 }
 
-/// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare;
-/// returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it lends none.
+/// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare
+/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it lends none.
 pub fn call_helpers<C, F: Faces>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
@@ -237,7 +237,8 @@ pub fn call_helpers<C, F: Faces>(
     while called < wanted {
         let seen = faces(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
-        let Some((next, other)) = others.find(|&(_, other)| seen.is_spare(other)) else {
+        let helps = |other| seen.is_spare(other) && seen.may_help(other, group);
+        let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {
             break;
         };
         at = next;

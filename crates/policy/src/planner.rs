@@ -4,15 +4,16 @@
 //! [`tick`](Planner::tick) every now and then (once a second is plenty) and passes the time in. In each
 //! tick it looks, in this order, for
 //!
-//! 1. a table that has outgrown its homes, by the fast window;
-//! 2. imbalance in the fast window;
-//! 3. imbalance in the slow window;
-//! 4. a table that needs its several homes no longer, by both windows.
+//! 1. a home that was asked for more than its time in the last second, where tables are placed by time;
+//! 2. a table that has outgrown its homes, by the fast window;
+//! 3. imbalance in the fast window;
+//! 4. imbalance in the slow window;
+//! 5. a table that needs its several homes no longer, by both windows.
 //!
 //! The first for which the mapper finds a placement that is worth its moves becomes a [`Remap`]. What it
-//! must be worth: for 1 and 2, a gain in the fast window, and in the slow one too if it undoes an
-//! earlier remap; for 3, a gain in the slow window and no loss in the fast one, so that old load
-//! never overrules new; for 4, hardly any loss. [`Trigger`] says when the next remap may come.
+//! must be worth: for 1, a gain in the last second, for 2 and 3, a gain in the fast window, and in the slow one too if it
+//! undoes an earlier remap; for 4, a gain in the slow window and no loss in the fast one, so that old load
+//! never overrules new; for 5, hardly any loss. [`Trigger`] says when the next remap may come.
 //!
 //! What is a gain depends on what tables are placed by ([`MapperConfig::placing`]):
 //!
@@ -46,6 +47,10 @@ use candidate::{Candidate, Judge, Seen, load_of, total, under};
 use cold::Warmth;
 use peaks::Peaks;
 use tallies::Tallies;
+
+/// A domain that was asked for this part of its time in the last second had hardly any left: what it cannot do is not counted,
+/// only what others have done for it.
+const OVERFULL: f64 = 0.95;
 
 settings! {
     /// All thresholds of a [`Planner`].
@@ -195,13 +200,17 @@ impl Planner {
         for (position, spec) in self.domains.iter_mut().enumerate() {
             spec.capacity = capacities.get(position).copied().flatten();
         }
+        let is_fresh = self.windows.close_last(self.latest);
         let seen = self.see(self.latest);
         self.tally_all(&seen);
         self.peaks.note(self.latest, &seen.fast);
-        if self.latest < self.trigger.ready_at() || self.latest < self.next_look {
-            return None;
-        }
-        let (chosen, reason) = self.look(&seen)?;
+        let is_urgent = is_fresh && self.latest >= self.trigger.urgent_at();
+        let is_ready = self.latest >= self.trigger.ready_at() && self.latest >= self.next_look;
+        let urgent = is_urgent.then(|| self.look_at_last(&seen)).flatten();
+        let (chosen, reason) = match urgent {
+            None if is_ready => self.look(&seen),
+            urgent => urgent,
+        }?;
         self.trigger.remapped(&chosen.moves, self.latest);
         Some(self.take(chosen, reason, &seen))
     }
@@ -248,6 +257,12 @@ impl Planner {
     /// Traffic of `table` at `now`, in bytes per second.
     pub fn traffic(&self, table: TableId, now: Time) -> Rates {
         self.windows.traffic(table, now)
+    }
+
+    /// Load of `table` between the last two ticks, in core-seconds per second.
+    #[doc(hidden)]
+    pub fn last_load(&self, table: TableId) -> f64 {
+        self.windows.last_load(table)
     }
 
     /// Load of `table` at `now`, in core-seconds per second.
@@ -321,6 +336,22 @@ impl Planner {
             slow = self.look_at_slow(seen);
         }
         fast.or(slow).or_else(|| self.look_for_relaxed(seen))
+    }
+
+    fn look_at_last(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
+        let judge = self.judge();
+        let asked = self.under_present(&seen.last).peak;
+        if !self.by_time() || asked < OVERFULL {
+            return None;
+        }
+        let candidate = self
+            .candidate(&seen.last, seen, false)
+            .filter(|candidate| candidate.pays_at_once(&judge))?;
+        let reason = RemapReason::Overfull {
+            before: candidate.last.before.peak,
+            after: candidate.last.after.peak,
+        };
+        Some((candidate, reason))
     }
 
     fn look_at_fast(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {

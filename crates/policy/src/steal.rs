@@ -231,6 +231,29 @@ pub fn can_lend(staff: &Staff) -> bool {
     staff.idle > 0 && 2 * staff.at_home <= staff.workers
 }
 
+/// How many groups are near enough to help a group as soon as they can spare a worker: the first so many of its
+/// [nearest](crate::group::Faces::nearest). What it lends them stays with the same few caches.
+///
+/// If all groups helped at once, what goes to them would be cold everywhere and evict there what their own tables need. On 12
+/// CCDs that were half idle the hot set moved; the new hot tables' home lacked 2 % of its time, and with everybody's help
+/// the machine was full, with tails a hundred times as long (modelled; docs/simulation.md).
+pub const NEAR: usize = 2;
+
+/// Whether a domain's own tables use so little of it that it may help domains that are not [near](NEAR): a quarter of its
+/// workers at most.
+///
+/// Once its own tables take longer, because what it takes from others evicts them, more of its workers are at home, and it
+/// helps no more.
+///
+/// ```
+/// use chiplet_policy::{Staff, can_help_far};
+/// assert!(can_help_far(&Staff { workers: 8, idle: 6, at_home: 2 }));
+/// assert!(!can_help_far(&Staff { workers: 8, idle: 5, at_home: 3 }));
+/// ```
+pub fn can_help_far(staff: &Staff) -> bool {
+    4 * staff.at_home <= staff.workers
+}
+
 /// Which of several queues that are worth crossing for to take from. `waits` gives each with the time that its last task
 /// would wait, nearest first.
 ///

@@ -4,10 +4,11 @@
 //! [`Trigger`] adds the brakes; it knows what was moved and when, nothing of load:
 //!
 //! 1. **Pause.** After a remap the next one waits for [`cooldown`](TriggerConfig::cooldown), so that the
-//!    fast window shows the new placement's load and not a mixture.
+//!    fast window shows the new placement's load and not a mixture. Where the last second says that a home is asked for more
+//!    than its time, a fifth of it is enough.
 //! 2. **Strain.** Every remap raises the strain by one; each [`horizon`](TriggerConfig::horizon) that
-//!    passes lowers it by one. Above [`burst`](TriggerConfig::burst) each further step doubles the pause,
-//!    up to one horizon.
+//!    passes lowers it by one. Above [`burst`](TriggerConfig::burst) nothing shortens the pause any more, and each
+//!    further step doubles it, up to one horizon.
 //! 3. **Returns.** A remap that takes a table back to a domain which it left less than a horizon ago
 //!    undoes an earlier one. It must be a gain in the slow window too, and it lifts the strain above
 //!    `burst` at once.
@@ -29,6 +30,10 @@ use std::time::Duration;
 use chiplet_topology::DomainId;
 
 use crate::{Move, TableId, Time};
+
+/// A home that is asked for more than its time waits for this part of the cooldown: by default two of the seconds that show it,
+/// of which the second is of the new placement alone.
+const URGENT: u32 = 5;
 
 settings! {
     /// Thresholds and brakes of a remap. A float that is NaN or negative is replaced by its default.
@@ -67,8 +72,9 @@ settings! {
         /// works at two thirds of its speed at worst. With less, two domains that have to exchange a table each could
         /// not.
         pub max_cold: Option<f64> = Some(0.5),
-        /// Shortest time between two remaps, and from the start to the first. Default 10 s, the fast window:
-        /// a placement is judged by load that it has shaped itself. `None` keeps the placement still.
+        /// Shortest time between two remaps, and from the start to the first; a fifth of it where a home is asked for more than
+        /// its time. Default 10 s, the fast window: a placement is judged by load that it has shaped itself. `None` keeps the
+        /// placement still.
         pub cooldown: Option<Duration> = Some(Duration::from_secs(10)),
         /// How far back the trigger remembers: the longest pause, the time in which one unit of strain
         /// drains, and how long a home counts as just left. Default 300 s, five slow windows: a pattern that
@@ -124,6 +130,14 @@ impl TriggerConfig {
         self.cooldown.unwrap_or(Duration::MAX)
     }
 
+    /// The pause where a home is asked for more than its time and the strain is low.
+    fn urgent(&self) -> Duration {
+        match self.cooldown {
+            Some(cooldown) => cooldown / URGENT,
+            None => Duration::MAX,
+        }
+    }
+
     /// The longest pause.
     fn longest(&self) -> Duration {
         self.horizon.max(self.shortest())
@@ -176,6 +190,13 @@ impl TriggerConfig {
 /// Why a placement changed. Imbalances are of the busiest domain over the mean, less 1, per core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RemapReason {
+    /// In the last second a home was asked for all of its time, or more.
+    Overfull {
+        /// What the busiest domain was asked for under the old placement, as a part of its time.
+        before: f64,
+        /// What it is asked for under the new one.
+        after: f64,
+    },
     /// The fast window showed one domain far above the mean.
     FastImbalance {
         /// Imbalance under the old placement.
@@ -221,6 +242,12 @@ impl fmt::Display for RemapReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |part: f64| part * 100.0;
         match *self {
+            Self::Overfull { before, after } => write!(
+                f,
+                "overload: the busiest domain was asked for {:.0} % of its time, now for {:.0} %",
+                percent(before),
+                percent(after)
+            ),
             Self::FastImbalance { before, after } => write!(
                 f,
                 "quick change: the busiest domain was {:.0} % above the mean, now {:.0} %",
@@ -268,6 +295,7 @@ pub struct Trigger {
     /// When the strain last drained, or rose from zero.
     drained: Time,
     ready_at: Time,
+    urgent_at: Time,
     /// When each table last left each domain; no older than a horizon.
     left: BTreeMap<(TableId, DomainId), Time>,
 }
@@ -281,6 +309,7 @@ impl Trigger {
             strain: 0,
             drained: Time::ZERO,
             ready_at: config.shortest().into(),
+            urgent_at: config.urgent().into(),
             left: BTreeMap::new(),
         }
     }
@@ -293,6 +322,11 @@ impl Trigger {
     /// The earliest time at which a remap may happen.
     pub fn ready_at(&self) -> Time {
         self.ready_at
+    }
+
+    /// The earliest time at which a remap may happen because a home is asked for more than its time.
+    pub fn urgent_at(&self) -> Time {
+        self.urgent_at
     }
 
     /// Whether these moves, made at `now`, would take a table back to a domain that it has just left.
@@ -320,6 +354,10 @@ impl Trigger {
         let strain = self.strain.saturating_add(1);
         self.strain = strain.max(lowest).min(self.config.most_strain());
         self.ready_at = now + self.config.pause(self.strain);
+        self.urgent_at = match self.is_strained() {
+            true => self.ready_at,
+            false => now + self.config.urgent(),
+        };
         self.left
             .retain(|_, &mut left| now.since(left) < self.config.horizon);
         for step in moves {

@@ -19,6 +19,8 @@ pub(crate) struct Groups<T> {
     list: Box<[Cell<T>]>,
     /// Groups with a worker to spare.
     spare: GroupSet,
+    /// Groups that may help others that are far.
+    free: GroupSet,
     /// Groups whose queue is worth crossing for.
     pub(super) needy: GroupSet,
 }
@@ -41,6 +43,7 @@ impl<T> Groups<T> {
             .collect();
         Self {
             spare: GroupSet::new(list.len()),
+            free: GroupSet::new(list.len()),
             needy: GroupSet::new(list.len()),
             list,
         }
@@ -114,6 +117,7 @@ impl<T> Held<'_, T> {
         let face = self.state.face();
         for (changed, set, is_in) in [
             (news.needy, &groups.needy, face.needy),
+            (news.free, &groups.free, face.free),
             (news.spare, &groups.spare, face.spare),
         ] {
             match is_in {
@@ -172,6 +176,10 @@ impl<T> Faces for Groups<T> {
 
     fn is_spare(&self, group: usize) -> bool {
         self.spare.contains(group)
+    }
+
+    fn is_free(&self, group: usize) -> bool {
+        self.free.contains(group)
     }
 
     fn is_vacant(&self, group: usize) -> bool {

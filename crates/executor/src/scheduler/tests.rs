@@ -136,6 +136,24 @@ fn the_ladder_goes_own_queue_siblings_then_across() {
 }
 
 #[test]
+fn groups_that_are_far_help_while_their_own_tables_hardly_use_them() {
+    let groups: Vec<_> = (0..5).map(|group| 8 * group..8 * group + 8).collect();
+    let (hub, mut locals) = hub(FREE, &groups);
+    // In groups 1 and 4 five of eight sleep. For group 0 the first is near, and the other far.
+    for worker in (8..13).chain(32..37) {
+        to_bed(&hub, &mut locals[worker]);
+    }
+    for task in 0..4 {
+        push(&hub, 0, table(0), task);
+    }
+    assert_eq!(asleep(&hub, 1), 3, "two are called, the others are kept");
+    assert_eq!(asleep(&hub, 4), 5, "three of its workers are at home");
+    // With one more asleep a quarter is.
+    let last = hub.climb(&mut locals[37]).rest();
+    assert!(matches!(last, Resting::Found(Found::Task(0, Rung::Remote))));
+}
+
+#[test]
 fn lapsed_invitations_are_dropped_by_whoever_finds_them() {
     let (hub, mut locals) = hub(StealConfig::default(), &[0..3, 3..4]);
     hub.invite(&locals[0], [0, 7, 0].into_iter(), 0);

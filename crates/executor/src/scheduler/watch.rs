@@ -144,7 +144,8 @@ impl<T, U> Hub<T, U> {
         if overdue && called < wanted {
             // No more groups have workers to spare, so some lend one that they would rather keep.
             let nearest = self.groups.nearest(group).iter();
-            let lent = nearest.filter(|&&other| self.call_helper(other, Call::Overdue));
+            let may_help = nearest.filter(|&&other| self.groups.may_help(other, group));
+            let lent = may_help.filter(|&&other| self.call_helper(other, Call::Overdue));
             lent.take(wanted - called).for_each(drop);
         }
     }

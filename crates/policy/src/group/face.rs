@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::queue::{Class, Pace};
-use crate::{StealConfig, Time};
+use crate::{NEAR, StealConfig, Time};
 
 /// When work may leave its group; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,12 @@ impl Crossing {
     #[inline]
     pub fn is_possible(&self) -> bool {
         self.groups > 1
+    }
+
+    /// Whether a group has others that are not near enough to help it as soon as they can ([`NEAR`]).
+    #[inline]
+    pub fn has_far(&self) -> bool {
+        self.groups > NEAR + 1
     }
 
     /// Whether tasks may go from domain to domain at a price.
@@ -43,6 +49,9 @@ pub struct Face {
     pub needy: bool,
     /// There is an idle worker that the group can do without.
     pub spare: bool,
+    /// Its own tables use so little of it that it may help groups that are far. Known where [there are](Crossing::has_far)
+    /// such groups.
+    pub free: bool,
 }
 
 /// The task that is next in a queue.
@@ -66,6 +75,8 @@ pub struct News {
     pub needy: bool,
     /// [`Face::spare`].
     pub spare: bool,
+    /// [`Face::free`].
+    pub free: bool,
 }
 
 /// The groups of an executor as they see each other: a little old. Waits and the next task of a long queue that is worth
@@ -92,6 +103,9 @@ pub trait Faces {
     /// Whether `group` has an idle worker that it can do without.
     fn is_spare(&self, group: usize) -> bool;
 
+    /// Whether `group` may help groups that are far ([`Face::free`]).
+    fn is_free(&self, group: usize) -> bool;
+
     /// Whether nobody of `group` is at work.
     fn is_vacant(&self, group: usize) -> bool;
 
@@ -100,4 +114,10 @@ pub trait Faces {
 
     /// Every other group, the nearest first ([`neighbours`](crate::neighbours)).
     fn nearest(&self, group: usize) -> &[usize];
+
+    /// Whether workers of `group` may help `other`: it is one of the few that are [near](NEAR) to that, or free.
+    fn may_help(&self, group: usize, other: usize) -> bool {
+        let near = self.nearest(other).iter().take(NEAR);
+        near.copied().any(|helper| helper == group) || self.is_free(group)
+    }
 }

@@ -11,6 +11,8 @@ use crate::{Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConf
 /// What every placed table asks for at one moment, in id order.
 pub(super) struct Seen {
     pub(super) now: Time,
+    /// In the last second or so.
+    pub(super) last: Vec<Demand>,
     pub(super) fast: Vec<Demand>,
     pub(super) slow: Vec<Demand>,
 }
@@ -23,33 +25,35 @@ impl Seen {
         placing: PlaceBy,
         now: Time,
     ) -> Self {
-        let (mut fast, mut slow) = (Vec::new(), Vec::new());
+        let [mut last, mut fast, mut slow] = [(); 3].map(|()| Vec::new());
         for (table, _) in placement.iter() {
             let load = load_of(windows, placing, table, now);
             let traffic = windows.traffic(table, now);
             let Known { size, node } = known.get(&table).copied().unwrap_or_default();
-            fast.push(Demand {
+            let demand = |load, traffic| Demand {
                 table,
-                load: load.fast,
-                traffic: traffic.fast,
+                load,
+                traffic,
                 size,
                 node,
-            });
-            slow.push(Demand {
-                table,
-                load: load.slow,
-                traffic: traffic.slow,
-                size,
-                node,
-            });
+            };
+            last.push(demand(windows.last_load(table), traffic.fast));
+            fast.push(demand(load.fast, traffic.fast));
+            slow.push(demand(load.slow, traffic.slow));
         }
-        Self { now, fast, slow }
+        Self {
+            now,
+            last,
+            fast,
+            slow,
+        }
     }
 
     /// No table's load counts for more than `most`, which is what the whole machine can do. Clients that are refused
     /// and try again at once can ask for any number of times that, and next to it no other table would count.
     pub(super) fn cap(&mut self, most: f64) {
-        for demand in self.fast.iter_mut().chain(&mut self.slow) {
+        let all = [&mut self.last, &mut self.fast, &mut self.slow];
+        for demand in all.into_iter().flatten() {
             demand.load = demand.load.min(most);
         }
     }
@@ -197,6 +201,7 @@ impl Change {
 pub(super) struct Candidate {
     pub(super) placement: Placement,
     pub(super) moves: Vec<Move>,
+    pub(super) last: Change,
     pub(super) fast: Change,
     pub(super) slow: Change,
     /// Whether it takes a table back to where it has just been.
@@ -219,14 +224,21 @@ impl Candidate {
         if moves.is_empty() {
             return None;
         }
+        let change = |demands: &[_]| Change::new(present, &placement, &moves, demands, domains);
         Some(Self {
-            fast: Change::new(present, &placement, &moves, &seen.fast, domains),
-            slow: Change::new(present, &placement, &moves, &seen.slow, domains),
+            last: change(&seen.last),
+            fast: change(&seen.fast),
+            slow: change(&seen.slow),
             returns: trigger.is_return(&moves, seen.now),
             cold_bytes: warmth.cold_by(&moves) as u64,
             placement,
             moves,
         })
+    }
+
+    /// Whether the last second may ask for it: a gain there, and for undoing an earlier remap in the slow window too.
+    pub(super) fn pays_at_once(&self, judge: &Judge) -> bool {
+        self.last.gains(judge) && (!self.returns || self.slow.gains(judge))
     }
 
     /// Whether the fast window may ask for it: a gain there, and for undoing an earlier remap in the

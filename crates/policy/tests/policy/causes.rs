@@ -76,6 +76,7 @@ proptest! {
                         prop_assert!(fine(before.0, after.0, config.fast_threshold));
                         prop_assert!(fine(before.1, after.1, config.slow_threshold));
                     }
+                    RemapReason::Overfull { .. } => prop_assert!(false, "placed by traffic"),
                     RemapReason::Resized { .. } => prop_assert!(false, "no worker came or went"),
                 }
             }

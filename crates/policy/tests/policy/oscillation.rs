@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chiplet_policy::{PlaceBy, Planner, TriggerConfig};
+use chiplet_policy::{PlaceBy, Planner, RemapReason, TriggerConfig};
 use proptest::prelude::*;
 
 use crate::common::{any_placing, at, domains, planned_by, secs, table, usage};
@@ -93,20 +93,27 @@ proptest! {
     ) {
         let mut planner = planner(domain_count, placing);
         let config = TriggerConfig::default();
-        let (mut left, mut free_at) = (BTreeMap::new(), secs(0));
+        let cooldown = config.cooldown.expect("placements change");
+        let (mut left, mut last, mut returned) = (BTreeMap::new(), 0, false);
         for now in 1..=1_500 {
             sets[(now / period) as usize % sets.len()].record(&mut planner, now);
             let Some(remap) = planner.tick(at(now), &[]) else {
                 continue;
             };
-            prop_assert!(secs(now) >= free_at, "at {now} s, before {free_at:?}: {:?}", remap.reason);
+            let pause = match remap.reason {
+                _ if returned => 2 * cooldown,
+                // What is asked for more than its time does not wait for a whole one.
+                RemapReason::Overfull { .. } => cooldown / 5,
+                _ => cooldown,
+            };
+            prop_assert!(secs(now - last) >= pause, "{last} s, {now} s: {:?}", remap.reason);
             let returns = remap.moves.iter().any(|step| {
                 let gained: Vec<_> = step.gained().collect();
                 gained.into_iter().any(|domain| {
                     left.get(&(step.table, domain)).is_some_and(|&at| secs(now - at) < config.horizon)
                 })
             });
-            free_at = secs(now) + config.cooldown.expect("placements change") * if returns { 2 } else { 1 };
+            (last, returned) = (now, returns);
             for step in &remap.moves {
                 left.extend(step.left().map(|domain| ((step.table, domain), now)));
             }

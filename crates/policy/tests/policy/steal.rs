@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, Rung, Staff, StealConfig, can_lend, can_spare, choose_victim, is_worth_crossing,
+    Backlog, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare, choose_victim,
+    is_worth_crossing,
 };
 use proptest::prelude::*;
 
@@ -137,9 +138,10 @@ proptest! {
             let calmer = Staff { at_home: at_home - 1, ..staff };
             prop_assert!(can_spare(&calmer) || !leaves);
             prop_assert!(can_lend(&calmer) || !can_lend(&staff));
+            prop_assert!(can_help_far(&calmer) || !can_help_far(&staff));
         }
         if idle == workers {
-            prop_assert!(can_spare(&staff) && can_lend(&staff));
+            prop_assert!(can_spare(&staff) && can_lend(&staff) && can_help_far(&staff));
         }
         prop_assert!(!can_lend(&staff) || (idle > 0 && at_home <= workers / 2));
     }

@@ -67,16 +67,17 @@ proptest! {
                 now += 1;
                 let old = planner.placement();
                 let Some(remap) = second(&mut planner, now, &loads, 1_000) else { continue };
-                let seen = |fast: bool| {
-                    let load = |slot| {
-                        let load = planner.load(table(slot), at(now));
-                        if fast { load.fast } else { load.slow }
-                    };
+                let waits = |load: &dyn Fn(u32) -> f64| {
                     (mean_wait(&old, &specs, load), mean_wait(&remap.placement, &specs, load))
                 };
-                let (fast, slow) = (seen(true), seen(false));
+                let last = waits(&|slot| planner.last_load(table(slot)));
+                let fast = waits(&|slot| planner.load(table(slot), at(now)).fast);
+                let slow = waits(&|slot| planner.load(table(slot), at(now)).slow);
                 let lowers = |(before, after): (f64, f64)| after < before;
                 match remap.reason {
+                    RemapReason::Overfull { before, .. } => {
+                        prop_assert!(before > 0.9 && lowers(last), "{before} {last:?}");
+                    }
                     RemapReason::FastImbalance { .. } => prop_assert!(lowers(fast), "{fast:?}"),
                     RemapReason::SlowImbalance { .. } => {
                         prop_assert!(lowers(slow) && fast.1 <= fast.0 * ROUNDING, "{slow:?} {fast:?}");
@@ -186,6 +187,38 @@ proptest! {
 }
 
 /// The same through the planner, in one run for each.
+#[test]
+fn a_home_that_is_asked_for_more_than_its_time_is_relieved_at_once() {
+    let specs = with_caches(2, 8);
+    let mut planner = planner(planned_by(PlaceBy::Time), specs, &[MIB; 6]);
+    let mut loads = [1.0; 6];
+    for now in 1..=120 {
+        assert!(second(&mut planner, now, &loads, 1_000).is_none());
+    }
+    let placement = planner.placement();
+    let home = |slot| {
+        placement
+            .homes(table(slot))
+            .map(|homes| homes.main().domain)
+    };
+    let neighbours: Vec<u32> = (1..6).filter(|&slot| home(slot) == home(0)).collect();
+    // Two tables of one home ask for ten of its eight cores.
+    (loads[0], loads[neighbours[0] as usize]) = (5.0, 5.0);
+    let remap = second(&mut planner, 121, &loads, 1_000).expect("a second is enough");
+    assert!(
+        matches!(remap.reason, RemapReason::Overfull { before, after } if before > 1.2 && after < 0.9),
+        "{}",
+        remap.reason
+    );
+    // By traffic nobody knows how full a domain is.
+    let mut config = planned_by(PlaceBy::Traffic);
+    config.trigger.cooldown = Some(Duration::from_secs(600));
+    let mut planner = self::planner(config, with_caches(2, 8), &[MIB; 6]);
+    for now in 1..=300 {
+        assert!(second(&mut planner, now, &loads, 1_000).is_none());
+    }
+}
+
 #[test]
 fn the_planners_disagree_in_the_same_way() {
     let (specs, _, asked) = cached_beside_bound();

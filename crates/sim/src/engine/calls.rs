@@ -121,6 +121,9 @@ impl Engine<'_> {
                 break;
             }
             let other = self.groups.nearest(group)[at];
+            if !self.groups.may_help(other, group) {
+                continue;
+            }
             called += usize::from(self.call_helper(other, Call::Overdue));
         }
     }

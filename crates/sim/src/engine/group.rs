@@ -104,6 +104,10 @@ impl Faces for Groups {
         self[group].state.face().spare
     }
 
+    fn is_free(&self, group: usize) -> bool {
+        self[group].state.face().free
+    }
+
     fn is_vacant(&self, _: usize) -> bool {
         false
     }
