@@ -25,8 +25,9 @@ use crate::sync::{OnceLock, Step, left_out, now};
 /// A query of one table.
 pub(crate) struct Search {
     pub(crate) query: Query,
-    /// Set if it is more than one unit.
-    units: OnceLock<Units>,
+    /// Set if it is more than one unit. Apart, because most queries are one: a task is written by one core and read by
+    /// another, line by line.
+    units: OnceLock<Box<Units>>,
 }
 
 pub(crate) type SearchTask = Live<Vec<Neighbor>, Search>;
@@ -72,14 +73,14 @@ impl SearchTask {
             return Ok(Served::Answered(table.merge(query, vec![part])));
         }
         let left = cost(&probes[first..]);
-        let units = Units::new(
+        let units = Box::new(Units::new(
             probes,
             grain,
             first,
             *worker.split_config(),
             team,
             (started, rung),
-        );
+        ));
         if self.work.units.set(units).is_err() {
             unreachable!("a task is run once");
         }
@@ -231,7 +232,7 @@ impl Run<Vec<Neighbor>> for Search {
 
 impl Shared for SearchTask {
     fn is_open(&self) -> bool {
-        self.work.units.get().is_some_and(Units::is_open)
+        self.work.units.get().is_some_and(|units| units.is_open())
     }
 
     fn join(self: Arc<Self>, worker: &mut Worker, rung: Rung) -> bool {
