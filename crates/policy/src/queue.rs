@@ -32,6 +32,7 @@
 //! ```
 
 mod class;
+mod cold;
 mod intake;
 mod lane;
 mod lanes;

@@ -38,7 +38,7 @@ pub struct Backlog {
     pub work: Duration,
     /// Mean service time of the table whose task would be taken; zero while none of its tasks has ended.
     pub service: Duration,
-    /// How many times longer that table's tasks took away from home, if any did.
+    /// How many times as long that table's tasks take away from home, if enough did; else those of all tables of the queue.
     pub cold: Option<f64>,
     /// How long the oldest task has waited.
     pub age: Duration,
@@ -100,7 +100,9 @@ impl StealConfig {
     /// What a crossing costs in service times.
     fn extra(&self, cold: Option<f64>) -> f64 {
         let is_sane = |factor: &f64| (1.0..f64::INFINITY).contains(factor);
-        let factor = cold.or(self.cold_factor).filter(is_sane);
+        // What is measured may be less than 1 by chance: then a crossing costs nothing.
+        let measured = cold.map(|factor| factor.max(1.0));
+        let factor = measured.or(self.cold_factor).filter(is_sane);
         factor.unwrap_or(Self::COLD_FACTOR) - 1.0
     }
 }

@@ -39,6 +39,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
 use std::time::Duration;
 
+use super::cold::Cold;
 use super::lane::{Buffers, Lane, Popped};
 use super::lanes::{Lanes, Place};
 use super::service::{ASSUMED, follow};
@@ -99,6 +100,8 @@ pub(super) struct Order<T> {
     work: Work,
     /// What a query takes on average over all tables, in nanoseconds.
     typical: u64,
+    /// How many times as long queries take away from home, over all tables.
+    pub(super) cold: Cold,
 }
 
 /// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
@@ -174,6 +177,7 @@ impl<T> Order<T> {
             queued: 0,
             work: Work::default(),
             typical: ASSUMED,
+            cold: Cold::default(),
         }
     }
 
@@ -330,9 +334,10 @@ impl<T> Order<T> {
             lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
         }
         self.work.add(lane, lane.queries());
-        if !away {
-            let each = took.spent / u64::from(outcome.queries.max(1));
-            self.typical = follow(self.typical, each, self.typical);
+        let each = took.spent / u64::from(outcome.queries.max(1));
+        match away {
+            true => self.cold.note(each, lane.service.home),
+            false => self.typical = follow(self.typical, each, self.typical),
         }
     }
 

@@ -70,9 +70,10 @@ impl<T> Queue<T> {
             work: Duration::from_nanos(work),
             ..Backlog::default()
         };
-        let lane = &self.orders[class as usize].lanes[front.lane];
+        let order = &self.orders[class as usize];
+        let lane = &order.lanes[front.lane];
         backlog.service = Duration::from_nanos(lane.service.home);
-        backlog.cold = lane.service.cold();
+        backlog.cold = lane.service.cold.known().or(order.cold.known());
         let waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
         backlog.age = match class {
             Class::Interactive => waited,

@@ -7,6 +7,7 @@
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
 //! 50 ms, and the table as one that floods its domain.
 
+use super::cold::Cold;
 use crate::Time;
 
 /// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
@@ -15,7 +16,7 @@ const FOLLOW: u64 = 8;
 
 /// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there in
 /// some ten of them.
-const OUTLIER: u64 = 4;
+pub(super) const OUTLIER: u64 = 4;
 
 /// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph that no
 /// cache holds take some hundreds of microseconds.
@@ -40,9 +41,10 @@ pub(super) struct Took {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Service {
-    /// Means of a query's cost, on the home's warm cache and elsewhere.
+    /// Mean of a query's cost on the home's warm cache.
     pub(super) home: u64,
-    pub(super) away: u64,
+    /// How many times as much it is elsewhere.
+    pub(super) cold: Cold,
     /// How long a query usually takes until it is answered.
     usual: u64,
     /// When that was last seen.
@@ -52,11 +54,6 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// How many times longer the table's queries take on a cold cache, if both are known.
-    pub(super) fn cold(&self) -> Option<f64> {
-        (self.home > 0 && self.away > 0).then(|| self.away as f64 / self.home as f64)
-    }
-
     /// A query's mean cost at home, or that of a `typical` table's if it is unknown.
     pub(super) fn mean(&self, typical: u64) -> u64 {
         match self.home {
@@ -96,7 +93,7 @@ impl Service {
             [took.spent, took.lasted].map(|nanos| (nanos / u64::from(queries.max(1))).max(1));
         let base = self.mean(typical.max(FIRST));
         match away {
-            true => self.away = follow(self.away, spent, base.max(self.away)),
+            true => self.cold.note(spent, self.home),
             false => self.home = follow(self.home, spent, base),
         }
         if ended.saturating_sub(took.lasted) < self.since {
