@@ -34,6 +34,7 @@
 
 mod choose;
 mod front;
+mod runs;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
@@ -48,6 +49,7 @@ use super::weights::Tally;
 use super::{Discipline, Intake, Pace};
 use crate::TableId;
 pub(super) use front::Front;
+use runs::Worth;
 
 /// The part of its domain's time that a table may ask for before its tasks are ordered later: as much as it may have
 /// of the queue's places by default.
@@ -102,6 +104,8 @@ pub(super) struct Order<T> {
     typical: u64,
     /// How many times as long queries take away from home, over all tables.
     pub(super) cold: Cold,
+    /// Whether runs pay.
+    worth: Worth,
 }
 
 /// What waiting tasks will take, by their tables' mean service times, in nanoseconds; those of tables of which nothing is
@@ -178,6 +182,7 @@ impl<T> Order<T> {
             work: Work::default(),
             typical: ASSUMED,
             cold: Cold::default(),
+            worth: Worth::new(),
         }
     }
 
@@ -325,6 +330,10 @@ impl<T> Order<T> {
         };
         self.work.remove(lane, lane.queries());
         let was_unknown = lane.service.home == 0;
+        let each = took.spent / u64::from(outcome.queries.max(1));
+        if !away && !was_unknown {
+            self.worth.note(outcome.follows, each, lane.service.home);
+        }
         lane.service
             .learn(took, outcome.queries, ended, away, self.typical);
         if was_unknown && !away {
@@ -334,7 +343,6 @@ impl<T> Order<T> {
             lane.catch_up(ended.saturating_add(apart(waiting, self.workers, less)));
         }
         self.work.add(lane, lane.queries());
-        let each = took.spent / u64::from(outcome.queries.max(1));
         match away {
             true => self.cold.note(each, lane.service.home),
             false => self.typical = follow(self.typical, each, self.typical),

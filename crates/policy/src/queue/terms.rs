@@ -49,6 +49,8 @@ pub(super) struct Outcome {
     pub(super) class: Class,
     pub(super) queries: u32,
     pub(super) charged: Option<u64>,
+    /// Its worker had run the same table before it.
+    pub(super) follows: bool,
     /// What it took, unless it turned out to be dead or too late.
     pub(super) took: Option<Took>,
 }
@@ -62,6 +64,8 @@ pub struct Run {
     class: Class,
     queries: u32,
     charged: Option<u64>,
+    /// The task before it was of the same table.
+    follows: bool,
     /// Tasks of the table that may follow.
     pub(super) left: u32,
     began: Option<Time>,
@@ -76,7 +80,8 @@ pub struct Run {
 impl Run {
     /// Says that a task has been taken at `now`. `length` is how many of one table may follow each other.
     pub(super) fn begin<T>(&mut self, taken: &Taken<T>, class: Class, length: u32, now: Time) {
-        self.left = match self.table == Some(taken.table) && self.left > 0 {
+        self.follows = self.table == Some(taken.table);
+        self.left = match self.follows && self.left > 0 {
             true => self.left - 1,
             false => length.saturating_sub(1),
         };
@@ -143,6 +148,7 @@ impl Run {
             class: self.class,
             queries: self.queries,
             charged: self.charged,
+            follows: self.follows,
             took,
         })
     }

@@ -17,7 +17,8 @@ impl<T> Order<T> {
             false => &self.within,
             true => &self.over,
         };
-        if self.run_length <= 1 || heap.len() == 1 {
+        let reorder = self.worth.reorder(self.reorder);
+        if self.run_length <= 1 || heap.len() == 1 || reorder == 0.0 {
             return front.lane;
         }
         let age = now.saturating_sub(front.since);
@@ -33,7 +34,7 @@ impl<T> Order<T> {
         };
         let latest = front
             .place
-            .saturating_add((age * self.reorder * speed) as u64);
+            .saturating_add((age * reorder * speed) as u64);
         let may_go = |place: Place| {
             let lane = &self.lanes[place];
             lane.over == front.over

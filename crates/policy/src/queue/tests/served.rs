@@ -270,7 +270,6 @@ fn the_backlog_is_known_in_time() {
         bench.push(0, task);
         bench.now += micros(10);
     }
-    // A thief takes one, for which its cold cache takes twice as long.
     let mut thief = Run::default();
     assert_eq!(bench.queue.take(None, &mut thief, bench.now), Some(2));
     bench.now += micros(600);
@@ -286,8 +285,32 @@ fn the_backlog_is_known_in_time() {
     assert_eq!(backlog.service, micros(300));
     assert_eq!(backlog.work, micros(600));
     assert_eq!(backlog.wait(), micros(600));
-    assert_eq!(backlog.cold, Some(2.0));
     assert_eq!(backlog.age, micros(610));
+}
+
+#[test]
+fn what_a_cold_cache_costs_is_known_after_some_tasks_of_any_table() {
+    let mut bench = Bench::new(RUNS, 1);
+    for table in 0..2 {
+        bench.push(table, 1);
+        bench.run(micros(300));
+    }
+    // What the worker ran last is learnt with its next task.
+    bench.push(0, 2);
+    bench.run(micros(300));
+    let mut thief = Run::default();
+    for task in 0..9 {
+        assert_eq!(bench.queue.backlog(bench.now).cold, None);
+        bench.push(0, 10 + task);
+        assert!(bench.queue.take(None, &mut thief, bench.now).is_some());
+        bench.now += micros(600);
+        thief.end(bench.now);
+    }
+    // Of another table nothing is known but what is known of all.
+    bench.push(1, 2);
+    assert!(bench.queue.take(None, &mut thief, bench.now).is_some());
+    bench.push(1, 3);
+    assert_eq!(bench.queue.backlog(bench.now).cold, Some(2.0));
 }
 
 proptest! {
