@@ -100,12 +100,15 @@ impl StealConfig {
     /// What a crossing costs in service times.
     fn extra(&self, cold: Option<f64>) -> f64 {
         let is_sane = |factor: &f64| (1.0..f64::INFINITY).contains(factor);
-        // What is measured may be less than 1 by chance: then a crossing costs nothing.
-        let measured = cold.map(|factor| factor.max(1.0));
+        let measured = cold.map(|factor| factor.max(LEAST_COLD));
         let factor = measured.or(self.cold_factor).filter(is_sane);
         factor.unwrap_or(Self::COLD_FACTOR) - 1.0
     }
 }
+
+/// A measured cold factor counts as at least this. What a task reads away from home also evicts what the tables there
+/// need, and that is not in its own time.
+const LEAST_COLD: f64 = 1.25;
 
 /// Whether an idle worker of another domain should take a task of this queue: the task at its back would wait longer
 /// than a cold cache costs, or the oldest has waited for [`StealConfig::max_wait`].

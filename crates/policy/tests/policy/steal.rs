@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn what_was_measured_replaces_the_built_in_factor(
         queued in 1_u32..300,
-        measured in 1.0..6.0,
+        measured in 1.25..6.0,
         built_in in 1.0..6.0,
     ) {
         let service = Duration::from_micros(100);
@@ -160,6 +160,28 @@ proptest! {
             prop_assert_eq!(chosen, 0);
         }
     }
+}
+
+#[test]
+fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
+    let service = Duration::from_micros(100);
+    let backlog = |cold| Backlog {
+        workers: 4,
+        queued: 2,
+        work: 2 * service,
+        service,
+        cold,
+        ..Backlog::default()
+    };
+    let config = StealConfig::default();
+    assert!(!is_worth_crossing(&backlog(None), &config));
+    for measured in [0.5, 0.99, 1.0, 1.25] {
+        assert!(
+            is_worth_crossing(&backlog(Some(measured)), &config),
+            "{measured}"
+        );
+    }
+    assert!(!is_worth_crossing(&backlog(Some(1.6)), &config));
 }
 
 #[test]

@@ -32,9 +32,7 @@ impl<T> Order<T> {
             false => 1.0,
             true => 1.0 / self.tally.over_weight,
         };
-        let latest = front
-            .place
-            .saturating_add((age * reorder * speed) as u64);
+        let latest = front.place.saturating_add((age * reorder * speed) as u64);
         let may_go = |place: Place| {
             let lane = &self.lanes[place];
             lane.over == front.over
