@@ -3,7 +3,8 @@
 //! - **Runs.** A worker that has just run a table goes on with it for up to `run_length` tasks, because its private
 //!   cache holds that table now; when it turns to another one, it prefers a table that it ran last. A task goes out of
 //!   turn only if it has waited nearly as long as the oldest: at least `1 - reorder` of that. So no task waits longer
-//!   than `1 / (1 - reorder)` times what it would wait in plain order. With `run_length == 1` the order is plain.
+//!   than `1 / (1 - reorder)` times what it would wait in plain order. How much runs gain is measured (`order/runs.rs`):
+//!   `reorder` is less where that is little, and nothing where nothing is gained. With `run_length == 1` the order is plain.
 //! - **Shares.** A table may ask for [`SHARE`] of the workers' time, and for less while tables of more weight wait: by
 //!   as much as its weight is less than the largest. If it asks for more, its tasks are ordered as if they had come at
 //!   that pace. Whoever asks for less then goes before what is too much, and hardly waits for it.
