@@ -103,9 +103,6 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Cancels the task if it has not started. The same as dropping the ticket.
-    pub fn cancel(self) {}
-
     pub(crate) fn block_for(&mut self, time: Duration) -> Option<Result<Answer<T>, Error>> {
         // Too long for the clock means no limit.
         self.block(now().checked_add(time))

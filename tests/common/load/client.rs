@@ -236,7 +236,7 @@ impl<'a> Client<'a> {
                     check(&book, outcome);
                 }));
             }
-            Fate::Cancel => ticket.cancel(),
+            Fate::Cancel => drop(ticket),
             Fate::DropNow => drop(ticket),
             Fate::DropLater => {
                 self.doomed.push_back(Box::new(ticket));
