@@ -1,6 +1,8 @@
 //! How many times as long tasks take away from their home, as the queue has seen it.
 
-use super::service::OUTLIER;
+/// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there in
+/// some ten of them.
+pub(super) const OUTLIER: u64 = 4;
 
 /// So many tasks have to have run away from home before their mean is believed. Some lose their core for a moment, or are the
 /// first for a core that has slept.

@@ -7,16 +7,12 @@
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
 //! 50 ms, and the table as one that floods its domain.
 
-use super::cold::Cold;
+use super::cold::{Cold, OUTLIER};
 use crate::Time;
 
 /// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
 /// table whose queries change.
 const FOLLOW: u64 = 8;
-
-/// A service time counts as at most so many times the mean. If queries really take that long now, the mean gets there in
-/// some ten of them.
-pub(super) const OUTLIER: u64 = 4;
 
 /// What is expected of queries of which nothing is known, before any table of the domain is known: those of a graph that no
 /// cache holds take some hundreds of microseconds.
