@@ -154,6 +154,8 @@ impl Builder {
     /// task may go before one that waits up to `share` of its time longer. So no task waits more than `1 / (1 -
     /// share)` times as long as in plain order. In `0.0..=0.9`; 0 is plain order, other values count as the nearest of
     /// these, NaN as the default, 0.3.
+    ///
+    /// It is the most. Where runs of one table gain little, as measured, the order is nearer to plain order.
     pub fn reorder(mut self, share: f64) -> Self {
         self.reorder = match share.is_nan() {
             true => Self::default().reorder,
