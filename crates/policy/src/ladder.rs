@@ -225,7 +225,8 @@ pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare
-/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several, so it is asked until it lends none.
+/// and [may help](Faces::may_help) it; returns how many came. `call` wakes one of a group. One group may have several, so
+/// it is asked until it lends none.
 pub fn call_helpers<C, F: Faces>(
     caller: &mut C,
     faces: impl Fn(&C) -> &F,
@@ -248,6 +249,28 @@ pub fn call_helpers<C, F: Faces>(
         }
     }
     called
+}
+
+/// Calls up to `wanted` workers of groups that would rather keep them to the help of `group`, for a task that is overdue: one
+/// of each of the nearest that [may help](Faces::may_help) it. `call` wakes one of a group, if it lends any.
+pub fn call_lenders<C, F: Faces>(
+    caller: &mut C,
+    faces: impl Fn(&C) -> &F,
+    group: usize,
+    wanted: usize,
+    call: impl Fn(&mut C, usize) -> bool,
+) {
+    let mut called = 0;
+    for at in 0..faces(caller).nearest(group).len() {
+        if called >= wanted {
+            return;
+        }
+        let seen = faces(caller);
+        let other = seen.nearest(group)[at];
+        if seen.may_help(other, group) {
+            called += usize::from(call(caller, other));
+        }
+    }
 }
 
 /// A busy worker's looks at other groups' queues.

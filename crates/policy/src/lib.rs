@@ -84,8 +84,8 @@ pub use planner::{Planner, PlannerConfig, Remap};
 pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{
-    Backlog, NEAR, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare, choose_victim,
-    is_worth_crossing, is_worth_evening, is_worth_relieving,
+    Backlog, LEAST_COLD, NEAR, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare,
+    choose_victim, is_worth_crossing, is_worth_evening, is_worth_relieving,
 };
 pub use table_id::TableId;
 pub use time::Time;

@@ -32,12 +32,12 @@
 //! ```
 
 mod class;
-mod cold;
 mod intake;
 mod lane;
 mod lanes;
 mod order;
 mod outlook;
+mod relative;
 mod service;
 mod terms;
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl StealConfig {
 
 /// A measured cold factor counts as at least this. What a task reads away from home also evicts what the tables there
 /// need, and that is not in its own time.
-const LEAST_COLD: f64 = 1.25;
+pub const LEAST_COLD: f64 = 1.25;
 
 /// Whether an idle worker of another domain should take a task of this queue: the task at its back would wait longer
 /// than a cold cache costs, or the oldest has waited for [`StealConfig::max_wait`].

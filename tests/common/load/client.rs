@@ -24,7 +24,6 @@ const KEPT: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Wait,
-    Cancel,
     DropNow,
     DropLater,
     Detach,
@@ -105,8 +104,7 @@ impl<'a> Client<'a> {
         let fails = self.dice.one_in(100);
         let fate = match self.dice.throw(64) {
             0 => Fate::Wait,
-            1..=4 => Fate::Cancel,
-            5..=8 => Fate::DropNow,
+            1..=8 => Fate::DropNow,
             9..=12 => Fate::DropLater,
             _ => Fate::Detach,
         };
@@ -236,7 +234,6 @@ impl<'a> Client<'a> {
                     check(&book, outcome);
                 }));
             }
-            Fate::Cancel => drop(ticket),
             Fate::DropNow => drop(ticket),
             Fate::DropLater => {
                 self.doomed.push_back(Box::new(ticket));

@@ -15,7 +15,7 @@
 //! sees the other: the pusher writes `queued` and reads `armed`, the thread writes `armed` and reads `queued`.
 
 use chiplet_policy::group::{Faces, LOOK, Looked};
-use chiplet_policy::{TableId, Time};
+use chiplet_policy::{TableId, Time, ladder};
 
 use super::Hub;
 use super::seats::{Call, Parker};
@@ -143,10 +143,9 @@ impl<T, U> Hub<T, U> {
         };
         if overdue && called < wanted {
             // No more groups have workers to spare, so some lend one that they would rather keep.
-            let nearest = self.groups.nearest(group).iter();
-            let may_help = nearest.filter(|&&other| self.groups.may_help(other, group));
-            let lent = may_help.filter(|&&other| self.call_helper(other, Call::Overdue));
-            lent.take(wanted - called).for_each(drop);
+            let mut hub = self;
+            let call = |hub: &mut &Self, other| hub.call_helper(other, Call::Overdue);
+            ladder::call_lenders(&mut hub, |hub| &hub.groups, group, wanted - called, call);
         }
     }
 }

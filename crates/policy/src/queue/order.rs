@@ -41,10 +41,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
 use std::time::Duration;
 
-use super::cold::Cold;
 use super::lane::{Buffers, Lane, Popped};
 use super::lanes::{Lanes, Place};
-use super::service::{ASSUMED, follow};
+use super::service::{ASSUMED, Cold, follow};
 use super::terms::{Outcome, Run, Taken, Terms};
 use super::weights::Tally;
 use super::{Discipline, Intake, Pace};
@@ -183,7 +182,7 @@ impl<T> Order<T> {
             work: Work::default(),
             typical: ASSUMED,
             cold: Cold::default(),
-            worth: Worth::new(),
+            worth: Worth::default(),
         }
     }
 

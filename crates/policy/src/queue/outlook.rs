@@ -73,7 +73,7 @@ impl<T> Queue<T> {
         let order = &self.orders[class as usize];
         let lane = &order.lanes[front.lane];
         backlog.service = Duration::from_nanos(lane.service.home);
-        backlog.cold = lane.service.cold.known().or(order.cold.known());
+        backlog.cold = lane.service.cold_or(&order.cold);
         let waited = Duration::from_nanos(now.saturating_sub(lane.oldest().unwrap_or_default()));
         backlog.age = match class {
             Class::Interactive => waited,

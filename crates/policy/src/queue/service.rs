@@ -7,7 +7,7 @@
 //! Neither follows one outlier far. A disk read of 400 ms among queries of 0.5 ms would otherwise count as an average of
 //! 50 ms, and the table as one that floods its domain.
 
-use super::cold::{Cold, OUTLIER};
+use super::relative::{OUTLIER, Relative};
 use crate::Time;
 
 /// The mean follows a new service time by this part of the difference: steady against one odd query, quick enough for a
@@ -25,6 +25,12 @@ const FIRST: u64 = 1_000_000;
 /// After so long without an answer the usual time is not believed: the next task is begun whatever its deadline. So a
 /// table whose estimate is wrong is found out ten times a second, and one that really is too slow costs little.
 const BELIEVED: u64 = 100_000_000;
+
+/// How many times as long queries take away from home: of one table, or of all tables of a queue.
+pub(super) type Cold = Relative<32>;
+
+/// So many tasks have to have run away from home before their mean is believed.
+const ENOUGH: u32 = 8;
 
 /// How long a task took.
 pub(super) struct Took {
@@ -50,6 +56,12 @@ pub(super) struct Service {
 }
 
 impl Service {
+    /// How many times as long its queries take away from home; of those of `all` tables while few of its own have run there.
+    pub(super) fn cold_or(&self, all: &Cold) -> Option<f64> {
+        let factor = self.cold.of(ENOUGH).or(all.of(ENOUGH));
+        factor.map(f64::from)
+    }
+
     /// A query's mean cost at home, or that of a `typical` table's if it is unknown.
     pub(super) fn mean(&self, typical: u64) -> u64 {
         match self.home {

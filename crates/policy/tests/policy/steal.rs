@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chiplet_policy::{
-    Backlog, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare, choose_victim,
-    is_worth_crossing,
+    Backlog, LEAST_COLD, Rung, Staff, StealConfig, can_help_far, can_lend, can_spare,
+    choose_victim, is_worth_crossing,
 };
 use proptest::prelude::*;
 
@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn what_was_measured_replaces_the_built_in_factor(
         queued in 1_u32..300,
-        measured in 1.25..6.0,
+        measured in 1.0..6.0,
         built_in in 1.0..6.0,
     ) {
         let service = Duration::from_micros(100);
@@ -117,7 +117,7 @@ proptest! {
         let known = Backlog { cold: Some(measured), ..backlog };
         prop_assert_eq!(
             is_worth_crossing(&known, &config(built_in)),
-            is_worth_crossing(&backlog, &config(measured))
+            is_worth_crossing(&backlog, &config(measured.max(LEAST_COLD)))
         );
     }
 
@@ -175,7 +175,7 @@ fn a_cold_cache_that_costs_nothing_by_measurement_is_cheap_and_not_unknown() {
     };
     let config = StealConfig::default();
     assert!(!is_worth_crossing(&backlog(None), &config));
-    for measured in [0.5, 0.99, 1.0, 1.25] {
+    for measured in [0.5, 0.99, 1.0, LEAST_COLD] {
         assert!(
             is_worth_crossing(&backlog(Some(measured)), &config),
             "{measured}"

@@ -186,7 +186,6 @@ proptest! {
     }
 }
 
-/// The same through the planner, in one run for each.
 #[test]
 fn a_home_that_is_asked_for_more_than_its_time_is_relieved_at_once() {
     let specs = with_caches(2, 8);
@@ -219,6 +218,7 @@ fn a_home_that_is_asked_for_more_than_its_time_is_relieved_at_once() {
     }
 }
 
+/// The same through the planner, in one run for each.
 #[test]
 fn the_planners_disagree_in_the_same_way() {
     let (specs, _, asked) = cached_beside_bound();

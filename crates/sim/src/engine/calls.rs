@@ -111,20 +111,15 @@ impl Engine<'_> {
     fn look_at(&mut self, group: usize) {
         let now = self.timeline.time();
         let looked = self.groups[group].state.look(now);
-        let mut called = match looked.wanted {
+        let called = match looked.wanted {
             0 => 0,
             wanted => self.call_help(group, wanted),
         };
-        // No more groups have workers to spare, so some lend one that they would rather keep.
-        for at in 0..self.groups.nearest(group).len() {
-            if !looked.overdue || called >= looked.wanted {
-                break;
-            }
-            let other = self.groups.nearest(group)[at];
-            if !self.groups.may_help(other, group) {
-                continue;
-            }
-            called += usize::from(self.call_helper(other, Call::Overdue));
+        if looked.overdue && called < looked.wanted {
+            // No more groups have workers to spare, so some lend one that they would rather keep.
+            let call = |engine: &mut Self, other| engine.call_helper(other, Call::Overdue);
+            let left = looked.wanted - called;
+            ladder::call_lenders(self, |engine| &engine.groups, group, left, call);
         }
     }
 }
