@@ -67,8 +67,12 @@ impl Engine {
         Self {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             split: parts.split,
+            registry: Registry::new(
+                Arc::clone(&timer),
+                Arc::clone(&parts.hub.cores),
+                parts.topology.domains().len(),
+            ),
             hub: parts.hub,
-            registry: Registry::new(Arc::clone(&timer), parts.topology.domains().len()),
             topology: parts.topology,
             stats,
             exits: Exits::new(workers, Arc::clone(&timer)),

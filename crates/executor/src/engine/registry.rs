@@ -18,7 +18,7 @@ use super::timer::Timer;
 use crate::error::TableError;
 use crate::latencies::{CompactLatencies, Latencies};
 use crate::options::{KeptOptions, TableOptions};
-use crate::scheduler::Pace;
+use crate::scheduler::{FreeCores, Pace};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, OnceLock, Step, Swap, left_out};
 
@@ -37,6 +37,8 @@ pub(crate) struct TableEntry {
     /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
     /// the timer task by task.
     pub(crate) timer: Arc<Timer>,
+    /// The executor's, found in the same way.
+    pub(crate) cores: Arc<FreeCores>,
 }
 
 impl Drop for TableEntry {
@@ -267,17 +269,19 @@ pub(crate) struct Registry {
     slots: boxcar::Vec<Slot>,
     free: Mutex<Vec<u32>>,
     timer: Arc<Timer>,
+    cores: Arc<FreeCores>,
     domains: u32,
 }
 
 impl Registry {
     /// For tables of a machine with so many domains.
-    pub(crate) fn new(timer: Arc<Timer>, domains: usize) -> Self {
+    pub(crate) fn new(timer: Arc<Timer>, cores: Arc<FreeCores>, domains: usize) -> Self {
         Self {
             domains: domains.max(1) as u32,
             slots: boxcar::Vec::new(),
             free: Mutex::new(Vec::new()),
             timer,
+            cores,
         }
     }
 
@@ -312,6 +316,7 @@ impl Registry {
                 domains: self.domains,
             }),
             timer: Arc::clone(&self.timer),
+            cores: Arc::clone(&self.cores),
         });
         self.slots[id.slot as usize].store(Some(listing));
     }
@@ -358,6 +363,7 @@ impl Registry {
             table: Some(Arc::clone(table)),
             state: Arc::clone(&before.entry.state),
             timer: Arc::clone(&before.entry.timer),
+            cores: Arc::clone(&before.entry.cores),
         });
         self.slots[id.slot as usize].store(Some(listing));
         Ok(before)

@@ -210,7 +210,7 @@ mod tests {
 
     /// A ticket of a task with that deadline, which nobody runs.
     fn ticket(timer: &Arc<Timer>, deadline: Instant) -> Ticket<()> {
-        let registry = Registry::new(Arc::clone(timer), 1);
+        let registry = Registry::new(Arc::clone(timer), Arc::default(), 1);
         let id = registry.reserve();
         registry.publish(
             id,

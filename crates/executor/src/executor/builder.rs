@@ -256,6 +256,7 @@ impl Builder {
                 groups: groups.len(),
             },
             substitutes: self.substitutes,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             discipline: Discipline {
                 run_length: self.run_length,
                 reorder: self.reorder,

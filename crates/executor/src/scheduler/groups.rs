@@ -1,6 +1,7 @@
 //! The groups, each under a lock, and what they see of each other without one.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::Class;
@@ -8,6 +9,7 @@ use chiplet_policy::group::{Faces, Group, Next};
 use chiplet_policy::queue::Pace;
 use crossbeam_utils::CachePadded;
 
+use super::FreeCores;
 use super::crew::GroupSpec;
 use super::group_set::GroupSet;
 use super::seats::Seats;
@@ -17,6 +19,7 @@ use crate::sync::{Mutex, MutexGuard};
 /// All groups. `T` is a task.
 pub(crate) struct Groups<T> {
     list: Box<[Cell<T>]>,
+    cores: Arc<FreeCores>,
     /// Groups with a worker to spare.
     spare: GroupSet,
     /// Groups that may help others that are far.
@@ -33,7 +36,10 @@ struct Cell<T> {
 }
 
 impl<T> Groups<T> {
-    pub(super) fn new(groups: impl Iterator<Item = (GroupSpec, Group<T>)>) -> Self {
+    pub(super) fn new(
+        groups: impl Iterator<Item = (GroupSpec, Group<T>)>,
+        cores: &Arc<FreeCores>,
+    ) -> Self {
         let list: Box<[Cell<T>]> = groups
             .map(|(spec, group)| Cell {
                 nearest: spec.nearest,
@@ -46,6 +52,7 @@ impl<T> Groups<T> {
             free: GroupSet::new(list.len()),
             needy: GroupSet::new(list.len()),
             list,
+            cores: Arc::clone(cores),
         }
     }
 
@@ -60,11 +67,13 @@ impl<T> Groups<T> {
 
     /// A group under its lock. What changes of it is shown to others; if its queue becomes empty, `seats` are told.
     pub(super) fn hold<'a>(&'a self, group: usize, seats: &'a Seats) -> Held<'a, T> {
+        let state = self.lock(group);
         Held {
             groups: self,
             seats,
             group,
-            state: self.lock(group),
+            asleep: state.asleep(),
+            state,
         }
     }
 
@@ -94,6 +103,8 @@ pub(super) struct Held<'a, T> {
     groups: &'a Groups<T>,
     seats: &'a Seats,
     group: usize,
+    /// How many of its workers sleep, as far as that is shown.
+    asleep: usize,
     state: MutexGuard<'a, Group<T>>,
 }
 
@@ -112,6 +123,11 @@ impl<T> Held<'_, T> {
                 // Those who have stayed for what waited here go home.
                 self.seats.unpark_all();
             }
+        }
+        let asleep = self.state.asleep();
+        if asleep != self.asleep {
+            groups.cores.note_asleep(self.asleep, asleep);
+            self.asleep = asleep;
         }
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
         let face = self.state.face();

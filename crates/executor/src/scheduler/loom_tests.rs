@@ -63,6 +63,7 @@ fn hub_with(
         })
         .collect();
     let rules = Rules {
+        processors: 0,
         substitutes,
         crossing: Crossing {
             steal,

@@ -7,6 +7,7 @@
 //! `loom_tests.rs` explore this very code.
 
 mod crew;
+mod free_cores;
 mod group_set;
 mod groups;
 mod invitations;
@@ -26,6 +27,7 @@ mod tests;
 mod wake;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::group::Group;
@@ -38,6 +40,7 @@ use crate::clock::Clock;
 use crate::sync::{Step, deque, left_out};
 use crew::Crew;
 pub(crate) use crew::GroupSpec;
+pub(crate) use free_cores::FreeCores;
 use groups::{Groups, Held};
 use invitations::Invitations;
 pub(crate) use invitations::Invite;
@@ -53,6 +56,8 @@ pub(crate) struct Rules {
     pub(crate) discipline: Discipline,
     /// How many threads may stand in for each worker while its task blocks.
     pub(crate) substitutes: usize,
+    /// How many processors the process may use.
+    pub(crate) processors: usize,
 }
 
 /// The scheduler's shared state, each part under its own locks. `T` is a task, `U` an invitation to take part in one that
@@ -62,6 +67,7 @@ pub(crate) struct Hub<T, U> {
     clock: Clock,
     pub(crate) crew: Crew,
     pub(crate) groups: Groups<T>,
+    pub(crate) cores: Arc<FreeCores>,
     seats: Seats,
     invitations: Invitations<U>,
     spills: Spills<U>,
@@ -82,6 +88,7 @@ impl<T, U> Hub<T, U> {
             crossing,
             discipline,
             substitutes,
+            processors,
         } = rules;
         let clock = Clock::start();
         let crew = Crew::new(&specs, substitutes);
@@ -101,11 +108,13 @@ impl<T, U> Hub<T, U> {
             let state = Group::new(crossing, discipline, workers, stand_ins);
             (spec, state)
         });
+        let cores = Arc::new(FreeCores::new(processors, crew.workers()));
         let stealers = locals.iter().map(|local| local.invitations.stealer());
         let hub = Self {
             rules,
             clock,
-            groups: Groups::new(groups),
+            groups: Groups::new(groups, &cores),
+            cores,
             seats: Seats::new(crew.threads()),
             invitations: Invitations::new(count, stealers.collect()),
             spills: Spills::new(count),

@@ -65,6 +65,7 @@ pub fn replay(log: &Log, machine: &Topology) -> Vec<Decision> {
         },
         discipline: Discipline::for_workers(largest.unwrap_or(1)),
         substitutes: 0,
+        processors: 0,
     };
     let (hub, locals) = Hub::new(rules, specs);
     let mut replay = Replay {

@@ -43,6 +43,7 @@ fn hub(steal: StealConfig, groups: &[Range<usize>]) -> (Hub<u32, u32>, Vec<Local
         })
         .collect();
     let rules = Rules {
+        processors: 0,
         substitutes: 0,
         crossing: Crossing {
             steal,
@@ -75,6 +76,25 @@ fn asleep(hub: &Hub<u32, u32>, group: usize) -> usize {
 /// Makes a worker a sleeper, as it is just before it parks.
 fn to_bed(hub: &Hub<u32, u32>, local: &mut Local<u32>) {
     assert!(matches!(hub.climb(local).rest(), Resting::Park));
+}
+
+#[test]
+fn a_core_is_free_while_its_worker_sleeps() {
+    let (hub, mut locals) = hub(NEVER, &[0..1, 1..2]);
+    assert!(hub.cores.claim().is_none());
+    for local in &mut locals {
+        to_bed(&hub, local);
+    }
+    let claims = [hub.cores.claim(), hub.cores.claim()];
+    assert!(claims.iter().all(Option::is_some) && hub.cores.claim().is_none());
+    drop(claims);
+    // Its worker is called: one core is left.
+    push(&hub, 0, table(0), 1);
+    let claim = hub.cores.claim();
+    assert!(claim.is_some() && hub.cores.claim().is_none());
+    hub.close();
+    drop(claim);
+    assert!(hub.cores.claim().is_none());
 }
 
 #[test]
