@@ -42,6 +42,19 @@ fn main() {
         workload("1 us tasks from 1 thread", 1, true, micros),
         workload("1 us tasks from 2 threads", 2, true, micros),
         workload("1 us tasks from 4 threads", 4, true, micros),
+        workload("10 us tasks from 2 threads", 2, true, 10 * micros),
+        workload(
+            "10 us tasks, one by one, from 4 threads",
+            4,
+            false,
+            10 * micros,
+        ),
+        workload(
+            "50 us tasks, one by one, from 4 threads",
+            4,
+            false,
+            50 * micros,
+        ),
     ];
     let pools = pools::all();
     let mut found = Vec::new();

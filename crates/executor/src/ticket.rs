@@ -1,5 +1,6 @@
 //! The caller's end of a task: a future that needs no runtime, and a wait for plain threads.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -112,13 +113,8 @@ impl<T> Ticket<T> {
         // Inside a task of its own executor nothing is worth waiting for.
         if let Inner::Live(task) = &self.inner
             && !is_own(&**task)
-            && let Some(_core) = task.header().entry.cores.claim()
         {
-            // A short task's answer is there before this thread would be asleep.
-            (0..PAUSES).any(|round| {
-                pause(round);
-                task.completion().is_ended()
-            });
+            wait_awake(&**task);
         }
         thread_local! {
             static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -221,6 +217,30 @@ fn is_own<T>(task: &dyn Outcome<T>) -> bool {
 
 fn timer<T>(task: &dyn Outcome<T>) -> &Timer {
     &task.header().entry.timer
+}
+
+/// For so many waits of a thread without a free core it does not stay awake again after it has done so in vain.
+const HOPELESS: u32 = 16;
+
+/// Waits for the end of `task` for a moment, because a short task has ended before this thread would be asleep. On a core
+/// that workers may need only half as long, and only while that helps: a query of 50 us would lose a tenth by it.
+fn wait_awake<T>(task: &dyn Outcome<T>) {
+    thread_local! {
+        static LEFT_OUT: Cell<u32> = Cell::new(0);
+    }
+    let core = task.header().entry.cores.claim();
+    let rounds = match (&core, LEFT_OUT.with(Cell::get)) {
+        (Some(_), _) => PAUSES,
+        (None, 0) => PAUSES / 2,
+        (None, waits) => return LEFT_OUT.with(|left| left.set(waits - 1)),
+    };
+    let came = (0..rounds).any(|round| {
+        pause(round);
+        task.completion().is_ended()
+    });
+    if core.is_none() && !came {
+        LEFT_OUT.with(|left| left.set(HOPELESS));
+    }
 }
 
 /// The earlier of two instants, of which none may ever come.

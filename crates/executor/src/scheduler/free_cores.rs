@@ -1,9 +1,8 @@
 //! Cores that nobody is known to need, on which threads may wait awake.
 //!
 //! A thread that waits for an answer stays awake for a moment, because waking it takes longer than a short task. It keeps
-//! its core from all others meanwhile. So it does that only where a core is free: where a worker sleeps, or where the
-//! process may use more processors than there are workers. Elsewhere it sleeps at once: what it would lose there is a
-//! tenth of a query of 50 us, for each query.
+//! its core from all others meanwhile. A core is free for that where a worker sleeps, or where the process may use more
+//! processors than there are workers.
 //!
 //! These counts are hints. Whoever reads an old one stays awake, or sleeps, a moment too early or too late. So they are
 //! plain atomics, which the model checkers do not explore.
