@@ -225,8 +225,8 @@ const HOPELESS: u32 = 16;
 /// Waits for the end of `task` for a moment, because a short task has ended before this thread would be asleep. On a core
 /// that workers may need only half as long, and only while that helps: a query of 50 us would lose a tenth by it.
 fn wait_awake<T>(task: &dyn Outcome<T>) {
-    thread_local! {
-        static LEFT_OUT: Cell<u32> = Cell::new(0);
+    std::thread_local! {
+        static LEFT_OUT: Cell<u32> = const { Cell::new(0) };
     }
     let core = task.header().entry.cores.claim();
     let rounds = match (&core, LEFT_OUT.with(Cell::get)) {
