@@ -1,6 +1,5 @@
 //! The caller's end of a task: a future that needs no runtime, and a wait for plain threads.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use crate::engine::live::Outcome;
 use crate::engine::timer::{Alarm, Expire, Timer};
 use crate::error::{Error, SubmitError};
 use crate::report::Answer;
-use crate::sync::{PAUSES, now, park_timeout, pause, thread, thread_local};
+use crate::sync::{now, park_timeout, thread, thread_local};
 
 enum Inner<T> {
     Live(Arc<dyn Outcome<T>>),
@@ -114,7 +113,8 @@ impl<T> Ticket<T> {
         if let Inner::Live(task) = &self.inner
             && !is_own(&**task)
         {
-            wait_awake(&**task);
+            let cores = &task.header().entry.cores;
+            cores.wait_awake(|| task.completion().is_ended());
         }
         thread_local! {
             static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -217,30 +217,6 @@ fn is_own<T>(task: &dyn Outcome<T>) -> bool {
 
 fn timer<T>(task: &dyn Outcome<T>) -> &Timer {
     &task.header().entry.timer
-}
-
-/// For so many waits of a thread without a free core it does not stay awake again after it has done so in vain.
-const HOPELESS: u32 = 16;
-
-/// Waits for the end of `task` for a moment, because a short task has ended before this thread would be asleep. On a core
-/// that workers may need only half as long, and only while that helps: a query of 50 us would lose a tenth by it.
-fn wait_awake<T>(task: &dyn Outcome<T>) {
-    std::thread_local! {
-        static LEFT_OUT: Cell<u32> = const { Cell::new(0) };
-    }
-    let core = task.header().entry.cores.claim();
-    let rounds = match (&core, LEFT_OUT.with(Cell::get)) {
-        (Some(_), _) => PAUSES,
-        (None, 0) => PAUSES / 2,
-        (None, waits) => return LEFT_OUT.with(|left| left.set(waits - 1)),
-    };
-    let came = (0..rounds).any(|round| {
-        pause(round);
-        task.completion().is_ended()
-    });
-    if core.is_none() && !came {
-        LEFT_OUT.with(|left| left.set(HOPELESS));
-    }
 }
 
 /// The earlier of two instants, of which none may ever come.
