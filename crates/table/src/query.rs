@@ -252,7 +252,10 @@ impl Query {
                 got: self.vector.len(),
             });
         }
-        if let Some(position) = self.vector.iter().position(|x| !x.is_finite()) {
+        // All of them before it asks which: a loop without an early end takes many numbers a step.
+        if !self.vector.iter().fold(true, |all, x| all & x.is_finite())
+            && let Some(position) = self.vector.iter().position(|x| !x.is_finite())
+        {
             return Err(SearchError::NotFinite {
                 position,
                 value: self.vector[position],
