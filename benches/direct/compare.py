@@ -16,7 +16,7 @@ version, the rounds, our variants (ours.py) or the chiplet command.
 """
 
 import argparse
-import os
+import signal
 import sys
 from pathlib import Path
 
@@ -48,6 +48,8 @@ To measure a library again remove its file under target/peers/results, or give -
 
 def main():
     options = arguments()
+    # Whoever ends this program, as `timeout` does, ends the library that it runs as well.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = options.folder
     peers, left_out = present([peer for peer in PEERS if begins(peer.name, options.peer)], options)
     units, builds = [], {}

@@ -29,7 +29,7 @@ def remove(path):
 
 
 def slug(name):
-    return name.lower().replace(" ", "-").replace(",", "")
+    return name.lower().replace(" = ", "-").replace(" ", "-").replace(",", "")
 
 
 def comma(values):

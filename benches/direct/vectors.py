@@ -22,6 +22,9 @@ ROUNDING = 1e-6
 # How far off a vector is that was scaled to length 1 in f32: `Metric::scale` there.
 UNIT_OFF = 1.2e-7
 
+# Queries whose inner products with all rows are computed at once.
+BLOCK = 32
+
 
 @dataclass
 class Vectors:
@@ -97,30 +100,34 @@ def exact(rows, queries, metric, k):
     """For each query the row numbers that are as near as its k-th nearest, by float64 distances."""
     rows = rows.astype(np.float64)
     squares = np.einsum("ij,ij->i", rows, rows)
+    queries = queries.astype(np.float64)
     found = []
-    for query in queries.astype(np.float64):
-        # The quick form picks candidates; it errs by far less than the margin. The exact form decides.
-        products = rows @ query
-        rough = -products if metric == "ip" else squares - 2 * products + query @ query
-        kth = np.partition(rough, k - 1)[k - 1]
-        margin = 1e-5 * abs(kth) + 1e-6 * (squares.max() + query @ query)
-        candidates = np.flatnonzero(rough <= kth + margin)
-        if metric == "ip":
-            distances = rough[candidates]
-        else:
-            distances = ((rows[candidates] - query) ** 2).sum(axis=1)
-        order = np.argsort(distances)
-        kth = distances[order[k - 1]]
-        # What a search in f32 cannot tell from the k-th.
-        if metric == "l2":
-            near = kth * ROUNDING
-        elif metric == "ip":
-            near = ROUNDING * np.sqrt(squares[candidates[order[k - 1]]] * (query @ query))
-        else:
-            # Half the squared distance is 1 less the cosine.
-            near = kth * ROUNDING + 2 * (UNIT_OFF * np.sqrt(kth) + UNIT_OFF**2 / 2)
-        found.append(candidates[distances <= kth + near])
+    for first in range(0, len(queries), BLOCK):
+        block = queries[first : first + BLOCK]
+        for query, products in zip(block, block @ rows.T):
+            found.append(nearest(rows, squares, query, products, metric, k))
     near = np.full((len(found), max(map(len, found))), -1, np.int64)
     for line, ids in zip(near, found):
         line[: len(ids)] = ids
     return near
+
+
+def nearest(rows, squares, query, products, metric, k):
+    """The row numbers as near to `query` as its k-th nearest; `products` are its inner products with the rows."""
+    # The quick form picks candidates; it errs by far less than the margin. The exact form decides.
+    rough = -products if metric == "ip" else squares - 2 * products + query @ query
+    kth = np.partition(rough, k - 1)[k - 1]
+    margin = 1e-5 * abs(kth) + 1e-6 * (squares.max() + query @ query)
+    candidates = np.flatnonzero(rough <= kth + margin)
+    distances = rough[candidates] if metric == "ip" else ((rows[candidates] - query) ** 2).sum(axis=1)
+    order = np.argsort(distances)
+    kth = distances[order[k - 1]]
+    # What a search in f32 cannot tell from the k-th.
+    if metric == "l2":
+        near = kth * ROUNDING
+    elif metric == "ip":
+        near = ROUNDING * np.sqrt(squares[candidates[order[k - 1]]] * (query @ query))
+    else:
+        # Half the squared distance is 1 less the cosine.
+        near = kth * ROUNDING + 2 * (UNIT_OFF * np.sqrt(kth) + UNIT_OFF**2 / 2)
+    return candidates[distances <= kth + near]

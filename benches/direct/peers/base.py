@@ -22,6 +22,14 @@ def grid(family, k):
     return sorted({*whole, *(round(value * 2**0.5) for value in whole[1:-1]), 3})
 
 
+def padded(vectors, width):
+    """With zeros behind each vector, to `width` components; they change no distance. As they are if that long."""
+    import numpy
+
+    missing = width - vectors.shape[1]
+    return numpy.pad(vectors, ((0, 0), (0, missing))) if missing > 0 else vectors
+
+
 class Peer:
     """A library at one setting. `param` below is ef, or nprobe for inverted lists.
 

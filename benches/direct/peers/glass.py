@@ -1,6 +1,6 @@
 """glass: the graph is built on full rows or quantised ones, quantised rows are searched, the best are ranked again."""
 
-from .base import EF_CONSTRUCTION, M, Peer
+from .base import EF_CONSTRUCTION, M, Peer, padded
 
 
 class Glass(Peer):
@@ -31,6 +31,7 @@ class Glass(Peer):
 
         # A searcher takes its graph away from whoever else has it: each needs its own.
         graph = glass.Graph(str(path))
+        rows = self.whole(rows)
         searcher = glass.Searcher(graph, rows, self.metric(metric), self.setting["quant"], self.setting["refine"])
         searcher.set_ef(32)
         # Measures the machine and chooses how far ahead to prefetch.
@@ -39,7 +40,11 @@ class Glass(Peer):
 
     def search(self, index, queries, k, param, threads):
         index.set_ef(param)
-        return index.batch_search(queries, k, threads)[0]
+        return index.batch_search(self.whole(queries), k, threads)[0]
+
+    def whole(self, vectors):
+        """FP16 rows are compared 16 components at a time, and wrongly unless that is all: recall 0.77 on GloVe's 50."""
+        return padded(vectors, -(-vectors.shape[1] // 16) * 16) if self.setting["refine"] == "FP16" else vectors
 
     @staticmethod
     def metric(metric):

@@ -1,11 +1,11 @@
 """rabitqlib, from the authors of RaBitQ: SymphonyQG, and HNSW over RaBitQ's codes."""
 
-from .base import EF_CONSTRUCTION, M, Peer
+from .base import EF_CONSTRUCTION, M, Peer, padded
 
 # Of the rows, which the codes of HNSW-RaBitQ are relative to. 64 of them gain nothing over 16 on 20,000 rows.
 CENTRES = 16
 
-# The library refuses less. Zeros change no distance.
+# The library refuses less.
 FEWEST_COMPONENTS = 64
 
 
@@ -17,7 +17,7 @@ class SymphonyQg(Peer):
     def build(self, rows, metric, threads):
         import rabitqlib
 
-        rows = wide(rows)
+        rows = padded(rows, FEWEST_COMPONENTS)
         index = rabitqlib.SymqgIndex(rows.shape[1], 2 * M, own(metric), self.setting["bits"])
         index.build(rows, EF_CONSTRUCTION, num_threads=threads)
         return index
@@ -31,7 +31,7 @@ class SymphonyQg(Peer):
         return rabitqlib.SymqgIndex.load(str(path))
 
     def search(self, index, queries, k, param, threads):
-        return index.search_batch(wide(queries), k, param, num_threads=threads)[0]
+        return index.search_batch(padded(queries, FEWEST_COMPONENTS), k, param, num_threads=threads)[0]
 
 
 class HnswRabitq(Peer):
@@ -42,7 +42,7 @@ class HnswRabitq(Peer):
     def build(self, rows, metric, threads):
         import rabitqlib
 
-        rows = wide(rows)
+        rows = padded(rows, FEWEST_COMPONENTS)
         centres = rabitqlib.RaBitQKMeans(rows.shape[1], CENTRES, num_threads=threads)
         centres.train(rows)
         index = rabitqlib.HnswIndex(rows.shape[1], len(rows), M, EF_CONSTRUCTION, self.setting["bits"], own(metric))
@@ -58,17 +58,9 @@ class HnswRabitq(Peer):
         return rabitqlib.HnswIndex.load(str(path))
 
     def search(self, index, queries, k, param, threads):
-        return index.search(wide(queries), k, param, num_threads=threads)[0]
+        return index.search(padded(queries, FEWEST_COMPONENTS), k, param, num_threads=threads)[0]
 
 
 def own(metric):
     """The library's word; it asks for rows of length 1 for the cosine."""
     return "l2" if metric == "l2" else "ip"
-
-
-def wide(vectors):
-    """With zeros behind each vector that is too short for the library."""
-    import numpy
-
-    missing = FEWEST_COMPONENTS - vectors.shape[1]
-    return numpy.pad(vectors, ((0, 0), (0, missing))) if missing > 0 else vectors
