@@ -63,6 +63,8 @@ def build(peer, data, path, threads):
 
 
 def search(peer, data, path, seconds, threads):
+    if peer.most_threads:
+        threads = [count for count in threads if count <= peer.most_threads] or [peer.most_threads]
     # Twice: what a library allocates once, whatever it holds, is there after the first time.
     for _ in range(2):
         index = None
@@ -86,8 +88,6 @@ def search(peer, data, path, seconds, threads):
                 continue
             batch = batches[param]
             for count in threads:
-                if peer.most_threads and count > peer.most_threads:
-                    continue
                 entry = {
                     "index": peer.name,
                     "param": param,
