@@ -36,7 +36,8 @@ class NgtQg(Peer):
         graph.batch_insert(rows, num_threads=threads)
         graph.save()
         graph.close()
-        subprocess.run(["qbg", "build-qg", path], check=True)
+        for command in ("create-qg", "build-qg"):
+            subprocess.run(["qbg", command, path], check=True)
         return path
 
     def save(self, index, path):
