@@ -88,14 +88,16 @@ fn rows_in_fewer_bytes_are_asked_for_by_option_or_in_the_file() {
     assert!(text.contains("rows as sq8 re-ranked by f16\n"), "{text}");
     let in_file = format!("{tables}rows_as = 'sq8'\nrerank = 'f16'\n");
     assert_eq!(run(&in_file, "").1, coded);
+    let (_, halved) = run(tables, "--rows-as sq4 --rerank sq8");
     let bytes = |report: &str| {
         let report: serde_json::Value = serde_json::from_str(report).unwrap();
         report["runs"][0]["memory_bytes_per_query"]
             .as_f64()
             .unwrap()
     };
-    let (plain, coded) = (bytes(&plain), bytes(&coded));
+    let [plain, coded, halved] = [plain, coded, halved].map(|report| bytes(&report));
     assert!(coded < 0.5 * plain, "{coded} and {plain}");
+    assert!(halved < 0.75 * coded, "{halved} and {coded}");
 }
 
 #[test]
@@ -103,9 +105,16 @@ fn formats_that_cannot_be_used_are_named() {
     for (arguments, named) in [
         (
             ["--rows-as", "f64"],
-            &["--rows-as", "f32, f16, bf16 or sq8"],
+            &["--rows-as", "f32, f16, bf16, sq8 or sq4"],
         ),
-        (["--rerank", "sq8"], &["rerank is sq8", "f32, f16 or bf16"]),
+        (
+            ["--rerank", "sq4"],
+            &["rerank is sq4", "f32, f16, bf16 or sq8"],
+        ),
+        (
+            ["--rows-as", "sq4"],
+            &["rerank is none", "with rows_as sq4"],
+        ),
     ] {
         refused(&arguments, named);
     }
@@ -119,7 +128,7 @@ fn formats_that_cannot_be_used_are_named() {
             "kind = 'ivf'\nrerank = 'f16'",
             ["rerank of inverted lists is f16", "hnsw"],
         ),
-        ("rerank = 'sq8'", ["rerank is sq8", "bf16"]),
+        ("rerank = 'sq4'", ["rerank is sq4", "bf16"]),
     ] {
         let kind = if line.contains("kind") {
             ""

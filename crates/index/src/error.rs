@@ -67,7 +67,7 @@ pub enum BuildError {
         /// The setting's name.
         setting: &'static str,
         /// The value given.
-        value: usize,
+        value: String,
         /// What is accepted.
         accepted: &'static str,
     },
@@ -191,7 +191,7 @@ pub(crate) fn at_least_one(setting: &'static str, value: usize) -> Result<(), Bu
     if value == 0 {
         return Err(BuildError::Setting {
             setting,
-            value,
+            value: value.to_string(),
             accepted: "at least 1",
         });
     }

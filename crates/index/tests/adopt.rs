@@ -114,7 +114,12 @@ fn ids_are_those_given_however_large() {
 #[test]
 fn rows_are_stored_as_the_configuration_says() {
     let (rows, graph) = line(100, 50, true);
-    for format in [RowFormat::F16, RowFormat::Bf16, RowFormat::Sq8] {
+    for format in [
+        RowFormat::F16,
+        RowFormat::Bf16,
+        RowFormat::Sq8,
+        RowFormat::Sq4,
+    ] {
         let config = config(Metric::L2).rows(format).rerank(RowFormat::F32);
         // The first layer above the ground has rows 0, 10, .. 90.
         let table = HnswTable::from_graph(&rows, 16, &graph, &config).unwrap();

@@ -22,6 +22,7 @@ fn tables(rows: &[f32]) -> Vec<(String, Box<dyn Table>)> {
             ("hnsw", config.clone()),
             ("hnsw bf16", smaller(RowFormat::Bf16)),
             ("hnsw sq8", smaller(RowFormat::Sq8)),
+            ("hnsw sq4", smaller(RowFormat::Sq4)),
         ] {
             let table = HnswTable::build(rows, DIM, &config).unwrap();
             tables.push((format!("{name} {metric:?}"), Box::new(table)));

@@ -43,6 +43,7 @@ fn graphs_come_back_as_they_were_in_every_format() {
             (RowFormat::F32, None),
             (RowFormat::Bf16, Some(RowFormat::F32)),
             (RowFormat::Sq8, Some(RowFormat::F16)),
+            (RowFormat::Sq4, Some(RowFormat::Sq8)),
         ] {
             let mut config = HnswConfig::new(metric)
                 .m(6)

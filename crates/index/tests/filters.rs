@@ -78,6 +78,9 @@ fn filtered_graphs_keep_their_recall_at_every_share() {
         HnswConfig::new(Metric::L2)
             .rows(RowFormat::Sq8)
             .rerank(RowFormat::F32),
+        HnswConfig::new(Metric::L2)
+            .rows(RowFormat::Sq4)
+            .rerank(RowFormat::F32),
     ] {
         let table = HnswTable::build(&rows, DIM, &config).unwrap();
         for one_in in [2, 10, 100, 1_000] {

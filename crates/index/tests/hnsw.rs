@@ -3,7 +3,9 @@
 
 mod common;
 
-use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, Stage};
+use chiplet_index::{
+    BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, RowFormat, Stage,
+};
 use chiplet_table::{Context, Query, Table};
 use common::{
     assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated, recall, unsplit,
@@ -189,6 +191,8 @@ fn refuses_settings_that_make_no_graph() {
         (config(Metric::L2).ef_construction(0), "ef_construction"),
         (config(Metric::L2).ef(0), "ef"),
         (config(Metric::L2).threads(0), "threads"),
+        (config(Metric::L2).rows(RowFormat::Sq4), "rerank"),
+        (config(Metric::L2).rerank(RowFormat::Sq4), "rerank"),
     ] {
         let refused = HnswTable::build(&[1.0; DIM], DIM, &config).err();
         assert!(

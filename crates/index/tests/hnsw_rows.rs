@@ -18,8 +18,28 @@ const FORMATS: [RowFormat; 4] = [
     RowFormat::Sq8,
 ];
 
+/// Every format, and with each what decides last: nothing else, or one of those that can.
+fn kept() -> impl Iterator<Item = (RowFormat, Option<RowFormat>)> {
+    let decided = |format| {
+        let rerank = FORMATS.map(Some).into_iter();
+        rerank.chain([None]).map(move |rerank| (format, rerank))
+    };
+    let formats = FORMATS.into_iter().chain([RowFormat::Sq4]);
+    formats
+        .flat_map(decided)
+        .filter(|kept| *kept != (RowFormat::Sq4, None))
+}
+
 fn config(metric: Metric) -> HnswConfig {
     HnswConfig::new(metric).m(12).ef_construction(60)
+}
+
+fn stored(metric: Metric, format: RowFormat, rerank: Option<RowFormat>) -> HnswConfig {
+    let config = config(metric).rows(format);
+    match rerank {
+        Some(rerank) => config.rerank(rerank),
+        None => config,
+    }
 }
 
 fn queries(count: usize) -> Vec<Query> {
@@ -43,27 +63,22 @@ fn each_format_reaches_its_recall() {
     let queries = queries(100);
     for metric in METRICS {
         let exact = FlatTable::build(rows.clone(), DIM, metric).unwrap();
-        for format in FORMATS {
-            for rerank in [None].into_iter().chain(FORMATS.map(Some)) {
-                let mut config = config(metric).rows(format);
-                if let Some(rerank) = rerank {
-                    config = config.rerank(rerank);
-                }
-                let table = HnswTable::build(&rows, DIM, &config).unwrap();
-                for query in &queries {
-                    let hits = unsplit(&table, query);
-                    assert_well_formed(&hits, 10);
-                    assert_eq!(hits.len(), 10);
-                }
-                let recall = recall(&exact, &table, &queries);
-                // The order among the nearest is that of the format that decides last.
-                let wanted = match rerank.unwrap_or(format) {
-                    RowFormat::F32 | RowFormat::F16 => 0.99,
-                    RowFormat::Bf16 => 0.98,
-                    _ => 0.96,
-                };
-                assert!(recall >= wanted, "{metric:?} {format} {rerank:?}: {recall}");
+        for (format, rerank) in kept() {
+            let config = stored(metric, format, rerank);
+            let table = HnswTable::build(&rows, DIM, &config).unwrap();
+            for query in &queries {
+                let hits = unsplit(&table, query);
+                assert_well_formed(&hits, 10);
+                assert_eq!(hits.len(), 10);
             }
+            let recall = recall(&exact, &table, &queries);
+            // The order among the nearest is that of the format that decides last.
+            let wanted = match rerank.unwrap_or(format) {
+                RowFormat::F32 | RowFormat::F16 => 0.99,
+                RowFormat::Bf16 => 0.98,
+                _ => 0.96,
+            };
+            assert!(recall >= wanted, "{metric:?} {format} {rerank:?}: {recall}");
         }
     }
 }
@@ -72,7 +87,7 @@ fn each_format_reaches_its_recall() {
 fn distances_after_reranking_with_whole_rows_are_exact_to_the_bit() {
     let rows = clustered(ROWS, DIM, 3);
     for metric in METRICS {
-        for format in FORMATS {
+        for (format, _) in kept().filter(|kept| kept.1 == Some(RowFormat::F32)) {
             let config = config(metric).rows(format).rerank(RowFormat::F32);
             let table = HnswTable::build(&rows, DIM, &config).unwrap();
             for query in queries(20) {
@@ -131,13 +146,14 @@ fn smaller_formats_take_less_memory() {
 fn a_query_of_zeros_is_at_cosine_distance_one_from_every_row_in_every_format() {
     let mut rows = clustered(200, DIM, 3);
     rows[40 * DIM..41 * DIM].fill(0.0);
-    for format in FORMATS {
-        let table = HnswTable::build(&rows, DIM, &config(Metric::Cosine).rows(format)).unwrap();
+    for (format, rerank) in kept() {
+        let config = stored(Metric::Cosine, format, rerank);
+        let table = HnswTable::build(&rows, DIM, &config).unwrap();
         let hits = unsplit(&table, &Query::new([0.0; DIM]).top(200));
         assert_eq!(hits.len(), 200);
         assert!(
             hits.iter().all(|hit| hit.distance == 1.0),
-            "{format}: {hits:?}"
+            "{format} {rerank:?}: {hits:?}"
         );
     }
 }
@@ -146,19 +162,21 @@ fn a_query_of_zeros_is_at_cosine_distance_one_from_every_row_in_every_format() {
 fn a_row_of_zeros_is_at_cosine_distance_one_from_every_query_in_every_format() {
     let mut rows = clustered(200, DIM, 3);
     rows[40 * DIM..41 * DIM].fill(0.0);
-    for format in FORMATS {
-        let table = HnswTable::build(&rows, DIM, &config(Metric::Cosine).rows(format)).unwrap();
+    for (format, rerank) in kept() {
+        let config = stored(Metric::Cosine, format, rerank);
+        let table = HnswTable::build(&rows, DIM, &config).unwrap();
         for query in queries(10) {
             let hits = unsplit(&table, &query.top(200));
             let zero = hits.iter().find(|hit| hit.id == 40).unwrap();
-            let tolerance = if format == RowFormat::Sq8 { 0.02 } else { 0.0 };
+            let coded = rerank.unwrap_or(format) == RowFormat::Sq8;
+            let tolerance = if coded { 0.02 } else { 0.0 };
             let apart = (zero.distance - 1.0).abs();
             assert!(apart <= tolerance, "{format}: {}", zero.distance);
         }
     }
     // Nothing but zeros.
-    for format in FORMATS {
-        let config = config(Metric::Cosine).rows(format);
+    for (format, rerank) in kept() {
+        let config = stored(Metric::Cosine, format, rerank);
         let table = HnswTable::build(&[0.0; 4 * DIM], DIM, &config).unwrap();
         let hits = unsplit(&table, &Query::new([1.0; DIM]).top(4));
         assert_eq!(hits.len(), 4);
@@ -171,8 +189,9 @@ fn rows_that_are_all_equal_are_all_found() {
     let row: Vec<f32> = (0..DIM).map(|x| x as f32 * 0.25 - 2.0).collect();
     let rows = row.repeat(50);
     for metric in METRICS {
-        for format in FORMATS {
-            let table = HnswTable::build(&rows, DIM, &config(metric).rows(format)).unwrap();
+        for (format, rerank) in kept() {
+            let config = stored(metric, format, rerank);
+            let table = HnswTable::build(&rows, DIM, &config).unwrap();
             let hits = unsplit(&table, &Query::new(&row[..]).top(50));
             assert_well_formed(&hits, 50);
             assert_eq!(hits.len(), 50);
@@ -277,8 +296,14 @@ fn distances_of_the_longest_rows_are_finite() {
     let long = (MAX_NORM * 0.99) as f32;
     let rows = [long, 0.0, -long, 0.0, 0.0, long, 0.0, -long];
     for metric in METRICS {
-        for format in [RowFormat::F32, RowFormat::Bf16, RowFormat::Sq8] {
-            let table = HnswTable::build(&rows, 2, &config(metric).rows(format)).unwrap();
+        for (format, rerank) in [
+            (RowFormat::F32, None),
+            (RowFormat::Bf16, None),
+            (RowFormat::Sq8, None),
+            (RowFormat::Sq4, Some(RowFormat::F32)),
+        ] {
+            let config = stored(metric, format, rerank);
+            let table = HnswTable::build(&rows, 2, &config).unwrap();
             let hits = unsplit(&table, &Query::new([long, 0.0]).top(4));
             assert_well_formed(&hits, 4);
             assert_eq!((hits.len(), hits[0].id), (4, 0), "{metric:?} {format}");
@@ -293,7 +318,7 @@ fn any_dimension_will_do() {
         let rows = clustered(300, dim, 5);
         for metric in METRICS {
             let exact = FlatTable::build(rows.clone(), dim, metric).unwrap();
-            for format in FORMATS {
+            for (format, _) in kept().filter(|kept| kept.1 == Some(RowFormat::F32)) {
                 let config = config(metric).rows(format).rerank(RowFormat::F32);
                 let table = HnswTable::build(&rows, dim, &config).unwrap();
                 // Every row is a candidate: what is left is the arithmetic.
@@ -319,7 +344,7 @@ fn any_dimension_will_do() {
 
 #[test]
 fn a_format_is_named_as_it_is_read() {
-    for format in FORMATS {
+    for (format, _) in kept() {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
     assert!("f64".parse::<RowFormat>().unwrap_err().contains("f64"));

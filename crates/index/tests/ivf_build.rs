@@ -93,7 +93,7 @@ fn refuses_what_cannot_be_built_and_says_why() {
     ] {
         let refused = IvfTable::build(&rows, DIM, "IVF4,Flat", &config).err();
         assert!(
-            matches!(refused, Some(BuildError::Setting { value: 0, .. })),
+            matches!(&refused, Some(BuildError::Setting { value, .. }) if value == "0"),
             "{refused:?}"
         );
     }

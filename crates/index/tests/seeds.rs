@@ -47,7 +47,12 @@ fn write_tables() {
         (
             "hnsw-sq8-f16",
             40,
-            hnsw.rows(RowFormat::Sq8).rerank(RowFormat::F16),
+            hnsw.clone().rows(RowFormat::Sq8).rerank(RowFormat::F16),
+        ),
+        (
+            "hnsw-sq4-sq8",
+            40,
+            hnsw.rows(RowFormat::Sq4).rerank(RowFormat::Sq8),
         ),
     ] {
         let table = HnswTable::build(&rows(n), DIM, &config).unwrap();

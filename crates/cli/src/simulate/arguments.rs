@@ -60,11 +60,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FACTOR")]
     pub(crate) size: Option<f64>,
 
-    /// How tables keep their rows, instead of the workload's: f32, f16, bf16 or sq8 (one byte a component)
+    /// How tables keep their rows, instead of the workload's: f32, f16, bf16, sq8 (one byte a component) or sq4 (half a
+    /// byte; graphs only, with --rerank)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rows_as: Option<RowFormat>,
 
-    /// Graphs keep their rows a second time, as f32, f16 or bf16, and compare the best candidates once more with them
+    /// Graphs keep their rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rerank: Option<RowFormat>,
 
@@ -121,7 +122,7 @@ Examples:
   chiplet simulate --workload paper-ivf --domains 2,4,8,12  how throughput grows with CCDs
   chiplet simulate --loads 50,80 --json sim.json            latency at half and most of saturation
   chiplet simulate --hot 80 --strategy global-steal,ccd-aware
-  chiplet simulate --rows-as sq8 --rerank f32               the same tables with rows of one byte a component
+  chiplet simulate --rows-as sq4 --rerank f16               the same tables with rows of half a byte a component
   chiplet simulate --machine turin-9575fx2 --workload mine.toml
   chiplet simulate --workload flood --domains 1 --strategy ccd-aware
                                                             one table floods beside quiet ones: who waits?
@@ -139,8 +140,8 @@ A workload file:
   rows = [100_000, 1_000_000]    # least and most
   dims = [64, 128]               # one of these each
   k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
-  rows_as = \"sq8\"                # or \"f16\", \"bf16\", \"f32\" (the default)
-  rerank = \"f32\"                 # or \"f16\", \"bf16\"; without it no second copy. For hnsw alone
+  rows_as = \"sq8\"                # or \"sq4\", \"f16\", \"bf16\", \"f32\" (the default)
+  rerank = \"f32\"                 # or \"f16\", \"bf16\", \"sq8\"; without it no second copy. For hnsw alone
 
 Tables with clients of their own, and on terms of their own (all of it may be left out):
   warm = 2                       # virtual seconds before anything is counted

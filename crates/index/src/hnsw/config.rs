@@ -90,14 +90,15 @@ impl HnswConfig {
         self
     }
 
-    /// Sets how rows are stored for the walk.
+    /// Sets how rows are stored for the walk. [`RowFormat::Sq4`] needs [`HnswConfig::rerank`].
     #[must_use]
     pub fn rows(mut self, format: RowFormat) -> Self {
         self.rows = format;
         self
     }
 
-    /// Keeps the rows a second time, in `format`, and compares the best candidates of a walk once more with them.
+    /// Keeps the rows a second time, in `format` (not [`RowFormat::Sq4`]), and compares the best candidates of a walk once
+    /// more with them.
     #[must_use]
     pub fn rerank(mut self, format: RowFormat) -> Self {
         self.rerank = Some(format);
@@ -140,9 +141,22 @@ impl HnswConfig {
         if !(2..=255).contains(&self.m) {
             return Err(BuildError::Setting {
                 setting: "m",
-                value: self.m,
+                value: self.m.to_string(),
                 accepted: "2 to 255",
             });
+        }
+        let rerank = |value: &str, accepted| {
+            let (setting, value) = ("rerank", value.to_owned());
+            Err(BuildError::Setting {
+                setting,
+                value,
+                accepted,
+            })
+        };
+        match (self.rows, self.rerank) {
+            (_, Some(RowFormat::Sq4)) => rerank("sq4", "f32, f16, bf16 or sq8")?,
+            (RowFormat::Sq4, None) => rerank("none", "f32, f16, bf16 or sq8 with rows of sq4")?,
+            _ => {}
         }
         at_least_one("ef_construction", self.ef_construction)?;
         at_least_one("threads", self.threads)?;
@@ -179,7 +193,7 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
                 check_small(rows, dim)?;
             }
             // bfloat16 holds every row that its metric accepts.
-            RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 => {}
+            RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 | RowFormat::Sq4 => {}
         }
     }
     Ok(())

@@ -8,6 +8,7 @@
 //! | `ids` | the id of each node, `u32` or, if one needs it, `u64` |
 //! | `full` | the rows once more, for re-ranking, if that was asked for |
 //! | `low` | the smallest value of each component, for 8-bit codes |
+//! | `low4` | the same for 4-bit codes, of the rotated rows if they are rotated |
 //! | `copies` | pairs of nodes with equal rows, if there are any: one with links, and one without |
 //! | `backlinks` | pairs of nodes: further links for filtered searches under the inner product |
 //!
@@ -26,7 +27,7 @@ use crate::metric::Metric;
 use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
-use super::format::{Grid, RowFormat, write_row};
+use super::format::{Grid, Grids, Nibbles, RowFormat, write_row};
 use super::walk::{Layer, MAX_NODES, NONE};
 
 /// What the sections mean.
@@ -45,6 +46,9 @@ pub(super) struct Meta {
     pub(super) id_bytes: usize,
     /// The step of 8-bit codes.
     pub(super) step: f32,
+    /// What 4-bit codes stand for, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nibbles: Option<NibbleMeta>,
     /// Candidates kept by a query that does not say how many.
     pub(super) ef: usize,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
@@ -52,13 +56,41 @@ pub(super) struct Meta {
     pub(super) one_look: bool,
 }
 
+/// What 4-bit codes stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NibbleMeta {
+    /// Their step.
+    pub(super) step: f32,
+    /// Whether rows are rotated first.
+    pub(super) rotated: bool,
+}
+
 impl Meta {
     fn nodes(&self) -> usize {
         self.layers.first().copied().unwrap_or(0)
     }
 
-    fn has_codes(&self) -> bool {
-        [Some(self.rows), self.full].contains(&Some(RowFormat::Sq8))
+    /// Whether rows are kept in `format`, for the walk or for re-ranking.
+    fn has(&self, format: RowFormat) -> bool {
+        [Some(self.rows), self.full].contains(&Some(format))
+    }
+
+    fn grids<'a>(&self, low: &'a [f32], low4: &'a [f32]) -> Grids<'a> {
+        let NibbleMeta { step, rotated } = self.nibbles.unwrap_or(NibbleMeta {
+            step: 1.0,
+            rotated: false,
+        });
+        Grids {
+            bytes: Grid {
+                low,
+                step: self.step,
+            },
+            nibbles: Nibbles {
+                grid: Grid { low: low4, step },
+                rotated,
+            },
+        }
     }
 
     /// Links of all layers but the ground.
@@ -99,6 +131,16 @@ impl Meta {
         if !self.step.is_finite() {
             return Err("the step of 8-bit codes is no finite number".to_owned());
         }
+        if self.nibbles.is_some() != self.has(RowFormat::Sq4) {
+            return Err("4-bit rows without their step, or a step without such rows".to_owned());
+        }
+        let usable = |step: f32| step > 0.0 && (1.0 / step).is_finite();
+        if self.nibbles.is_some_and(|nibbles| !usable(nibbles.step)) {
+            return Err("the step of 4-bit codes is no number above 0".to_owned());
+        }
+        if self.has(RowFormat::Sq4) && matches!(self.full, None | Some(RowFormat::Sq4)) {
+            return Err("4-bit rows without others to re-rank with".to_owned());
+        }
         Ok(())
     }
 }
@@ -124,6 +166,7 @@ struct Sections {
     ids: Section,
     full: Option<Section>,
     low: Section,
+    low4: Option<Section>,
     /// Pairs of nodes with equal rows: one with links, in ascending order, and one without, by id.
     copies: Option<Section>,
     /// Pairs of a node and one that it links to, ascending.
@@ -160,11 +203,13 @@ impl Frozen {
             Metric::InnerProduct => backlinks::of(links),
             Metric::L2 | Metric::Cosine => Vec::new(),
         };
-        let (low, step) = if [Some(config.rows), config.rerank].contains(&Some(RowFormat::Sq8)) {
+        let has = |format| [Some(config.rows), config.rerank].contains(&Some(format));
+        let (low, step) = if has(RowFormat::Sq8) {
             Grid::of(rows, dim, config.metric)
         } else {
             (Vec::new(), 1.0)
         };
+        let nibbles = has(RowFormat::Sq4).then(|| Nibbles::choose(rows, dim, config.metric));
         let meta = Meta {
             metric: config.metric,
             dim,
@@ -180,6 +225,10 @@ impl Frozen {
             stride: links.stride,
             id_bytes: if narrow { 4 } else { 8 },
             step,
+            nibbles: nibbles.as_ref().map(|chosen| NibbleMeta {
+                step: chosen.step,
+                rotated: chosen.rotated,
+            }),
             ef: config.ef,
             one_look: links.one_look,
         };
@@ -204,13 +253,18 @@ impl Frozen {
                 .full
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
             low: draft.add("low", low.len() * 4),
+            low4: nibbles.as_ref().map(|_| draft.add("low4", dim * 4)),
             // Most tables have none of these, and files of before neither.
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
         let mut image = draft.allocate(config.pages)?;
         image.section_mut::<f32>(sections.low).copy_from_slice(&low);
-        let grid = Grid { low: &low, step };
+        let low4 = nibbles.map_or(Vec::new(), |chosen| chosen.low);
+        if let Some(section) = sections.low4 {
+            image.section_mut::<f32>(section).copy_from_slice(&low4);
+        }
+        let grids = meta.grids(&low, &low4);
         let stored = [
             Some((sections.rows, meta.rows)),
             sections.full.zip(meta.full),
@@ -219,7 +273,7 @@ impl Frozen {
             let bytes = image.section_mut::<u8>(section);
             for (out, &node) in bytes.chunks_exact_mut(format.stride(dim)).zip(order) {
                 let row = &rows[links.rows[node as usize] as usize * dim..][..dim];
-                write_row(format, grid, config.metric, row, out);
+                write_row(format, grids, config.metric, row, out);
             }
         }
         if narrow {
@@ -294,7 +348,18 @@ impl Frozen {
                 }
                 None => None,
             },
-            low: image.find_values::<f32>("low", if meta.has_codes() { meta.dim } else { 0 })?,
+            low: {
+                let values = if meta.has(RowFormat::Sq8) {
+                    meta.dim
+                } else {
+                    0
+                };
+                image.find_values::<f32>("low", values)?
+            },
+            low4: match meta.nibbles {
+                Some(_) => Some(image.find_values::<f32>("low4", meta.dim)?),
+                None => None,
+            },
             copies: image.find("copies").ok(),
             backlinks: image.find("backlinks").ok(),
         };
@@ -387,11 +452,11 @@ impl Frozen {
         Some((format, Rows::new(bytes, format.stride(self.meta.dim))))
     }
 
-    pub(super) fn grid(&self) -> Grid<'_> {
-        Grid {
-            low: self.image.section(self.sections.low),
-            step: self.meta.step,
-        }
+    /// Which values codes stand for.
+    pub(super) fn grids(&self) -> Grids<'_> {
+        let low4 = self.sections.low4;
+        let low4 = low4.map_or(&[][..], |section| self.image.section(section));
+        self.meta.grids(self.image.section(self.sections.low), low4)
     }
 
     /// The ids of all nodes.

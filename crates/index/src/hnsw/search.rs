@@ -34,6 +34,8 @@ pub(super) struct Searcher {
     scratch: Scratch,
     nodes: Vec<u32>,
     distances: Vec<f32>,
+    /// Bytes of the second copy's rows that the search has read.
+    full_bytes: u64,
 }
 
 /// How much a query asks for: `1 <= k <= ef <= rows`.
@@ -100,8 +102,15 @@ impl Searcher {
                 self.begin(graph, ef);
                 let mut steps = 0;
                 let each = poll::steps(graph.rows().stride());
+                let mut settled = graph
+                    .full()
+                    .map(|_| HnswConfig::reranked(k).min(ef - ef / 4));
                 while self.advance(graph) {
                     self.compare(graph);
+                    if settled.is_some_and(|settled| self.scratch.pool.followed() >= settled) {
+                        settled = None;
+                        self.prefetch_full(graph, k);
+                    }
                     steps += 1;
                     if steps % each == 0 && context.should_stop() {
                         self.end(graph, k);
@@ -120,6 +129,15 @@ impl Searcher {
         self.answer(graph, query, k, found, context)
     }
 
+    /// Hints that the candidates to compare once more are about those in the pool: the nearest have been followed, so few
+    /// others will come before them. Their rows arrive while the walk goes on.
+    fn prefetch_full(&self, graph: &Frozen, k: usize) {
+        if let Some((_, rows)) = graph.full() {
+            let candidates = self.scratch.pool.iter().take(HnswConfig::reranked(k));
+            candidates.for_each(|(_, node)| rows.prefetch(node as usize, rows.stride()));
+        }
+    }
+
     /// Checks the query and takes what of it a search needs. `None` if nothing is asked for or nothing is there.
     ///
     /// # Errors
@@ -134,6 +152,7 @@ impl Searcher {
         meta.metric
             .prepare_query_into(query.vector(), &mut self.vector)?;
         self.scratch.computed = 0;
+        self.full_bytes = 0;
         let rows = graph.nodes();
         let k = query.k().min(rows);
         let ef = query.requested_ef().unwrap_or(meta.ef).max(k).min(rows);
@@ -200,11 +219,12 @@ impl Searcher {
             self.scan(graph, query, k, context)?
         };
         hits.retain(|hit| query.reaches(hit.distance));
-        context.add_bytes(hnsw_query_bytes(
+        let walked = hnsw_query_bytes(
             self.scratch.computed,
             graph.rows().stride() as u64,
             graph.meta.stride as u64,
-        ));
+        );
+        context.add_bytes(walked + self.full_bytes);
         Ok(hits)
     }
 
@@ -251,7 +271,7 @@ impl Searcher {
     fn descend(&mut self, graph: &Frozen) -> u32 {
         let meta = &graph.meta;
         self.query
-            .set(&self.vector, meta.rows, meta.metric, graph.grid());
+            .set(&self.vector, meta.rows, meta.metric, graph.grids());
         let distances = walked(&self.query, graph);
         self.scratch.enter(graph.upper(), &distances, meta.one_look)
     }
@@ -266,7 +286,7 @@ impl Searcher {
     ) -> bool {
         let meta = &graph.meta;
         self.query
-            .set(&self.vector, meta.rows, meta.metric, graph.grid());
+            .set(&self.vector, meta.rows, meta.metric, graph.grids());
         let distances = ObservedRows {
             distances: walked(&self.query, graph),
             stride: graph.rows().stride() as u32,
@@ -314,7 +334,7 @@ impl Searcher {
             }
             Some((format, rows)) => {
                 self.full
-                    .set(&self.vector, format, meta.metric, graph.grid());
+                    .set(&self.vector, format, meta.metric, graph.grids());
                 self.nodes.clear();
                 self.nodes.extend(
                     candidates
@@ -324,7 +344,7 @@ impl Searcher {
                 self.distances.resize(self.nodes.len(), 0.0);
                 let distances = self.full.to(format, meta.metric, rows);
                 distances.to(&self.nodes, &mut self.distances);
-                self.scratch.computed += self.nodes.len() as u64;
+                self.full_bytes += (self.nodes.len() * rows.stride()) as u64;
                 let nodes = self.nodes.iter().copied();
                 let pairs = self.distances.iter().copied().zip(nodes);
                 pairs.flat_map(neighbors).collect()
@@ -346,7 +366,7 @@ impl Searcher {
         let meta = &graph.meta;
         let (format, rows) = graph.full().unwrap_or((meta.rows, graph.rows()));
         self.full
-            .set(&self.vector, format, meta.metric, graph.grid());
+            .set(&self.vector, format, meta.metric, graph.grids());
         let distances = self.full.to(format, meta.metric, rows);
         let ids = graph.ids();
         let mut nearest = Nearest::new(k);
@@ -371,7 +391,10 @@ impl Searcher {
             } else {
                 distances.to(&self.nodes, &mut self.distances);
             }
-            self.scratch.computed += self.nodes.len() as u64;
+            match graph.full() {
+                Some(_) => self.full_bytes += (self.nodes.len() * rows.stride()) as u64,
+                None => self.scratch.computed += self.nodes.len() as u64,
+            }
             for (&node, &distance) in self.nodes.iter().zip(&self.distances) {
                 nearest.offer(Neighbor {
                     id: ids.of(node),

@@ -5,7 +5,7 @@
 //! | `level` | which instructions are used, chosen once |
 //! | `isa`, `avx512`, `avx2`, `portable` | sixteen lanes of `f32`, by each set of instructions |
 //! | `floats` | squared L2 and inner products over `f32`, `f16` and `bf16` rows |
-//! | `codes` | integer distances over 8-bit codes |
+//! | `codes` | integer distances over 8-bit and 4-bit codes |
 //! | `blocks` | distances of rows stored component by component: inverted lists |
 //! | `lookup` | distances of product-quantizer codes: sums of table entries |
 //! | `wide` | what those two need of each set of instructions |
@@ -46,7 +46,10 @@ pub(crate) use blocks::BLOCK;
 pub(crate) use blocks::{Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
-pub(crate) use codes::{CodeQuery, MAX_DIM, row_bytes, write_row};
+pub(crate) use codes::{
+    CodeQuery, MAX_DIM, MIDDLE, NibbleQuery, Own, nibble_bytes, nibbles_have_own, row_bytes,
+    write_nibbles, write_row,
+};
 pub(crate) use floats::{Element, dot, squared_l2};
 pub(crate) use prefetch::prefetch;
 

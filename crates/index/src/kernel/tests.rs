@@ -67,28 +67,6 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn code_distances_are_exact(
-        pairs in proptest::collection::vec((any::<u8>(), any::<u8>(), any::<i8>()), 1..300),
-    ) {
-        let dim = pairs.len();
-        let codes: Vec<u8> = pairs.iter().map(|pair| pair.0).collect();
-        let mut row = vec![7; row_bytes(dim)];
-        write_row(&codes, 0, &mut row);
-        let rows = Rows::new(&row, row_bytes(dim));
-        let mut query = CodeQuery::default();
-        let mut out = [0.0];
-        query.squared_l2(pairs.iter().map(|pair| pair.1));
-        query.run(rows, &[0][..], &mut out);
-        let exact: i32 = pairs.iter()
-            .map(|pair| (i32::from(pair.0) - i32::from(pair.1)).pow(2)).sum();
-        prop_assert_eq!(out[0], exact as f32);
-        query.weighted(pairs.iter().map(|pair| pair.2));
-        query.run(rows, &[0][..], &mut out);
-        let exact: i32 = pairs.iter().map(|pair| i32::from(pair.0) * i32::from(pair.2)).sum();
-        prop_assert_eq!(out[0], exact as f32);
-    }
 }
 
 /// Rows that were offered, with their distances.
@@ -324,54 +302,4 @@ fn a_row_that_is_not_there_is_refused() {
         &[1][..],
         &mut out,
     );
-}
-
-#[test]
-fn code_distances_of_the_longest_rows_do_not_wrap() {
-    let mut row = vec![0; row_bytes(MAX_DIM)];
-    let mut query = CodeQuery::default();
-    let mut out = [0.0];
-    for farther in [0, i32::MAX] {
-        write_row(&vec![255; MAX_DIM], farther, &mut row);
-        query.squared_l2(std::iter::repeat_n(0, MAX_DIM));
-        query.run(Rows::new(&row, row_bytes(MAX_DIM)), &[0][..], &mut out);
-        let exact = MAX_DIM as i64 * 255 * 255 + i64::from(farther);
-        assert_eq!(out[0], exact as f32);
-    }
-}
-
-#[test]
-fn code_distances_of_queries_outside_the_codes_are_exact() {
-    for dim in [1, 3, 64, 130] {
-        let codes = |row: usize| (0..dim).map(move |i| (row * 31 + i * 97) as u8);
-        let stride = row_bytes(dim);
-        let mut bytes = vec![0; 70 * stride];
-        for (row, out) in bytes.chunks_exact_mut(stride).enumerate() {
-            write_row(&codes(row).collect::<Vec<_>>(), row as i32, out);
-        }
-        let mut query = CodeQuery::default();
-        // From one digit to three, and beyond them.
-        for size in [100, 300, -30_000, 8_000_000, 1 << 40] {
-            let component = move |i: usize| size - i as i64 * 5;
-            let values = (0..dim).map(move |i| component(i) as f64);
-            query.squared_l2_outside(values, 0.25);
-            let mut out = vec![0.0; 70];
-            query.run(
-                Rows::new(&bytes, stride),
-                Span { start: 0, end: 70 },
-                &mut out,
-            );
-            for (row, &found) in out.iter().enumerate() {
-                let apart = codes(row).enumerate();
-                let squares =
-                    apart.map(|(i, code)| i128::from(component(i) - i64::from(code)).pow(2));
-                let exact = 0.25 * (squares.sum::<i128>() + row as i128) as f64;
-                let off = (f64::from(found) - exact).abs();
-                assert!(
-                    off <= 1e-6 * exact,
-                    "{dim}, {size}, row {row}: {found}, {exact}"
-                );
-            }
-        }
-    }
 }

@@ -140,7 +140,12 @@ fn tables_as_they_came_are_written_down_as_before() {
 #[test]
 fn a_row_counts_as_the_cache_lines_that_it_touches() {
     // By counting lines from each place where a row can begin.
-    for format in [RowFormat::F16, RowFormat::Bf16, RowFormat::Sq8] {
+    for format in [
+        RowFormat::F16,
+        RowFormat::Bf16,
+        RowFormat::Sq8,
+        RowFormat::Sq4,
+    ] {
         for dim in 1..300 {
             let stride = stride(format, dim);
             let lines = |row: u32| (row * stride + stride - 1) / 64 - row * stride / 64 + 1;
@@ -149,5 +154,6 @@ fn a_row_counts_as_the_cache_lines_that_it_touches() {
         }
     }
     assert_eq!(touched(RowFormat::Sq8, 64), 128);
+    assert_eq!(touched(RowFormat::Sq4, 128), 64);
     assert_eq!(touched(RowFormat::F32, 50), 200);
 }

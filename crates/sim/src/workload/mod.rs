@@ -124,7 +124,7 @@ pub(crate) fn touched(format: RowFormat, dim: u32) -> u32 {
 
 /// Bytes of a row in a list.
 fn listed(format: RowFormat, dim: u32) -> u64 {
-    format.component_bytes() as u64 * u64::from(dim)
+    format.bytes(dim as usize) as u64
 }
 
 impl Table {

@@ -23,8 +23,8 @@ use crate::trace::mix;
 ///     rows = [100_000, 1_000_000] # evenly in the logarithm
 ///     dims = [64, 128]            # one of these
 ///     k = [10, 100]               # one of these; ef is 1.5 k unless `ef` is given
-///     rows_as = "sq8"             # or "f16", "bf16", "f32" (the default)
-///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16"
+///     rows_as = "sq8"             # or "sq4", "f16", "bf16", "f32" (the default)
+///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16", "sq8"; sq4 needs one
 /// "#.parse()?;
 /// assert_eq!(recipe.workload(1).tables.len(), 16);
 ///
@@ -321,10 +321,18 @@ impl Recipe {
             if tables.k.is_empty() || tables.k.contains(&0) {
                 return wrong("k", format!("{:?}", tables.k), "values of at least 1");
             }
-            match (tables.rerank, tables.kind) {
-                (Some(format), Kind::Ivf) => return Err(of_lists(format)),
-                (Some(RowFormat::Sq8), Kind::Hnsw) => {
-                    return wrong("rerank", "sq8".to_owned(), "f32, f16 or bf16");
+            match (tables.kind, tables.rows_as, tables.rerank) {
+                (Kind::Ivf, _, Some(format)) => return Err(of_lists(format)),
+                (Kind::Ivf, RowFormat::Sq4, None) => {
+                    let accepted = "f32, f16, bf16 or sq8";
+                    return wrong("rows_as of inverted lists", "sq4".to_owned(), accepted);
+                }
+                (Kind::Hnsw, _, Some(RowFormat::Sq4)) => {
+                    return wrong("rerank", "sq4".to_owned(), "f32, f16, bf16 or sq8");
+                }
+                (Kind::Hnsw, RowFormat::Sq4, None) => {
+                    let accepted = "f32, f16, bf16 or sq8 with rows_as sq4";
+                    return wrong("rerank", "none".to_owned(), accepted);
                 }
                 _ => {}
             }
@@ -504,9 +512,15 @@ mod tests {
             ("hnsw", "rows_as = 'f8'", ["f8", "bf16"]),
             (
                 "hnsw",
-                "rerank = 'sq8'",
-                ["rerank is sq8", "f32, f16 or bf16"],
+                "rerank = 'sq4'",
+                ["rerank is sq4", "f32, f16, bf16 or sq8"],
             ),
+            (
+                "hnsw",
+                "rows_as = 'sq4'",
+                ["rerank is none", "sq8 with rows_as sq4"],
+            ),
+            ("ivf", "rows_as = 'sq4'", ["lists is sq4", "or sq8"]),
             ("ivf", "rerank = 'f32'", ["inverted lists is f32", "hnsw"]),
         ] {
             let tables = format!("kind = '{kind}'\ncount = 1\nrows = [5, 5]\ndims = [8]\n{format}");
@@ -517,7 +531,7 @@ mod tests {
         let lists = Recipe::built_in("paper-ivf").unwrap();
         assert!(lists.clone().kept(None, Some(RowFormat::F32)).is_err());
         let graphs = Recipe::built_in("paper-hnsw").unwrap();
-        assert!(graphs.kept(None, Some(RowFormat::Sq8)).is_err());
+        assert!(graphs.kept(None, Some(RowFormat::Sq4)).is_err());
         let coded = lists.kept(Some(RowFormat::Sq8), None).unwrap();
         let tables = coded.workload(1).tables;
         assert!(tables.iter().all(|table| table.rows_as() == RowFormat::Sq8));

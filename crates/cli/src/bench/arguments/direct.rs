@@ -20,11 +20,12 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Index::Hnsw)]
     pub(crate) index: Index,
 
-    /// How the graph keeps its rows: f32, f16, bf16 or sq8 (one byte a component)
+    /// How the graph keeps its rows: f32, f16, bf16, sq8 (one byte a component) or sq4 (half a byte, needs
+    /// --rerank)
     #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
     pub(crate) rows_as: RowFormat,
 
-    /// Keep the graph's rows a second time, as f32, f16 or bf16, and compare the best candidates once more with them
+    /// Keep the graph's rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rerank: Option<RowFormat>,
 

@@ -16,6 +16,7 @@ use super::super::output::style;
 #[cfg(feature = "faiss")]
 use super::super::tables;
 use super::super::usage::Usage;
+use super::measure::LINE;
 
 /// A table that is ready to be searched, and what getting it took.
 pub(super) struct Built {
@@ -214,6 +215,23 @@ impl Any {
             Self::Graph(table) => table.search_many(queries, context),
             Self::Lists(table, _) => table.search_many(queries, context),
         }
+    }
+
+    /// Cache lines that the answer to `query` reads; `None` for lists, scans, and where a filter decides what is read.
+    pub(super) fn lines(&self, query: &Query) -> Result<Option<u64>, SearchError> {
+        let (Self::Graph(table), None) = (self, query.requested_filter()) else {
+            return Ok(None);
+        };
+        let Some(ef) = query.requested_ef() else {
+            return Ok(None);
+        };
+        let mut lines = 0;
+        table.search_observed(query.vector(), query.k(), ef, &mut |read| {
+            let end = read.offset + u64::from(read.bytes);
+            lines += end.div_ceil(LINE) - read.offset / LINE;
+        })?;
+        // A scan is not told.
+        Ok((lines > 0).then_some(lines))
     }
 
     /// As in `chiplet HNSW f32`.

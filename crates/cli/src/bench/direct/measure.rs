@@ -27,11 +27,19 @@ pub(super) struct Point {
 /// A point's figures of all rounds.
 pub(super) struct Result {
     pub(super) point: Point,
-    pub(super) recall: f64,
+    pub(super) once: Once,
     /// Of each round: queries a second of all searchers together.
     pub(super) rates: Vec<f64>,
     /// Of each round: cores the process had for each searcher. Below 1 something else ran on them.
     pub(super) shares: Vec<f64>,
+}
+
+/// What does not differ from round to round.
+#[derive(Clone, Copy)]
+pub(super) struct Once {
+    pub(super) recall: f64,
+    /// KB a query: the cache lines of rows and links that it reads. `None` where the search does not tell.
+    pub(super) kb: Option<f64>,
 }
 
 /// A table, its queries, and what has been measured on them.
@@ -42,7 +50,7 @@ pub(super) struct Bench<'a> {
     allowed: &'a Allowed,
     stop: &'a AtomicBool,
     /// For each parameter.
-    recalls: HashMap<u32, f64>,
+    once: HashMap<u32, Once>,
     /// For each point, a rate and a share a round.
     rounds: HashMap<Point, Vec<(f64, f64)>>,
 }
@@ -61,7 +69,7 @@ impl<'a> Bench<'a> {
             source,
             allowed,
             stop,
-            recalls: HashMap::new(),
+            once: HashMap::new(),
             rounds: HashMap::new(),
         }
     }
@@ -76,9 +84,12 @@ impl<'a> Bench<'a> {
             return Ok(());
         }
         let queries = self.queries(point.param);
-        if !self.recalls.contains_key(&point.param) {
-            let recall = self.recall(&queries)?;
-            self.recalls.insert(point.param, recall);
+        if !self.once.contains_key(&point.param) {
+            let once = Once {
+                recall: self.recall(&queries)?,
+                kb: self.kb(&queries)?,
+            };
+            self.once.insert(point.param, once);
         }
         let threads = point.threads as usize;
         let mut shares = vec![Vec::new(); threads];
@@ -117,7 +128,7 @@ impl<'a> Bench<'a> {
             let (rates, shares) = self.rounds.get(point)?.iter().copied().unzip();
             Some(Result {
                 point: *point,
-                recall: self.recalls[&point.param],
+                once: self.once[&point.param],
                 rates,
                 shares,
             })
@@ -125,7 +136,7 @@ impl<'a> Bench<'a> {
         measured.collect()
     }
 
-    /// Drops all figures but the recalls, which stay as they are.
+    /// Drops all figures but those that stay as they are.
     pub(super) fn forget(&mut self) {
         self.rounds.clear();
     }
@@ -153,7 +164,23 @@ impl<'a> Bench<'a> {
         }
         Ok(sum / queries.len() as f64)
     }
+
+    /// Mean KB of the cache lines that a query reads.
+    fn kb(&self, queries: &[Query]) -> std::result::Result<Option<f64>, SearchError> {
+        let mut lines = 0;
+        for query in queries {
+            let Some(of_query) = self.table.lines(query)? else {
+                return Ok(None);
+            };
+            lines += of_query;
+        }
+        let bytes = (LINE * lines) as f64;
+        Ok(Some(bytes / 1e3 / queries.len() as f64))
+    }
 }
+
+/// Bytes of a cache line.
+pub(super) const LINE: u64 = 64;
 
 /// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries a
 /// second.

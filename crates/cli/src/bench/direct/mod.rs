@@ -22,6 +22,7 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, ensure};
+use chiplet_index::RowFormat;
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
@@ -37,6 +38,10 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let mut arguments = arguments.clone();
     arguments.tables = Some(1);
     let options = &arguments.direct;
+    ensure!(
+        options.rows_as != RowFormat::Sq4 || options.rerank.is_some(),
+        "--rows-as sq4 needs a second copy of the rows: give --rerank f32, f16, bf16 or sq8, too"
+    );
     let source = dataset::read(&arguments)?;
     let most = source.queries.len();
     ensure!(

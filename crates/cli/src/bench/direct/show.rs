@@ -43,6 +43,8 @@ pub(super) struct Entry {
     dim: usize,
     k: u32,
     queries: usize,
+    /// Cache lines of rows and links that a query reads, in KB; `None` for lists and with a filter.
+    kb_a_query: Option<f64>,
 }
 
 pub(super) fn entries(
@@ -57,7 +59,7 @@ pub(super) fn entries(
     let entry = |result: &Result| Entry {
         index: built.table.name(),
         param: arguments.direct.index.param(result.point.param),
-        recall_at_10: result.recall,
+        recall_at_10: result.once.recall,
         qps: median(result.rates.clone()),
         bytes_per_vector: each(built.table.table().size_bytes()),
         build_s: built.from.build_time(built.seconds),
@@ -76,6 +78,7 @@ pub(super) fn entries(
         dim: source.vectors.dim(),
         k: arguments.k,
         queries: source.queries.len(),
+        kb_a_query: result.once.kb,
     };
     results.iter().map(entry).collect()
 }
@@ -103,20 +106,23 @@ pub(super) fn render(data: &str, built: &Built, entries: &[Entry]) -> String {
     );
     let _ = writeln!(
         out,
-        "{:14} {:>7} {:>7} {:>10} {:>10} {:>10} {:>9}",
-        "", "threads", "recall", "queries/s", "lowest", "highest", "us each"
+        "{:14} {:>7} {:>7} {:>10} {:>10} {:>10} {:>9} {:>9}",
+        "", "threads", "recall", "queries/s", "lowest", "highest", "us each", "KB each"
     );
     for entry in entries {
         let _ = writeln!(
             out,
-            "{:14} {:>7} {:>7.4} {:>10.0} {:>10.0} {:>10.0} {:>9.1}",
+            "{:14} {:>7} {:>7.4} {:>10.0} {:>10.0} {:>10.0} {:>9.1} {:>9}",
             entry.param,
             entry.threads,
             entry.recall_at_10,
             entry.qps,
             entry.qps_low,
             entry.qps_high,
-            f64::from(entry.threads) * 1e6 / entry.qps
+            f64::from(entry.threads) * 1e6 / entry.qps,
+            entry
+                .kb_a_query
+                .map_or(String::new(), |kb| format!("{kb:.1}"))
         );
     }
     let least = entries

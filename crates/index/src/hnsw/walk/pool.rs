@@ -95,6 +95,12 @@ impl Pool {
         self.keys.get(self.next).map(|&key| node(key))
     }
 
+    /// How many of the nearest candidates have all been followed.
+    #[inline]
+    pub(crate) fn followed(&self) -> usize {
+        self.next
+    }
+
     /// All candidates, nearest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (f32, u32)> + Clone {
         let keys = self.keys.iter();
