@@ -20,7 +20,7 @@ OURS = [
     Variant("chiplet HNSW f16", ["--index", "hnsw", "--rows-as", "f16"]),
     Variant("chiplet HNSW SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
     Variant("chiplet HNSW SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
-    # Rows of 4 bits belong here once the command has them: --rows-as sq4 --rerank f16.
+    Variant("chiplet HNSW SQ4, re-ranked f16", ["--index", "hnsw", "--rows-as", "sq4", "--rerank", "f16"]),
     Variant("chiplet IVF Flat", ["--index", "ivf"], family="ivf"),
     Variant("chiplet IVF Flat, 64 a call", ["--index", "ivf", "--together", "64"], family="ivf"),
     Variant("chiplet IVF SQ8", ["--index", "ivf", "--factory", "IVFNLIST,SQ8"], family="ivf"),
@@ -41,4 +41,5 @@ PARTS = [
     Variant("f16", ["--index", "hnsw", "--rows-as", "f16"]),
     Variant("SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
     Variant("SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
+    Variant("SQ4, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq4", "--rerank", "f32"]),
 ]
