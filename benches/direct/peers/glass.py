@@ -23,9 +23,6 @@ class Glass(Peer):
         # Its R counts the links of the ground layer: 2 M.
         return glass.Index("HNSW", self.metric(metric), self.graph(), R=2 * M, L=EF_CONSTRUCTION).build(rows)
 
-    def save(self, index, path):
-        index.save(str(path))
-
     def load(self, path, rows, queries, metric):
         import glass
 

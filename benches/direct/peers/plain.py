@@ -100,9 +100,6 @@ class Usearch(Peer):
         index.add(numpy.arange(len(rows)), rows, threads=threads)
         return index
 
-    def save(self, index, path):
-        index.save(str(path))
-
     def load(self, path, rows, queries, metric):
         index = self.new(rows.shape[1], metric)
         index.load(str(path))
@@ -129,9 +126,6 @@ class Voyager(Peer):
         )
         index.add_items(rows, num_threads=threads)
         return index
-
-    def save(self, index, path):
-        index.save(str(path))
 
     def load(self, path, rows, queries, metric):
         import voyager

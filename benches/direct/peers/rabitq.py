@@ -22,9 +22,6 @@ class SymphonyQg(Peer):
         index.build(rows, EF_CONSTRUCTION, num_threads=threads)
         return index
 
-    def save(self, index, path):
-        index.save(str(path))
-
     def load(self, path, rows, queries, metric):
         import rabitqlib
 
@@ -48,9 +45,6 @@ class HnswRabitq(Peer):
         index = rabitqlib.HnswIndex(rows.shape[1], len(rows), M, EF_CONSTRUCTION, self.setting["bits"], own(metric))
         index.build(rows, centres.centroids, centres.assignments, num_threads=threads)
         return index
-
-    def save(self, index, path):
-        index.save(str(path))
 
     def load(self, path, rows, queries, metric):
         import rabitqlib

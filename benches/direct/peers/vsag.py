@@ -39,9 +39,6 @@ class Vsag(Peer):
         index.build(rows.ravel(), numpy.arange(len(rows)), *rows.shape)
         return index
 
-    def save(self, index, path):
-        index.save(str(path))
-
     def load(self, path, rows, queries, metric):
         index = self.new(rows.shape[1], metric)
         index.load(str(path))

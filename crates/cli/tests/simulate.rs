@@ -113,7 +113,7 @@ fn formats_that_cannot_be_used_are_named() {
         ),
         (
             ["--rows-as", "sq4"],
-            &["rerank is none", "with rows_as sq4"],
+            &["rerank is none", "beside rows of sq4"],
         ),
     ] {
         refused(&arguments, named);

@@ -145,18 +145,13 @@ impl HnswConfig {
                 accepted: "2 to 255",
             });
         }
-        let rerank = |value: &str, accepted| {
-            let (setting, value) = ("rerank", value.to_owned());
-            Err(BuildError::Setting {
+        if let Err((value, accepted)) = self.rows.check_rerank(self.rerank) {
+            let setting = "rerank";
+            return Err(BuildError::Setting {
                 setting,
                 value,
                 accepted,
-            })
-        };
-        match (self.rows, self.rerank) {
-            (_, Some(RowFormat::Sq4)) => rerank("sq4", "f32, f16, bf16 or sq8")?,
-            (RowFormat::Sq4, None) => rerank("none", "f32, f16, bf16 or sq8 with rows of sq4")?,
-            _ => {}
+            });
         }
         at_least_one("ef_construction", self.ef_construction)?;
         at_least_one("threads", self.threads)?;

@@ -27,7 +27,7 @@ use crate::metric::Metric;
 use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
-use super::format::{Grid, Grids, Nibbles, RowFormat, write_row};
+use super::format::{Grid, Grids, Nibbles, RowFormat};
 use super::walk::{Layer, MAX_NODES, NONE};
 
 /// What the sections mean.
@@ -138,8 +138,8 @@ impl Meta {
         if self.nibbles.is_some_and(|nibbles| !usable(nibbles.step)) {
             return Err("the step of 4-bit codes is no number above 0".to_owned());
         }
-        if self.has(RowFormat::Sq4) && matches!(self.full, None | Some(RowFormat::Sq4)) {
-            return Err("4-bit rows without others to re-rank with".to_owned());
+        if let Err((value, accepted)) = self.rows.check_rerank(self.full) {
+            return Err(format!("full is {value}, which must be {accepted}"));
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Frozen {
             let bytes = image.section_mut::<u8>(section);
             for (out, &node) in bytes.chunks_exact_mut(format.stride(dim)).zip(order) {
                 let row = &rows[links.rows[node as usize] as usize * dim..][..dim];
-                write_row(format, grids, config.metric, row, out);
+                grids.write(format, config.metric, row, out);
             }
         }
         if narrow {

@@ -228,7 +228,7 @@ impl Recipe {
     /// of all graphs.
     ///
     /// # Errors
-    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or there is no graph.
+    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or rows of `sq4` have none, or there is no graph.
     pub fn kept(
         mut self,
         rows_as: Option<RowFormat>,
@@ -327,12 +327,10 @@ impl Recipe {
                     let accepted = "f32, f16, bf16 or sq8";
                     return wrong("rows_as of inverted lists", "sq4".to_owned(), accepted);
                 }
-                (Kind::Hnsw, _, Some(RowFormat::Sq4)) => {
-                    return wrong("rerank", "sq4".to_owned(), "f32, f16, bf16 or sq8");
-                }
-                (Kind::Hnsw, RowFormat::Sq4, None) => {
-                    let accepted = "f32, f16, bf16 or sq8 with rows_as sq4";
-                    return wrong("rerank", "none".to_owned(), accepted);
+                (Kind::Hnsw, format, rerank) => {
+                    if let Err((value, accepted)) = format.check_rerank(rerank) {
+                        return wrong("rerank", value, accepted);
+                    }
                 }
                 _ => {}
             }
@@ -518,7 +516,7 @@ mod tests {
             (
                 "hnsw",
                 "rows_as = 'sq4'",
-                ["rerank is none", "sq8 with rows_as sq4"],
+                ["rerank is none", "sq8 beside rows of sq4"],
             ),
             ("ivf", "rows_as = 'sq4'", ["lists is sq4", "or sq8"]),
             ("ivf", "rerank = 'f32'", ["inverted lists is f32", "hnsw"]),

@@ -16,7 +16,6 @@ use super::super::output::style;
 #[cfg(feature = "faiss")]
 use super::super::tables;
 use super::super::usage::Usage;
-use super::measure::LINE;
 
 /// A table that is ready to be searched, and what getting it took.
 pub(super) struct Built {
@@ -217,8 +216,10 @@ impl Any {
         }
     }
 
-    /// Cache lines that the answer to `query` reads; `None` for lists, scans, and where a filter decides what is read.
-    pub(super) fn lines(&self, query: &Query) -> Result<Option<u64>, SearchError> {
+    /// Bytes of the cache lines that the answer to `query` reads; `None` for lists, scans, and where a filter decides what is
+    /// read.
+    pub(super) fn bytes_read(&self, query: &Query) -> Result<Option<u64>, SearchError> {
+        const LINE: u64 = 64;
         let (Self::Graph(table), None) = (self, query.requested_filter()) else {
             return Ok(None);
         };
@@ -231,7 +232,7 @@ impl Any {
             lines += end.div_ceil(LINE) - read.offset / LINE;
         })?;
         // A scan is not told.
-        Ok((lines > 0).then_some(lines))
+        Ok((lines > 0).then_some(LINE * lines))
     }
 
     /// As in `chiplet HNSW f32`.

@@ -167,20 +167,16 @@ impl<'a> Bench<'a> {
 
     /// Mean KB of the cache lines that a query reads.
     fn kb(&self, queries: &[Query]) -> std::result::Result<Option<f64>, SearchError> {
-        let mut lines = 0;
+        let mut bytes = 0;
         for query in queries {
-            let Some(of_query) = self.table.lines(query)? else {
+            let Some(of_query) = self.table.bytes_read(query)? else {
                 return Ok(None);
             };
-            lines += of_query;
+            bytes += of_query;
         }
-        let bytes = (LINE * lines) as f64;
-        Ok(Some(bytes / 1e3 / queries.len() as f64))
+        Ok(Some(bytes as f64 / 1e3 / queries.len() as f64))
     }
 }
-
-/// Bytes of a cache line.
-pub(super) const LINE: u64 = 64;
 
 /// Asks `queries` once, waits for the other searchers, then asks them all again and again for `length`. Returns queries a
 /// second.

@@ -21,8 +21,7 @@ mod show;
 use std::io::{BufRead as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, ensure};
-use chiplet_index::RowFormat;
+use anyhow::{Context as _, bail, ensure};
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::Arguments;
@@ -38,10 +37,9 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let mut arguments = arguments.clone();
     arguments.tables = Some(1);
     let options = &arguments.direct;
-    ensure!(
-        options.rows_as != RowFormat::Sq4 || options.rerank.is_some(),
-        "--rows-as sq4 needs a second copy of the rows: give --rerank f32, f16, bf16 or sq8, too"
-    );
+    if let Err((value, accepted)) = options.rows_as.check_rerank(options.rerank) {
+        bail!("--rerank is {value}, it must be {accepted}");
+    }
     let source = dataset::read(&arguments)?;
     let most = source.queries.len();
     ensure!(

@@ -4,15 +4,15 @@ use crate::metric::Metric;
 
 /// The steps of codes: component `i` of code `c` stands for `low[i] + c * step`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Grid<'a> {
-    pub(in super::super) low: &'a [f32],
-    pub(in super::super) step: f32,
+pub(crate) struct Grid<'a> {
+    pub(crate) low: &'a [f32],
+    pub(crate) step: f32,
 }
 
 impl Grid<'_> {
     /// The smallest value of each component, and the step that lets 256 of them span all components; both of the rows that
     /// [`reach`] includes.
-    pub(in super::super) fn of(rows: &[f32], dim: usize, metric: Metric) -> (Vec<f32>, f32) {
+    pub(crate) fn of(rows: &[f32], dim: usize, metric: Metric) -> (Vec<f32>, f32) {
         if rows.is_empty() {
             return (vec![0.0; dim], 1.0);
         }

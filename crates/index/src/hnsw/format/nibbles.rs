@@ -33,24 +33,24 @@ const OWN_TRIED: i32 = 12;
 
 /// The values of 4-bit codes.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Nibbles<'a> {
+pub(crate) struct Nibbles<'a> {
     /// Component `i` of code `c` stands for `low[i] + c * step`, of the rotated row if rows are rotated. Where rows have their
     /// own scale, `low` is the middle of all rows, and the step is 1.
-    pub(in super::super) grid: Grid<'a>,
-    pub(in super::super) rotated: bool,
+    pub(crate) grid: Grid<'a>,
+    pub(crate) rotated: bool,
 }
 
 /// What was chosen for a table's rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct Chosen {
-    pub(in super::super) low: Vec<f32>,
-    pub(in super::super) step: f32,
-    pub(in super::super) rotated: bool,
+pub(crate) struct Chosen {
+    pub(crate) low: Vec<f32>,
+    pub(crate) step: f32,
+    pub(crate) rotated: bool,
 }
 
 impl Nibbles<'_> {
     /// Chooses by a sample of `rows`; under the inner product by one of the longest tenth, as those are the answers.
-    pub(in super::super) fn choose(rows: &[f32], dim: usize, metric: Metric) -> Chosen {
+    pub(crate) fn choose(rows: &[f32], dim: usize, metric: Metric) -> Chosen {
         if rows.is_empty() {
             return Chosen {
                 low: vec![0.0; dim],

@@ -1,15 +1,18 @@
 //! A query as rows of each format are compared with it, and the distances.
 
-use crate::kernel::{self, CodeQuery, Element, NibbleQuery, Positions, Rows};
+use crate::kernel::{CodeQuery, Element, NibbleQuery, Positions, Rows};
 use crate::metric::Metric;
 
 use super::super::walk::Distances;
+use super::grid::Grid;
+use super::grids::Grids;
+use super::nibbles::Nibbles;
 use super::rotation::rotate;
-use super::{Grid, Grids, Nibbles, RowFormat};
+use super::row_format::RowFormat;
 
 /// A query, as rows of one format are compared with it. Kept from one query to the next, so that none allocates.
 #[derive(Debug, Default)]
-pub(in super::super) struct Prepared {
+pub(crate) struct Prepared {
     /// The query itself, or rotated as the rows are.
     floats: Vec<f32>,
     codes: CodeQuery,
@@ -21,7 +24,7 @@ pub(in super::super) struct Prepared {
 
 impl Prepared {
     /// Takes `query`, prepared for the metric, to be compared with rows of `format`.
-    pub(in super::super) fn set(
+    pub(crate) fn set(
         &mut self,
         query: &[f32],
         format: RowFormat,
@@ -70,13 +73,12 @@ impl Prepared {
             rotate(&mut self.floats);
         }
         let (query, grid) = (&self.floats[..], nibbles.grid);
-        let squared = metric != Metric::InnerProduct;
-        let of_query = || query.iter().map(|&x| f64::from(x));
-        match (kernel::nibbles_have_own(query.len()), squared) {
-            (true, true) => self.nibbles.own(grid.steps(query), squared),
-            (true, false) => self.nibbles.own(of_query(), squared),
-            (false, true) => self.nibbles.squared_l2(grid.steps(query)),
-            (false, false) => self.nibbles.products(of_query()),
+        match metric {
+            Metric::L2 | Metric::Cosine => self.nibbles.squared_l2(grid.steps(query)),
+            Metric::InnerProduct => {
+                let query = query.iter().map(|&x| f64::from(x));
+                self.nibbles.products(query);
+            }
         }
         (self.offset, self.factor) = match metric {
             Metric::Cosine if is_zero(query) => RIGHT_ANGLE,
@@ -91,7 +93,7 @@ impl Prepared {
     }
 
     /// Distances to `rows`, which are of the format and metric that the query was prepared for.
-    pub(in super::super) fn to<'a>(
+    pub(crate) fn to<'a>(
         &'a self,
         format: RowFormat,
         metric: Metric,
@@ -146,7 +148,7 @@ fn weighted(query: &[f32], step: f32, grid: Grid<'_>) -> (f32, f32) {
 
 /// Distances from one query to rows.
 #[derive(Clone, Copy)]
-pub(in super::super) struct RowDistances<'a> {
+pub(crate) struct RowDistances<'a> {
     query: Comparison<'a>,
     metric: Metric,
     rows: Rows<'a>,
@@ -161,7 +163,7 @@ enum Comparison<'a> {
 
 impl<'a> RowDistances<'a> {
     /// Distances from `query` to rows of floats.
-    pub(in super::super) fn floats(
+    pub(crate) fn floats(
         query: &'a [f32],
         element: Element,
         metric: Metric,
@@ -176,7 +178,7 @@ impl<'a> RowDistances<'a> {
 
     /// Distances to the rows at `positions`, which exist, into `out`, which has their length.
     #[inline]
-    pub(in super::super) fn compute<P: Positions>(&self, positions: P, out: &mut [f32]) {
+    pub(crate) fn compute<P: Positions>(&self, positions: P, out: &mut [f32]) {
         match self.query {
             Comparison::Floats(element, query) => {
                 self.metric

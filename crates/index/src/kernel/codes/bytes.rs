@@ -12,7 +12,8 @@
 
 use super::super::portable::Portable;
 use super::super::{Positions, Rows};
-use super::{Digits, Kind, MAX_DIM, Sums, digit_sums, sums};
+use super::digits::{Digits, digit_sums};
+use super::sums::{Kind, MAX_DIM, Sums, sums};
 
 /// Codes that one AVX-512 register holds; a query is filled up to whole ones.
 pub(super) const WIDTH: usize = 64;

@@ -26,7 +26,8 @@
 
 use super::super::portable::Portable;
 use super::super::{Positions, Rows};
-use super::{BLOCK, Digits, Kind, MAX_DIM, Sums, digit_sums, sums};
+use super::digits::{BLOCK, Digits, digit_sums};
+use super::sums::{Kind, MAX_DIM, Sums, sums};
 
 /// Weights that a step is divided into.
 const FINE: f64 = 4.0;
@@ -133,7 +134,7 @@ pub(crate) struct NibbleQuery {
 /// What is computed of the products.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// Products of the query with codes: of those, what a weight of 1 stands for.
+    /// Products with codes. `unit` is what a weight of 1 stands for.
     Weighted { unit: f32 },
     /// Squared distances in steps; this is the sum of the weights' squares.
     Squared(i32),
@@ -155,11 +156,16 @@ impl Default for Form {
 }
 
 impl NibbleQuery {
-    /// Squared distances, in squared steps, to `query`, in steps above the lowest.
+    /// Squared distances, in squared steps, to `query`, in steps above the lowest. Where rows have their own scale, a step is 1
+    /// and the lowest is the middle of all rows.
     pub(crate) fn squared_l2(&mut self, query: impl Iterator<Item = f64>) {
         self.take(query);
-        let digits = self.write(1.0 / FINE);
-        self.form = if self.weights.len() == self.kind().weights() {
+        if nibbles_have_own(self.values.len()) {
+            let spread = Spread::of(&self.values);
+            return self.own(spread, Some(spread.squares as f32));
+        }
+        let digits = self.write(FINE);
+        self.form = if self.has_one_digit() {
             let squares = self.weights.iter().map(|&w| i32::from(w) * i32::from(w));
             Form::Squared(squares.sum())
         } else {
@@ -169,23 +175,33 @@ impl NibbleQuery {
         };
     }
 
-    /// Products of `query` with codes.
+    /// Products of `query` with codes, or with what they stand for where rows have their own scale.
     pub(crate) fn products(&mut self, query: impl Iterator<Item = f64>) {
         self.take(query);
-        let (unit, _) = self.write_as_wide_as_it_is();
-        self.form = Form::Weighted { unit };
+        let spread = Spread::of(&self.values);
+        if nibbles_have_own(self.values.len()) {
+            return self.own(spread, None);
+        }
+        let digits = self.write(1.0 / spread.unit);
+        self.form = Form::Weighted {
+            unit: (spread.unit * digits.grain) as f32,
+        };
     }
 
-    /// Squared distances to `query`, less the middle of the rows, if `squared`, or products with it, of rows that have their own
-    /// scale.
-    pub(crate) fn own(&mut self, query: impl Iterator<Item = f64>, squared: bool) {
-        self.take(query);
-        let (unit, weights) = self.write_as_wide_as_it_is();
-        let squares: f64 = self.values.iter().map(|q| q * q).sum();
+    fn own(&mut self, spread: Spread, squares: Option<f32>) {
+        let digits = self.write(1.0 / spread.unit);
+        let planes = self.weights.chunks_exact(self.kind().weights());
+        let sum: f64 = planes
+            .zip(0..)
+            .map(|(weights, digit)| {
+                let sum: i32 = weights.iter().map(|&w| i32::from(w)).sum();
+                f64::from(sum) * 256_f64.powi(digit)
+            })
+            .sum();
         self.form = Form::Own {
-            unit,
-            shift: (f64::from(MIDDLE) * weights) as f32,
-            squares: squared.then_some(squares as f32),
+            unit: (spread.unit * digits.grain) as f32,
+            shift: (f64::from(MIDDLE) * sum) as f32,
+            squares,
         };
     }
 
@@ -196,31 +212,24 @@ impl NibbleQuery {
         self.bytes = nibble_bytes(self.values.len());
     }
 
-    /// Writes the weights, each of which stands for `unit`, as codes lie in a row.
-    fn write(&mut self, unit: f64) -> Digits {
-        let none = self.bytes - self.values.len().div_ceil(2);
-        let none = std::iter::repeat_n(&0.0, none);
-        let (lower, upper) = self.values.split_at(self.values.len().div_ceil(2));
+    /// Writes the weights, `scale` for each 1 of the query, as codes lie in a row.
+    fn write(&mut self, scale: f64) -> Digits {
+        let half = self.values.len().div_ceil(2);
+        let (lower, upper) = self.values.split_at(half);
+        self.weights.clear();
+        self.weights.resize(2 * self.bytes, 0);
+        let (front, back) = self.weights.split_at_mut(self.bytes);
+        if write_bytes(lower, scale, front) & write_bytes(upper, scale, back) {
+            return Digits::ONE;
+        }
+        let none = std::iter::repeat_n(&0.0, self.bytes - half);
         let laid = lower.iter().chain(none).chain(upper);
-        let wanted = laid.map(|q| q / unit);
+        let wanted = laid.map(|q| q * scale);
         Digits::write(wanted, 2 * self.bytes, &mut self.weights)
     }
 
-    /// Writes the weights so that one byte holds the query, but for components that stand out. What a weight of 1 stands
-    /// for, and the sum of the weights.
-    fn write_as_wide_as_it_is(&mut self) -> (f32, f64) {
-        let largest = self
-            .values
-            .iter()
-            .fold(0.0_f64, |most, q| most.max(q.abs()));
-        let squares: f64 = self.values.iter().map(|q| q * q).sum();
-        let usual = (squares / self.values.len().max(1) as f64).sqrt();
-        let widest = largest.min(STANDS_OUT * usual);
-        let unit = if widest > 0.0 { widest / 127.0 } else { 1.0 };
-        let digits = self.write(unit);
-        let rounded = digits.rounded(self.values.iter().map(|q| q / unit));
-        let sum = rounded.sum::<f64>() / digits.grain;
-        ((unit * digits.grain) as f32, sum)
+    fn has_one_digit(&self) -> bool {
+        self.weights.len() == self.kind().weights()
     }
 
     fn kind(&self) -> Nibbles<false> {
@@ -283,7 +292,7 @@ impl NibbleQuery {
         finish: impl Fn(f32, *const u8) -> f32,
     ) {
         let (kind, weights) = (self.kind(), &self.weights[..]);
-        if weights.len() == kind.weights() {
+        if self.has_one_digit() {
             let finish = |sum, row| finish(sum as f32, row);
             return sums(kind, weights, rows, positions, out, finish);
         }
@@ -342,6 +351,47 @@ impl NibbleQuery {
                 }
             },
         );
+    }
+}
+
+/// Writes `values`, times `scale`, to `weights`. Whether all of them fit a byte.
+fn write_bytes(values: &[f64], scale: f64, weights: &mut [i8]) -> bool {
+    // Added to a number, it leaves the nearest whole one in the lowest bits: as `round_ties_even`, but many a step.
+    const WHOLE: f64 = (3_u64 << 51) as f64;
+    let mut fit = true;
+    for (out, q) in weights.iter_mut().zip(values) {
+        let w = q * scale;
+        fit &= w.abs() <= 127.0;
+        *out = (w + WHOLE).to_bits() as i8;
+    }
+    fit
+}
+
+/// How large the components of a query are.
+#[derive(Clone, Copy)]
+struct Spread {
+    /// What a weight of 1 stands for so that one byte holds all components but those that stand out.
+    unit: f64,
+    /// The sum of their squares.
+    squares: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Self {
+        // In lanes, as one sum would wait for each addition.
+        let (mut most, mut squares) = ([0.0_f64; 8], [0.0; 8]);
+        for chunk in values.chunks(8) {
+            for ((most, squares), q) in most.iter_mut().zip(&mut squares).zip(chunk) {
+                *most = most.max(q.abs());
+                *squares += q * q;
+            }
+        }
+        let largest = most.into_iter().fold(0.0, f64::max);
+        let squares: f64 = squares.iter().sum();
+        let usual = (squares / values.len().max(1) as f64).sqrt();
+        let widest = largest.min(STANDS_OUT * usual);
+        let unit = if widest > 0.0 { widest / 127.0 } else { 1.0 };
+        Self { unit, squares }
     }
 }
 

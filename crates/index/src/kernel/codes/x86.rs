@@ -4,42 +4,11 @@ use std::arch::x86_64::*;
 
 use super::super::avx2::Avx2;
 use super::super::avx512::Avx512;
-use super::super::isa::each as each_of;
+use super::super::isa::each;
 use super::super::portable::Portable;
-use super::super::{Positions, Rows};
 use super::bytes::{Bytes, WIDTH};
 use super::nibbles::Nibbles;
-use super::{Kind, Sums, each};
-
-/// # Safety
-/// As [`each`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) unsafe fn avx512<K: Kind, P: Positions, O>(
-    kind: K,
-    weights: &[i8],
-    rows: Rows<'_>,
-    positions: P,
-    out: &mut [O],
-    finish: impl Fn(i32, *const u8) -> O,
-) {
-    // SAFETY: passed on.
-    unsafe { each::<Avx512, K, P, O>(kind, weights, rows, positions, out, finish) }
-}
-
-/// # Safety
-/// As [`each`].
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2<K: Kind, P: Positions, O>(
-    kind: K,
-    weights: &[i8],
-    rows: Rows<'_>,
-    positions: P,
-    out: &mut [O],
-    finish: impl Fn(i32, *const u8) -> O,
-) {
-    // SAFETY: passed on.
-    unsafe { each::<Avx2, K, P, O>(kind, weights, rows, positions, out, finish) }
-}
+use super::sums::Sums;
 
 /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says; the last codes are masked.
 impl Sums<Avx512> for Bytes {
@@ -55,7 +24,7 @@ impl Sums<Avx512> for Bytes {
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
         unsafe {
             let sums = code_lanes(weights, rows, self.dim);
-            sum4(each_of!(sums, quarter))
+            sum4(each!(sums, quarter))
         }
     }
 }
@@ -141,7 +110,7 @@ impl<const SQUARED: bool> Sums<Avx512> for Nibbles<SQUARED> {
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
         unsafe {
             let sums = nibble_lanes::<4, SQUARED>(weights, rows, self.bytes);
-            sum4(each_of!(sums, quarter))
+            sum4(each!(sums, quarter))
         }
     }
 }
@@ -199,7 +168,7 @@ impl<const SQUARED: bool> Sums<Avx2> for Nibbles<SQUARED> {
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
         unsafe {
             let sums = nibble_halves::<4, SQUARED>(weights, rows, self.bytes);
-            sum4(each_of!(sums, half))
+            sum4(each!(sums, half))
         }
     }
 }

@@ -1,0 +1,52 @@
+//! Which values the codes of a table stand for, and a row as it is written.
+
+use crate::kernel;
+use crate::metric::Metric;
+
+use super::grid::Grid;
+use super::nibbles::Nibbles;
+use super::row_format::RowFormat;
+
+/// Which values the codes of a table stand for; each without values where the table has no such codes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grids<'a> {
+    pub(crate) bytes: Grid<'a>,
+    pub(crate) nibbles: Nibbles<'a>,
+}
+
+impl Grids<'_> {
+    /// Writes `row` in `format` to `out`, of [`RowFormat::stride`] bytes.
+    pub(crate) fn write(&self, format: RowFormat, metric: Metric, row: &[f32], out: &mut [u8]) {
+        match format {
+            RowFormat::F32 => {
+                for (out, x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                    *out = x.to_le_bytes();
+                }
+            }
+            RowFormat::F16 => {
+                for (out, &x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                    *out = half::f16::from_f32(x).to_le_bytes();
+                }
+            }
+            RowFormat::Bf16 => {
+                for (out, &x) in out.as_chunks_mut().0.iter_mut().zip(row) {
+                    *out = half::bf16::from_f32(x).to_le_bytes();
+                }
+            }
+            RowFormat::Sq8 => {
+                let grid = self.bytes;
+                let codes: Vec<u8> = grid.codes(row).collect();
+                // A row of zeros has no direction: as far from every query of length 1 as one at right angles.
+                let right_angle = match metric {
+                    Metric::Cosine if row.iter().all(|&x| x == 0.0) => {
+                        f64::from(grid.step).powi(-2)
+                    }
+                    _ => 0.0,
+                };
+                // `as` saturates.
+                kernel::write_row(&codes, (right_angle + grid.farther(row)) as i32, out);
+            }
+            RowFormat::Sq4 => self.nibbles.write(metric, row, out),
+        }
+    }
+}
