@@ -29,7 +29,7 @@ pub enum RowFormat {
     /// arithmetic. Under inner product the range is that of all rows, as the longest are the answers.
     Sq8,
     /// Half a byte: 16 equal steps about each component's median, in 32 bytes or whole cache lines. It needs
-    /// [`HnswConfig::rerank`](super::HnswConfig::rerank): the walk finds candidates, and the second copy of the rows decides
+    /// [`HnswConfig::rerank`](crate::HnswConfig::rerank): the walk finds candidates, and the second copy of the rows decides
     /// among them.
     ///
     /// Where the codes leave four bytes, as with 50 or 100 components, each row has a step of its own. Else, as with 64, 128, 256 or
