@@ -9,6 +9,7 @@
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
 //! | `batch` | many queries at once |
 //! | `observe` | what a search reads |
+//! | `packed` | how links are stored |
 //! | `order` | which nodes lie side by side |
 //! | `backlinks` | further links, for filtered searches under the inner product |
 //! | `adopt` | graphs that another library built |
@@ -22,6 +23,7 @@ mod format;
 mod frozen;
 mod observe;
 mod order;
+mod packed;
 mod search;
 mod walk;
 

@@ -54,8 +54,8 @@ fn work_is_the_rows_that_a_walk_compares_counted_by_hand() {
         // The entry, to find where the walk begins. Then the walk: row 51, which the entry links to, and all from the entry
         // down to 3, which is linked to the farthest of the eight nearest on that side, 4.
         let visited = 1 + (51 - 3 + 1);
-        // Rows of 64 bytes; two links on the ground layer, so M is 1.
-        assert_eq!(context.bytes(), visited * (64 + 4));
+        // Rows of 64 bytes; two links on the ground layer, so M is 1: 3 bytes.
+        assert_eq!(context.bytes(), visited * (64 + 3));
     }
 }
 
@@ -70,7 +70,7 @@ fn higher_layers_shorten_the_way() {
     // beyond the end, which is not there; then the walk: 120, and for each of 120..=123 the rows beside it.
     let looks = 88 * 2 - 1;
     let walk = (119..=124).count() as u64;
-    assert_eq!(context.bytes(), (1 + looks + walk) * (64 + 4 * 2));
+    assert_eq!(context.bytes(), (1 + looks + walk) * (64 + 3 * 2));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn rows_that_no_link_leads_to_are_found_by_a_scan() {
     let bytes = |query: &Query| {
         let mut context = Context::default();
         table.search(query, &mut context).unwrap();
-        context.bytes() / (64 + 4)
+        context.bytes() / (64 + 3)
     };
     // As many as the walk finds.
     let query = at(80.0).top(50).ef(100);

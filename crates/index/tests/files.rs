@@ -138,3 +138,16 @@ fn damage_anywhere_is_refused_or_found_by_verify_and_never_harms() {
         assert!(mapped::hnsw(&damaged).is_err(), "cut off at {at}");
     }
 }
+
+#[test]
+fn a_graph_saved_with_links_of_four_bytes_answers_as_one_with_three() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table_file");
+    let load = |name| HnswTable::load(seeds.join(name), Pages::Small).unwrap();
+    let (before, now) = (load("hnsw-f32-links-of-4-bytes"), load("hnsw-f32"));
+    assert!(before.size_bytes() > now.size_bytes());
+    for x in 0..40 {
+        let vector: Vec<f32> = (0..4).map(|i| ((x + i) % 7) as f32 / 7.0).collect();
+        let query = Query::new(vector).top(5).ef(8);
+        assert_eq!(unsplit(&before, &query), unsplit(&now, &query));
+    }
+}

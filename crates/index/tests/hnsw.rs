@@ -121,8 +121,8 @@ fn more_candidates_find_no_less_and_cost_more() {
     assert!(recall(&exact, &table, &with(200)) >= recall(&exact, &table, &with(10)));
     assert_eq!(recall(&exact, &table, &with(ROWS)), 1.0);
     assert!(cost(10) < cost(50) && cost(50) < cost(200));
-    // Whole rows and their links: 64 bytes of each, and M links of 4.
-    assert!(cost(10).is_multiple_of(64 + 4 * M as u64));
+    // Whole rows and their links: 64 bytes of each, and M links of 3.
+    assert!(cost(10).is_multiple_of(64 + 3 * M as u64));
     // The table's own `ef` counts where a query does not say.
     let set = table.with_ef(200).unwrap();
     assert_eq!(answers(&set, &queries(50, 3)), answers(&set, &with(200)));

@@ -8,6 +8,9 @@ mod mapped;
 #[path = "../../../fuzz/run_seeds.rs"]
 mod run_seeds;
 
+use std::path::{Path, PathBuf};
+
+use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
 use run_seeds::run;
 
 #[test]
@@ -25,21 +28,21 @@ fn table_file() {
     run("table_file", inputs::table_file);
 }
 
-/// Writes tables of all kinds to the seeds of `table_file`: to be run by hand when the format of files changes.
-#[cfg(feature = "faiss")]
+const DIM: usize = 4;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table_file")
+}
+
+fn rows(n: usize) -> Vec<f32> {
+    let value = |i: usize| ((i * 7919) % 97) as f32 / 97.0;
+    (0..n * DIM).map(value).collect()
+}
+
+/// Writes graphs and rows to the seeds of `table_file`: to be run by hand when the format of files changes.
 #[test]
 #[ignore = "writes to fuzz/seeds"]
-fn write_tables() {
-    use std::path::Path;
-
-    use chiplet_index::{FlatTable, HnswConfig, HnswTable, IvfConfig, IvfTable, Metric, RowFormat};
-
-    const DIM: usize = 4;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table_file");
-    let rows = |n: usize| -> Vec<f32> {
-        let value = |i: usize| ((i * 7919) % 97) as f32 / 97.0;
-        (0..n * DIM).map(value).collect()
-    };
+fn write_graphs() {
     let hnsw = HnswConfig::new(Metric::L2).m(3);
     for (name, n, config) in [
         ("hnsw-empty", 0, hnsw.clone()),
@@ -56,12 +59,21 @@ fn write_tables() {
         ),
     ] {
         let table = HnswTable::build(&rows(n), DIM, &config).unwrap();
-        table.save(folder.join(name)).unwrap();
+        table.save(folder().join(name)).unwrap();
     }
     FlatTable::build(rows(40), DIM, Metric::L2)
         .unwrap()
-        .save(folder.join("flat"))
+        .save(folder().join("flat"))
         .unwrap();
+}
+
+/// The same for inverted lists.
+#[cfg(feature = "faiss")]
+#[test]
+#[ignore = "writes to fuzz/seeds"]
+fn write_lists() {
+    use chiplet_index::{IvfConfig, IvfTable};
+
     for (code, metric) in [
         ("Flat", Metric::L2),
         ("SQ8", Metric::L2),
@@ -73,6 +85,6 @@ fn write_tables() {
         let config = IvfConfig::new(metric).nprobe(2);
         let table = IvfTable::build(&rows(200), DIM, &format!("IVF4,{code}"), &config).unwrap();
         let name = format!("ivf-{}", code.to_lowercase());
-        table.save(folder.join(name)).unwrap();
+        table.save(folder().join(name)).unwrap();
     }
 }

@@ -5,23 +5,20 @@
 //! and not of where the table happens to be. Formulas: arXiv 2605.10090, section on traffic estimation.
 //! Products that exceed `u64` saturate.
 
-/// Size of one neighbour id in a graph's adjacency list, in bytes (`u32` ids, as in the source).
-const NEIGHBOUR_ID_BYTES: u64 = 4;
-
 /// Bytes that an HNSW query pulls: every visited vector, and its list of neighbours.
 ///
 /// `visited` counts the vectors whose distance was computed, `vector_bytes` is the size of one stored
-/// vector, `m` the graph's M (neighbours a node). `T = N * (B_v + M * 4)`.
+/// vector, `links_bytes` that of M links, for the graph's M (neighbours a node). `T = N * (B_v + M * 4)` in the source, whose
+/// links have 4 bytes.
 ///
 /// ```
 /// use chiplet_policy::hnsw_query_bytes;
 ///
 /// // 1,000 vectors of 128 f32 in a graph with M = 32: 1,000 * (512 + 128) bytes.
-/// assert_eq!(hnsw_query_bytes(1_000, 128 * 4, 32), 640_000);
+/// assert_eq!(hnsw_query_bytes(1_000, 128 * 4, 32 * 4), 640_000);
 /// ```
-pub fn hnsw_query_bytes(visited: u64, vector_bytes: u64, m: u64) -> u64 {
-    let node = vector_bytes.saturating_add(m.saturating_mul(NEIGHBOUR_ID_BYTES));
-    visited.saturating_mul(node)
+pub fn hnsw_query_bytes(visited: u64, vector_bytes: u64, links_bytes: u64) -> u64 {
+    visited.saturating_mul(vector_bytes.saturating_add(links_bytes))
 }
 
 /// Bytes that the scan of one inverted list pulls: every code in it. `T = |L| * B_v`.
@@ -51,7 +48,7 @@ mod tests {
 
     #[test]
     fn nothing_visited_pulls_nothing() {
-        assert_eq!(hnsw_query_bytes(0, 512, 32), 0);
+        assert_eq!(hnsw_query_bytes(0, 512, 128), 0);
         assert_eq!(ivf_list_bytes(0, 256), 0);
     }
 }

@@ -54,7 +54,7 @@ impl Table for UsearchTable {
         // usearch does not say what it visited: about every link of every candidate, as an upper estimate.
         let visited = (self.ef.max(query.k()) * M) as u64;
         let bytes = (self.index.dimensions() * size_of::<f32>()) as u64;
-        context.add_bytes(hnsw_query_bytes(visited, bytes, M as u64));
+        context.add_bytes(hnsw_query_bytes(visited, bytes, 4 * M as u64));
         Ok(found
             .keys
             .into_iter()

@@ -6,6 +6,7 @@ use crate::error::{BuildError, at_least_one};
 use crate::metric::{Metric, norm};
 
 use super::format::RowFormat;
+use super::packed;
 use super::walk::MAX_NODES;
 
 /// How an [`HnswTable`](super::HnswTable) is built and searched.
@@ -115,6 +116,17 @@ impl HnswConfig {
     #[doc(hidden)]
     pub fn reranked(k: usize) -> usize {
         k + k / 2 + 16
+    }
+
+    /// Bytes of a link in a graph of that many rows: 3 below 2^24 rows, else 4.
+    ///
+    /// ```
+    /// use chiplet_index::HnswConfig;
+    /// assert_eq!(HnswConfig::link_bytes(1_000_000), 3);
+    /// ```
+    #[doc(hidden)]
+    pub fn link_bytes(rows: usize) -> usize {
+        packed::link_bytes(rows)
     }
 
     /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.

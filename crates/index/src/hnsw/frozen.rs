@@ -3,7 +3,7 @@
 //! | section | holds |
 //! |---|---|
 //! | `rows` | the rows that a walk compares, `[n]` at a fixed stride, in the table's [`RowFormat`] |
-//! | `links` | ground links, `[n][ground_stride]` `u32`, filled up with [`NONE`] |
+//! | `links` | ground links, `[n][ground_stride]`, in the bytes that [`packed`] gives them |
 //! | `upper` | links of the higher layers, lowest first, `[nodes of the layer][stride]` |
 //! | `ids` | the id of each node, `u32` or, if one needs it, `u64` |
 //! | `full` | the rows once more, for re-ranking, if that was asked for |
@@ -21,14 +21,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::image::{Draft, FileError, Image, Section};
-use crate::kernel::{self, Rows};
+use crate::kernel::Rows;
 use crate::metric::Metric;
 
 use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
 use super::format::{Grid, Grids, Nibbles, RowFormat};
-use super::walk::{Layer, MAX_NODES, NONE};
+use super::packed::{self, PackedLayer};
+use super::walk::{MAX_NODES, NONE};
 
 /// What the sections mean.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub(super) struct Meta {
     pub(super) layers: Vec<usize>,
     pub(super) ground_stride: usize,
     pub(super) stride: usize,
+    /// Bytes of a link: 3 or 4.
+    #[serde(default = "unpacked")]
+    pub(super) link_bytes: usize,
     /// Bytes of an id: 4 or 8.
     pub(super) id_bytes: usize,
     /// The step of 8-bit codes.
@@ -54,6 +58,10 @@ pub(super) struct Meta {
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     #[serde(default)]
     pub(super) one_look: bool,
+}
+
+fn unpacked() -> usize {
+    packed::UNPACKED
 }
 
 /// What 4-bit codes stand for.
@@ -93,10 +101,10 @@ impl Meta {
         }
     }
 
-    /// Links of all layers but the ground.
-    fn upper_links(&self) -> usize {
-        let upper = self.layers.iter().skip(1);
-        upper.map(|nodes| nodes * self.stride).sum()
+    /// Links of the ground, and of all other layers.
+    fn links(&self) -> [usize; 2] {
+        let upper: usize = self.layers.iter().skip(1).sum();
+        [self.nodes() * self.ground_stride, upper * self.stride]
     }
 
     /// Checks what a file says, so that no size computed of it overflows and no search reads beyond a section.
@@ -116,6 +124,7 @@ impl Meta {
         within("ground_stride", self.ground_stride, 1..=MAX_STRIDE)?;
         within("stride", self.stride, 1..=MAX_STRIDE)?;
         within("ef", self.ef, 1..=usize::MAX)?;
+        within("link_bytes", self.link_bytes, 3..=packed::UNPACKED)?;
         within("the number of layers", self.layers.len(), 1..=MAX_LAYERS)?;
         within("the number of rows", self.nodes(), 0..=MAX_NODES)?;
         // A search begins at the first node of the highest layer, so each has one.
@@ -223,6 +232,7 @@ impl Frozen {
                 .collect(),
             ground_stride: links.ground_stride,
             stride: links.stride,
+            link_bytes: packed::link_bytes(nodes),
             id_bytes: if narrow { 4 } else { 8 },
             step,
             nibbles: nibbles.as_ref().map(|chosen| NibbleMeta {
@@ -233,21 +243,14 @@ impl Frozen {
             one_look: links.one_look,
         };
         let mut draft = Draft::new();
+        let link_bytes = meta.link_bytes;
+        let [ground_bytes, upper_bytes] = meta
+            .links()
+            .map(|links| packed::section_bytes(links, link_bytes));
         let sections = Sections {
             rows: draft.add("rows", nodes * meta.rows.stride(dim)),
-            links: draft.add(
-                "links",
-                links.layers.first().map_or(0, |layer| layer.len() * 4),
-            ),
-            upper: draft.add(
-                "upper",
-                links
-                    .layers
-                    .iter()
-                    .skip(1)
-                    .map(|layer| layer.len() * 4)
-                    .sum(),
-            ),
+            links: draft.add("links", ground_bytes),
+            upper: draft.add("upper", upper_bytes),
             ids: draft.add("ids", nodes * meta.id_bytes),
             full: meta
                 .full
@@ -301,31 +304,31 @@ impl Frozen {
                 out.copy_from_slice(pairs.as_flattened());
             }
         }
-        let mut upper = Vec::new();
+        let mut start = 0;
         for (level, layer) in links.layers.iter().enumerate() {
             let stride = links.stride_of(level);
-            let moved = |out: &mut [u32]| {
-                for (out, &old) in out.chunks_exact_mut(stride).zip(order) {
-                    for (out, &link) in out.iter_mut().zip(&layer[old as usize * stride..]) {
-                        *out = if link == NONE {
-                            NONE
-                        } else {
-                            place[link as usize]
-                        };
-                    }
-                }
-            };
-            if level == 0 {
-                moved(image.section_mut::<u32>(sections.links));
+            let section = if level == 0 {
+                sections.links
             } else {
-                let start = upper.len();
-                upper.resize(start + layer.len(), NONE);
-                moved(&mut upper[start..]);
+                sections.upper
+            };
+            let out = &mut image.section_mut::<u8>(section)[start..];
+            let list_bytes = stride * link_bytes;
+            for (out, &old) in out
+                .chunks_exact_mut(list_bytes)
+                .zip(&order[..layer.len() / stride])
+            {
+                let list = &layer[old as usize * stride..][..stride];
+                let moved = list.iter().map(|&link| match link {
+                    NONE => NONE,
+                    link => place[link as usize],
+                });
+                packed::write(moved, link_bytes, out);
+            }
+            if level > 0 {
+                start += layer.len() * link_bytes;
             }
         }
-        image
-            .section_mut::<u32>(sections.upper)
-            .copy_from_slice(&upper);
         let frozen = image.freeze(KIND, &meta);
         let image = frozen.expect("numbers and names can be written as JSON");
         Ok(Self::of(image, sections, meta))
@@ -337,10 +340,13 @@ impl Frozen {
         let meta: Meta = image.meta()?;
         meta.check().map_err(|reason| image.damaged(reason))?;
         let nodes = meta.nodes();
+        let [ground_bytes, upper_bytes] = meta
+            .links()
+            .map(|links| packed::section_bytes(links, meta.link_bytes));
         let sections = Sections {
             rows: image.find_values::<u8>("rows", nodes * meta.rows.stride(meta.dim))?,
-            links: image.find_values::<u32>("links", nodes * meta.ground_stride)?,
-            upper: image.find_values::<u32>("upper", meta.upper_links())?,
+            links: image.find_values::<u8>("links", ground_bytes)?,
+            upper: image.find_values::<u8>("upper", upper_bytes)?,
             ids: image.find_values::<u8>("ids", nodes * meta.id_bytes)?,
             full: match meta.full {
                 Some(format) => {
@@ -468,29 +474,32 @@ impl Frozen {
         }
     }
 
-    pub(super) fn ground(&self) -> FrozenLayer<'_> {
-        FrozenLayer {
-            links: self.image.section(self.sections.links),
-            stride: self.meta.ground_stride,
-            nodes: self.nodes(),
-        }
+    pub(super) fn ground(&self) -> PackedLayer<'_> {
+        let section = self.image.section(self.sections.links);
+        let Meta {
+            link_bytes,
+            ground_stride,
+            ..
+        } = self.meta;
+        PackedLayer::new(section, link_bytes, 0, ground_stride, self.nodes())
     }
 
     /// The layers above the ground, highest first.
-    pub(super) fn upper(&self) -> impl Iterator<Item = FrozenLayer<'_>> {
-        let all: &[u32] = self.image.section(self.sections.upper);
+    pub(super) fn upper(&self) -> impl Iterator<Item = PackedLayer<'_>> {
+        let section = self.image.section(self.sections.upper);
+        let Meta {
+            link_bytes, stride, ..
+        } = self.meta;
         let layers = self.meta.layers.iter().skip(1).zip(&self.upper_starts);
-        layers.rev().map(|(&nodes, &start)| FrozenLayer {
-            links: &all[start..start + nodes * self.meta.stride],
-            stride: self.meta.stride,
-            nodes,
+        layers.rev().map(move |(&nodes, &start)| {
+            PackedLayer::new(section, link_bytes, start, stride, nodes)
         })
     }
 
     /// Where those layers begin in their section, in bytes.
     pub(super) fn upper_offsets(&self) -> impl Iterator<Item = u64> {
         let starts = self.upper_starts.iter().rev();
-        starts.map(|&start| 4 * start as u64)
+        starts.map(|&start| (self.meta.link_bytes * start) as u64)
     }
 }
 
@@ -512,33 +521,6 @@ impl Ids<'_> {
         match self {
             Self::Narrow(ids) => u64::from(ids[node as usize]),
             Self::Wide(ids) => ids[node as usize],
-        }
-    }
-}
-
-/// One layer of a frozen graph.
-#[derive(Clone, Copy)]
-pub(super) struct FrozenLayer<'a> {
-    links: &'a [u32],
-    stride: usize,
-    nodes: usize,
-}
-
-impl Layer for FrozenLayer<'_> {
-    fn nodes(&self) -> usize {
-        self.nodes
-    }
-
-    #[inline]
-    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
-        let links = &self.links[node as usize * self.stride..][..self.stride];
-        links.iter().copied().take_while(|&link| link != NONE)
-    }
-
-    #[inline]
-    fn prefetch(&self, node: u32) {
-        if let Some(first) = self.links.get(node as usize * self.stride) {
-            kernel::prefetch(first, self.stride * size_of::<u32>());
         }
     }
 }

@@ -181,7 +181,7 @@ mod tests {
                 assert_eq!(full.len(), reranked, "each once");
                 // The formula counts a row's links with each row; a row that is compared once more is 32 bytes.
                 let stride = table.graph.rows().stride() as u64;
-                let row = stride + 4 * table.graph.meta.stride as u64;
+                let row = stride + 3 * table.graph.meta.stride as u64;
                 let bytes = of_rows * row + 32 * reranked as u64;
                 assert_eq!(bytes, context.bytes());
                 assert!(of_links >= 40);

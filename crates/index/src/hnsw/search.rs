@@ -17,8 +17,9 @@ use chiplet_table::{Context, Filter, Neighbor, Query, SearchError};
 
 use super::config::HnswConfig;
 use super::format::{Prepared, RowDistances};
-use super::frozen::{Frozen, FrozenLayer};
+use super::frozen::Frozen;
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
+use super::packed::PackedLayer;
 use super::walk::{Distances as _, Layer, Scratch};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
@@ -222,7 +223,7 @@ impl Searcher {
         let walked = hnsw_query_bytes(
             self.scratch.computed,
             graph.rows().stride() as u64,
-            graph.meta.stride as u64,
+            (graph.meta.link_bytes * graph.meta.stride) as u64,
         );
         context.add_bytes(walked + self.full_bytes);
         Ok(hits)
@@ -298,7 +299,7 @@ impl Searcher {
             layer,
             part: Part::Upper,
             start,
-            stride: 4 * meta.stride as u32,
+            stride: (meta.link_bytes * meta.stride) as u32,
             observer,
         });
         let entry = scratch.enter(layers, &distances, meta.one_look);
@@ -306,7 +307,7 @@ impl Searcher {
             layer: graph.ground(),
             part: Part::Links,
             start: 0,
-            stride: 4 * meta.ground_stride as u32,
+            stride: (meta.link_bytes * meta.ground_stride) as u32,
             observer,
         };
         scratch.walk(&ground, &distances, [entry], ef);
@@ -424,7 +425,7 @@ fn same<'a>(
 
 /// The ground as a walk through a filter follows it.
 struct Widened<'a> {
-    ground: FrozenLayer<'a>,
+    ground: PackedLayer<'a>,
     graph: &'a Frozen,
 }
 

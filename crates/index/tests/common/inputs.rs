@@ -168,9 +168,18 @@ fn links_and_ids(meta: &Value) -> Option<[(&'static str, u64); 3]> {
         .map(|nodes| nodes.as_u64().filter(|&nodes| nodes < 1 << 20))
         .collect::<Option<_>>()?;
     let (ground, upper) = layers.split_first()?;
+    // A link is read as four bytes, wherever it ends.
+    let link_bytes = match &meta["link_bytes"] {
+        Value::Null => 4,
+        _ => number("link_bytes").filter(|bytes| matches!(bytes, 3 | 4))?,
+    };
+    let section = |links: u64| links * link_bytes + 4 - link_bytes;
     Some([
-        ("links", ground * number("ground_stride")? * 4),
-        ("upper", upper.iter().sum::<u64>() * number("stride")? * 4),
+        ("links", section(ground * number("ground_stride")?)),
+        (
+            "upper",
+            section(upper.iter().sum::<u64>() * number("stride")?),
+        ),
         ("ids", ground * number("id_bytes")?),
     ])
 }

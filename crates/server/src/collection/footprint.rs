@@ -47,20 +47,18 @@ const ID: u64 = 4;
 /// bytes each), and its id (8 bytes).
 const WRITING: u64 = 3 * 4 + 8;
 
-/// A build takes the most at its end, when it writes rows and links to their final place and the builder's links are
-/// still there; those of the higher layers are there once more on their way. Before that the builder links rows in a
-/// copy of its own, which is padded to cache lines, at most 60 bytes a row, and has a lock of a byte for each list of
-/// links: that is less.
+/// A build takes the most at its end, when it writes rows and links to their final place and the builder's links, of 4 bytes, are
+/// still there. Before that the builder links rows in a copy of its own, which is padded to cache lines, at most 60 bytes a
+/// row, and has a lock of a byte for each list of links: that is less.
 fn graph(rows: u64, dim: u64, m: u64) -> Footprint {
-    // 4 bytes a link: 2M of them on the ground layer, M on each layer above. A layer has an M-th of the rows of the one
-    // below, so the layers above the ground have 1 / (M - 1) of all rows.
-    let upper = rows * 4 * m / (m - 1).max(1);
-    let links = rows * 4 * 2 * m + upper;
+    // 2M links on the ground layer, M on each layer above. A layer has an M-th of the rows of the one below, so the layers
+    // above the ground have 1 / (M - 1) of all rows.
+    let links = rows * 2 * m + rows * m / (m - 1).max(1);
     let stride = RowFormat::F32.stride(dim as usize) as u64;
-    let finished = rows * (stride + ID) + links;
+    let finished = rows * (stride + ID) + links * HnswConfig::link_bytes(rows as usize) as u64;
     Footprint {
         finished,
-        peak: finished + links + upper + rows * WRITING,
+        peak: finished + 4 * links + rows * WRITING,
     }
 }
 
@@ -87,7 +85,7 @@ fn inverted_lists(rows: usize, dim: usize, nlist: usize, code: &str) -> Footprin
 #[cfg(test)]
 mod tests {
     use chiplet::Table;
-    use chiplet::index::{HnswConfig, HnswTable, Metric};
+    use chiplet::index::{HnswTable, Metric};
 
     use super::*;
 
@@ -129,10 +127,10 @@ mod tests {
             ef_construct: 8,
         };
         let found = Footprint::of(1_000, 50, &kind);
-        // Vectors of 200 bytes, an id, 32 links; 16 more for each 15th row.
-        let upper = 1_000 * 4 * 16 / 15;
-        assert_eq!(found.finished, 1_000 * (200 + 4 + 128) + upper);
-        assert_eq!(found.peak - found.finished, 1_000 * (128 + 20) + 2 * upper);
+        // Vectors of 200 bytes, an id, 32 links of 3 bytes; 16 more for each 15th row.
+        let upper = 1_000 * 16 / 15;
+        assert_eq!(found.finished, 1_000 * (200 + 4 + 96) + 3 * upper);
+        assert_eq!(found.peak - found.finished, 1_000 * (128 + 20) + 4 * upper);
     }
 
     #[test]

@@ -145,6 +145,7 @@ impl<'a> Hardware<'a> {
             row_bytes,
             touched,
             link_bytes,
+            links_touched,
             dim,
             ..
         } = prepared.plans[table as usize]
@@ -163,7 +164,7 @@ impl<'a> Hardware<'a> {
         let mut found = [Hits::default(); 2];
         let parts = [
             (of::ROWS, &sampled.rows, touched),
-            (of::LINKS, &sampled.links, link_bytes),
+            (of::LINKS, &sampled.links, links_touched),
         ];
         for ((part_of, nodes, bytes), hits) in parts.into_iter().zip(&mut found) {
             let (from, to) = part(nodes.len() as u32);
@@ -184,7 +185,7 @@ impl<'a> Hardware<'a> {
             *known = hits.parts().unwrap_or(*known);
         }
         let [of_rows, of_links] = *known;
-        let sizes = [touched, link_bytes].map(|bytes| f64::from(bytes) / LINE);
+        let sizes = [touched, links_touched].map(|bytes| f64::from(bytes) / LINE);
         let costs = &self.machine.costs;
         let latency = self.memory.latency(by.now, by.domain, table);
         let wait = |[l3, memory]: [f64; 2]| l3 * costs.l3_ns + memory * latency;
@@ -207,7 +208,7 @@ impl<'a> Hardware<'a> {
             took,
             bytes: memory * LINE,
             lines,
-            pulled: hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 8),
+            pulled: hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 2),
         };
         self.read_own(by, segment, &mut reading);
         reading

@@ -8,7 +8,7 @@ mod prepare;
 mod recipe;
 mod terms;
 
-use chiplet_index::RowFormat;
+use chiplet_index::{HnswConfig, RowFormat};
 use chiplet_workload::traffic::{self, Change, Group, Traffic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -107,19 +107,28 @@ pub(crate) fn stride(format: RowFormat, dim: u32) -> u32 {
     }
 }
 
-/// Bytes of the cache lines that a row of a graph lies in, on average: rows that are no whole lines begin anywhere in
-/// one. Rows of `f32` count what they are; of 16, 32, 48, .. components they are whole lines.
+/// Bytes of the list of links of a node of the ground: 2 M of them.
+pub(crate) fn list_bytes(rows: u64, m: u32) -> u32 {
+    2 * m * HnswConfig::link_bytes(rows as usize) as u32
+}
+
+/// Bytes of the cache lines that a row of a graph lies in, on average. Rows of `f32` count what they are; of 16, 32, 48, ..
+/// components they are whole lines.
 pub(crate) fn touched(format: RowFormat, dim: u32) -> u32 {
-    const LINE: u32 = 64;
     let bytes = stride(format, dim);
     match format {
         RowFormat::F32 => bytes,
-        // Beginnings are `step` apart, and a row that begins in the last one reaches farthest into its last line.
-        _ => {
-            let step = 1 << bytes.trailing_zeros().min(LINE.trailing_zeros());
-            bytes + LINE - step
-        }
+        _ => in_lines(bytes),
     }
+}
+
+/// Bytes of the cache lines that one of many pieces of `bytes` lies in, on average: pieces that are no whole lines begin anywhere
+/// in one.
+pub(crate) fn in_lines(bytes: u32) -> u32 {
+    const LINE: u32 = 64;
+    // Beginnings are `step` apart, and a piece that begins in the last one reaches farthest into its last line.
+    let step = 1 << bytes.trailing_zeros().min(LINE.trailing_zeros());
+    bytes + LINE - step
 }
 
 /// Bytes of a row in a list.
@@ -164,7 +173,7 @@ impl Table {
                 ..
             } => {
                 let full = rerank.map_or(0, |rerank| stride(rerank.rows_as, dim));
-                rows * (u64::from(stride(rows_as, dim) + full) + 8 * u64::from(m))
+                rows * u64::from(stride(rows_as, dim) + full + list_bytes(rows, m))
             }
             Self::Lists {
                 rows, dim, rows_as, ..

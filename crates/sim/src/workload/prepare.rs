@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chiplet_index::RowFormat;
 
 use super::Asking;
-use super::{Rerank, Table, Workload, listed, stride, touched};
+use super::{Rerank, Table, Workload, in_lines, list_bytes, listed, stride, touched};
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
@@ -61,7 +61,9 @@ pub(crate) enum Plan {
         row_bytes: u32,
         /// Bytes of the cache lines that a row lies in.
         touched: u32,
+        /// Bytes of a list of links, and of the cache lines that it lies in.
         link_bytes: u32,
+        links_touched: u32,
         dim: u32,
         rerank: Option<Full>,
     },
@@ -186,7 +188,8 @@ impl Prepared {
                     factor: (rows as f64 / key.0 as f64).round().max(1.0) as u32,
                     row_bytes: stride(rows_as, dim),
                     touched: touched(rows_as, dim),
-                    link_bytes: 8 * m,
+                    link_bytes: list_bytes(rows, m),
+                    links_touched: in_lines(list_bytes(rows, m)),
                     dim,
                     rerank: Full::of(rerank, dim),
                 }
@@ -232,6 +235,7 @@ impl Prepared {
         let plans = workload.tables.iter().enumerate();
         let plans = plans.map(|(scale, table)| match *table {
             Table::Graph {
+                rows,
                 dim,
                 m,
                 rows_as,
@@ -248,7 +252,8 @@ impl Prepared {
                     factor: 1,
                     row_bytes: stride(rows_as, dim),
                     touched: touched(rows_as, dim),
-                    link_bytes: 8 * m,
+                    link_bytes: list_bytes(rows, m),
+                    links_touched: in_lines(list_bytes(rows, m)),
                     dim,
                     rerank: Full::of(rerank, dim),
                 }

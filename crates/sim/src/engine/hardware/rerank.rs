@@ -61,7 +61,7 @@ impl Hardware<'_> {
             pulled: hnsw_query_bytes(
                 u64::from(candidates),
                 u64::from(row_bytes),
-                u64::from(link_bytes) / 8,
+                u64::from(link_bytes) / 2,
             ),
         })
     }
