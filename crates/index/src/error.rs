@@ -110,6 +110,20 @@ pub enum BuildError {
         /// The format's name.
         format: &'static str,
     },
+    /// Rows that none of the formats asked for can hold so that enough of the nearest are found.
+    #[error(
+        "no row format finds {recall} of the nearest {top}{within}: {tried}; ask for less, allow more bytes, or leave the formats to the build"
+    )]
+    Fit {
+        /// The share that was to be found.
+        recall: f64,
+        /// How many of the nearest rows count.
+        top: usize,
+        /// The bytes that the table may take, if that was limited.
+        within: String,
+        /// The formats tried, and what each finds or takes.
+        tried: String,
+    },
     /// A graph that is to be adopted cannot be searched, or is none of the rows, ids and metric that it comes with.
     #[error("{reason}")]
     Graph {

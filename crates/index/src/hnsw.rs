@@ -5,6 +5,7 @@
 //! | `build` | the graph's construction, by one thread or several |
 //! | `frozen` | the finished graph: one piece of memory, which is also its file |
 //! | `format` | how rows are stored, and distances to them |
+//! | `fit` | which format finds enough |
 //! | `walk` | the walk over a layer, which builds and searches |
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
 //! | `batch` | many queries at once |
@@ -19,6 +20,7 @@ mod backlinks;
 mod batch;
 mod build;
 mod config;
+mod fit;
 mod format;
 mod frozen;
 mod observe;
@@ -42,6 +44,7 @@ pub use adopt::Graph;
 #[cfg(feature = "hnsw_rs")]
 pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
+pub use fit::Fit;
 pub use format::RowFormat;
 use frozen::Frozen;
 #[doc(hidden)]
@@ -72,7 +75,7 @@ impl HnswTable {
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
     /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooSmall`], [`BuildError::TooManyRows`],
-    /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`].
+    /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`], [`BuildError::Fit`].
     pub fn build(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<Self, BuildError> {
         Self::build_with(rows, dim, config, |_| ())
     }
@@ -90,6 +93,7 @@ impl HnswTable {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
         let rows = rows::prepared(rows, dim, config.metric)?;
+        let config = &fit::fitted(config, &rows, dim)?;
         config::check(&rows, dim, config)?;
         let links = build::build(&rows, dim, config, report)?;
         let order = order::order(&links, config.reorder);

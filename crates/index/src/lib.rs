@@ -157,7 +157,7 @@ mod rows;
 pub use chiplet_memory::{Granted, Pages};
 pub use error::BuildError;
 pub use flat::FlatTable;
-pub use hnsw::{HnswConfig, HnswTable, Part, Read, RowFormat};
+pub use hnsw::{Fit, HnswConfig, HnswTable, Part, Read, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::IvfConfig;

@@ -5,9 +5,13 @@ use chiplet_memory::Pages;
 use crate::error::{BuildError, at_least_one};
 use crate::metric::{Metric, norm};
 
+use super::fit::Fit;
 use super::format::RowFormat;
 use super::packed;
 use super::walk::MAX_NODES;
+
+/// Bytes of a row's id, if it is the row's number.
+const ID: u64 = 4;
 
 /// How an [`HnswTable`](super::HnswTable) is built and searched.
 ///
@@ -15,15 +19,16 @@ use super::walk::MAX_NODES;
 /// use chiplet_index::{HnswConfig, Metric};
 /// let config = HnswConfig::new(Metric::Cosine).m(24).ef_construction(300).ef(100);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HnswConfig {
     pub(super) metric: Metric,
     pub(super) m: usize,
     pub(super) ef_construction: usize,
     pub(super) ef: usize,
     pub(super) threads: usize,
-    pub(super) rows: RowFormat,
+    pub(super) rows: Option<RowFormat>,
     pub(super) rerank: Option<RowFormat>,
+    pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
     pub(super) pages: Pages,
     pub(super) cpus: Vec<u32>,
@@ -46,8 +51,9 @@ impl HnswConfig {
             ef_construction: Self::DEFAULT_EF_CONSTRUCTION,
             ef: Self::DEFAULT_EF,
             threads: 1,
-            rows: RowFormat::F32,
+            rows: None,
             rerank: None,
+            fit: None,
             reorder: true,
             pages: Pages::default(),
             cpus: Vec::new(),
@@ -91,11 +97,49 @@ impl HnswConfig {
         self
     }
 
-    /// Sets how rows are stored for the walk. [`RowFormat::Sq4`] needs [`HnswConfig::rerank`].
+    /// Sets how rows are stored for the walk, as `f32` unless said otherwise. [`RowFormat::Sq4`] needs [`HnswConfig::rerank`].
     #[must_use]
     pub fn rows(mut self, format: RowFormat) -> Self {
-        self.rows = format;
+        self.rows = Some(format);
         self
+    }
+
+    /// Lets the build choose the formats of [`HnswConfig::rows`] and [`HnswConfig::rerank`], where they are not set: those of which a
+    /// query reads the fewest bytes, of all that find enough. If those that are set do not, or none does, the build is
+    /// refused with what they would find. It takes a scan of all rows for each query of a sample, some hundredths of the build.
+    #[must_use]
+    pub fn fit(mut self, fit: Fit) -> Self {
+        self.fit = Some(fit);
+        self
+    }
+
+    /// How rows are kept, for the walk and once more for re-ranking.
+    pub(super) fn formats(&self) -> (RowFormat, Option<RowFormat>) {
+        (self.rows.unwrap_or(RowFormat::F32), self.rerank)
+    }
+
+    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal.
+    ///
+    /// ```
+    /// use chiplet_index::{HnswConfig, Metric};
+    /// // Rows of 200 bytes, an id of 4, 32 links of 3; each 15th row has 16 more.
+    /// assert_eq!(HnswConfig::new(Metric::L2).table_bytes(1_500, 50), 1_500 * 300 + 1_600 * 3);
+    /// ```
+    #[doc(hidden)]
+    pub fn table_bytes(&self, rows: usize, dim: usize) -> u64 {
+        let (walked, full) = self.formats();
+        let stored = walked.stride(dim) + full.map_or(0, |full| full.stride(dim));
+        let links = self.all_links(rows) * packed::link_bytes(rows) as u64;
+        rows as u64 * (stored as u64 + ID) + links
+    }
+
+    /// Links of all layers of a graph of that many rows, about.
+    #[doc(hidden)]
+    pub fn all_links(&self, rows: usize) -> u64 {
+        // 2M links on the ground layer, M on each layer above. A layer has an M-th of the rows of the one below, so the
+        // layers above the ground have 1 / (M - 1) of all rows.
+        let (rows, m) = (rows as u64, self.m as u64);
+        rows * 2 * m + rows * m / m.saturating_sub(1).max(1)
     }
 
     /// Keeps the rows a second time, in `format` (not [`RowFormat::Sq4`]), and compares the best candidates of a walk once
@@ -157,7 +201,10 @@ impl HnswConfig {
                 accepted: "2 to 255",
             });
         }
-        if let Err((value, accepted)) = self.rows.check_rerank(self.rerank) {
+        let (walked, full) = self.formats();
+        // What the build is to choose is not known yet.
+        let chosen = self.fit.is_none() || self.rows.is_some();
+        if chosen && let Err((value, accepted)) = walked.check_rerank(full) {
             let setting = "rerank";
             return Err(BuildError::Setting {
                 setting,
@@ -180,7 +227,8 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
             limit: MAX_NODES,
         });
     }
-    for format in [Some(config.rows), config.rerank].into_iter().flatten() {
+    let (walked, full) = config.formats();
+    for format in [Some(walked), full].into_iter().flatten() {
         let limit = format.most_components();
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });

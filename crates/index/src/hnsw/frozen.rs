@@ -27,7 +27,7 @@ use crate::metric::Metric;
 use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
-use super::format::{Grid, Grids, Nibbles, RowFormat};
+use super::format::{Chosen, Grid, Grids, Nibbles, RowFormat};
 use super::packed::{self, PackedLayer};
 use super::walk::{MAX_NODES, NONE};
 
@@ -212,18 +212,14 @@ impl Frozen {
             Metric::InnerProduct => backlinks::of(links),
             Metric::L2 | Metric::Cosine => Vec::new(),
         };
-        let has = |format| [Some(config.rows), config.rerank].contains(&Some(format));
-        let (low, step) = if has(RowFormat::Sq8) {
-            Grid::of(rows, dim, config.metric)
-        } else {
-            (Vec::new(), 1.0)
-        };
-        let nibbles = has(RowFormat::Sq4).then(|| Nibbles::choose(rows, dim, config.metric));
+        let (walked, full) = config.formats();
+        let chosen = Chosen::of(rows, dim, config.metric, (walked, full));
+        let nibbles = chosen.nibbles.as_ref();
         let meta = Meta {
             metric: config.metric,
             dim,
-            rows: config.rows,
-            full: config.rerank,
+            rows: walked,
+            full,
             layers: links
                 .layers
                 .iter()
@@ -234,8 +230,8 @@ impl Frozen {
             stride: links.stride,
             link_bytes: packed::link_bytes(nodes),
             id_bytes: if narrow { 4 } else { 8 },
-            step,
-            nibbles: nibbles.as_ref().map(|chosen| NibbleMeta {
+            step: chosen.step,
+            nibbles: nibbles.map(|chosen| NibbleMeta {
                 step: chosen.step,
                 rotated: chosen.rotated,
             }),
@@ -255,19 +251,21 @@ impl Frozen {
             full: meta
                 .full
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
-            low: draft.add("low", low.len() * 4),
-            low4: nibbles.as_ref().map(|_| draft.add("low4", dim * 4)),
+            low: draft.add("low", chosen.low.len() * 4),
+            low4: nibbles.map(|_| draft.add("low4", dim * 4)),
             // Most tables have none of these, and files of before neither.
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
         let mut image = draft.allocate(config.pages)?;
-        image.section_mut::<f32>(sections.low).copy_from_slice(&low);
-        let low4 = nibbles.map_or(Vec::new(), |chosen| chosen.low);
-        if let Some(section) = sections.low4 {
-            image.section_mut::<f32>(section).copy_from_slice(&low4);
+        image
+            .section_mut::<f32>(sections.low)
+            .copy_from_slice(&chosen.low);
+        if let Some((section, nibbles)) = sections.low4.zip(nibbles) {
+            let out = image.section_mut::<f32>(section);
+            out.copy_from_slice(&nibbles.low);
         }
-        let grids = meta.grids(&low, &low4);
+        let grids = chosen.grids();
         let stored = [
             Some((sections.rows, meta.rows)),
             sections.full.zip(meta.full),

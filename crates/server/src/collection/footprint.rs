@@ -1,6 +1,6 @@
 //! What an index takes of memory: for good, and while it is built. Estimates, from how chiplet's tables are laid out.
 
-use chiplet::index::RowFormat;
+use chiplet::index::{HnswConfig, Metric};
 
 use super::schema::{IndexKind, Settings};
 
@@ -17,7 +17,7 @@ impl Footprint {
     /// Of an index over `rows` rows.
     pub(crate) fn of(rows: usize, dim: usize, kind: &IndexKind) -> Self {
         match kind {
-            IndexKind::Hnsw { m, .. } => graph(rows as u64, dim as u64, *m as u64),
+            IndexKind::Hnsw { m, .. } => graph(rows, dim, *m),
             IndexKind::Ivf { nlist, code, .. } => inverted_lists(rows, dim, *nlist, code),
             IndexKind::Flat => Self::default(),
         }
@@ -40,9 +40,6 @@ pub(crate) fn vector_bytes(rows: usize, dim: usize) -> u64 {
     (rows * dim * size_of::<f32>()) as u64
 }
 
-/// A row's id in a graph. It is the row's number, so 4 bytes hold it.
-const ID: u64 = 4;
-
 /// What a build keeps for each row while it writes the finished graph: its number, its new place and its old one (4
 /// bytes each), and its id (8 bytes).
 const WRITING: u64 = 3 * 4 + 8;
@@ -50,15 +47,12 @@ const WRITING: u64 = 3 * 4 + 8;
 /// A build takes the most at its end, when it writes rows and links to their final place and the builder's links, of 4 bytes, are
 /// still there. Before that the builder links rows in a copy of its own, which is padded to cache lines, at most 60 bytes a
 /// row, and has a lock of a byte for each list of links: that is less.
-fn graph(rows: u64, dim: u64, m: u64) -> Footprint {
-    // 2M links on the ground layer, M on each layer above. A layer has an M-th of the rows of the one below, so the layers
-    // above the ground have 1 / (M - 1) of all rows.
-    let links = rows * 2 * m + rows * m / (m - 1).max(1);
-    let stride = RowFormat::F32.stride(dim as usize) as u64;
-    let finished = rows * (stride + ID) + links * HnswConfig::link_bytes(rows as usize) as u64;
+fn graph(rows: usize, dim: usize, m: usize) -> Footprint {
+    let config = HnswConfig::new(Metric::L2).m(m);
+    let finished = config.table_bytes(rows, dim);
     Footprint {
         finished,
-        peak: finished + 4 * links + rows * WRITING,
+        peak: finished + 4 * config.all_links(rows) + rows as u64 * WRITING,
     }
 }
 
@@ -85,7 +79,7 @@ fn inverted_lists(rows: usize, dim: usize, nlist: usize, code: &str) -> Footprin
 #[cfg(test)]
 mod tests {
     use chiplet::Table;
-    use chiplet::index::{HnswTable, Metric};
+    use chiplet::index::HnswTable;
 
     use super::*;
 

@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `row_format` | the formats, and the bytes that rows take in each |
+//! | `chosen` | which values the codes of a table stand for, chosen by its rows |
 //! | `grids` | a row as it is written |
 //! | `grid` | which values 8-bit codes stand for |
 //! | `nibbles` | which values 4-bit codes stand for, and whether rows are rotated first |
 //! | `rotation` | the rotation |
 //! | `prepared` | a query as rows are compared with it, and the distances |
 
+mod chosen;
 mod grid;
 mod grids;
 mod nibbles;
@@ -16,6 +18,7 @@ mod prepared;
 mod rotation;
 mod row_format;
 
+pub(super) use chosen::Chosen;
 pub(super) use grid::Grid;
 pub(super) use grids::Grids;
 pub(super) use nibbles::Nibbles;

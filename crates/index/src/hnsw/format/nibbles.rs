@@ -42,7 +42,7 @@ pub(crate) struct Nibbles<'a> {
 
 /// What was chosen for a table's rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenNibbles {
     pub(crate) low: Vec<f32>,
     pub(crate) step: f32,
     pub(crate) rotated: bool,
@@ -50,9 +50,9 @@ pub(crate) struct Chosen {
 
 impl Nibbles<'_> {
     /// Chooses by a sample of `rows`; under the inner product by one of the longest tenth, as those are the answers.
-    pub(crate) fn choose(rows: &[f32], dim: usize, metric: Metric) -> Chosen {
+    pub(crate) fn choose(rows: &[f32], dim: usize, metric: Metric) -> ChosenNibbles {
         if rows.is_empty() {
-            return Chosen {
+            return ChosenNibbles {
                 low: vec![0.0; dim],
                 step: 1.0,
                 rotated: false,
@@ -73,7 +73,7 @@ impl Nibbles<'_> {
         let turned = Trial::of(&turned, dim, goal);
         let rotated = turned.error < WORTHWHILE * plain.error;
         let Trial { low, step, .. } = if rotated { turned } else { plain };
-        Chosen { low, step, rotated }
+        ChosenNibbles { low, step, rotated }
     }
 
     /// Writes `row` to `out`.

@@ -1,0 +1,57 @@
+//! Which values codes shall stand for: chosen by the rows, once for a table.
+
+use crate::metric::Metric;
+
+use super::grid::Grid;
+use super::grids::Grids;
+use super::nibbles::{ChosenNibbles, Nibbles};
+use super::row_format::RowFormat;
+
+/// Which values the codes of some rows stand for.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    /// For 8-bit codes: the smallest value of each component, and the step. Without values if no rows have such codes.
+    pub(crate) low: Vec<f32>,
+    pub(crate) step: f32,
+    /// For 4-bit codes, if any rows have them.
+    pub(crate) nibbles: Option<ChosenNibbles>,
+}
+
+impl Chosen {
+    /// Chooses for `rows` (`[n][dim]`, prepared for the metric) that are kept in these `formats`, for the walk and for re-ranking.
+    pub(crate) fn of(
+        rows: &[f32],
+        dim: usize,
+        metric: Metric,
+        formats: (RowFormat, Option<RowFormat>),
+    ) -> Self {
+        let has = |format| [Some(formats.0), formats.1].contains(&Some(format));
+        let (low, step) = if has(RowFormat::Sq8) {
+            Grid::of(rows, dim, metric)
+        } else {
+            (Vec::new(), 1.0)
+        };
+        Self {
+            low,
+            step,
+            nibbles: has(RowFormat::Sq4).then(|| Nibbles::choose(rows, dim, metric)),
+        }
+    }
+
+    pub(crate) fn grids(&self) -> Grids<'_> {
+        let (low, step, rotated) = match &self.nibbles {
+            Some(chosen) => (&chosen.low[..], chosen.step, chosen.rotated),
+            None => (&[][..], 1.0, false),
+        };
+        Grids {
+            bytes: Grid {
+                low: &self.low,
+                step: self.step,
+            },
+            nibbles: Nibbles {
+                grid: Grid { low, step },
+                rotated,
+            },
+        }
+    }
+}
