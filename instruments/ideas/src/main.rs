@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p chiplet-ideas -- regions` (or `near`, `together`, `budgets`, `stop`). Ratios are
 //! to `ccd-aware` as it is, on a Genoa of 12 CCDs: the middle, least and most of three seeds. `--queries N` counts so
-//! many in each run, `--case TEXT` runs the cases with that in their names alone.
+//! many in each run, `--case TEXT` runs the cases with that in their names alone. `--rows-as F` and `--rerank F` keep rows so, in
+//! the cases whose tables can.
 
 mod lists;
 mod near;
@@ -12,7 +13,8 @@ mod stop;
 use chiplet_sim::{Budgets, Ideas, Machine, Recipe};
 use runs::{Case, Counted, Try, compare};
 
-const USAGE: &str = "usage: ideas regions|near|together|budgets|stop [--queries N] [--case TEXT]";
+const USAGE: &str = "usage: ideas regions|near|together|budgets|stop [--queries N] [--case TEXT] \
+    [--rows-as f32|f16|bf16|sq8|sq4] [--rerank f32|f16|bf16|sq8]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match *option {
             ["--queries", queries] => counted.queries = queries.parse()?,
             ["--case", name] => counted.case = name.to_owned(),
+            ["--rows-as", format] => counted.rows_as = Some(format.parse()?),
+            ["--rerank", format] => counted.rerank = Some(format.parse()?),
             _ => return Err(USAGE.into()),
         }
     }

@@ -1,6 +1,7 @@
 //! Runs beside the present default, and tables of them.
 
 use chiplet_baselines::Strategy;
+use chiplet_index::RowFormat;
 use chiplet_sim::{Ideas, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -9,6 +10,7 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 const LOADS: [f64; 2] = [50.0, 80.0];
 
 /// Tables and traffic on a machine.
+#[derive(Clone)]
 pub struct Case {
     pub name: &'static str,
     pub recipe: Recipe,
@@ -35,6 +37,16 @@ impl Case {
         }
     }
 
+    /// The same with rows kept as asked for; none if these tables cannot keep them so.
+    fn kept(&self, counted: &Counted) -> Option<Self> {
+        let recipe = self.recipe.clone();
+        let recipe = recipe.kept(counted.rows_as, counted.rerank).ok()?;
+        Some(Self {
+            recipe,
+            ..self.clone()
+        })
+    }
+
     /// The same with this part of all queries going to one table.
     pub fn hot(mut self, share: f64) -> Self {
         self.recipe = self.recipe.hot(share);
@@ -48,6 +60,9 @@ pub struct Counted {
     pub queries: u64,
     /// What names of cases contain.
     pub case: String,
+    /// How rows are kept, and once more for re-ranking, instead of as the cases say.
+    pub rows_as: Option<RowFormat>,
+    pub rerank: Option<RowFormat>,
 }
 
 impl Default for Counted {
@@ -55,6 +70,8 @@ impl Default for Counted {
         Self {
             queries: 12_000,
             case: String::new(),
+            rows_as: None,
+            rerank: None,
         }
     }
 }
@@ -90,8 +107,10 @@ pub fn compare(cases: &[Case], tries: &[Try], counted: &Counted) {
     for case in cases
         .iter()
         .filter(|case| case.name.contains(&counted.case))
+        .filter_map(|case| case.kept(counted))
     {
         let of_seeds: Vec<Vec<Runs>> = std::thread::scope(|scope| {
+            let case = &case;
             let run = |seed| scope.spawn(move || job(case, tries, seed, queries));
             let threads = SEEDS.map(run);
             let ended = threads.map(|thread| thread.join().expect("no run panics"));
