@@ -98,6 +98,11 @@ fn rows_in_fewer_bytes_are_asked_for_by_option_or_in_the_file() {
     let [plain, coded, halved] = [plain, coded, halved].map(|report| bytes(&report));
     assert!(coded < 0.5 * plain, "{coded} and {plain}");
     assert!(halved < 0.75 * coded, "{halved} and {coded}");
+    let [two, one] = ["sq2", "sq1"].map(|format| {
+        let (_, report) = run(tables, &format!("--rows-as {format} --rerank sq8"));
+        bytes(&report)
+    });
+    assert!(one < two && two < halved, "{one}, {two} and {halved}");
 }
 
 #[test]
@@ -105,7 +110,7 @@ fn formats_that_cannot_be_used_are_named() {
     for (arguments, named) in [
         (
             ["--rows-as", "f64"],
-            &["--rows-as", "f32, f16, bf16, sq8 or sq4"],
+            &["--rows-as", "f32, f16, bf16, sq8, sq4, sq2 or sq1"],
         ),
         (
             ["--rerank", "sq4"],
@@ -113,7 +118,15 @@ fn formats_that_cannot_be_used_are_named() {
         ),
         (
             ["--rows-as", "sq4"],
-            &["rerank is none", "beside rows of sq4"],
+            &["rerank is none", "beside rows of sq4, sq2 and sq1"],
+        ),
+        (
+            ["--rerank", "sq1"],
+            &["rerank is sq1", "f32, f16, bf16 or sq8"],
+        ),
+        (
+            ["--rows-as", "sq2"],
+            &["rerank is none", "beside rows of sq4, sq2 and sq1"],
         ),
     ] {
         refused(&arguments, named);

@@ -119,6 +119,7 @@ fn rows_are_stored_as_the_configuration_says() {
         RowFormat::Bf16,
         RowFormat::Sq8,
         RowFormat::Sq4,
+        RowFormat::Sq2,
     ] {
         let config = config(Metric::L2).rows(format).rerank(RowFormat::F32);
         // The first layer above the ground has rows 0, 10, .. 90.

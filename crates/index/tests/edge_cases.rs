@@ -23,6 +23,8 @@ fn tables(rows: &[f32]) -> Vec<(String, Box<dyn Table>)> {
             ("hnsw bf16", smaller(RowFormat::Bf16)),
             ("hnsw sq8", smaller(RowFormat::Sq8)),
             ("hnsw sq4", smaller(RowFormat::Sq4)),
+            ("hnsw sq2", smaller(RowFormat::Sq2)),
+            ("hnsw sq1", smaller(RowFormat::Sq1)),
         ] {
             let table = HnswTable::build(rows, DIM, &config).unwrap();
             tables.push((format!("{name} {metric:?}"), Box::new(table)));

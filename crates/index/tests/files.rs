@@ -44,6 +44,8 @@ fn graphs_come_back_as_they_were_in_every_format() {
             (RowFormat::Bf16, Some(RowFormat::F32)),
             (RowFormat::Sq8, Some(RowFormat::F16)),
             (RowFormat::Sq4, Some(RowFormat::Sq8)),
+            (RowFormat::Sq2, Some(RowFormat::F32)),
+            (RowFormat::Sq1, Some(RowFormat::F16)),
         ] {
             let mut config = HnswConfig::new(metric)
                 .m(6)

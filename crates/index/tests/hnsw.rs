@@ -192,7 +192,9 @@ fn refuses_settings_that_make_no_graph() {
         (config(Metric::L2).ef(0), "ef"),
         (config(Metric::L2).threads(0), "threads"),
         (config(Metric::L2).rows(RowFormat::Sq4), "rerank"),
+        (config(Metric::L2).rows(RowFormat::Sq1), "rerank"),
         (config(Metric::L2).rerank(RowFormat::Sq4), "rerank"),
+        (config(Metric::L2).rerank(RowFormat::Sq2), "rerank"),
     ] {
         let refused = HnswTable::build(&[1.0; DIM], DIM, &config).err();
         assert!(

@@ -55,7 +55,12 @@ fn write_graphs() {
         (
             "hnsw-sq4-sq8",
             40,
-            hnsw.rows(RowFormat::Sq4).rerank(RowFormat::Sq8),
+            hnsw.clone().rows(RowFormat::Sq4).rerank(RowFormat::Sq8),
+        ),
+        (
+            "hnsw-sq2-f16",
+            40,
+            hnsw.rows(RowFormat::Sq2).rerank(RowFormat::F16),
         ),
     ] {
         let table = HnswTable::build(&rows(n), DIM, &config).unwrap();

@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FACTOR")]
     pub(crate) size: Option<f64>,
 
-    /// How tables keep their rows, instead of the workload's: f32, f16, bf16, sq8 (one byte a component) or sq4 (half a
-    /// byte; graphs only, with --rerank)
+    /// How tables keep their rows, instead of the workload's: f32, f16, bf16, sq8 (one byte a component), sq4, sq2 or
+    /// sq1 (4, 2 bits, 1 bit; graphs only, with --rerank)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rows_as: Option<RowFormat>,
 
@@ -140,7 +140,7 @@ A workload file:
   rows = [100_000, 1_000_000]    # least and most
   dims = [64, 128]               # one of these each
   k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
-  rows_as = \"sq8\"                # or \"sq4\", \"f16\", \"bf16\", \"f32\" (the default)
+  rows_as = \"sq8\"                # or \"sq4\", \"sq2\", \"sq1\", \"f16\", \"bf16\", \"f32\" (the default)
   rerank = \"f32\"                 # or \"f16\", \"bf16\", \"sq8\"; without it no second copy. For hnsw alone
 
 Tables with clients of their own, and on terms of their own (all of it may be left out):

@@ -97,7 +97,8 @@ impl HnswConfig {
         self
     }
 
-    /// Sets how rows are stored for the walk, as `f32` unless said otherwise. [`RowFormat::Sq4`] needs [`HnswConfig::rerank`].
+    /// Sets how rows are stored for the walk, as `f32` unless said otherwise. Rows of 4 bits and fewer need
+    /// [`HnswConfig::rerank`].
     #[must_use]
     pub fn rows(mut self, format: RowFormat) -> Self {
         self.rows = Some(format);
@@ -142,24 +143,12 @@ impl HnswConfig {
         rows * 2 * m + rows * m / m.saturating_sub(1).max(1)
     }
 
-    /// Keeps the rows a second time, in `format` (not [`RowFormat::Sq4`]), and compares the best candidates of a walk once
+    /// Keeps the rows a second time, in `format` (of 8 bits or more), and compares the best candidates of a walk once
     /// more with them.
     #[must_use]
     pub fn rerank(mut self, format: RowFormat) -> Self {
         self.rerank = Some(format);
         self
-    }
-
-    /// Candidates that a search for `k` rows compares once more if the table re-ranks: the `k`, and those that the coarser
-    /// rows may have put behind them by mistake. A search that keeps fewer candidates compares all of them.
-    ///
-    /// ```
-    /// use chiplet_index::HnswConfig;
-    /// assert_eq!(HnswConfig::reranked(10), 31);
-    /// ```
-    #[doc(hidden)]
-    pub fn reranked(k: usize) -> usize {
-        k + k / 2 + 16
     }
 
     /// Bytes of a link in a graph of that many rows: 3 below 2^24 rows, else 4.
@@ -233,22 +222,19 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
         }
-        match format {
-            RowFormat::F16 => {
-                let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
-                if let Some(at) = rows.iter().position(outside) {
-                    return Err(BuildError::OutOfRange {
-                        row: at / dim,
-                        component: at % dim,
-                        value: rows[at],
-                        format: "f16",
-                        limit: half::f16::MAX.to_f32(),
-                    });
-                }
-                check_small(rows, dim)?;
+        // bfloat16 holds every row that its metric accepts.
+        if format == RowFormat::F16 {
+            let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
+            if let Some(at) = rows.iter().position(outside) {
+                return Err(BuildError::OutOfRange {
+                    row: at / dim,
+                    component: at % dim,
+                    value: rows[at],
+                    format: "f16",
+                    limit: half::f16::MAX.to_f32(),
+                });
             }
-            // bfloat16 holds every row that its metric accepts.
-            RowFormat::F32 | RowFormat::Bf16 | RowFormat::Sq8 | RowFormat::Sq4 => {}
+            check_small(rows, dim)?;
         }
     }
     Ok(())

@@ -102,6 +102,10 @@ impl Fit {
     }
 }
 
+/// Bytes of an L3 of an EPYC. Walks over 2 and 1 bits compare more rows for the same recall, so they are for tables whose 4-bit
+/// rows and links do not fit.
+const CACHE: u64 = 32 << 20;
+
 /// Neighbours that count at most: half of those that are compared.
 const MOST_TOP: usize = 500;
 
@@ -152,7 +156,7 @@ pub(super) fn fitted(
 
 /// `config` with each of the formats to try, those first of which a query reads the fewest bytes.
 fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> {
-    use RowFormat::{Bf16, F16, F32, Sq4, Sq8};
+    use RowFormat::{Bf16, F16, F32, Sq1, Sq2, Sq4, Sq8};
     let asked = |(walk, full): (RowFormat, Option<RowFormat>)| HnswConfig {
         rows: Some(walk),
         rerank: full.map(|full| config.rerank.unwrap_or(full)),
@@ -166,7 +170,13 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
     } else {
         Bf16
     };
+    let fewer = {
+        let walked = asked((Sq4, None)).table_bytes(rows.len() / dim, dim);
+        move |least: usize| dim >= least && walked > CACHE
+    };
     let mut all: Vec<HnswConfig> = [
+        (Sq1, Some(half)),
+        (Sq2, Some(half)),
         (Sq4, Some(half)),
         (Sq4, Some(Sq8)),
         (Sq4, Some(F32)),
@@ -178,7 +188,11 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
     ]
     .map(asked)
     .into();
-    all.retain(|config| config::check(rows, dim, config).is_ok());
+    all.retain(|config| match config.formats().0 {
+        Sq1 if !fewer(384) => false,
+        Sq2 if !fewer(128) => false,
+        _ => config::check(rows, dim, config).is_ok(),
+    });
     all.dedup();
     all
 }
@@ -260,7 +274,7 @@ impl<'a> Sample<'a> {
             let all: Vec<usize> = (0..query.nearest.len()).collect();
             let mut order = self.ordered(query, &chosen, walk, &all);
             if let Some(full) = full {
-                order.truncate(HnswConfig::reranked(self.top));
+                order.truncate(walk.reranked(self.top));
                 order = self.ordered(query, &chosen, full, &order);
             }
             let near = |&&at: &&usize| query.nearest[at].distance <= kth;

@@ -8,7 +8,7 @@
 //! | `ids` | the id of each node, `u32` or, if one needs it, `u64` |
 //! | `full` | the rows once more, for re-ranking, if that was asked for |
 //! | `low` | the smallest value of each component, for 8-bit codes |
-//! | `low4` | the same for 4-bit codes, of the rotated rows if they are rotated |
+//! | `low4` | the same for codes of 4 bits and fewer, of the rotated rows if they are rotated |
 //! | `copies` | pairs of nodes with equal rows, if there are any: one with links, and one without |
 //! | `backlinks` | pairs of nodes: further links for filtered searches under the inner product |
 //!
@@ -27,7 +27,7 @@ use crate::metric::Metric;
 use super::backlinks;
 use super::build::Links;
 use super::config::HnswConfig;
-use super::format::{Chosen, Grid, Grids, Nibbles, RowFormat};
+use super::format::{Chosen, FewBits, Grid, Grids, RowFormat};
 use super::packed::{self, PackedLayer};
 use super::walk::{MAX_NODES, NONE};
 
@@ -50,9 +50,9 @@ pub(super) struct Meta {
     pub(super) id_bytes: usize,
     /// The step of 8-bit codes.
     pub(super) step: f32,
-    /// What 4-bit codes stand for, if there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) nibbles: Option<NibbleMeta>,
+    /// What codes of 4 bits and fewer stand for, if there are any. (Files have its name from when there were no fewer.)
+    #[serde(default, rename = "nibbles", skip_serializing_if = "Option::is_none")]
+    pub(super) few: Option<FewMeta>,
     /// Candidates kept by a query that does not say how many.
     pub(super) ef: usize,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
@@ -64,10 +64,10 @@ fn unpacked() -> usize {
     packed::UNPACKED
 }
 
-/// What 4-bit codes stand for.
+/// What codes of 4 bits and fewer stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NibbleMeta {
+pub(super) struct FewMeta {
     /// Their step.
     pub(super) step: f32,
     /// Whether rows are rotated first.
@@ -85,7 +85,7 @@ impl Meta {
     }
 
     fn grids<'a>(&self, low: &'a [f32], low4: &'a [f32]) -> Grids<'a> {
-        let NibbleMeta { step, rotated } = self.nibbles.unwrap_or(NibbleMeta {
+        let FewMeta { step, rotated } = self.few.unwrap_or(FewMeta {
             step: 1.0,
             rotated: false,
         });
@@ -94,7 +94,8 @@ impl Meta {
                 low,
                 step: self.step,
             },
-            nibbles: Nibbles {
+            few: FewBits {
+                width: self.rows.few_bits().unwrap_or_default(),
                 grid: Grid { low: low4, step },
                 rotated,
             },
@@ -140,12 +141,19 @@ impl Meta {
         if !self.step.is_finite() {
             return Err("the step of 8-bit codes is no finite number".to_owned());
         }
-        if self.nibbles.is_some() != self.has(RowFormat::Sq4) {
-            return Err("4-bit rows without their step, or a step without such rows".to_owned());
+        if self.few.is_some() != self.rows.few_bits().is_some() {
+            return Err("rows of few bits without a step, or a step without such rows".to_owned());
         }
-        let usable = |step: f32| step > 0.0 && (1.0 / step).is_finite();
-        if self.nibbles.is_some_and(|nibbles| !usable(nibbles.step)) {
-            return Err("the step of 4-bit codes is no number above 0".to_owned());
+        let usable = |step: f32| step > 0.0 && step.is_finite() && (1.0 / step).is_finite();
+        if self.few.is_some_and(|few| !usable(few.step)) {
+            return Err("the step of rows of few bits is no number above 0".to_owned());
+        }
+        let always = self.rows.few_bits().is_some_and(FewBits::always_rotated);
+        if always && self.few.is_some_and(|few| !few.rotated || few.step != 1.0) {
+            return Err(format!(
+                "rows of {} are not rotated, or have a step",
+                self.rows
+            ));
         }
         if let Err((value, accepted)) = self.rows.check_rerank(self.full) {
             return Err(format!("full is {value}, which must be {accepted}"));
@@ -214,7 +222,7 @@ impl Frozen {
         };
         let (walked, full) = config.formats();
         let chosen = Chosen::of(rows, dim, config.metric, (walked, full));
-        let nibbles = chosen.nibbles.as_ref();
+        let few = chosen.few.as_ref();
         let meta = Meta {
             metric: config.metric,
             dim,
@@ -231,7 +239,7 @@ impl Frozen {
             link_bytes: packed::link_bytes(nodes),
             id_bytes: if narrow { 4 } else { 8 },
             step: chosen.step,
-            nibbles: nibbles.map(|chosen| NibbleMeta {
+            few: few.map(|chosen| FewMeta {
                 step: chosen.step,
                 rotated: chosen.rotated,
             }),
@@ -252,7 +260,7 @@ impl Frozen {
                 .full
                 .map(|format| draft.add("full", nodes * format.stride(dim))),
             low: draft.add("low", chosen.low.len() * 4),
-            low4: nibbles.map(|_| draft.add("low4", dim * 4)),
+            low4: few.map(|_| draft.add("low4", dim * 4)),
             // Most tables have none of these, and files of before neither.
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
@@ -261,9 +269,9 @@ impl Frozen {
         image
             .section_mut::<f32>(sections.low)
             .copy_from_slice(&chosen.low);
-        if let Some((section, nibbles)) = sections.low4.zip(nibbles) {
+        if let Some((section, few)) = sections.low4.zip(few) {
             let out = image.section_mut::<f32>(section);
-            out.copy_from_slice(&nibbles.low);
+            out.copy_from_slice(&few.low);
         }
         let grids = chosen.grids();
         let stored = [
@@ -360,7 +368,7 @@ impl Frozen {
                 };
                 image.find_values::<f32>("low", values)?
             },
-            low4: match meta.nibbles {
+            low4: match meta.few {
                 Some(_) => Some(image.find_values::<f32>("low4", meta.dim)?),
                 None => None,
             },
@@ -520,5 +528,57 @@ impl Ids<'_> {
             Self::Narrow(ids) => u64::from(ids[node as usize]),
             Self::Wide(ids) => ids[node as usize],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_says_of_few_bits_is_checked() {
+        let few = Some(FewMeta {
+            step: 1.0,
+            rotated: true,
+        });
+        let meta = |rows, few| Meta {
+            metric: Metric::L2,
+            dim: 24,
+            rows,
+            full: Some(RowFormat::F16),
+            layers: vec![3],
+            ground_stride: 8,
+            stride: 4,
+            link_bytes: 3,
+            id_bytes: 4,
+            step: 1.0,
+            few,
+            ef: 10,
+            one_look: false,
+        };
+        let with = |step, rotated| Some(FewMeta { step, rotated });
+        for rows in [RowFormat::Sq4, RowFormat::Sq2, RowFormat::Sq1] {
+            assert_eq!(meta(rows, few).check(), Ok(()));
+            assert!(meta(rows, None).check().is_err());
+            for step in [0.0, -1.0, 1e-40, f32::NAN, f32::INFINITY] {
+                assert!(meta(rows, with(step, true)).check().is_err(), "{step}");
+            }
+            let alone = Meta {
+                full: None,
+                ..meta(rows, few)
+            };
+            assert!(alone.check().is_err(), "without a second copy");
+            let twice = Meta {
+                full: Some(rows),
+                ..meta(rows, few)
+            };
+            assert!(twice.check().is_err(), "a second copy of as few bits");
+        }
+        assert_eq!(meta(RowFormat::Sq4, with(0.25, false)).check(), Ok(()));
+        for rows in [RowFormat::Sq2, RowFormat::Sq1] {
+            assert!(meta(rows, with(1.0, false)).check().is_err());
+            assert!(meta(rows, with(0.25, true)).check().is_err());
+        }
+        assert!(meta(RowFormat::Sq8, few).check().is_err(), "no such rows");
     }
 }

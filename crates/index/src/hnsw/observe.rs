@@ -157,7 +157,7 @@ mod tests {
             .collect();
         let plain = HnswConfig::new(Metric::L2);
         let coded = plain.clone().rows(RowFormat::Sq8).rerank(RowFormat::F32);
-        for (config, reranked) in [(plain, 0), (coded, HnswConfig::reranked(10))] {
+        for (config, reranked) in [(plain, 0), (coded, RowFormat::Sq8.reranked(10))] {
             let table = HnswTable::build(&rows, dim, &config).unwrap();
             for query in rows.chunks(dim).step_by(97) {
                 let (mut of_rows, mut of_links) = (0, 0);

@@ -15,7 +15,6 @@ use std::cell::RefCell;
 use chiplet_policy::hnsw_query_bytes;
 use chiplet_table::{Context, Filter, Neighbor, Query, SearchError};
 
-use super::config::HnswConfig;
 use super::format::{Prepared, RowDistances};
 use super::frozen::Frozen;
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
@@ -105,7 +104,7 @@ impl Searcher {
                 let each = poll::steps(graph.rows().stride());
                 let mut settled = graph
                     .full()
-                    .map(|_| HnswConfig::reranked(k).min(ef - ef / 4));
+                    .map(|_| graph.meta.rows.reranked(k).min(ef - ef / 4));
                 while self.advance(graph) {
                     self.compare(graph);
                     if settled.is_some_and(|settled| self.scratch.pool.followed() >= settled) {
@@ -134,7 +133,7 @@ impl Searcher {
     /// others will come before them. Their rows arrive while the walk goes on.
     fn prefetch_full(&self, graph: &Frozen, k: usize) {
         if let Some((_, rows)) = graph.full() {
-            let candidates = self.scratch.pool.iter().take(HnswConfig::reranked(k));
+            let candidates = self.scratch.pool.iter().take(graph.meta.rows.reranked(k));
             candidates.for_each(|(_, node)| rows.prefetch(node as usize, rows.stride()));
         }
     }
@@ -337,11 +336,8 @@ impl Searcher {
                 self.full
                     .set(&self.vector, format, meta.metric, graph.grids());
                 self.nodes.clear();
-                self.nodes.extend(
-                    candidates
-                        .take(HnswConfig::reranked(k))
-                        .map(|(_, node)| node),
-                );
+                self.nodes
+                    .extend(candidates.take(meta.rows.reranked(k)).map(|(_, node)| node));
                 self.distances.resize(self.nodes.len(), 0.0);
                 let distances = self.full.to(format, meta.metric, rows);
                 distances.to(&self.nodes, &mut self.distances);

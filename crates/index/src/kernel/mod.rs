@@ -47,8 +47,7 @@ pub(crate) use blocks::{Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
 pub(crate) use codes::{
-    CodeQuery, MAX_DIM, MIDDLE, NibbleQuery, Own, nibble_bytes, nibbles_have_own, row_bytes,
-    write_nibbles, write_row,
+    CodeQuery, MAX_DIM, Own, PlaneQuery, Width, row_bytes, write_planes, write_row,
 };
 pub(crate) use floats::{Element, dot, squared_l2};
 pub(crate) use prefetch::prefetch;

@@ -1,7 +1,7 @@
 //! Rows in fewer bytes: what is read of them, and what that takes.
 
 use chiplet_baselines::Strategy;
-use chiplet_index::{HnswConfig, RowFormat};
+use chiplet_index::RowFormat;
 use chiplet_topology::Topology;
 
 use super::Scenario;
@@ -73,7 +73,7 @@ fn where_nothing_fits_traffic_follows_the_bytes_of_a_row() {
 fn reranking_reads_as_many_full_rows_as_the_library_compares() {
     let more = traffic(GRAPHS, RERANKED) - traffic(GRAPHS, SQ8);
     let rows = more / f64::from(4 * 1_024);
-    let expected = HnswConfig::reranked(40) as f64;
+    let expected = RowFormat::Sq8.reranked(40) as f64;
     assert!((rows / expected - 1.0).abs() < 0.02, "{rows}, {expected}");
 }
 
@@ -145,6 +145,8 @@ fn a_row_counts_as_the_cache_lines_that_it_touches() {
         RowFormat::Bf16,
         RowFormat::Sq8,
         RowFormat::Sq4,
+        RowFormat::Sq2,
+        RowFormat::Sq1,
     ] {
         for dim in 1..300 {
             let stride = stride(format, dim);
@@ -155,5 +157,7 @@ fn a_row_counts_as_the_cache_lines_that_it_touches() {
     }
     assert_eq!(touched(RowFormat::Sq8, 64), 128);
     assert_eq!(touched(RowFormat::Sq4, 128), 64);
+    assert_eq!(touched(RowFormat::Sq2, 384), 128);
+    assert_eq!(touched(RowFormat::Sq1, 384), 64);
     assert_eq!(touched(RowFormat::F32, 50), 200);
 }

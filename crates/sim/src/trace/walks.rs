@@ -93,7 +93,7 @@ impl Walks {
 
 fn record(table: &HnswTable, query: &[f32], ef: usize) -> Walk {
     let mut walk = Walk::default();
-    let all = || (1..ef).find(|&k| HnswConfig::reranked(k) >= ef);
+    let all = || (1..ef).find(|&k| table.row_format().reranked(k) >= ef);
     let k = match table.rerank_format() {
         Some(_) => all().unwrap_or(ef),
         None => 10.min(ef),

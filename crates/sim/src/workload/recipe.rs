@@ -1,6 +1,6 @@
 //! Workloads as they are written down: a small TOML file, from which tables are drawn by a seed.
 
-use chiplet_index::{HnswConfig, RowFormat};
+use chiplet_index::RowFormat;
 use serde::Deserialize;
 
 use super::error::RecipeError;
@@ -23,8 +23,8 @@ use crate::trace::mix;
 ///     rows = [100_000, 1_000_000] # evenly in the logarithm
 ///     dims = [64, 128]            # one of these
 ///     k = [10, 100]               # one of these; ef is 1.5 k unless `ef` is given
-///     rows_as = "sq8"             # or "sq4", "f16", "bf16", "f32" (the default)
-///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16", "sq8"; sq4 needs one
+///     rows_as = "sq8"             # or "sq4", "sq2", "sq1", "f16", "bf16", "f32" (the default)
+///     rerank = "f32"              # compare the best candidates once more; or "f16", "bf16", "sq8"; sq4, sq2 and sq1 need one
 /// "#.parse()?;
 /// assert_eq!(recipe.workload(1).tables.len(), 16);
 ///
@@ -228,7 +228,7 @@ impl Recipe {
     /// of all graphs.
     ///
     /// # Errors
-    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or rows of `sq4` have none, or there is no graph.
+    /// [`RecipeError::Value`] if `rerank` is no format to re-rank with, or rows of `sq4`, `sq2` or `sq1` have none, or there is no graph.
     pub fn kept(
         mut self,
         rows_as: Option<RowFormat>,
@@ -323,9 +323,9 @@ impl Recipe {
             }
             match (tables.kind, tables.rows_as, tables.rerank) {
                 (Kind::Ivf, _, Some(format)) => return Err(of_lists(format)),
-                (Kind::Ivf, RowFormat::Sq4, None) => {
+                (Kind::Ivf, format, None) if format.check_rerank(None).is_err() => {
                     let accepted = "f32, f16, bf16 or sq8";
-                    return wrong("rows_as of inverted lists", "sq4".to_owned(), accepted);
+                    return wrong("rows_as of inverted lists", format.to_string(), accepted);
                 }
                 (Kind::Hnsw, format, rerank) => {
                     if let Err((value, accepted)) = format.check_rerank(rerank) {
@@ -376,7 +376,7 @@ impl Recipe {
                 all.push(match tables.kind {
                     Kind::Hnsw => {
                         let ef = tables.ef.unwrap_or(k + k / 2).max(1);
-                        let candidates = HnswConfig::reranked(k).min(ef.max(k));
+                        let candidates = tables.rows_as.reranked(k).min(ef.max(k));
                         Table::Graph {
                             rows,
                             dim,
@@ -516,9 +516,15 @@ mod tests {
             (
                 "hnsw",
                 "rows_as = 'sq4'",
-                ["rerank is none", "sq8 beside rows of sq4"],
+                ["rerank is none", "sq8 beside rows of sq4, sq2 and sq1"],
+            ),
+            (
+                "hnsw",
+                "rows_as = 'sq2'",
+                ["rerank is none", "sq8 beside rows of sq4, sq2 and sq1"],
             ),
             ("ivf", "rows_as = 'sq4'", ["lists is sq4", "or sq8"]),
+            ("ivf", "rows_as = 'sq1'", ["lists is sq1", "or sq8"]),
             ("ivf", "rerank = 'f32'", ["inverted lists is f32", "hnsw"]),
         ] {
             let tables = format!("kind = '{kind}'\ncount = 1\nrows = [5, 5]\ndims = [8]\n{format}");

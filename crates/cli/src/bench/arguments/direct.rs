@@ -20,8 +20,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Index::Hnsw)]
     pub(crate) index: Index,
 
-    /// How the graph keeps its rows: f32, f16, bf16, sq8 (one byte a component) or sq4 (half a byte, needs
-    /// --rerank)
+    /// How the graph keeps its rows: f32, f16, bf16, sq8 (one byte a component), sq4 (half a byte), sq2 or sq1 (2 bits, 1 bit;
+    /// for 128 and 384 components and more). The last three need --rerank
     #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
     pub(crate) rows_as: RowFormat,
 

@@ -1,10 +1,11 @@
 //! Which values codes shall stand for: chosen by the rows, once for a table.
 
+use crate::kernel::Width;
 use crate::metric::Metric;
 
+use super::few_bits::{ChosenFew, FewBits};
 use super::grid::Grid;
 use super::grids::Grids;
-use super::nibbles::{ChosenNibbles, Nibbles};
 use super::row_format::RowFormat;
 
 /// Which values the codes of some rows stand for.
@@ -13,8 +14,9 @@ pub(crate) struct Chosen {
     /// For 8-bit codes: the smallest value of each component, and the step. Without values if no rows have such codes.
     pub(crate) low: Vec<f32>,
     pub(crate) step: f32,
-    /// For 4-bit codes, if any rows have them.
-    pub(crate) nibbles: Option<ChosenNibbles>,
+    /// For codes of 4 bits and fewer, if any rows have them.
+    pub(crate) few: Option<ChosenFew>,
+    width: Width,
 }
 
 impl Chosen {
@@ -31,15 +33,17 @@ impl Chosen {
         } else {
             (Vec::new(), 1.0)
         };
+        let width = formats.0.few_bits();
         Self {
             low,
             step,
-            nibbles: has(RowFormat::Sq4).then(|| Nibbles::choose(rows, dim, metric)),
+            few: width.map(|width| FewBits::choose(width, rows, dim, metric)),
+            width: width.unwrap_or_default(),
         }
     }
 
     pub(crate) fn grids(&self) -> Grids<'_> {
-        let (low, step, rotated) = match &self.nibbles {
+        let (low, step, rotated) = match &self.few {
             Some(chosen) => (&chosen.low[..], chosen.step, chosen.rotated),
             None => (&[][..], 1.0, false),
         };
@@ -48,7 +52,8 @@ impl Chosen {
                 low: &self.low,
                 step: self.step,
             },
-            nibbles: Nibbles {
+            few: FewBits {
+                width: self.width,
                 grid: Grid { low, step },
                 rotated,
             },

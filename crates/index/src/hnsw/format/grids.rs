@@ -3,15 +3,15 @@
 use crate::kernel;
 use crate::metric::Metric;
 
+use super::few_bits::FewBits;
 use super::grid::Grid;
-use super::nibbles::Nibbles;
 use super::row_format::RowFormat;
 
 /// Which values the codes of a table stand for; each without values where the table has no such codes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grids<'a> {
     pub(crate) bytes: Grid<'a>,
-    pub(crate) nibbles: Nibbles<'a>,
+    pub(crate) few: FewBits<'a>,
 }
 
 impl Grids<'_> {
@@ -46,7 +46,7 @@ impl Grids<'_> {
                 // `as` saturates.
                 kernel::write_row(&codes, (right_angle + grid.farther(row)) as i32, out);
             }
-            RowFormat::Sq4 => self.nibbles.write(metric, row, out),
+            RowFormat::Sq4 | RowFormat::Sq2 | RowFormat::Sq1 => self.few.write(metric, row, out),
         }
     }
 }

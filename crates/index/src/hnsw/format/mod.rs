@@ -6,21 +6,24 @@
 //! | `chosen` | which values the codes of a table stand for, chosen by its rows |
 //! | `grids` | a row as it is written |
 //! | `grid` | which values 8-bit codes stand for |
-//! | `nibbles` | which values 4-bit codes stand for, and whether rows are rotated first |
+//! | `few_bits` | which values codes of 4 bits and fewer stand for, and whether rows are rotated first |
+//! | `own_step`, `one_step` | their step: one of each row's own, or one for all |
 //! | `rotation` | the rotation |
 //! | `prepared` | a query as rows are compared with it, and the distances |
 
 mod chosen;
+mod few_bits;
 mod grid;
 mod grids;
-mod nibbles;
+mod one_step;
+mod own_step;
 mod prepared;
 mod rotation;
 mod row_format;
 
 pub(super) use chosen::Chosen;
+pub(super) use few_bits::FewBits;
 pub(super) use grid::Grid;
 pub(super) use grids::Grids;
-pub(super) use nibbles::Nibbles;
 pub(super) use prepared::{Prepared, RowDistances};
 pub use row_format::RowFormat;

@@ -1,12 +1,12 @@
 //! A query as rows of each format are compared with it, and the distances.
 
-use crate::kernel::{CodeQuery, Element, NibbleQuery, Positions, Rows};
+use crate::kernel::{CodeQuery, Element, PlaneQuery, Positions, Rows};
 use crate::metric::Metric;
 
 use super::super::walk::Distances;
+use super::few_bits::FewBits;
 use super::grid::Grid;
 use super::grids::Grids;
-use super::nibbles::Nibbles;
 use super::rotation::rotate;
 use super::row_format::RowFormat;
 
@@ -16,7 +16,7 @@ pub(crate) struct Prepared {
     /// The query itself, or rotated as the rows are.
     floats: Vec<f32>,
     codes: CodeQuery,
-    nibbles: NibbleQuery,
+    few: PlaneQuery,
     /// A distance is `offset + factor * sum`, for codes.
     offset: f32,
     factor: f32,
@@ -37,7 +37,9 @@ impl Prepared {
                 self.floats.extend_from_slice(query);
             }
             RowFormat::Sq8 => self.set_bytes(query, metric, grids.bytes),
-            RowFormat::Sq4 => self.set_nibbles(query, metric, grids.nibbles),
+            RowFormat::Sq4 | RowFormat::Sq2 | RowFormat::Sq1 => {
+                self.set_few(query, metric, grids.few);
+            }
         }
     }
 
@@ -66,18 +68,18 @@ impl Prepared {
         }
     }
 
-    fn set_nibbles(&mut self, query: &[f32], metric: Metric, nibbles: Nibbles<'_>) {
+    fn set_few(&mut self, query: &[f32], metric: Metric, few: FewBits<'_>) {
         self.floats.clear();
         self.floats.extend_from_slice(query);
-        if nibbles.rotated {
+        if few.rotated {
             rotate(&mut self.floats);
         }
-        let (query, grid) = (&self.floats[..], nibbles.grid);
+        let (query, grid) = (&self.floats[..], few.grid);
         match metric {
-            Metric::L2 | Metric::Cosine => self.nibbles.squared_l2(grid.steps(query)),
+            Metric::L2 | Metric::Cosine => self.few.squared_l2(few.width, grid.steps(query)),
             Metric::InnerProduct => {
                 let query = query.iter().map(|&x| f64::from(x));
-                self.nibbles.products(query);
+                self.few.products(few.width, query);
             }
         }
         (self.offset, self.factor) = match metric {
@@ -102,8 +104,8 @@ impl Prepared {
         RowDistances {
             query: match format.element() {
                 Some(element) => Comparison::Floats(element, &self.floats),
-                None if format == RowFormat::Sq4 => Comparison::Nibbles(self),
-                None => Comparison::Codes(self),
+                None if format == RowFormat::Sq8 => Comparison::Codes(self),
+                None => Comparison::Few(self),
             },
             metric,
             rows,
@@ -158,7 +160,7 @@ pub(crate) struct RowDistances<'a> {
 enum Comparison<'a> {
     Floats(Element, &'a [f32]),
     Codes(&'a Prepared),
-    Nibbles(&'a Prepared),
+    Few(&'a Prepared),
 }
 
 impl<'a> RowDistances<'a> {
@@ -188,8 +190,8 @@ impl<'a> RowDistances<'a> {
                 prepared.codes.run(self.rows, positions, out);
                 prepared.scale(out);
             }
-            Comparison::Nibbles(prepared) => {
-                prepared.nibbles.run(self.rows, positions, out);
+            Comparison::Few(prepared) => {
+                prepared.few.run(self.rows, positions, out);
                 prepared.scale(out);
             }
         }

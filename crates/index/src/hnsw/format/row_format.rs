@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::flat;
-use crate::kernel::{self, Element};
+use crate::kernel::{self, Element, Width};
 
 /// How a table stores the rows that a search reads. Fewer bytes let a cache hold more rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,13 +37,23 @@ pub enum RowFormat {
     /// it changes most does not count. Rows are rotated first, by a fixed random rotation, where that changes them by a quarter
     /// less. Rows much nearer to each other than to their median, as in tight clusters, lose recall: take [`RowFormat::Sq8`].
     Sq4,
+    /// A quarter of a byte: 4 equal steps about the middle of all rows, in 32 bytes or whole cache lines. As [`RowFormat::Sq4`],
+    /// but rows are always rotated, and each has a step of its own. So rows of very different lengths are no worse than others.
+    /// Where leaving out up to a 16th of the rotated components saves a cache line, they are left out.
+    ///
+    /// It finds less at the same `ef`, and more at the same bytes; the walk should keep twice as many candidates as rows are asked
+    /// for. For more than 128 components: of fewer, [`RowFormat::Sq4`] takes hardly more bytes.
+    Sq2,
+    /// An eighth of a byte: on which side of the middle of all rows each component lies. Otherwise as [`RowFormat::Sq2`], with four
+    /// times as many candidates as rows are asked for. For 384 components and more.
+    Sq1,
 }
 
 impl RowFormat {
     /// Components that a row may have.
     pub(crate) fn most_components(self) -> usize {
         match self {
-            Self::Sq8 | Self::Sq4 => kernel::MAX_DIM,
+            Self::Sq8 | Self::Sq4 | Self::Sq2 | Self::Sq1 => kernel::MAX_DIM,
             Self::F32 | Self::F16 | Self::Bf16 => flat::MAX_DIM,
         }
     }
@@ -53,7 +63,17 @@ impl RowFormat {
             Self::F32 => Some(Element::F32),
             Self::F16 => Some(Element::F16),
             Self::Bf16 => Some(Element::Bf16),
-            Self::Sq8 | Self::Sq4 => None,
+            Self::Sq8 | Self::Sq4 | Self::Sq2 | Self::Sq1 => None,
+        }
+    }
+
+    /// Bits of a code, of rows that have so few that they must be re-ranked.
+    pub(crate) fn few_bits(self) -> Option<Width> {
+        match self {
+            Self::Sq4 => Some(Width::Four),
+            Self::Sq2 => Some(Width::Two),
+            Self::Sq1 => Some(Width::One),
+            Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 => None,
         }
     }
 
@@ -72,24 +92,29 @@ impl RowFormat {
             Self::F16 | Self::Bf16 => 2 * dim,
             Self::Sq8 => dim,
             Self::Sq4 => dim.div_ceil(2),
+            Self::Sq2 => dim.div_ceil(4),
+            Self::Sq1 => dim.div_ceil(8),
         }
     }
 
     /// Bytes from one row of `dim` components to the next in a table: whole cache lines of 64 bytes where that adds at
     /// most a fifth and at most 24 bytes, else whole 4 bytes. A padded short row touches one line where it would often
-    /// touch two; a long row gains nothing (`docs/performance.md`). 4-bit rows have half a line or whole ones.
+    /// touch two; a long row gains nothing (`docs/performance.md`). Rows of 4 bits and fewer have half a line or whole ones.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
     /// assert_eq!(RowFormat::Sq8.stride(50), 64);
     /// assert_eq!(RowFormat::F32.stride(50), 200);
     /// assert_eq!([RowFormat::Sq4.stride(50), RowFormat::Sq4.stride(384)], [32, 192]);
+    /// assert_eq!([RowFormat::Sq2.stride(384), RowFormat::Sq1.stride(384)], [128, 64]);
     /// ```
     pub fn stride(self, dim: usize) -> usize {
+        if let Some(width) = self.few_bits() {
+            return width.row_bytes(dim);
+        }
         let bytes = match self {
-            Self::Sq4 => return kernel::nibble_bytes(dim),
             Self::Sq8 => kernel::row_bytes(dim),
-            Self::F32 | Self::F16 | Self::Bf16 => self.bytes(dim).next_multiple_of(4),
+            _ => self.bytes(dim).next_multiple_of(4),
         };
         let padding = bytes.next_multiple_of(64) - bytes;
         if padding <= bytes / 5 && padding <= 24 {
@@ -113,13 +138,33 @@ impl RowFormat {
     /// The value refused, and the values accepted.
     #[doc(hidden)]
     pub fn check_rerank(self, rerank: Option<Self>) -> Result<(), (String, &'static str)> {
-        match (self, rerank) {
-            (_, Some(Self::Sq4)) => Err(("sq4".to_owned(), "f32, f16, bf16 or sq8")),
-            (Self::Sq4, None) => Err((
+        match rerank {
+            Some(rerank) if rerank.few_bits().is_some() => {
+                Err((rerank.to_string(), "f32, f16, bf16 or sq8"))
+            }
+            None if self.few_bits().is_some() => Err((
                 "none".to_owned(),
-                "f32, f16, bf16 or sq8 beside rows of sq4",
+                "f32, f16, bf16 or sq8 beside rows of sq4, sq2 and sq1",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Candidates that a search for `k` rows compares once more if a walk over rows of this format re-ranks: the `k`, and
+    /// those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates compares all of
+    /// them.
+    ///
+    /// ```
+    /// use chiplet_index::RowFormat;
+    /// assert_eq!(RowFormat::Sq8.reranked(10), 31);
+    /// ```
+    #[doc(hidden)]
+    pub fn reranked(self, k: usize) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 | Self::Sq4 => k + k / 2 + 16,
+            // Where more candidates begin to find less for their bytes than a longer walk (`docs/row-formats.md`).
+            Self::Sq2 => 3 * k + 18,
+            Self::Sq1 => 4 * k + 60,
         }
     }
 }
@@ -132,6 +177,8 @@ impl fmt::Display for RowFormat {
             Self::Bf16 => "bf16",
             Self::Sq8 => "sq8",
             Self::Sq4 => "sq4",
+            Self::Sq2 => "sq2",
+            Self::Sq1 => "sq1",
         })
     }
 }
@@ -146,8 +193,10 @@ impl FromStr for RowFormat {
             "bf16" => Ok(Self::Bf16),
             "sq8" => Ok(Self::Sq8),
             "sq4" => Ok(Self::Sq4),
+            "sq2" => Ok(Self::Sq2),
+            "sq1" => Ok(Self::Sq1),
             other => Err(format!(
-                "{other:?} is no row format; give f32, f16, bf16, sq8 or sq4"
+                "{other:?} is no row format; give f32, f16, bf16, sq8, sq4, sq2 or sq1"
             )),
         }
     }

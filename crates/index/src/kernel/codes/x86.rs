@@ -7,7 +7,7 @@ use super::super::avx512::Avx512;
 use super::super::isa::each;
 use super::super::portable::Portable;
 use super::bytes::{Bytes, WIDTH};
-use super::nibbles::Nibbles;
+use super::planes::Planes;
 use super::sums::Sums;
 
 /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says; the last codes are masked.
@@ -97,11 +97,11 @@ impl Sums<Avx2> for Bytes {
 }
 
 /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says: rows are 32 bytes, or whole 64.
-impl<const SQUARED: bool> Sums<Avx512> for Nibbles<SQUARED> {
+impl<const BITS: usize, const SQUARED: bool> Sums<Avx512> for Planes<BITS, SQUARED> {
     #[inline(always)]
     unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
         unsafe {
-            let [sums] = nibble_lanes::<1, SQUARED>(weights, [row], self.bytes);
+            let [sums] = self.lanes(weights, [row]);
             sum(quarter(sums))
         }
     }
@@ -109,57 +109,18 @@ impl<const SQUARED: bool> Sums<Avx512> for Nibbles<SQUARED> {
     #[inline(always)]
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
         unsafe {
-            let sums = nibble_lanes::<4, SQUARED>(weights, rows, self.bytes);
+            let sums = self.lanes(weights, rows);
             sum4(each!(sums, quarter))
         }
     }
 }
 
-#[inline(always)]
-unsafe fn nibble_lanes<const N: usize, const SQUARED: bool>(
-    weights: *const i8,
-    rows: [*const u8; N],
-    bytes: usize,
-) -> [__m512i; N] {
-    unsafe {
-        let low = _mm512_set1_epi8(15);
-        let mut products = [_mm512_setzero_si512(); N];
-        let mut squares = [_mm512_setzero_si512(); N];
-        // Only a row of 32 bytes needs the mask.
-        let mask = if bytes < 64 { u64::MAX >> 32 } else { u64::MAX };
-        let mut at = 0;
-        while at < bytes {
-            let lower_weights = _mm512_maskz_loadu_epi8(mask, weights.add(at));
-            let upper_weights = _mm512_maskz_loadu_epi8(mask, weights.add(bytes + at));
-            for i in 0..N {
-                let codes = _mm512_maskz_loadu_epi8(mask, rows[i].add(at).cast());
-                let lower = _mm512_and_si512(codes, low);
-                let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), low);
-                products[i] = _mm512_dpbusd_epi32(products[i], lower, lower_weights);
-                products[i] = _mm512_dpbusd_epi32(products[i], upper, upper_weights);
-                if SQUARED {
-                    squares[i] = _mm512_dpbusd_epi32(squares[i], lower, lower);
-                    squares[i] = _mm512_dpbusd_epi32(squares[i], upper, upper);
-                }
-            }
-            at += 64;
-        }
-        if SQUARED {
-            for i in 0..N {
-                let twice = _mm512_add_epi32(squares[i], squares[i]);
-                products[i] = _mm512_sub_epi32(twice, products[i]);
-            }
-        }
-        products
-    }
-}
-
 /// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says: rows are whole 32 bytes.
-impl<const SQUARED: bool> Sums<Avx2> for Nibbles<SQUARED> {
+impl<const BITS: usize, const SQUARED: bool> Sums<Avx2> for Planes<BITS, SQUARED> {
     #[inline(always)]
     unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
         unsafe {
-            let [sums] = nibble_halves::<1, SQUARED>(weights, [row], self.bytes);
+            let [sums] = self.halves(weights, [row]);
             sum(half(sums))
         }
     }
@@ -167,49 +128,113 @@ impl<const SQUARED: bool> Sums<Avx2> for Nibbles<SQUARED> {
     #[inline(always)]
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
         unsafe {
-            let sums = nibble_halves::<4, SQUARED>(weights, rows, self.bytes);
+            let sums = self.halves(weights, rows);
             sum4(each!(sums, half))
         }
     }
 }
 
-#[inline(always)]
-unsafe fn nibble_halves<const N: usize, const SQUARED: bool>(
-    weights: *const i8,
-    rows: [*const u8; N],
-    bytes: usize,
-) -> [__m256i; N] {
-    const STEP: usize = 32;
-    unsafe {
-        let low = _mm256_set1_epi8(15);
-        let ones = _mm256_set1_epi16(1);
-        let mut sums = [_mm256_setzero_si256(); N];
-        let mut at = 0;
-        while at < bytes {
-            let lower_weights = _mm256_loadu_si256(weights.add(at).cast());
-            let upper_weights = _mm256_loadu_si256(weights.add(bytes + at).cast());
-            for i in 0..N {
-                let codes = _mm256_loadu_si256(rows[i].add(at).cast());
-                let lower = _mm256_and_si256(codes, low);
-                let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), low);
-                // Of four codes each: from -7,680 to 7,680 in 16 bits.
-                let mut sum = _mm256_add_epi16(
-                    _mm256_maddubs_epi16(lower, lower_weights),
-                    _mm256_maddubs_epi16(upper, upper_weights),
-                );
-                if SQUARED {
-                    // From 0 to 900, so what is left is from -5,820 to 9,480.
-                    let squares = _mm256_add_epi16(
-                        _mm256_maddubs_epi16(lower, lower),
-                        _mm256_maddubs_epi16(upper, upper),
-                    );
-                    sum = _mm256_sub_epi16(_mm256_add_epi16(squares, squares), sum);
+/// # Safety
+/// For callers: as of [`Sums`].
+impl<const BITS: usize, const SQUARED: bool> Planes<BITS, SQUARED> {
+    /// Blocks of 32 bytes whose sums fit 16 bits: each of its planes adds two products to a lane.
+    const BLOCKS: usize = {
+        let code = Self::MOST as usize;
+        let largest = code * (128 + if SQUARED { 2 * code } else { 0 });
+        i16::MAX as usize / (Self::COUNT * 2 * largest)
+    };
+
+    #[inline(always)]
+    unsafe fn lanes<const N: usize>(
+        self,
+        weights: *const i8,
+        rows: [*const u8; N],
+    ) -> [__m512i; N] {
+        unsafe {
+            let lowest = _mm512_set1_epi8(Self::MOST as i8);
+            let next = _mm_cvtsi32_si128(BITS as i32);
+            let mut products = [_mm512_setzero_si512(); N];
+            let mut squares = [_mm512_setzero_si512(); N];
+            // Only a row of 32 bytes needs the mask.
+            let mask = if self.bytes < 64 {
+                u64::MAX >> 32
+            } else {
+                u64::MAX
+            };
+            let mut at = 0;
+            while at < self.bytes {
+                let mut codes = [_mm512_setzero_si512(); N];
+                for i in 0..N {
+                    codes[i] = _mm512_maskz_loadu_epi8(mask, rows[i].add(at).cast());
                 }
-                sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(sum, ones));
+                for plane in 0..Self::COUNT {
+                    let of_plane = weights.add(plane * self.bytes + at);
+                    let of_plane = _mm512_maskz_loadu_epi8(mask, of_plane);
+                    for i in 0..N {
+                        let code = _mm512_and_si512(codes[i], lowest);
+                        products[i] = _mm512_dpbusd_epi32(products[i], code, of_plane);
+                        if SQUARED {
+                            squares[i] = _mm512_dpbusd_epi32(squares[i], code, code);
+                        }
+                        codes[i] = _mm512_srl_epi16(codes[i], next);
+                    }
+                }
+                at += 64;
             }
-            at += STEP;
+            if SQUARED {
+                for i in 0..N {
+                    let twice = _mm512_add_epi32(squares[i], squares[i]);
+                    products[i] = _mm512_sub_epi32(twice, products[i]);
+                }
+            }
+            products
         }
-        sums
+    }
+
+    #[inline(always)]
+    unsafe fn halves<const N: usize>(
+        self,
+        weights: *const i8,
+        rows: [*const u8; N],
+    ) -> [__m256i; N] {
+        const STEP: usize = 32;
+        unsafe {
+            let lowest = _mm256_set1_epi8(Self::MOST as i8);
+            let next = _mm_cvtsi32_si128(BITS as i32);
+            let ones = _mm256_set1_epi16(1);
+            let mut sums = [_mm256_setzero_si256(); N];
+            let mut at = 0;
+            while at < self.bytes {
+                let end = self.bytes.min(at + Self::BLOCKS * STEP);
+                let mut short = [_mm256_setzero_si256(); N];
+                while at < end {
+                    let mut codes = [_mm256_setzero_si256(); N];
+                    for i in 0..N {
+                        codes[i] = _mm256_loadu_si256(rows[i].add(at).cast());
+                    }
+                    for plane in 0..Self::COUNT {
+                        let of_plane = weights.add(plane * self.bytes + at).cast();
+                        let of_plane = _mm256_loadu_si256(of_plane);
+                        for i in 0..N {
+                            let code = _mm256_and_si256(codes[i], lowest);
+                            let mut products = _mm256_maddubs_epi16(code, of_plane);
+                            if SQUARED {
+                                let squares = _mm256_maddubs_epi16(code, code);
+                                let twice = _mm256_add_epi16(squares, squares);
+                                products = _mm256_sub_epi16(twice, products);
+                            }
+                            short[i] = _mm256_add_epi16(short[i], products);
+                            codes[i] = _mm256_srl_epi16(codes[i], next);
+                        }
+                    }
+                    at += STEP;
+                }
+                for i in 0..N {
+                    sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(short[i], ones));
+                }
+            }
+            sums
+        }
     }
 }
 

@@ -1,12 +1,8 @@
-//! Rows of 4-bit codes, in half a cache line or whole ones.
+//! Queries for rows of 4, 2 or 1 bits a component.
 //!
-//! A row of `n` bytes, a multiple of 32, holds `dim` codes `r` in its first `half = dim / 2` bytes (rounded up): byte `i` has code `i`
-//! in its lower four bits and code `half + i` in its upper four. Where the row has room for four bytes more, they are its own
-//! scale and squared length; elsewhere one step stands for all rows.
-//!
-//! With one step, a query's component `q`, in steps above the lowest, has a weight of a quarter of a step, `w = 4 q`. So it is
-//! rounded to a quarter of what a row is rounded to, and may lie a whole range of codes to each side of them
-//! before its weights need a second digit:
+//! Where one step stands for all rows, as in some of 4 bits, a query's component `q`, in steps above the lowest, has a weight of
+//! a quarter of a step, `w = 4 q`. So it is rounded to a quarter of what a row is rounded to, and may lie a whole range of codes
+//! to each side of them before its weights need a second digit:
 //!
 //! ```text
 //! sum (4 q - 4 r)^2 = sum w^2 + 8 sum (2 r^2 - r w)
@@ -14,118 +10,25 @@
 //!
 //! Both products of the last sum are made of the same bytes of the row, so it needs no constant.
 //!
-//! With a scale `f` of its own a row stands for `f (r - 7)`. Its product with `q` and the squared distance to it are
-//!
-//! ```text
-//! f sum q (r - 7)        sum q^2 + l - 2 f sum q (r - 7)
-//! ```
-//!
-//! For products the four bytes are `f`. For squared distances they are `f`, of 6 significant bits, and `l`, of 12. `l` is chosen
-//! so that the distance from the row itself is 0 whatever `f` was rounded to. So what rounding does to a distance is little
-//! where the query is near.
+//! Rows with a scale of their own: see `own`. What their middle takes from each product is the same for all rows, so codes are
+//! multiplied as they are.
 
-use super::super::portable::Portable;
 use super::super::{Positions, Rows};
 use super::digits::{BLOCK, Digits, digit_sums};
-use super::sums::{Kind, MAX_DIM, Sums, sums};
+use super::own::{OWN, Own};
+use super::planes::{Planes, Width};
+use super::sums::{Kind, MAX_DIM, sums};
 
 /// Weights that a step is divided into.
 const FINE: f64 = 4.0;
 
-/// The code of a component that is 0, in rows with a scale of their own.
-pub(crate) const MIDDLE: u8 = 7;
-
-/// Bytes of a row's own scale and length.
-const OWN: usize = 4;
-
-/// Bytes of a row of `dim` codes: half a cache line, or whole ones.
-pub(crate) fn nibble_bytes(dim: usize) -> usize {
-    match dim.div_ceil(2) {
-        ..=32 => 32,
-        bytes => bytes.next_multiple_of(64),
-    }
-}
-
-/// Whether rows of `dim` codes have room for a scale of their own.
-pub(crate) fn nibbles_have_own(dim: usize) -> bool {
-    dim.div_ceil(2) + OWN <= nibble_bytes(dim)
-}
-
-/// A row's own scale, and what else of it a distance needs, in four bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Own(u32);
-
-/// Bits of a float that are cut off: of a scale beside a squared length, and of the length. Neither has a sign.
-const SCALE_CUT: u32 = 18;
-const LENGTH_CUT: u32 = 12;
-
-impl Own {
-    /// For products: the scale that makes of `product`, of the row with its codes less [`MIDDLE`], the row's squared length.
-    pub(crate) fn for_products(product: f64, squares: f64) -> Self {
-        Self(scale(product, squares).to_bits())
-    }
-
-    /// For squared distances, of the same.
-    pub(crate) fn for_distances(product: f64, squares: f64) -> Self {
-        let rounded = cut(scale(product, squares), SCALE_CUT);
-        let scale = f64::from(f32::from_bits(rounded << SCALE_CUT));
-        let length = (2.0 * scale * product - squares).max(0.0) as f32;
-        Self(rounded << (31 - LENGTH_CUT) | cut(length, LENGTH_CUT))
-    }
-
-    fn scale(self) -> f32 {
-        f32::from_bits(self.0)
-    }
-
-    fn scale_and_length(self) -> (f32, f32) {
-        let length = self.0 & ((1 << (31 - LENGTH_CUT)) - 1);
-        (
-            f32::from_bits(self.0 >> (31 - LENGTH_CUT) << SCALE_CUT),
-            f32::from_bits(length << LENGTH_CUT),
-        )
-    }
-}
-
-fn scale(product: f64, squares: f64) -> f32 {
-    if product > 0.0 {
-        (squares / product) as f32
-    } else {
-        0.0
-    }
-}
-
-/// The bits of a float of 0 and more, rounded to those above the lowest `bits`.
-fn cut(x: f32, bits: u32) -> u32 {
-    (x.to_bits() + (1 << (bits - 1))).min(f32::MAX.to_bits()) >> bits
-}
-
-/// Writes `codes`, each below 16, to `row`, which has [`nibble_bytes`], with the row's own scale, if it has one.
-///
-/// # Panics
-/// If there is no room for that.
-pub(crate) fn write_nibbles(codes: &[u8], own: Option<Own>, row: &mut [u8]) {
-    row.fill(0);
-    let half = codes.len().div_ceil(2);
-    let (lower, upper) = codes.split_at(half);
-    for (out, code) in row.iter_mut().zip(lower) {
-        *out = *code;
-    }
-    for (out, code) in row.iter_mut().zip(upper) {
-        *out |= code << 4;
-    }
-    if let Some(Own(bits)) = own {
-        assert!(nibbles_have_own(codes.len()), "no room");
-        let at = row.len() - OWN;
-        row[at..].copy_from_slice(&bits.to_le_bytes());
-    }
-}
-
-/// A query against rows of nibbles.
+/// A query against rows of few bits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NibbleQuery {
+pub(crate) struct PlaneQuery {
     values: Vec<f64>,
     /// One signed byte for each code that a row has room for, or one for each digit.
     weights: Vec<i8>,
+    width: Width,
     /// Bytes of a row.
     bytes: usize,
     form: Form,
@@ -140,7 +43,8 @@ enum Form {
     Squared(i32),
     /// The same for a query that lies far outside the codes, whose weights are digits.
     Outside { digits: Digits, squares: f64 },
-    /// Products with rows of their own scale, or squared distances to them. `shift` is the sum of the weights times [`MIDDLE`].
+    /// Products with rows of their own scale, or squared distances to them. `shift` is the sum of the weights times
+    /// [`Width::middle`].
     Own {
         unit: f32,
         shift: f32,
@@ -155,12 +59,16 @@ impl Default for Form {
     }
 }
 
-impl NibbleQuery {
+/// Rows of 4 bits, which alone may have one step for all: products with codes, and what squared distances are made of.
+type Nibbles = Planes<4, false>;
+type SquaredNibbles = Planes<4, true>;
+
+impl PlaneQuery {
     /// Squared distances, in squared steps, to `query`, in steps above the lowest. Where rows have their own scale, a step is 1
     /// and the lowest is the middle of all rows.
-    pub(crate) fn squared_l2(&mut self, query: impl Iterator<Item = f64>) {
-        self.take(query);
-        if nibbles_have_own(self.values.len()) {
+    pub(crate) fn squared_l2(&mut self, width: Width, query: impl Iterator<Item = f64>) {
+        self.take(width, query);
+        if width.has_own(self.values.len()) {
             let spread = Spread::of(&self.values);
             return self.own(spread, Some(spread.squares as f32));
         }
@@ -176,10 +84,10 @@ impl NibbleQuery {
     }
 
     /// Products of `query` with codes, or with what they stand for where rows have their own scale.
-    pub(crate) fn products(&mut self, query: impl Iterator<Item = f64>) {
-        self.take(query);
+    pub(crate) fn products(&mut self, width: Width, query: impl Iterator<Item = f64>) {
+        self.take(width, query);
         let spread = Spread::of(&self.values);
-        if nibbles_have_own(self.values.len()) {
+        if width.has_own(self.values.len()) {
             return self.own(spread, None);
         }
         let digits = self.write(1.0 / spread.unit);
@@ -190,7 +98,7 @@ impl NibbleQuery {
 
     fn own(&mut self, spread: Spread, squares: Option<f32>) {
         let digits = self.write(1.0 / spread.unit);
-        let planes = self.weights.chunks_exact(self.kind().weights());
+        let planes = self.weights.chunks_exact(self.weights_of_a_digit());
         let sum: f64 = planes
             .zip(0..)
             .map(|(weights, digit)| {
@@ -200,44 +108,46 @@ impl NibbleQuery {
             .sum();
         self.form = Form::Own {
             unit: (spread.unit * digits.grain) as f32,
-            shift: (f64::from(MIDDLE) * sum) as f32,
+            shift: (f64::from(self.width.middle()) * sum) as f32,
             squares,
         };
     }
 
-    fn take(&mut self, query: impl Iterator<Item = f64>) {
+    fn take(&mut self, width: Width, query: impl Iterator<Item = f64>) {
         self.values.clear();
         self.values.extend(query);
         assert!(self.values.len() <= MAX_DIM, "sums overflow");
-        self.bytes = nibble_bytes(self.values.len());
+        self.width = width;
+        self.bytes = width.row_bytes(self.values.len());
     }
 
     /// Writes the weights, `scale` for each 1 of the query, as codes lie in a row.
     fn write(&mut self, scale: f64) -> Digits {
-        let half = self.values.len().div_ceil(2);
-        let (lower, upper) = self.values.split_at(half);
+        let (bytes, width) = (self.bytes, self.weights_of_a_digit());
+        let kept = self.width.kept(self.values.len());
+        let planes = self.values[..kept].chunks(self.width.part(kept).max(1));
         self.weights.clear();
-        self.weights.resize(2 * self.bytes, 0);
-        let (front, back) = self.weights.split_at_mut(self.bytes);
-        if write_bytes(lower, scale, front) & write_bytes(upper, scale, back) {
+        self.weights.resize(width, 0);
+        let mut fit = true;
+        for (values, weights) in planes.clone().zip(self.weights.chunks_exact_mut(bytes)) {
+            fit &= write_bytes(values, scale, weights);
+        }
+        if fit {
             return Digits::ONE;
         }
-        let none = std::iter::repeat_n(&0.0, self.bytes - half);
-        let laid = lower.iter().chain(none).chain(upper);
-        let wanted = laid.map(|q| q * scale);
-        Digits::write(wanted, 2 * self.bytes, &mut self.weights)
+        let laid = planes.flat_map(|values| {
+            let none = std::iter::repeat_n(&0.0, bytes - values.len());
+            values.iter().chain(none)
+        });
+        Digits::write(laid.map(|q| q * scale), width, &mut self.weights)
+    }
+
+    fn weights_of_a_digit(&self) -> usize {
+        self.width.planes() * self.bytes
     }
 
     fn has_one_digit(&self) -> bool {
-        self.weights.len() == self.kind().weights()
-    }
-
-    fn kind(&self) -> Nibbles<false> {
-        Nibbles { bytes: self.bytes }
-    }
-
-    fn squared_kind(&self) -> Nibbles<true> {
-        Nibbles { bytes: self.bytes }
+        self.weights.len() == self.weights_of_a_digit()
     }
 
     /// What the query was prepared for, of the rows at `positions`.
@@ -251,7 +161,7 @@ impl NibbleQuery {
             }
             Form::Squared(squares) => {
                 const UNIT: f32 = 1.0 / (FINE * FINE) as f32;
-                let kind = self.squared_kind();
+                let kind = SquaredNibbles { bytes: self.bytes };
                 sums(kind, &self.weights, rows, positions, out, |sum, _| {
                     (squares + 8 * sum) as f32 * UNIT
                 });
@@ -265,9 +175,9 @@ impl NibbleQuery {
                 squares,
             } => {
                 let own = |row: *const u8| {
-                    let at = row.wrapping_add(self.bytes - OWN).cast::<u32>();
-                    // SAFETY: "Inside": a row has `Nibbles::bytes` bytes, of which these are the last four.
-                    Own(u32::from_le(unsafe { at.read_unaligned() }))
+                    let at = row.wrapping_add(self.bytes - OWN).cast::<[u8; OWN]>();
+                    // SAFETY: "Inside": a row has `Planes::bytes` bytes, of which these are the last four.
+                    Own::from_bytes(unsafe { at.read() })
                 };
                 match squares {
                     None => self.each_product(rows, positions, out, |sum, row| {
@@ -291,7 +201,27 @@ impl NibbleQuery {
         out: &mut [f32],
         finish: impl Fn(f32, *const u8) -> f32,
     ) {
-        let (kind, weights) = (self.kind(), &self.weights[..]);
+        let bytes = self.bytes;
+        match self.width {
+            Width::One => {
+                self.each_product_of(Planes::<1, false> { bytes }, rows, positions, out, finish);
+            }
+            Width::Two => {
+                self.each_product_of(Planes::<2, false> { bytes }, rows, positions, out, finish);
+            }
+            Width::Four => self.each_product_of(Nibbles { bytes }, rows, positions, out, finish),
+        }
+    }
+
+    fn each_product_of<K: Kind, P: Positions>(
+        &self,
+        kind: K,
+        rows: Rows<'_>,
+        positions: P,
+        out: &mut [f32],
+        finish: impl Fn(f32, *const u8) -> f32,
+    ) {
+        let weights = &self.weights[..];
         if self.has_one_digit() {
             let finish = |sum, row| finish(sum as f32, row);
             return sums(kind, weights, rows, positions, out, finish);
@@ -318,7 +248,8 @@ impl NibbleQuery {
         positions: P,
         out: &mut [f32],
     ) {
-        let (kind, weights) = (self.kind(), &self.weights[..]);
+        let bytes = self.bytes;
+        let (kind, weights) = (Nibbles { bytes }, &self.weights[..]);
         digit_sums(
             kind,
             weights,
@@ -330,14 +261,8 @@ impl NibbleQuery {
                 let lowest = &weights[..kind.weights()];
                 let (mut squared, mut weighted) = ([0; BLOCK], [0; BLOCK]);
                 let (squared, weighted) = (&mut squared[..out.len()], &mut weighted[..out.len()]);
-                sums(
-                    self.squared_kind(),
-                    lowest,
-                    rows,
-                    part,
-                    squared,
-                    |sum, _| sum,
-                );
+                let squared_kind = SquaredNibbles { bytes };
+                sums(squared_kind, lowest, rows, part, squared, |sum, _| sum);
                 sums(kind, lowest, rows, part, weighted, |sum, _| sum);
                 let codes = squared
                     .iter()
@@ -397,53 +322,3 @@ impl Spread {
 
 /// How many times as large as usual a component of a query is that stands out: of normal ones less than one in a million is.
 const STANDS_OUT: f64 = 5.0;
-
-/// Rows of nibbles. What is summed is, of all codes `r` with their weights `w`, `r w`, or if `SQUARED` `2 r^2 - r w`.
-#[derive(Clone, Copy)]
-pub(super) struct Nibbles<const SQUARED: bool> {
-    /// Bytes of a row: 32, or whole 64.
-    pub(super) bytes: usize,
-}
-
-impl<const SQUARED: bool> Kind for Nibbles<SQUARED> {
-    fn weights(self) -> usize {
-        2 * self.bytes
-    }
-
-    fn bytes(self) -> usize {
-        self.bytes
-    }
-}
-
-/// SAFETY of the blocks below: by the caller.
-impl<const SQUARED: bool> Sums<Portable> for Nibbles<SQUARED> {
-    #[inline(always)]
-    unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
-        let (lower, upper, row) = unsafe {
-            (
-                std::slice::from_raw_parts(weights, self.bytes),
-                std::slice::from_raw_parts(weights.add(self.bytes), self.bytes),
-                std::slice::from_raw_parts(row, self.bytes),
-            )
-        };
-        // 16 bits hold a register's products (x86), and let the compiler take more of them at once.
-        let product = |code: u8, weight: i8| {
-            let (code, weight) = (i16::from(code), i16::from(weight));
-            if SQUARED {
-                code * (2 * code - weight)
-            } else {
-                code * weight
-            }
-        };
-        let weights = lower.iter().zip(upper);
-        let products = row.iter().zip(weights).map(|(&byte, (&lower, &upper))| {
-            i32::from(product(byte & 15, lower) + product(byte >> 4, upper))
-        });
-        products.sum()
-    }
-
-    #[inline(always)]
-    unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
-        rows.map(|row| unsafe { Sums::<Portable>::one(self, weights, row) })
-    }
-}
