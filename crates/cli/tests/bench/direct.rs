@@ -217,6 +217,17 @@ fn a_table_is_built_once_and_opened_from_its_file_afterwards() {
 }
 
 #[test]
+fn the_build_may_choose_the_row_format() {
+    let (entries, _) = run_direct(&["--fit", "0.9"]);
+    assert_eq!(entries[0]["index"], "chiplet HNSW sq4, re-ranked f16");
+    refused_directly(&["--fit", "2"], &["recall is 2", "above 0 and up to 1"]);
+    refused_directly(
+        &["--fit", "0.9", "--rows-as", "sq8"],
+        &["--fit", "--rows-as"],
+    );
+}
+
+#[test]
 fn queries_are_asked_together_and_with_a_filter() {
     for index in indexes() {
         let (alone, _) = run_direct(&index);

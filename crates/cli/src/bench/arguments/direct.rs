@@ -25,6 +25,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
     pub(crate) rows_as: RowFormat,
 
+    /// Let the build choose --rows-as and --rerank: the fewest bytes a query that leave this share of the nearest to be found,
+    /// such as 0.95. The build ends, with what each format would find, if none does
+    #[arg(long, value_name = "RECALL", conflicts_with = "rows_as")]
+    pub(crate) fit: Option<f64>,
+
     /// Keep the graph's rows a second time, as f32, f16, bf16 or sq8, and compare the best candidates once more with them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) rerank: Option<RowFormat>,
@@ -95,6 +100,7 @@ impl Options {
         let asked = [
             ("--index", self.index != Index::Hnsw),
             ("--rows-as", self.rows_as != RowFormat::F32),
+            ("--fit", self.fit.is_some()),
             ("--rerank", self.rerank.is_some()),
             ("--no-reorder", self.no_reorder),
             ("--pages", self.pages != PagesAs::Transparent),

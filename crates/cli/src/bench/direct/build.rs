@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use chiplet_index::{FileError, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
+use chiplet_index::{FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -189,8 +189,9 @@ impl Any {
         );
         if let Self::Graph(table) = self {
             let options = &arguments.direct;
+            let kept = (table.row_format(), table.rerank_format());
             ensure!(
-                (table.row_format(), table.rerank_format()) == (options.rows_as, options.rerank),
+                options.fit.is_some() || kept == (options.rows_as, options.rerank),
                 "{file} holds {}, not what --rows-as and --rerank ask for: give another --file",
                 self.name()
             );
@@ -257,13 +258,15 @@ fn graph_config(arguments: &Arguments, metric: Metric) -> HnswConfig {
         .m(options.m as usize)
         .ef_construction(options.ef_construction as usize)
         .threads(options.build_threads.unwrap_or(1) as usize)
-        .rows(options.rows_as)
         .reorder(!options.no_reorder)
         .pages(options.pages.into());
     if let Some(format) = options.rerank {
         config = config.rerank(format);
     }
-    config
+    match options.fit {
+        Some(recall) => config.fit(Fit::recall(recall).top(arguments.k as usize)),
+        None => config.rows(options.rows_as),
+    }
 }
 
 #[cfg(feature = "faiss")]

@@ -37,7 +37,9 @@ pub(crate) fn run(arguments: &Arguments, stop: &AtomicBool) -> anyhow::Result<St
     let mut arguments = arguments.clone();
     arguments.tables = Some(1);
     let options = &arguments.direct;
-    if let Err((value, accepted)) = options.rows_as.check_rerank(options.rerank) {
+    if options.fit.is_none()
+        && let Err((value, accepted)) = options.rows_as.check_rerank(options.rerank)
+    {
         bail!("--rerank is {value}, it must be {accepted}");
     }
     let source = dataset::read(&arguments)?;
