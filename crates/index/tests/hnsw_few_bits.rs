@@ -4,7 +4,7 @@
 mod common;
 
 use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
-use chiplet_table::Query;
+use chiplet_table::{Context, Query, Table as _};
 use common::{recall, unsplit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -309,6 +309,31 @@ fn every_small_dimension() {
                     assert_eq!(found, unsplit(&exact, &query), "{format} {dim} {metric:?}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_query_that_does_not_say_keeps_what_is_compared_once_more() {
+    let (dim, k) = (48, 50);
+    let rows = vectors(dim, 1_000, 2);
+    for (format, kept) in [
+        (RowFormat::Sq4, 64),
+        (RowFormat::Sq2, 3 * k + 18),
+        (RowFormat::Sq1, 4 * k + 60),
+    ] {
+        let config = HnswConfig::new(Metric::L2).ef_construction(40);
+        let config = config.rows(format).rerank(RowFormat::F32);
+        let table = HnswTable::build(&rows, dim, &config).unwrap();
+        let found = |query| {
+            let mut context = Context::default();
+            let hits = table.search(&query, &mut context).unwrap();
+            (hits, context.bytes())
+        };
+        for asked in vectors(dim, 5, 3).chunks_exact(dim) {
+            let query = Query::new(asked).top(k);
+            assert_eq!(found(query.clone()), found(query.clone().ef(kept)));
+            assert_ne!(found(query.clone()).1, found(query.ef(kept - 5)).1);
         }
     }
 }

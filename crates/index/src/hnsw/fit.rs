@@ -190,7 +190,7 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
     .into();
     all.retain(|config| match config.formats().0 {
         Sq1 if !fewer(384) => false,
-        Sq2 if !fewer(128) => false,
+        Sq2 if !fewer(129) => false,
         _ => config::check(rows, dim, config).is_ok(),
     });
     all.dedup();

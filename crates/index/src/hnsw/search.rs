@@ -155,7 +155,8 @@ impl Searcher {
         self.full_bytes = 0;
         let rows = graph.nodes();
         let k = query.k().min(rows);
-        let ef = query.requested_ef().unwrap_or(meta.ef).max(k).min(rows);
+        let usual = || meta.ef.max(meta.rows.least_ef(k));
+        let ef = query.requested_ef().unwrap_or_else(usual).max(k).min(rows);
         let scans = ef >= MANY && walk_rows(ef, 1.0) > SCAN_ALLOWED * rows as f64;
         Ok((k > 0).then_some(Size { k, ef, scans }))
     }

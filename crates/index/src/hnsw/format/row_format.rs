@@ -41,8 +41,8 @@ pub enum RowFormat {
     /// but rows are always rotated, and each has a step of its own. So rows of very different lengths are no worse than others.
     /// Where leaving out up to a 16th of the rotated components saves a cache line, they are left out.
     ///
-    /// It finds less at the same `ef`, and more at the same bytes; the walk should keep twice as many candidates as rows are asked
-    /// for. For more than 128 components: of fewer, [`RowFormat::Sq4`] takes hardly more bytes.
+    /// It finds less at the same `ef`, and for few rows more at the same bytes; a walk should keep twice as many candidates as
+    /// rows are asked for. For more than 128 components: of fewer, [`RowFormat::Sq4`] takes hardly more bytes.
     Sq2,
     /// An eighth of a byte: on which side of the middle of all rows each component lies. Otherwise as [`RowFormat::Sq2`], with four
     /// times as many candidates as rows are asked for. For 384 components and more.
@@ -165,6 +165,15 @@ impl RowFormat {
             // Where more candidates begin to find less for their bytes than a longer walk (`docs/row-formats.md`).
             Self::Sq2 => 3 * k + 18,
             Self::Sq1 => 4 * k + 60,
+        }
+    }
+
+    /// Candidates that a search for `k` rows keeps at least if it does not say how many: of 2 bits and fewer those that are
+    /// compared once more, as the nearest `k` of such a walk are not the nearest rows.
+    pub(crate) fn least_ef(self, k: usize) -> usize {
+        match self {
+            Self::Sq2 | Self::Sq1 => self.reranked(k),
+            Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 | Self::Sq4 => k,
         }
     }
 }
