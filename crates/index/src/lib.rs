@@ -112,7 +112,7 @@
 //!     ) -> Result<Vec<Neighbor>, SearchError> {
 //!         query.check(self.dim())?;
 //!         let parts = probes[unit].iter().map(|p| self.nearest(query, p.list, context)).collect();
-//!         Ok(self.merge(query, parts))
+//!         self.merge(query, parts, context)
 //!     }
 //! }
 //!
@@ -133,7 +133,7 @@
 //! let parts = (0..probes.len())
 //!     .map(|i| table.scan(&query, &probes, i..i + 1, &mut context))
 //!     .collect::<Result<_, _>>()?;
-//! assert_eq!(table.merge(&query, parts), whole);
+//! assert_eq!(table.merge(&query, parts, &mut context)?, whole);
 //! # Ok::<(), SearchError>(())
 //! ```
 //!

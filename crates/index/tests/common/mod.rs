@@ -78,7 +78,8 @@ pub fn split(table: &dyn Table, query: &Query, cuts: u64) -> Vec<Neighbor> {
                 .expect("scan")
         })
         .collect();
-    table.merge(query, parts)
+    let merged = table.merge(query, parts, &mut Context::default());
+    merged.expect("merge")
 }
 
 /// Asserts ascending order, ties by id, no id twice, at most `k`.
