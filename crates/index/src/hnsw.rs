@@ -41,6 +41,7 @@ pub use adopt::Graph;
 pub use adopt::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 pub use config::HnswConfig;
 pub use format::RowFormat;
+pub(crate) use format::{Grid, Grids, Prepared, RowDistances};
 use frozen::Frozen;
 #[doc(hidden)]
 pub use observe::{Part, Read};

@@ -107,6 +107,7 @@ impl HnswConfig {
 
     /// Candidates that a search for `k` rows compares once more if the table re-ranks: the `k`, and those that the coarser
     /// rows may have put behind them by mistake. A search that keeps fewer candidates compares all of them.
+    /// Other tables that compare candidates once more go by the same rule.
     ///
     /// ```
     /// use chiplet_index::HnswConfig;
@@ -114,7 +115,7 @@ impl HnswConfig {
     /// ```
     #[doc(hidden)]
     pub fn reranked(k: usize) -> usize {
-        k + k / 2 + 16
+        k.saturating_add(k / 2).saturating_add(16)
     }
 
     /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.

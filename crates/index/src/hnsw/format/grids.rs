@@ -14,6 +14,23 @@ pub(crate) struct Grids<'a> {
     pub(crate) nibbles: Nibbles<'a>,
 }
 
+impl<'a> Grids<'a> {
+    /// Those of a table that has 8-bit codes at most.
+    pub(crate) fn of_bytes(bytes: Grid<'a>) -> Self {
+        let grid = Grid {
+            low: &[],
+            step: 1.0,
+        };
+        Self {
+            bytes,
+            nibbles: Nibbles {
+                grid,
+                rotated: false,
+            },
+        }
+    }
+}
+
 impl Grids<'_> {
     /// Writes `row` in `format` to `out`, of [`RowFormat::stride`] bytes.
     pub(crate) fn write(&self, format: RowFormat, metric: Metric, row: &[f32], out: &mut [u8]) {

@@ -16,8 +16,8 @@ mod prepared;
 mod rotation;
 mod row_format;
 
-pub(super) use grid::Grid;
-pub(super) use grids::Grids;
+pub(crate) use grid::Grid;
+pub(crate) use grids::Grids;
 pub(super) use nibbles::Nibbles;
-pub(super) use prepared::{Prepared, RowDistances};
+pub(crate) use prepared::{Prepared, RowDistances};
 pub use row_format::RowFormat;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flat;
 use crate::kernel::{self, Element};
+use crate::rows;
 
 /// How a table stores the rows that a search reads. Fewer bytes let a cache hold more rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl RowFormat {
     pub(crate) fn most_components(self) -> usize {
         match self {
             Self::Sq8 | Self::Sq4 => kernel::MAX_DIM,
-            Self::F32 | Self::F16 | Self::Bf16 => flat::MAX_DIM,
+            Self::F32 | Self::F16 | Self::Bf16 => rows::MAX_DIM,
         }
     }
 
