@@ -180,7 +180,9 @@ fn merge_is_given_the_parts_in_the_order_of_the_probes_however_they_finished() {
             }
         })
         .on_merge(move |_, parts| {
-            let first = |part: &Vec<_>| part.iter().map(|hit: &chiplet::Neighbor| hit.id).min();
+            let first = |part: &Vec<chiplet::Neighbor>| {
+                part.iter().map(|hit: &chiplet::Neighbor| hit.id).min()
+            };
             sent.send(parts.iter().map(first).collect::<Vec<_>>())
                 .unwrap();
         });
@@ -271,6 +273,96 @@ fn a_panic_in_one_unit_fails_its_query_alone() {
         );
         let total = executor.snapshot().total;
         assert_eq!((total.panicked, total.done), (1, 1));
+    }
+}
+
+/// Lists that two workers have to scan together, for what is merged of several units.
+fn for_two(lists: Lists) -> Lists {
+    let gate = Gate::default();
+    // Of two workers one waits in the first unit while the other scans the rest.
+    lists.on_scan(move |_, unit| {
+        if unit.end == LISTS as usize {
+            gate.open();
+        } else if unit.contains(&0) {
+            gate.wait();
+        }
+    })
+}
+
+#[test]
+fn a_merge_that_fails_or_panics_fails_its_query_once() {
+    for cores in [1, 2] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let lists = Lists::default().merging(move |query, parts, _| {
+            assert_eq!(parts.len() > 1, cores > 1, "whether the query was cut");
+            counted.fetch_add(1, Ordering::SeqCst);
+            match query.k() {
+                1 => Err(SearchError::Backend("row 7 is gone".into())),
+                2 => panic!("the merge fails"),
+                _ => Ok(()),
+            }
+        });
+        let lists = if cores > 1 { for_two(lists) } else { lists };
+        let executor = executor(Strategy::CCD_AWARE, 1, cores);
+        let id = executor.add_table("lists", lists);
+        let ask = |k| executor.search(id, Query::new([3.0]).top(k)).wait();
+        let refused = SearchError::Backend("row 7 is gone".into());
+        assert_eq!(ask(1), Err(refused.into()));
+        assert_eq!(ask(2), Err(Error::Panicked("the merge fails".into())));
+        assert_eq!(ask(3).unwrap().len(), 3);
+        let total = executor.snapshot().total;
+        assert_eq!((total.accepted, total.ended()), (3, 3), "{total:?}");
+        assert_eq!((total.panicked, total.running), (1, 0), "{total:?}");
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+#[test]
+fn a_merge_knows_where_it_runs_and_that_its_deadline_has_passed() {
+    for cores in [1, 2] {
+        let deadline = Instant::now() + Duration::from_millis(200);
+        let (ended, ends) = channel();
+        let lists = Lists::default().merging(move |_, parts, context| {
+            assert_eq!(parts.len() > 1, cores > 1, "whether the query was cut");
+            assert!(context.domain().is_some());
+            while !context.should_stop() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+            context.check()
+        });
+        let lists = if cores > 1 { for_two(lists) } else { lists };
+        let executor = executor(Strategy::CCD_AWARE, 1, cores);
+        let id = executor.add_table("lists", lists);
+        let query = Query::new([3.0]).deadline(deadline);
+        assert_eq!(executor.search(id, query).wait(), Err(Error::Expired));
+        ends.recv_timeout(HANG).unwrap();
+        executor.shutdown(Shutdown::Drain(HANG));
+        let total = executor.snapshot().total;
+        assert_eq!((total.accepted, total.expired), (1, 1), "{total:?}");
+    }
+}
+
+#[test]
+fn what_a_merge_reads_is_traffic_of_its_table() {
+    const READ: u64 = 1 << 40;
+    for cores in [1, 2] {
+        let lists = Lists::default().merging(move |_, parts, context| {
+            assert_eq!(parts.len() > 1, cores > 1, "whether the query was cut");
+            context.add_bytes(READ);
+            Ok(())
+        });
+        let lists = if cores > 1 { for_two(lists) } else { lists };
+        let executor = executor(Strategy::CCD_AWARE, 1, cores);
+        let id = executor.add_table("lists", lists);
+        executor.search(id, Query::new([3.0])).wait().unwrap();
+        // The balancer takes note of it once a second; of the lists themselves it would see 4 KB.
+        let until = Instant::now() + HANG;
+        while executor.snapshot().tables[0].traffic.slow < 1e6 {
+            assert!(Instant::now() < until, "its bytes were not counted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

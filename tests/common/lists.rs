@@ -8,13 +8,15 @@ pub const LISTS: u64 = 40;
 pub const PER_LIST: u64 = 25;
 
 type Hook<A> = Box<dyn Fn(&Query, &A) + Send + Sync>;
+type Merge =
+    dyn Fn(&Query, &[Vec<Neighbor>], &mut Context) -> Result<(), SearchError> + Send + Sync;
 
 /// One-dimensional values in lists. Each hook is called before what it is named after, with the query.
 pub struct Lists {
     size_bytes: u64,
     coarse: Box<dyn Fn(&Query) + Send + Sync>,
     scan: Hook<Range<usize>>,
-    merge: Hook<Vec<Vec<Neighbor>>>,
+    merge: Box<Merge>,
 }
 
 impl Default for Lists {
@@ -23,7 +25,7 @@ impl Default for Lists {
             size_bytes: LISTS * PER_LIST * 4,
             coarse: Box::new(|_| ()),
             scan: Box::new(|_, _| ()),
-            merge: Box::new(|_, _| ()),
+            merge: Box::new(|_, _, _| Ok(())),
         }
     }
 }
@@ -45,9 +47,20 @@ impl Lists {
         self
     }
 
-    pub fn on_merge(
+    pub fn on_merge(self, hook: impl Fn(&Query, &[Vec<Neighbor>]) + Send + Sync + 'static) -> Self {
+        self.merging(move |query, parts, _| {
+            hook(query, parts);
+            Ok(())
+        })
+    }
+
+    /// As [`Lists::on_merge`], with a hook that is given the context and may fail.
+    pub fn merging(
         mut self,
-        hook: impl Fn(&Query, &Vec<Vec<Neighbor>>) + Send + Sync + 'static,
+        hook: impl Fn(&Query, &[Vec<Neighbor>], &mut Context) -> Result<(), SearchError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.merge = Box::new(hook);
         self
@@ -115,8 +128,13 @@ impl SplitTable for Lists {
         Ok(found)
     }
 
-    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
-        (self.merge)(query, &parts);
-        merge_nearest(query.k(), parts)
+    fn merge(
+        &self,
+        query: &Query,
+        parts: Vec<Vec<Neighbor>>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        (self.merge)(query, &parts, context)?;
+        Ok(merge_nearest(query.k(), parts))
     }
 }

@@ -104,7 +104,10 @@ impl Split {
         let parts = parts.into_iter().map(|(_, part)| part).collect();
         let answer = match failure {
             Some(error) => Err(error),
-            None => guarded(|| Ok(split(&*self.table)?.merge(&self.query, parts))),
+            None => guarded(|| {
+                let table = split(&*self.table)?;
+                table.merge(&self.query, parts, &mut Context::default())
+            }),
         };
         if let Some(done) = done {
             done(answer);

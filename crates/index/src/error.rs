@@ -148,7 +148,7 @@ pub enum BuildError {
     },
     /// Not the description of an IVF index.
     #[error(
-        "{factory:?} describes no IVF index: {reason}; accepted is IVF<lists>,<code>, for example \"IVF256,Flat\", \"IVF256,SQ8\", \"IVF256,PQ16x4fs\" or \"IVF256_HNSW32,Flat\""
+        "{factory:?} describes no IVF index: {reason}; accepted is IVF<lists>,<code>, for example \"IVF256,Flat\", \"IVF256,SQ8\", \"IVF256,PQ16x4fs\", \"IVF256,PQ16x4fs,RFlat\" or \"IVF256_HNSW32,Flat\""
     )]
     Factory {
         /// The factory string given.

@@ -15,12 +15,15 @@ use chiplet_memory::{Granted, Pages};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::exact::ExactRows;
+use crate::hnsw::{Grid, RowFormat};
 use crate::image::{Draft, FileError, Image, Section};
+use crate::kept::Kept;
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
 use crate::poll;
-use crate::rows;
+use crate::rows::{self, MAX_DIM};
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
 /// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
@@ -74,9 +77,6 @@ struct Meta {
 
 /// What a file of this kind of table is called inside.
 const KIND: &str = "flat";
-
-/// Components that a row may have: their bytes can be counted, and a query of as many can be made.
-pub(crate) const MAX_DIM: usize = 1 << 24;
 
 /// Rows whose distances are computed at once.
 const AT_ONCE: usize = 64;
@@ -206,6 +206,23 @@ impl FlatTable {
         (self.meta.dim * size_of::<f32>()) as u64
     }
 
+    fn rows(&self) -> Rows<'_> {
+        Rows::new(self.image.section(self.rows), self.row_bytes() as usize)
+    }
+
+    fn kept(&self) -> Kept<'_> {
+        Kept {
+            dim: self.meta.dim,
+            format: RowFormat::F32,
+            metric: self.meta.metric,
+            rows: self.rows(),
+            grid: Grid {
+                low: &[],
+                step: 1.0,
+            },
+        }
+    }
+
     /// The nearest of rows `range` that `query` allows and reaches. `vector` is prepared for the metric.
     fn scan_rows(
         &self,
@@ -215,7 +232,7 @@ impl FlatTable {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let mut nearest = Nearest::new(query.k().min(range.len()));
-        let rows = Rows::new(self.image.section(self.rows), self.row_bytes() as usize);
+        let rows = self.rows();
         let mut distances = [0.0; AT_ONCE];
         for start in range.clone().step_by(AT_ONCE) {
             let span = Span {
@@ -269,6 +286,30 @@ impl Table for FlatTable {
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
         Some(self)
+    }
+}
+
+impl ExactRows for FlatTable {
+    fn dim(&self) -> usize {
+        self.meta.dim
+    }
+
+    fn metric(&self) -> Metric {
+        self.meta.metric
+    }
+
+    fn size_bytes(&self) -> u64 {
+        Table::size_bytes(self)
+    }
+
+    fn distances(
+        &self,
+        query: &[f32],
+        ids: &[u64],
+        distances: &mut [f32],
+        context: &mut Context,
+    ) -> Result<(), SearchError> {
+        self.kept().distances(query, ids, distances, context)
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! 1. `coarse`: the quantizer finds the `nprobe` lists whose centroids are nearest.
 //! 2. `scan`: the lists of a scan unit are searched for the nearest rows.
-//! 3. `merge`: the nearest of all units, ties broken by id.
+//! 3. `merge`: the nearest of all units, ties broken by id; compared once more if the table refines.
 //!
 //! **Invariant: an answer is the `k` first rows of all lists visited, ordered by distance, then id.** That
 //! names no unit, so a split search equals an unsplit one exactly, however its units were cut.
@@ -17,6 +17,9 @@
 //! | `Flat`, `SQ8`, `SQfp16`, `SQbf16` | this crate, in memory of the table's own (`own`) | `kernel::blocks` |
 //! | `PQ<m>`, `PQ<m>x4`, `PQ<m>x4fs`, `PQ<m>x4fsr` | the same | `kernel::lookup` |
 //! | others: `RQ`, `LSQ`, `RaBitQ`, `FlatDedup`, `SQ4`, .. | Faiss (`faiss_scan`) | plain code without AVX |
+//!
+//! A table that refines (`..,RFlat`) keeps the rows a second time. Its lists find more rows than are wanted, and where a
+//! query's parts are merged these are compared once more (`refine`).
 //!
 //! Tables of the first two rows need Faiss no longer once they are built, unless lists are found through a graph
 //! (`IVF<n>_HNSW<m>`): then Faiss keeps that and does the coarse search.
@@ -38,16 +41,20 @@ mod ffi;
 mod file;
 #[cfg(feature = "faiss")]
 mod fill;
+mod full;
 #[cfg(feature = "faiss")]
 mod kind;
 mod own;
+mod refine;
 mod scratch;
 mod store;
 
 use std::ops::Range;
 
 use chiplet_policy::ivf_list_bytes;
-use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
+use chiplet_table::{
+    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+};
 
 use crate::metric::Metric;
 
@@ -170,6 +177,28 @@ impl IvfTable {
         }
     }
 
+    /// The nearest rows of the lists that `query` visits, by their codes.
+    fn found(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        scratch::with(|scratch| {
+            self.visits(query, scratch, context)?;
+            match &self.scans {
+                Scans::Own { store, .. } => {
+                    own::begin(store, query, scratch);
+                    for at in 0..scratch.visits.len() {
+                        let (list, distance) = scratch.visits[at];
+                        own::scan(store, query, list as usize, distance, scratch, context)?;
+                    }
+                    Ok(scratch.best.answer())
+                }
+                #[cfg(feature = "faiss")]
+                Scans::Faiss(lists) => {
+                    let probes: Vec<_> = scratch.visits.iter().map(|v| self.probe(v)).collect();
+                    lists.nearest(query, &scratch.query, &probes, context)
+                }
+            }
+        })
+    }
+
     fn probe(&self, &(list, distance): &(u32, f32)) -> Probe {
         Probe {
             list: u64::from(list),
@@ -188,7 +217,7 @@ impl Table for IvfTable {
         self.rows
     }
 
-    /// Codes, ids and centroids. What a graph over the centroids takes is not known.
+    /// Codes, ids and centroids, and the rows where they are kept too. What a graph over the centroids takes is not known.
     fn size_bytes(&self) -> u64 {
         match &self.scans {
             Scans::Own { store, .. } => store.image().bytes() as u64,
@@ -210,24 +239,8 @@ impl Table for IvfTable {
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
-        scratch::with(|scratch| {
-            self.visits(query, scratch, context)?;
-            match &self.scans {
-                Scans::Own { store, .. } => {
-                    own::begin(store, query, scratch);
-                    for at in 0..scratch.visits.len() {
-                        let (list, distance) = scratch.visits[at];
-                        own::scan(store, query, list as usize, distance, scratch, context)?;
-                    }
-                    Ok(scratch.best.answer())
-                }
-                #[cfg(feature = "faiss")]
-                Scans::Faiss(lists) => {
-                    let probes: Vec<_> = scratch.visits.iter().map(|v| self.probe(v)).collect();
-                    lists.nearest(query, &scratch.query, &probes, context)
-                }
-            }
-        })
+        let found = self.found(&*self.asked(query)?, context)?;
+        self.answer(query, found, context)
     }
 
     /// By [`IvfTable::search_many`]; one by one if one of them is refused.
@@ -279,6 +292,7 @@ impl SplitTable for IvfTable {
                 probes.len()
             )));
         }
+        let query = &*self.asked(query)?;
         let probes = &probes[start..end];
         if let Some(probe) = probes.iter().find(|probe| probe.list >= self.lists as u64) {
             return Err(SearchError::Backend(format!(
@@ -307,5 +321,15 @@ impl SplitTable for IvfTable {
                 Scans::Faiss(lists) => lists.nearest(query, &scratch.query, probes, context),
             }
         })
+    }
+
+    fn merge(
+        &self,
+        query: &Query,
+        parts: Vec<Vec<Neighbor>>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let found = merge_nearest(self.asked(query)?.k(), parts);
+        self.answer(query, found, context)
     }
 }

@@ -5,6 +5,7 @@
 //! | [`FlatTable`] | nothing | | ground truth; tables of a few thousand rows | by blocks of rows |
 //! | [`HnswTable`] | nothing; takes graphs of other libraries | | low latency at high recall | no: a graph walk is one chain of reads |
 //! | [`IvfTable`] | Faiss, which trains and encodes | `faiss`, to build | large or compressed tables; big `k` | by inverted lists |
+//! | [`Refined`] | any of them, or yours | | exact distances from compressed rows | as the table that it refines |
 //!
 //! All of them can be searched from any number of threads at once, return neighbours in ascending order
 //! (ties by id), and answer a split query exactly as an unsplit one.
@@ -32,7 +33,7 @@
 //!
 //! [`Context`](chiplet_table::Context) counts what a search read: every row of a flat table; `visited * (vector
 //! bytes + 4 M)` of a graph, `visited` being exact; the codes of all lists scanned, and the centroids of a
-//! flat quantizer. A list scanned twice to resolve a tie counts twice.
+//! flat quantizer; the exact rows that candidates are compared with. A list scanned twice to resolve a tie counts twice.
 //!
 //! What is wrong with rows, settings or an adopted index is found when a table is built: [`BuildError`].
 //!
@@ -112,7 +113,7 @@
 //!     ) -> Result<Vec<Neighbor>, SearchError> {
 //!         query.check(self.dim())?;
 //!         let parts = probes[unit].iter().map(|p| self.nearest(query, p.list, context)).collect();
-//!         Ok(self.merge(query, parts))
+//!         self.merge(query, parts, context)
 //!     }
 //! }
 //!
@@ -133,7 +134,7 @@
 //! let parts = (0..probes.len())
 //!     .map(|i| table.scan(&query, &probes, i..i + 1, &mut context))
 //!     .collect::<Result<_, _>>()?;
-//! assert_eq!(table.merge(&query, parts), whole);
+//! assert_eq!(table.merge(&query, parts, &mut context)?, whole);
 //! # Ok::<(), SearchError>(())
 //! ```
 //!
@@ -142,20 +143,24 @@
 
 mod batch;
 mod error;
+mod exact;
 mod flat;
 pub mod hnsw;
 mod image;
 pub mod ivf;
+mod kept;
 mod kernel;
 mod metric;
 mod nearest;
 mod poll;
 mod progress;
+mod refined;
 mod reserve;
 mod rows;
 
 pub use chiplet_memory::{Granted, Pages};
 pub use error::BuildError;
+pub use exact::ExactRows;
 pub use flat::FlatTable;
 pub use hnsw::{Fit, HnswConfig, HnswTable, Part, Read, RowFormat};
 pub use image::FileError;
@@ -165,3 +170,4 @@ pub use ivf::IvfTable;
 pub use metric::{MAX_NORM, Metric, normalized};
 pub use nearest::Nearest;
 pub use progress::{Progress, Stage};
+pub use refined::Refined;

@@ -8,6 +8,9 @@ use crate::error::BuildError;
 use crate::metric::{self, MAX_NORM, Metric};
 use crate::reserve;
 
+/// Components that a row may have: their bytes can be counted, and a query of as many can be made.
+pub(crate) const MAX_DIM: usize = 1 << 24;
+
 /// Checks `rows` (`[n][dim]`) and returns `n`.
 pub(crate) fn check(rows: &[f32], dim: usize, metric: Metric) -> Result<usize, BuildError> {
     if dim == 0 {

@@ -49,7 +49,8 @@ fn refuses_what_cannot_be_built_and_says_why() {
         ("IVF4,Nonsense", "Nonsense"),
         ("IVF4,PQ5", "multiple"),
         ("OPQ4,IVF4,PQ4", "transforms"),
-        ("IVF4,Flat,RFlat", "re-ranks"),
+        ("IVF4,Flat,Refine(PQ4)", "Refine(SQ8)"),
+        ("IVF4,Flat,RFlat,RFlat", "one RFlat"),
         ("IVF4\0,Flat", "description"),
     ] {
         let refused = build(factory);
@@ -87,6 +88,29 @@ fn refuses_what_cannot_be_built_and_says_why() {
             "{factory}: {refused:?}"
         );
     }
+    for (factory, kind) in [
+        ("IVF4,RQ2x4,RFlat", "IwRQ"),
+        ("IVF4,SQ4,Refine(SQ8)", "IwSq"),
+    ] {
+        let refused = build(factory);
+        assert!(
+            matches!(&refused, BuildError::UnsupportedIndex { kind: k, reason } if k == kind && reason.contains("drop the refinement")),
+            "{factory}: {refused:?}"
+        );
+    }
+    let by_faiss = IvfConfig::new(Metric::L2).faiss_scans(true);
+    let refused = IvfTable::build(&rows, DIM, "IVF4,Flat,RFlat", &by_faiss).err();
+    assert!(
+        matches!(&refused, Some(BuildError::Setting { setting, .. }) if *setting == "faiss_scans"),
+        "{refused:?}"
+    );
+    let long: Vec<f32> = rows.iter().map(|x| x * 1e5).collect();
+    let config = IvfConfig::new(Metric::L2);
+    let refused = IvfTable::build(&long, DIM, "IVF4,Flat,Refine(SQfp16)", &config).err();
+    assert!(
+        matches!(refused, Some(BuildError::OutOfRange { .. })),
+        "{refused:?}"
+    );
     for config in [
         IvfConfig::new(Metric::L2).nprobe(0),
         IvfConfig::new(Metric::L2).grain(0),

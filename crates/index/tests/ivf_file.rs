@@ -5,20 +5,23 @@
 mod common;
 
 use chiplet_index::{FileError, IvfConfig, IvfTable, Metric, Pages};
-use chiplet_table::{Context, Query, Table};
+use chiplet_table::{Context, Query, SearchError, Table};
 use common::{clustered, mapped, unsplit};
 use faiss::index::index_factory;
 use faiss::{Idx, Index, MetricType};
 
 const DIM: usize = 16;
 const ROWS: usize = 1500;
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 9] = [
     "IVF24,Flat",
     "IVF24,SQ8",
     "IVF24,SQfp16",
     "IVF24,PQ8x4fs",
     "IVF24,PQ8x4fsr",
     "IVF24,PQ4np",
+    "IVF24,PQ8x4fs,RFlat",
+    "IVF24,PQ4np,Refine(SQ8)",
+    "IVF24,SQ8,Refine(SQfp16)",
 ];
 
 fn tables() -> Vec<(String, IvfTable)> {
@@ -115,11 +118,34 @@ fn a_table_that_faiss_scans_is_not_saved() {
     assert!(!path.exists());
 }
 
+/// Whether the table keeps the rows beside their codes.
+fn is_refined(name: &str) -> bool {
+    name.contains("RFlat") || name.contains("Refine(")
+}
+
+#[test]
+fn the_rows_that_refine_are_in_the_same_file() {
+    let rows = clustered(ROWS, DIM, 4);
+    let config = IvfConfig::new(Metric::L2);
+    let [plain, refined] = ["IVF24,SQ8", "IVF24,SQ8,RFlat"].map(|factory| {
+        let table = IvfTable::build(&rows, DIM, factory, &config).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        table.save(file.path()).unwrap();
+        (std::fs::read(file.path()).unwrap(), table.size_bytes())
+    });
+    // The rows, and no more than the room between sections.
+    let more = refined.1 - plain.1;
+    let rows = (4 * DIM * ROWS) as u64;
+    assert!((rows..rows + 256).contains(&more), "{more} bytes more");
+    let claims = |file: &[u8]| String::from_utf8_lossy(file).contains("\"full\"");
+    assert!(claims(&refined.0) && !claims(&plain.0));
+}
+
 #[test]
 fn a_damaged_file_is_refused_or_searched_without_harm() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let mut searched = 0;
+    let (mut searched, mut refused) = (0, 0);
     for (name, table) in tables() {
         table.save(&path).unwrap();
         let whole = std::fs::read(&path).unwrap();
@@ -149,11 +175,21 @@ fn a_damaged_file_is_refused_or_searched_without_harm() {
                 for nprobe in [1, 24] {
                     // Any answer will do, as long as it is one.
                     let query = query.clone().nprobe(nprobe).top(50);
-                    assert!(unsplit(&table, &query).len() <= 50);
+                    match table.search(&query, &mut Context::default()) {
+                        Ok(hits) => assert!(hits.len() <= 50),
+                        // Some id is that of no row.
+                        Err(error) => {
+                            assert!(matches!(error, SearchError::Backend(_)), "{error:?}");
+                            assert!(is_refined(&name), "{name}: {error:?}");
+                            refused += 1;
+                        }
+                    }
                 }
             }
-            let many = table.search_many(&queries, &mut Context::default());
-            assert_eq!(many.unwrap().len(), queries.len());
+            match table.search_many(&queries, &mut Context::default()) {
+                Ok(many) => assert_eq!(many.len(), queries.len()),
+                Err(error) => assert!(is_refined(&name), "{name}: {error:?}"),
+            }
         }
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(matches!(
@@ -162,4 +198,5 @@ fn a_damaged_file_is_refused_or_searched_without_harm() {
         ));
     }
     assert!(searched > 100, "only {searched}");
+    assert!(refused > 0, "no id was damaged");
 }

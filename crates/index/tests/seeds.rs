@@ -86,10 +86,11 @@ fn write_lists() {
         ("PQ2x4fs", Metric::L2),
         ("PQ2x4fsr", Metric::Cosine),
         ("PQ2x4", Metric::L2),
+        ("PQ2x4fs,Refine(SQ8)", Metric::L2),
     ] {
         let config = IvfConfig::new(metric).nprobe(2);
         let table = IvfTable::build(&rows(200), DIM, &format!("IVF4,{code}"), &config).unwrap();
-        let name = format!("ivf-{}", code.to_lowercase());
+        let name = format!("ivf-{}", code.to_lowercase().replace([',', '(', ')'], "-"));
         table.save(folder().join(name)).unwrap();
     }
 }

@@ -127,9 +127,20 @@ pub trait SplitTable: Table {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError>;
 
-    /// Combines the answers of all units. The default keeps the `query.k()` nearest, ties broken by id.
-    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
-        merge_nearest(query.k(), parts)
+    /// Combines the answers of all units, once for each query: the one place for what needs all of them, such as comparing
+    /// the candidates of all units with exact rows. What it reads goes into `context`. The default keeps the `query.k()`
+    /// nearest, ties broken by id.
+    ///
+    /// # Errors
+    /// As [`Table::search`].
+    fn merge(
+        &self,
+        query: &Query,
+        parts: Vec<Vec<Neighbor>>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let _ = context;
+        Ok(merge_nearest(query.k(), parts))
     }
 
     /// The whole query on the calling thread, as one unit: a [`Table::search`] that answers as a split query does.
@@ -143,6 +154,6 @@ pub trait SplitTable: Table {
     ) -> Result<Vec<Neighbor>, SearchError> {
         let probes = self.coarse(query, context)?;
         let part = self.scan(query, &probes, 0..probes.len(), context)?;
-        Ok(self.merge(query, vec![part]))
+        self.merge(query, vec![part], context)
     }
 }

@@ -134,6 +134,11 @@ impl WorkerStats {
         self.occupied = true;
     }
 
+    /// It merges what the units of a query have found.
+    pub(crate) fn merging(&mut self) {
+        self.occupied = true;
+    }
+
     /// A task that had ended before it was taken from its queue.
     pub(crate) fn found_ended(&mut self, table: TableId, end: End, weight: u64) {
         let stats = self.of(table);

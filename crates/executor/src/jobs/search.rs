@@ -7,13 +7,15 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chiplet_policy::{Rung, Time};
+use chiplet_table::host::Tally;
 use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
 use super::guarded;
 use super::host::in_context;
-use super::units::{Found, Units, cost};
+use super::units::{Units, cost};
 use crate::engine::live::{Live, Run, Work};
 use crate::engine::task::{Header, Shared};
 use crate::engine::worker::Worker;
@@ -70,7 +72,7 @@ impl SearchTask {
             self.remember_hands(1);
             self.check(now())?;
             let part = table.scan(query, &probes, 0..probes.len(), context)?;
-            return Ok(Served::Answered(table.merge(query, vec![part])));
+            return Ok(Served::Answered(table.merge(query, vec![part], context)?));
         }
         let left = cost(&probes[first..]);
         let units = Box::new(Units::new(
@@ -155,30 +157,55 @@ impl SearchTask {
         }
     }
 
-    /// Merges and answers, for the worker that leaves last.
-    fn finish(&self, units: &Units, worker: &Worker, found: Found) {
+    /// Merges what all units have found, for the worker that leaves last.
+    fn merge(
+        self: &Arc<Self>,
+        worker: &Worker,
+        parts: Result<Vec<Vec<Neighbor>>, Error>,
+    ) -> Merged {
+        let began = worker.now();
+        worker.stats().merging();
+        let (result, used) = in_context(worker, Arc::clone(self) as _, |context| {
+            let parts = parts?;
+            let merged = guarded(|| {
+                self.check(now())?;
+                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                Ok(table.merge(&self.work.query, parts, context)?)
+            });
+            merged.map_err(|error| self.explain(error))
+        });
+        let ended = worker.now();
+        Merged {
+            result,
+            busy: used.busy(ended.since(began)),
+            used,
+            ended,
+        }
+    }
+
+    /// Answers with what was merged, for the worker that has done it.
+    fn answer(&self, units: &Units, worker: &Worker, served: (u32, Rung), merged: Merged) {
         if left_out(Step::LastHandAnswers) {
             return;
         }
-        let merging = worker.now();
-        if let Some(late) = found.late {
-            worker.end_late(late, merging, found.helped);
-        }
-        let result = found.parts.and_then(|parts| {
-            guarded(|| {
-                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
-                Ok(table.merge(&self.work.query, parts))
-            })
-        });
-        let ended = worker.now();
-        let service = ended.since(units.started);
+        let (count, farthest) = served;
+        let service = merged.ended.since(units.started);
         let report = Report {
-            units: found.units,
-            ..worker.report(found.farthest, self.header.waited(units.started), service)
+            units: count,
+            ..worker.report(farthest, self.header.waited(units.started), service)
         };
-        let busy = ended.since(merging);
-        self.end(worker, report, (0, busy), result);
+        let used = (merged.used.bytes, merged.busy);
+        self.end(worker, report, used, merged.result);
     }
+}
+
+/// An answer, and what it took to make it of the units' parts.
+struct Merged {
+    result: Result<Vec<Neighbor>, Error>,
+    used: Tally,
+    /// How long the worker that merged was busy with that.
+    busy: Duration,
+    ended: Time,
 }
 
 /// What has become of a query that its own worker is done with.
@@ -216,9 +243,11 @@ impl Run<Vec<Neighbor>> for Search {
                 worker.stats().worked(table, used.bytes, busy);
                 let found = units.leave_own(used.helped, || worker.hand_over(ended, &used));
                 if let Some(found) = found {
-                    used.helped = found.helped;
-                    worker.end_task(ended, &used);
-                    task.finish(units, worker, found);
+                    let merged = task.merge(worker, found.parts);
+                    used.helped = found.helped + merged.used.helped;
+                    used.blocked += merged.used.blocked;
+                    worker.end_task(merged.ended, &used);
+                    task.answer(units, worker, (found.units, found.farthest), merged);
                 }
                 return;
             }
@@ -259,7 +288,13 @@ impl Shared for SearchTask {
             .stats()
             .worked(self.header.entry.id, used.bytes, busy);
         if let Some(found) = units.leave(busy + used.helped) {
-            self.finish(units, worker, found);
+            let merged = self.merge(worker, found.parts);
+            worker.set_clock(merged.ended);
+            if let Some(late) = found.late {
+                let helped = found.helped + merged.busy + merged.used.helped;
+                worker.end_late(late, merged.ended, helped);
+            }
+            self.answer(units, worker, (found.units, found.farthest), merged);
         }
         gives_way
     }

@@ -3,10 +3,10 @@
 use chiplet_memory::Pages;
 
 use crate::error::{BuildError, at_least_one};
-use crate::metric::{Metric, norm};
+use crate::metric::Metric;
 
 use super::fit::Fit;
-use super::format::RowFormat;
+use super::format::{RowFormat, check_rows};
 use super::packed;
 use super::walk::MAX_NODES;
 
@@ -218,51 +218,7 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
     }
     let (walked, full) = config.formats();
     for format in [Some(walked), full].into_iter().flatten() {
-        let limit = format.most_components();
-        if dim > limit {
-            return Err(BuildError::DimensionTooLarge { dim, limit });
-        }
-        // bfloat16 holds every row that its metric accepts.
-        if format == RowFormat::F16 {
-            let outside = |x: &f32| half::f16::from_f32(*x).is_infinite();
-            if let Some(at) = rows.iter().position(outside) {
-                return Err(BuildError::OutOfRange {
-                    row: at / dim,
-                    component: at % dim,
-                    value: rows[at],
-                    format: "f16",
-                    limit: half::f16::MAX.to_f32(),
-                });
-            }
-            check_small(rows, dim)?;
-        }
+        check_rows(rows, dim, format)?;
     }
     Ok(())
-}
-
-/// Refuses rows that `f16` rounds to little or nothing: components under 6e-5 lose digits, those under 3e-8 all of them.
-/// Small components of longer rows lose nothing that counts, nor do single rows: beside the others they are zeros.
-fn check_small(rows: &[f32], dim: usize) -> Result<(), BuildError> {
-    let lost = |row: &&[f32]| {
-        let pairs = row.iter().map(|&x| (x, half::f16::from_f32(x).to_f32()));
-        let lost: f64 = pairs
-            .map(|(x, y)| (f64::from(x) - f64::from(y)).powi(2))
-            .sum();
-        lost.sqrt() > norm(row) / 100.0
-    };
-    let small = rows.chunks_exact(dim).enumerate();
-    let mut small = small.filter(|(_, row)| lost(row)).peekable();
-    let Some(&(row, first)) = small.peek() else {
-        return Ok(());
-    };
-    let number = small.count();
-    if number <= rows.len() / dim / 100 {
-        return Ok(());
-    }
-    Err(BuildError::TooSmall {
-        row,
-        norm: norm(first),
-        rows: number,
-        format: "f16",
-    })
 }

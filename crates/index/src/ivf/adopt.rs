@@ -3,16 +3,29 @@
 use super::config::IvfConfig;
 use super::ffi::{CodeKind, Codes, Ivf};
 use super::fill::Filler;
+use super::full::Full;
 use super::store::{Coding, Shape, Store};
 use crate::error::BuildError;
+use crate::hnsw::{Grid, RowFormat};
 use crate::kernel::Bits;
 use crate::metric::Metric;
+
+/// Rows that are kept once more, in this format: `[n][dim]`, prepared for the metric, with their numbers as ids.
+#[derive(Clone, Copy)]
+pub(super) struct FullRows<'a> {
+    pub(super) format: RowFormat,
+    pub(super) rows: &'a [f32],
+}
 
 /// The centroids and lists of `ivf`, a table as `config` has it; `None` if its codes are left to Faiss.
 ///
 /// # Errors
 /// [`BuildError::Faiss`], [`BuildError::Memory`].
-pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, BuildError> {
+pub(super) fn store(
+    ivf: &Ivf,
+    config: &IvfConfig,
+    full: Option<FullRows<'_>>,
+) -> Result<Option<Store>, BuildError> {
     let ranked_by = match config.metric {
         Metric::L2 => Metric::L2,
         Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
@@ -27,6 +40,12 @@ pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, Buil
     }
     let ids: Vec<Vec<i64>> = (0..ivf.lists()).map(|list| ivf.list_ids(list)).collect();
     let lens: Vec<usize> = ids.iter().map(Vec::len).collect();
+    let (low, step) = match full {
+        Some(full) if full.format == RowFormat::Sq8 => {
+            Grid::of(full.rows, ivf.dim(), config.metric)
+        }
+        _ => (Vec::new(), 1.0),
+    };
     let shape = Shape {
         metric: config.metric,
         dim: ivf.dim(),
@@ -37,6 +56,7 @@ pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, Buil
         large_ids: ids.iter().flatten().any(|&id| u32::try_from(id).is_err()),
         nprobe: config.nprobe,
         grain: config.grain.unwrap_or(1).min(ivf.lists()),
+        full: full.map(|FullRows { format, .. }| Full { format, step }),
     };
     if shape.row_bytes() != Some(codes.bytes) {
         return Ok(None);
@@ -46,6 +66,9 @@ pub(super) fn store(ivf: &Ivf, config: &IvfConfig) -> Result<Option<Store>, Buil
     for (list, ids) in ids.iter().enumerate() {
         let codes = ivf.list_codes(list, codes.bytes);
         filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);
+    }
+    if let Some(full) = full {
+        filler.fill_full(full.rows, &low);
     }
     Ok(Some(filler.finish()))
 }

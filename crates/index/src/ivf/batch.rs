@@ -1,5 +1,7 @@
 //! Many queries at once: each list is scanned for all that visit it while it is in cache.
 
+use std::borrow::Cow;
+
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::scratch::Scratch;
@@ -28,13 +30,28 @@ impl IvfTable {
         queries: &[Query],
         context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let asked = queries.iter().map(|query| self.asked(query));
+        let asked: Vec<Cow<'_, Query>> = asked.collect::<Result<_, _>>()?;
+        let found = self.found_many(&asked, context)?;
+        let answers = queries.iter().zip(found);
+        answers
+            .map(|(query, found)| self.answer(query, found, context))
+            .collect()
+    }
+
+    /// What the lists have for each of `queries`, by their codes.
+    fn found_many(
+        &self,
+        queries: &[Cow<'_, Query>],
+        context: &mut Context,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let store = match &self.scans {
             Scans::Own { store, .. } => store,
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => {
                 return queries
                     .iter()
-                    .map(|query| chiplet_table::Table::search(self, query, context))
+                    .map(|query| self.found(query, context))
                     .collect();
             }
         };

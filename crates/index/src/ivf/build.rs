@@ -4,11 +4,13 @@ use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
 
+use super::adopt::FullRows;
 use super::faiss_scan::FaissLists;
 use super::ffi::Ivf;
 use super::kind::Kind;
 use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
 use crate::error::BuildError;
+use crate::hnsw::check_rows;
 use crate::metric::Metric;
 use crate::progress::{Progress, Stage};
 use crate::rows;
@@ -28,10 +30,17 @@ impl IvfTable {
     /// `"IVF256_HNSW32,Flat"`. Faiss trains and adds with OpenMP threads, and prints a warning to stderr for
     /// fewer than 39 rows a list.
     ///
+    /// With `,RFlat` or `,Refine(Flat)` behind it, as in `"IVF256,PQ16x4fs,RFlat"`, the table keeps the rows a second time and
+    /// compares the nearest it finds by their codes with them: distances are exact, and a search for `k` rows finds those of
+    /// the best 1.5 k + 16. `,Refine(SQfp16)`, `,Refine(SQbf16)` and `,Refine(SQ8)` keep them as
+    /// [`RowFormat`](crate::RowFormat)'s `F16`, `Bf16` and `Sq8` do, with distances of these. [`Refined`](crate::Refined) does
+    /// the same over rows that are kept elsewhere.
+    ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`], [`BuildError::RaggedRows`],
     /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Setting`],
     /// [`BuildError::Factory`], [`BuildError::TooFewRows`], [`BuildError::UnsupportedIndex`],
+    /// [`BuildError::OutOfRange`] and [`BuildError::TooSmall`] (rows that `SQfp16` does not hold),
     /// [`BuildError::Memory`], [`BuildError::Faiss`] (a dimension that does not fit the code, for example).
     pub fn build(
         rows: &[f32],
@@ -55,7 +64,15 @@ impl IvfTable {
     ) -> Result<Self, BuildError> {
         config.check()?;
         let total = rows::check(rows, dim, config.metric)?;
-        let mut index = factory::create(factory, dim, total, config.metric)?;
+        let (coarse, refined_by) = factory::refinement(factory)?;
+        if refined_by.is_some() && config.faiss_scans {
+            return Err(BuildError::Setting {
+                setting: "faiss_scans",
+                value: "true".to_owned(),
+                accepted: "false for a table that refines its answers",
+            });
+        }
+        let mut index = factory::create(coarse, dim, total, config.metric)?;
         let prepared;
         let rows = match config.metric {
             Metric::Cosine => {
@@ -64,6 +81,10 @@ impl IvfTable {
             }
             Metric::L2 | Metric::InnerProduct => rows,
         };
+        let full = refined_by.map(|format| FullRows { format, rows });
+        if let Some(format) = refined_by {
+            check_rows(rows, dim, format)?;
+        }
         let stage = Stage::Training;
         report(Progress {
             stage,
@@ -88,7 +109,7 @@ impl IvfTable {
             done += batch.len() / dim;
             report(Progress { stage, done, total });
         }
-        Self::adopt(index, config)
+        Self::adopt(index, config, full)
     }
 
     /// A table of an existing, trained index, with the default settings of [`IvfConfig`] and the index's own
@@ -115,10 +136,14 @@ impl IvfTable {
     /// another metric than `config` has.
     pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
         config.check()?;
-        Self::adopt(index, config)
+        Self::adopt(index, config, None)
     }
 
-    fn adopt(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
+    fn adopt(
+        index: IndexImpl,
+        config: &IvfConfig,
+        full: Option<FullRows<'_>>,
+    ) -> Result<Self, BuildError> {
         let kind = Kind::of(&index);
         let refused = |reason| BuildError::UnsupportedIndex {
             kind: kind.to_string(),
@@ -140,8 +165,14 @@ impl IvfTable {
         let flat = ivf.quantizer_is_flat();
         let store = match config.faiss_scans {
             true => None,
-            false => adopt::store(&ivf, config)?,
+            false => adopt::store(&ivf, config, full)?,
         };
+        if store.is_none() && full.is_some() {
+            return Err(refused(
+                "Faiss scans its codes, and rows are kept beside codes that this crate scans: take Flat, SQ8, SQfp16, \
+                 SQbf16, PQ<m>, PQ<m>x4 or PQ<m>x4fs, or drop the refinement",
+            ));
+        }
         let centroid_bytes = (dim * size_of::<f32>()) as u64;
         let (scans, grain) = match store {
             Some(store) => {

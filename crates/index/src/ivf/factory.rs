@@ -7,6 +7,7 @@ use faiss::index::{Index, IndexImpl, index_factory};
 use faiss::{MetricType, error};
 
 use crate::error::BuildError;
+use crate::hnsw::RowFormat;
 use crate::metric::Metric;
 
 /// An untrained index for `rows` rows of `dim`.
@@ -58,13 +59,31 @@ fn message(error: error::Error) -> String {
     }
 }
 
+/// What a description says before its refinement, and how that keeps the rows a second time, if there is one.
+///
+/// # Errors
+/// [`BuildError::Factory`] for a refinement that is none of these.
+pub(super) fn refinement(factory: &str) -> Result<(&str, Option<RowFormat>), BuildError> {
+    let ends = [
+        (",RFlat", RowFormat::F32),
+        (",Refine(Flat)", RowFormat::F32),
+        (",Refine(SQ8)", RowFormat::Sq8),
+        (",Refine(SQfp16)", RowFormat::F16),
+        (",Refine(SQbf16)", RowFormat::Bf16),
+    ];
+    let parts = |&(end, format)| Some((factory.strip_suffix(end)?, Some(format)));
+    let (coarse, format) = ends.iter().find_map(parts).unwrap_or((factory, None));
+    if coarse.contains("RFlat") || coarse.contains("Refine(") {
+        return Err(BuildError::Factory {
+            factory: factory.to_owned(),
+            reason: "it refines in a way that is not supported; end it with one RFlat, Refine(Flat), Refine(SQ8), Refine(SQfp16) or Refine(SQbf16)".to_owned(),
+        });
+    }
+    Ok((coarse, format))
+}
+
 /// The number of inverted lists a description asks for.
 fn lists(factory: &str) -> Result<usize, &'static str> {
-    if factory.contains("RFlat") || factory.contains("Refine(") {
-        return Err(
-            "it re-ranks the answers of another index, which cannot be split; drop the refinement and ask for more neighbours",
-        );
-    }
     let Some(rest) = factory.strip_prefix("IVF") else {
         return Err(match factory.split_once(",IVF") {
             Some(("IDMap" | "IDMap2", _)) => "inverted lists keep ids themselves; drop the IDMap",
@@ -103,6 +122,42 @@ mod tests {
     }
 
     #[test]
+    fn a_refinement_is_the_last_part() {
+        for (factory, parts) in [
+            ("IVF64,PQ16", ("IVF64,PQ16", None)),
+            ("IVF64,PQ16,RFlat", ("IVF64,PQ16", Some(RowFormat::F32))),
+            (
+                "IVF64,SQ8,Refine(Flat)",
+                ("IVF64,SQ8", Some(RowFormat::F32)),
+            ),
+            (
+                "IVF64,PQ8x4fs,Refine(SQ8)",
+                ("IVF64,PQ8x4fs", Some(RowFormat::Sq8)),
+            ),
+            (
+                "IVF64,PQ16,Refine(SQfp16)",
+                ("IVF64,PQ16", Some(RowFormat::F16)),
+            ),
+            (
+                "IVF64,PQ16,Refine(SQbf16)",
+                ("IVF64,PQ16", Some(RowFormat::Bf16)),
+            ),
+        ] {
+            assert_eq!(refinement(factory), Ok(parts));
+        }
+        for factory in [
+            "IVF64,PQ16,Refine(PQ32)",
+            "IVF64,PQ16,Refine(SQ4)",
+            "IVF64,PQ16,RFlat,RFlat",
+            "IVF64,RFlat,PQ16",
+            "IVF64,PQ16,Refine(Flat",
+        ] {
+            let refused = refinement(factory).unwrap_err().to_string();
+            assert!(refused.contains("end it with"), "{factory:?}: {refused}");
+        }
+    }
+
+    #[test]
     fn refuses_descriptions_with_a_reason() {
         for (factory, reason) in [
             ("", "begin"),
@@ -113,7 +168,6 @@ mod tests {
             ("OPQ16,IVF64,PQ16", "transforms"),
             ("PCA32,IVF64,Flat", "transforms"),
             ("IDMap,IVF64,Flat", "IDMap"),
-            ("IVF64,PQ16,RFlat", "re-ranks"),
         ] {
             let refused = lists(factory).unwrap_err();
             assert!(refused.contains(reason), "{factory:?}: {refused}");

@@ -38,7 +38,7 @@ impl IvfTable {
     }
 
     /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums
-    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers, and nothing worse.
+    /// are not ([`IvfTable::verify`]); a damaged file gives wrong answers or errors, and nothing worse.
     ///
     /// # Safety
     /// Nobody writes to the file or cuts it off while the table lives. Reading what was cut off ends the process; bytes that

@@ -2,7 +2,9 @@
 
 use chiplet_memory::{MemoryError, Pages};
 
+use super::full::Full;
 use super::store::{KIND, Places, Shape, Store, offsets};
+use crate::hnsw::{Grid, Grids};
 use crate::image::{Draft, ImageMut};
 use crate::kernel::{BLOCK, SLACK};
 
@@ -57,6 +59,15 @@ impl Filler {
                 .by_list()
                 .then(|| draft.add("centroid-rows", size_of_val(centroids))),
             values: draft.add("values", size_of_val(values)),
+            full: match shape.full {
+                Some(full) => {
+                    let bytes = full.bytes(shape.rows, shape.dim);
+                    // More than there is: refused when it is allocated.
+                    let rows = draft.add("full", bytes.unwrap_or(usize::MAX));
+                    Some((rows, draft.add("full-low", 4 * full.values(shape.dim))))
+                }
+                None => None,
+            },
             offsets,
         };
         let mut image = draft.allocate(pages)?;
@@ -104,6 +115,25 @@ impl Filler {
         } else {
             let to = self.image.section_mut::<u32>(self.places.ids)[range].iter_mut();
             to.zip(from).for_each(|(to, &id)| *to = id as u32);
+        }
+    }
+
+    /// The rows once more (`[n][dim]`, prepared for the metric), the row with id `i` in place `i`.
+    ///
+    /// # Panics
+    /// If they are more or fewer than was said, or the shape has no such rows, or another step than `low` goes with.
+    pub(super) fn fill_full(&mut self, rows: &[f32], low: &[f32]) {
+        let Shape { dim, metric, .. } = self.shape;
+        let full = self.shape.full.expect("a shape that has the rows twice");
+        let (place, values) = self.places.full.expect("the shape's sections");
+        assert_eq!(rows.len(), self.shape.rows * dim, "rows of another table");
+        self.image.section_mut::<f32>(values).copy_from_slice(low);
+        let Full { format, step } = full;
+        let grids = Grids::of_bytes(Grid { low, step });
+        let to = self.image.section_mut::<u8>(place);
+        let to = to.chunks_exact_mut(format.stride(dim));
+        for (to, row) in to.zip(rows.chunks_exact(dim)) {
+            grids.write(format, metric, row, to);
         }
     }
 

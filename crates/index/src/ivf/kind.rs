@@ -53,7 +53,9 @@ impl Kind {
             b"IxMp" | b"IxM2" => {
                 Err("inverted lists keep ids themselves; add rows with ids to the IVF index")
             }
-            b"IxRF" => Err("it re-ranks the answers of another index; make a table of that index"),
+            b"IxRF" => Err(
+                "it re-ranks the answers of another index; make a table of that index, or build one of the whole description",
+            ),
             _ => Err("it is no IVF index that this crate knows"),
         }
     }

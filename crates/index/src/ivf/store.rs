@@ -8,6 +8,8 @@
 //! | `centroids` | `f32`: the lists' centroids in blocks, and [`SLACK`] bytes |
 //! | `centroid-rows` | `f32`: the same, `[lists][dim]`, where residuals are taken from them |
 //! | `values` | `f32`: of 8-bit codes the bases, then the steps, of each component; of a product quantizer its centroids, `[m][dim / m][entries]` |
+//! | `full` | the rows once more, if answers are refined: the row with id `i` is the `i`-th |
+//! | `full-low` | `f32`: what code 0 of its 8-bit codes stands for, of each component |
 //!
 //! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened, against
 //! each other and against what is there. Ids, codes and values mean something wrong at worst: whatever they are, no search
@@ -17,8 +19,11 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::full::Full;
+use crate::hnsw::Grid;
 use crate::image::{FileError, Image, Section};
-use crate::kernel::{Bits, Cell, List, SLACK};
+use crate::kept::Kept;
+use crate::kernel::{Bits, Cell, List, Rows, SLACK};
 use crate::metric::Metric;
 
 /// The kind of table that files name.
@@ -42,6 +47,9 @@ pub(super) struct Shape {
     /// Lists visited by a query that does not say how many.
     pub(super) nprobe: usize,
     pub(super) grain: usize,
+    /// How the rows are kept once more, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) full: Option<Full>,
 }
 
 /// What codes mean.
@@ -110,6 +118,9 @@ impl Shape {
         if self.nprobe == 0 || self.grain == 0 {
             return Err("its queries would visit no lists");
         }
+        if let Some(full) = self.full {
+            full.check(self.dim)?;
+        }
         match self.coding {
             Coding::Product4 { m } | Coding::Product8 { m }
                 if m == 0 || !self.dim.is_multiple_of(m) =>
@@ -139,6 +150,8 @@ pub(super) struct Places {
     pub(super) centroids: Section,
     pub(super) centroid_rows: Option<Section>,
     pub(super) values: Section,
+    /// The rows once more, and what their codes stand for.
+    pub(super) full: Option<(Section, Section)>,
     /// Where each list's codes begin, in bytes of `codes`, and where the last one's end.
     pub(super) offsets: Vec<usize>,
 }
@@ -231,6 +244,22 @@ impl Store {
         self.image.section(self.places.values)
     }
 
+    /// The rows once more, if they are kept.
+    pub(super) fn full(&self) -> Option<Kept<'_>> {
+        let Full { format, step } = self.shape.full?;
+        let (rows, low) = self.places.full?;
+        Some(Kept {
+            dim: self.shape.dim,
+            format,
+            metric: self.shape.metric,
+            rows: Rows::new(self.image.section(rows), format.stride(self.shape.dim)),
+            grid: Grid {
+                low: self.image.section(low),
+                step,
+            },
+        })
+    }
+
     /// All of the memory.
     pub(super) fn image(&self) -> &Image {
         &self.image
@@ -265,6 +294,15 @@ impl Store {
             false => None,
         };
         let values = shape.coding.values(shape.dim).ok_or_else(too_large)?;
+        let full = match shape.full {
+            Some(full) => {
+                let bytes = full.bytes(shape.rows, shape.dim).ok_or_else(too_large)?;
+                let rows = image.find_values::<u8>("full", bytes)?;
+                let low = image.find_values::<f32>("full-low", full.values(shape.dim))?;
+                Some((rows, low))
+            }
+            None => None,
+        };
         let places = Places {
             starts,
             ids,
@@ -272,6 +310,7 @@ impl Store {
             centroids,
             centroid_rows,
             values: image.find_values::<f32>("values", values)?,
+            full,
             offsets,
         };
         Ok(Self {

@@ -73,6 +73,10 @@ impl<'a> Rows<'a> {
         }
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
@@ -130,6 +134,24 @@ impl Positions for &[u32] {
     #[inline(always)]
     fn at(&self, i: usize) -> usize {
         self[i] as usize
+    }
+}
+
+/// Rows here and there, of tables that may have more than four bytes count.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers<'a>(pub(crate) &'a [u64]);
+
+impl Positions for Numbers<'_> {
+    const SCATTERED: bool = true;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> usize {
+        self.0[i] as usize
     }
 }
 

@@ -6,11 +6,16 @@
 pub mod inputs;
 pub mod mapped;
 
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use chiplet_table::{Context, Neighbor, Query, Table};
+use chiplet_table::host::{Host, Part, Tally, context};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
+use chiplet_topology::DomainId;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -38,6 +43,25 @@ pub fn duplicated(n: usize, dim: usize, distinct: usize, seed: u64) -> Vec<f32> 
             let original = random.random_range(0..distinct) * dim;
             originals[original..original + dim].to_vec()
         })
+        .collect()
+}
+
+/// Components of a word's vector.
+pub const WORD_DIM: usize = 50;
+
+/// Every `step`-th vector of the repository's sample of GloVe, from vector `first` on: `[n][WORD_DIM]`.
+pub fn words(first: usize, step: usize) -> Vec<f32> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../datasets/glove-50d/vectors.fvecs"
+    );
+    let bytes = std::fs::read(path).expect("the sample is part of the repository");
+    // Four bytes of each say how many components follow.
+    let vectors = bytes.chunks_exact(4 + 4 * WORD_DIM).skip(first);
+    vectors
+        .step_by(step)
+        .flat_map(|vector| vector[4..].as_chunks().0)
+        .map(|component| f32::from_le_bytes(*component))
         .collect()
 }
 
@@ -78,7 +102,71 @@ pub fn split(table: &dyn Table, query: &Query, cuts: u64) -> Vec<Neighbor> {
                 .expect("scan")
         })
         .collect();
-    table.merge(query, parts)
+    let merged = table.merge(query, parts, &mut Context::default());
+    merged.expect("merge")
+}
+
+/// Runs a search that is stopped when it asks for the `asks`-th time whether anybody still waits for it.
+pub fn stopped_after<T>(asks: usize, search: impl FnOnce(&mut Context) -> T) -> T {
+    let host = Patience(Cell::new(asks));
+    search(&mut context(&host))
+}
+
+/// Answers as often as it says that the search is wanted.
+struct Patience(Cell<usize>);
+
+impl Host for Patience {
+    fn is_wanted(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn domain(&self) -> DomainId {
+        DomainId(0)
+    }
+
+    fn node(&self) -> u32 {
+        0
+    }
+
+    fn block(&self, code: &mut dyn FnMut()) -> Duration {
+        code();
+        Duration::ZERO
+    }
+
+    fn helpers(&self) -> usize {
+        0
+    }
+
+    fn run_parts(&self, count: usize, code: Arc<Part>) -> Tally {
+        let mut context = context(self);
+        for part in 0..count {
+            if code(part, &mut context).is_break() {
+                break;
+            }
+        }
+        Tally {
+            bytes: context.bytes(),
+            ..Tally::default()
+        }
+    }
+}
+
+/// Asserts that a search which is stopped wherever it asks says so, and otherwise answers as ever. Returns how often it
+/// asks.
+pub fn assert_stops_wherever_it_asks(table: &dyn Table, query: &Query) -> usize {
+    let expected = unsplit(table, query);
+    for asks in 0.. {
+        match stopped_after(asks, |context| table.search(query, context)) {
+            Ok(found) => {
+                assert_eq!(found, expected);
+                return asks;
+            }
+            Err(error) => assert_eq!(error, SearchError::Stopped),
+        }
+    }
+    unreachable!("a search asks a finite number of times")
 }
 
 /// Asserts ascending order, ties by id, no id twice, at most `k`.

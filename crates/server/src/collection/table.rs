@@ -409,14 +409,17 @@ impl SplitTable for CollectionTable {
         )
     }
 
-    fn merge(&self, query: &Query, parts: Vec<Vec<Neighbor>>) -> Vec<Neighbor> {
-        match Self::ask(query) {
-            Ok(ask) => ask.spans.step(
-                |request| step!(request, "merge"),
-                || merge_nearest(query.k(), parts),
-            ),
-            Err(_) => merge_nearest(query.k(), parts),
-        }
+    fn merge(
+        &self,
+        query: &Query,
+        parts: Vec<Vec<Neighbor>>,
+        _context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let ask = Self::ask(query)?;
+        Ok(ask.spans.step(
+            |request| step!(request, "merge"),
+            || merge_nearest(query.k(), parts),
+        ))
     }
 }
 

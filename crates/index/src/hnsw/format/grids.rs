@@ -1,6 +1,6 @@
 //! Which values the codes of a table stand for, and a row as it is written.
 
-use crate::kernel;
+use crate::kernel::{self, Width};
 use crate::metric::Metric;
 
 use super::few_bits::FewBits;
@@ -12,6 +12,24 @@ use super::row_format::RowFormat;
 pub(crate) struct Grids<'a> {
     pub(crate) bytes: Grid<'a>,
     pub(crate) few: FewBits<'a>,
+}
+
+impl<'a> Grids<'a> {
+    /// Those of a table that has 8-bit codes at most.
+    pub(crate) fn of_bytes(bytes: Grid<'a>) -> Self {
+        let grid = Grid {
+            low: &[],
+            step: 1.0,
+        };
+        Self {
+            bytes,
+            few: FewBits {
+                width: Width::default(),
+                grid,
+                rotated: false,
+            },
+        }
+    }
 }
 
 impl Grids<'_> {

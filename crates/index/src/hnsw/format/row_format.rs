@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flat;
 use crate::kernel::{self, Element, Width};
+use crate::rows;
 
 /// How a table stores the rows that a search reads. Fewer bytes let a cache hold more rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl RowFormat {
     pub(crate) fn most_components(self) -> usize {
         match self {
             Self::Sq8 | Self::Sq4 | Self::Sq2 | Self::Sq1 => kernel::MAX_DIM,
-            Self::F32 | Self::F16 | Self::Bf16 => flat::MAX_DIM,
+            Self::F32 | Self::F16 | Self::Bf16 => rows::MAX_DIM,
         }
     }
 
@@ -152,7 +152,7 @@ impl RowFormat {
 
     /// Candidates that a search for `k` rows compares once more if a walk over rows of this format re-ranks: the `k`, and
     /// those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates compares all of
-    /// them.
+    /// them. Other tables that compare candidates once more go by the rule of 4 bits and more.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
@@ -161,10 +161,12 @@ impl RowFormat {
     #[doc(hidden)]
     pub fn reranked(self, k: usize) -> usize {
         match self {
-            Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 | Self::Sq4 => k + k / 2 + 16,
+            Self::F32 | Self::F16 | Self::Bf16 | Self::Sq8 | Self::Sq4 => {
+                k.saturating_add(k / 2).saturating_add(16)
+            }
             // Where more candidates begin to find less for their bytes than a longer walk (`docs/row-formats.md`).
-            Self::Sq2 => 3 * k + 18,
-            Self::Sq1 => 4 * k + 60,
+            Self::Sq2 => k.saturating_mul(3).saturating_add(18),
+            Self::Sq1 => k.saturating_mul(4).saturating_add(60),
         }
     }
 

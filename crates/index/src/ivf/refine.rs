@@ -1,0 +1,42 @@
+//! What a table that keeps its rows beside their codes does with them: which part of a query goes to the lists, and how what
+//! they find becomes the answer.
+
+use std::borrow::Cow;
+
+use chiplet_table::{Context, Neighbor, Query, SearchError};
+
+use super::{IvfTable, Scans};
+use crate::exact::{nearest_exactly, widened};
+use crate::kept::Kept;
+
+impl IvfTable {
+    /// The rows once more, if the table has them.
+    fn full(&self) -> Option<Kept<'_>> {
+        match &self.scans {
+            Scans::Own { store, .. } => store.full(),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        }
+    }
+
+    /// What the lists are asked for `query`.
+    pub(super) fn asked<'q>(&self, query: &'q Query) -> Result<Cow<'q, Query>, SearchError> {
+        Ok(match self.full() {
+            Some(_) => Cow::Owned(widened(query, self.dim)?),
+            None => Cow::Borrowed(query),
+        })
+    }
+
+    /// The answer to `query`, of what the lists have found for what they were [asked](Self::asked).
+    pub(super) fn answer(
+        &self,
+        query: &Query,
+        found: Vec<Neighbor>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        match self.full() {
+            Some(rows) => nearest_exactly(&rows, query, &found, context),
+            None => Ok(found),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Rows that a table keeps by number, in a format of its choice, to compare candidates with.
+
+use chiplet_table::{Context, SearchError};
+
+use crate::exact::ExactRows;
+use crate::hnsw::{Grid, Grids, Prepared, RowDistances, RowFormat};
+use crate::kernel::{Numbers, Rows};
+use crate::metric::Metric;
+use crate::poll;
+
+/// Rows in memory, one after the other: row `i` has id `i`.
+pub(crate) struct Kept<'a> {
+    pub(crate) dim: usize,
+    pub(crate) format: RowFormat,
+    pub(crate) metric: Metric,
+    pub(crate) rows: Rows<'a>,
+    /// What 8-bit codes stand for; without values for rows of another format.
+    pub(crate) grid: Grid<'a>,
+}
+
+impl ExactRows for Kept<'_> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    fn size_bytes(&self) -> u64 {
+        (self.rows.count() * self.rows.stride()) as u64
+    }
+
+    fn distances(
+        &self,
+        query: &[f32],
+        ids: &[u64],
+        distances: &mut [f32],
+        context: &mut Context,
+    ) -> Result<(), SearchError> {
+        let count = self.rows.count() as u64;
+        if let Some(id) = ids.iter().find(|&&id| id >= count) {
+            return Err(SearchError::Backend(format!(
+                "candidate {id} has no exact row, of which there are {count}: the table and the rows that it is compared with do not belong together"
+            )));
+        }
+        let mut prepared = Prepared::default();
+        let rows = match self.format.element() {
+            Some(element) => RowDistances::floats(query, element, self.metric, self.rows),
+            None => {
+                prepared.set(query, self.format, self.metric, Grids::of_bytes(self.grid));
+                prepared.to(self.format, self.metric, self.rows)
+            }
+        };
+        let (block, _) = poll::blocks(self.rows.stride());
+        for (ids, distances) in ids.chunks(block).zip(distances.chunks_mut(block)) {
+            poll::read(context, (ids.len() * self.rows.stride()) as u64)?;
+            rows.compute(Numbers(ids), distances);
+        }
+        Ok(())
+    }
+}

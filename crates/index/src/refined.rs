@@ -1,0 +1,162 @@
+//! `Refined`: a table of compressed rows that answers with exact distances.
+
+use std::fmt;
+use std::ops::Range;
+
+use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
+
+use crate::error::BuildError;
+use crate::exact::{ExactRows, nearest_exactly, widened};
+use crate::flat::FlatTable;
+
+/// Any table, whose answers are compared once more with exact rows: `inner` is asked for half as many rows again as are
+/// wanted and 16 more, and the nearest of them by their exact rows are the answer, with their exact distances.
+///
+/// Ids are those of `inner`, and the exact rows must have all of them. A filter, `ef` and `nprobe` are applied by `inner`, a
+/// radius to exact distances. A query that is cut is refined once, where its parts are merged, and has the same answer
+/// however it was cut.
+///
+/// ```
+/// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};
+/// use chiplet_table::{Context, Query, Table};
+///
+/// let rows: Vec<f32> = (0..2000).map(|x| (x % 89) as f32).collect(); // 1,000 rows of 2
+/// let config = HnswConfig::new(Metric::L2).rows(RowFormat::Sq8);
+/// let coarse = HnswTable::build(&rows, 2, &config)?;
+/// let exact = FlatTable::build(&rows, 2, Metric::L2)?;
+/// let table = Refined::new(coarse, exact)?;
+/// let hits = table.search(&Query::new([10.25, 11.0]).top(3), &mut Context::default())?;
+/// assert_eq!(hits[0].distance, 0.0625);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Refined<T, R = FlatTable> {
+    inner: T,
+    rows: R,
+}
+
+impl<T: Table, R: ExactRows> Refined<T, R> {
+    /// A table over `inner` whose answers are compared with `rows`.
+    ///
+    /// # Errors
+    /// [`BuildError::Setting`] if they differ in dimension.
+    pub fn new(inner: T, rows: R) -> Result<Self, BuildError> {
+        if inner.dim() != rows.dim() {
+            return Err(BuildError::Setting {
+                setting: "the dimension of the exact rows",
+                value: rows.dim().to_string(),
+                accepted: "that of the table which they refine",
+            });
+        }
+        Ok(Self { inner, rows })
+    }
+
+    fn widened(&self, query: &Query) -> Result<Query, SearchError> {
+        widened(query, self.inner.dim())
+    }
+
+    fn split(&self) -> Result<&dyn SplitTable, SearchError> {
+        let whole = || SearchError::Backend("the refined table's queries cannot be cut".to_owned());
+        self.inner.as_split().ok_or_else(whole)
+    }
+}
+
+impl<T: fmt::Debug, R: fmt::Debug> fmt::Debug for Refined<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refined")
+            .field("inner", &self.inner)
+            .field("rows", &self.rows)
+            .finish()
+    }
+}
+
+impl<T: Table, R: ExactRows + 'static> Table for Refined<T, R> {
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// The inner table and the exact rows.
+    fn size_bytes(&self) -> u64 {
+        self.inner
+            .size_bytes()
+            .saturating_add(self.rows.size_bytes())
+    }
+
+    /// The inner table's: a query reads few exact rows beside it.
+    fn node(&self) -> Option<u32> {
+        self.inner.node()
+    }
+
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        let found = self.inner.search(&self.widened(query)?, context)?;
+        nearest_exactly(&self.rows, query, &found, context)
+    }
+
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        let mut asked = Vec::with_capacity(queries.len());
+        let sound: Vec<Result<(), SearchError>> = queries
+            .iter()
+            .map(|query| {
+                asked.push(self.widened(query)?);
+                Ok(())
+            })
+            .collect();
+        let mut found = self.inner.search_batch(&asked, context).into_iter();
+        let mut refine = |query, sound: Result<(), SearchError>| {
+            sound?;
+            let lost = || SearchError::Backend("the refined table left a query out".to_owned());
+            let found = found.next().ok_or_else(lost)??;
+            nearest_exactly(&self.rows, query, &found, context)
+        };
+        let queries = queries.iter().zip(sound);
+        queries.map(|(query, sound)| refine(query, sound)).collect()
+    }
+
+    fn batch_size(&self) -> usize {
+        self.inner.batch_size()
+    }
+
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        self.inner.as_split().map(|_| self as &dyn SplitTable)
+    }
+}
+
+impl<T: Table, R: ExactRows + 'static> SplitTable for Refined<T, R> {
+    fn coarse(&self, query: &Query, context: &mut Context) -> Result<Vec<Probe>, SearchError> {
+        self.split()?.coarse(&self.widened(query)?, context)
+    }
+
+    fn grain(&self) -> usize {
+        self.inner.as_split().map_or(1, SplitTable::grain)
+    }
+
+    /// The candidates within `probes[unit]`, with the inner table's distances and more of them than `query.k()`:
+    /// [`SplitTable::merge`] compares them.
+    fn scan(
+        &self,
+        query: &Query,
+        probes: &[Probe],
+        unit: Range<usize>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let query = self.widened(query)?;
+        self.split()?.scan(&query, probes, unit, context)
+    }
+
+    fn merge(
+        &self,
+        query: &Query,
+        parts: Vec<Vec<Neighbor>>,
+        context: &mut Context,
+    ) -> Result<Vec<Neighbor>, SearchError> {
+        let found = self.split()?.merge(&self.widened(query)?, parts, context)?;
+        nearest_exactly(&self.rows, query, &found, context)
+    }
+}
