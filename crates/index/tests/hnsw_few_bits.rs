@@ -27,13 +27,13 @@ const CASES: [Case; 4] = [
         format: RowFormat::Sq4,
         rows: 4_000,
         dim: 48,
-        asked: [(10, 40, 0.01), (100, 150, 0.02)],
+        asked: [(10, 40, 0.01), (100, 100, 0.02)],
     },
     Case {
         format: RowFormat::Sq4,
         rows: 4_000,
         dim: 64,
-        asked: [(10, 40, 0.01), (100, 150, 0.02)],
+        asked: [(10, 40, 0.01), (100, 100, 0.02)],
     },
     Case {
         format: RowFormat::Sq2,

@@ -16,17 +16,16 @@ use proptest::prelude::*;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
-const FACTORIES: [&str; 6] = [
-    "IVF32,PQ25x4fs,RFlat",
-    "IVF32,PQ10x4fsr,Refine(Flat)",
-    "IVF32,PQ25,Refine(SQ8)",
-    "IVF32,SQ8,Refine(SQfp16)",
-    "IVF32,Flat,Refine(SQbf16)",
-    "IVF32_HNSW8,PQ25x4np,RFlat",
+/// Codes of four bits, as those of eight take long to train.
+const FACTORIES: [&str; 5] = [
+    "IVF16,PQ25x4fs,RFlat",
+    "IVF16,PQ10x4fsr,Refine(Flat)",
+    "IVF16,PQ25x4,Refine(SQ8)",
+    "IVF16,SQ8,Refine(SQfp16)",
+    "IVF16_HNSW8,Flat,Refine(SQbf16)",
 ];
 
-/// 10,000 words: enough to train codes of eight bits.
-static ROWS: LazyLock<Vec<f32>> = LazyLock::new(|| words(0, 3));
+static ROWS: LazyLock<Vec<f32>> = LazyLock::new(|| words(0, 12));
 
 static TABLES: LazyLock<Vec<(String, Metric, IvfTable)>> = LazyLock::new(|| {
     let mut tables = Vec::new();
@@ -49,29 +48,27 @@ fn flat(metric: Metric) -> FlatTable {
 }
 
 fn queries() -> Vec<Query> {
-    let words = words(7, 300);
+    let words = words(7, 900);
     words.chunks_exact(WORD_DIM).map(Query::new).collect()
 }
 
 #[test]
 fn rows_found_by_codes_are_those_found_by_rows() {
+    let asked = words(7, 150);
+    let queries = asked.chunks_exact(WORD_DIM).map(Query::new);
+    let queries: Vec<Query> = queries.map(|query| query.nprobe(8)).collect();
     for metric in METRICS {
         let exact = flat(metric);
-        let queries: Vec<Query> = queries()
-            .into_iter()
-            .map(|query| query.nprobe(12))
-            .collect();
         let found = |factory| recall(&exact, &build(factory, metric), &queries);
-        let by_rows = found("IVF32,Flat");
-        let (by_codes, refined) = (found("IVF32,PQ25"), found("IVF32,PQ25,RFlat"));
+        let by_rows = found("IVF16,Flat");
+        let by_codes = found("IVF16,PQ25x4fs");
+        let refined = found("IVF16,PQ25x4fs,RFlat");
+        println!("{metric:?}: {by_codes:.4} {refined:.4} {by_rows:.4}");
+        assert!(by_codes < 0.9 * by_rows, "{metric:?}: {by_codes}");
         assert!(
-            refined >= 0.99 * by_rows,
+            refined >= 0.97 * by_rows,
             "{metric:?}: {refined}, {by_rows}"
         );
-        assert!(by_codes < 0.95 * by_rows, "{metric:?}: {by_codes}");
-        let (by_codes, refined) = (found("IVF32,PQ25x4fs"), found("IVF32,PQ25x4fs,RFlat"));
-        assert!(refined >= 0.9 * by_rows, "{metric:?}: {refined}, {by_rows}");
-        assert!(by_codes < 0.8 * by_rows, "{metric:?}: {by_codes}");
     }
 }
 
@@ -98,7 +95,7 @@ fn distances_are_those_of_the_second_rows() {
 #[test]
 fn the_second_rows_may_as_well_be_another_tables() {
     for metric in METRICS {
-        let apart = Refined::new(build("IVF32,PQ25x4fs", metric), flat(metric)).unwrap();
+        let apart = Refined::new(build("IVF16,PQ25x4fs", metric), flat(metric)).unwrap();
         let (_, _, together) = TABLES
             .iter()
             .find(|(_, other, _)| *other == metric)
@@ -116,8 +113,8 @@ fn the_second_rows_may_as_well_be_another_tables() {
 #[test]
 fn what_is_compared_is_counted() {
     let (refined, codes) = (
-        build("IVF32,PQ25x4fs,RFlat", Metric::L2),
-        build("IVF32,PQ25x4fs", Metric::L2),
+        build("IVF16,PQ25x4fs,RFlat", Metric::L2),
+        build("IVF16,PQ25x4fs", Metric::L2),
     );
     let candidates = RowFormat::Sq4.reranked(10) as u64;
     for query in queries() {
@@ -127,7 +124,7 @@ fn what_is_compared_is_counted() {
         assert_eq!(all.bytes(), coarse.bytes() + candidates * 200);
     }
     let (_, _, table) = &TABLES[0];
-    assert!(assert_stops_wherever_it_asks(table, &queries()[0].clone().top(3_000)) > 1);
+    assert!(assert_stops_wherever_it_asks(table, &queries()[0].clone().top(1_500)) > 1);
 }
 
 #[test]
@@ -167,12 +164,12 @@ fn a_table_from_a_file_refines_as_before() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn split_answers_equal_unsplit_ones(
         which: prop::sample::Index,
-        word in 0usize..100,
+        word in 0usize..30,
         k in prop_oneof![1usize..40, 40usize..600],
         nprobe in 1usize..40,
         every in prop_oneof![Just(1u64), 2u64..5, 500u64..600],

@@ -95,7 +95,7 @@ impl HnswTable {
                         if scans {
                             answers[number] = searcher.answer(graph, query, k, false, context)?;
                         } else {
-                            searcher.begin(graph, ef);
+                            searcher.begin(graph, k, ef);
                             *walking = Some((number, k));
                         }
                     }

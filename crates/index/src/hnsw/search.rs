@@ -84,6 +84,16 @@ fn walked<'a>(query: &'a Prepared, graph: &'a Frozen) -> RowDistances<'a> {
     query.to(graph.meta.rows, graph.meta.metric, graph.rows())
 }
 
+/// Candidates that a walk for `k` rows keeps: those that it follows, and for re-ranking half as many again as are wanted. Where
+/// `ef` is `k`, the `k` nearest by codes are not the `k` nearest: rows of 4 bits found 0.93 of the nearest 100 where whole rows
+/// found 0.97 (MiniLM, 20,000 x 384, `ef` 100).
+fn kept(graph: &Frozen, k: usize, ef: usize) -> usize {
+    match graph.full() {
+        Some(_) => ef.max(k + k / 2),
+        None => ef,
+    }
+}
+
 impl Searcher {
     /// Answers `query` by itself; what was read goes into `context`.
     pub(super) fn search(
@@ -99,7 +109,7 @@ impl Searcher {
         let found = match query.requested_filter() {
             None if scans => false,
             None => {
-                self.begin(graph, ef);
+                self.begin(graph, k, ef);
                 let mut steps = 0;
                 let each = poll::steps(graph.rows().stride());
                 let mut settled = graph
@@ -161,12 +171,13 @@ impl Searcher {
         Ok((k > 0).then_some(Size { k, ef, scans }))
     }
 
-    /// Begins a walk with `ef` candidates. After it [`Searcher::advance`] and [`Searcher::compare`] take turns until there is
+    /// Begins a walk for `k` rows with `ef` candidates. After it [`Searcher::advance`] and [`Searcher::compare`] take turns until there is
     /// nothing to advance to; then [`Searcher::end`].
-    pub(super) fn begin(&mut self, graph: &Frozen, ef: usize) {
+    pub(super) fn begin(&mut self, graph: &Frozen, k: usize, ef: usize) {
         let entry = self.descend(graph);
         let distances = walked(&self.query, graph);
-        self.scratch.begin(&graph.ground(), &distances, [entry], ef);
+        self.scratch
+            .begin(&graph.ground(), &distances, [entry], ef, kept(graph, k, ef));
     }
 
     #[inline]
@@ -310,7 +321,7 @@ impl Searcher {
             stride: (meta.link_bytes * meta.ground_stride) as u32,
             observer,
         };
-        scratch.walk(&ground, &distances, [entry], ef);
+        scratch.walk(&ground, &distances, [entry], ef, kept(graph, k, ef));
         self.found(graph, k, None)
     }
 

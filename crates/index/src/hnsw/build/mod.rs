@@ -201,7 +201,7 @@ impl Worker<'_> {
                 continue;
             }
             self.scratch
-                .walk(layer, &distances, [nearest.1], builder.ef);
+                .walk(layer, &distances, [nearest.1], builder.ef, builder.ef);
             self.candidates.clear();
             self.candidates.extend(self.scratch.pool.iter());
             nearest = self.candidates[0];

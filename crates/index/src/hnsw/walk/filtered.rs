@@ -30,7 +30,7 @@ impl Scratch {
         self.visited.reserve(nodes);
         self.met.clear();
         self.frontier.clear();
-        self.pool.reset(ef);
+        self.pool.reset(ef, ef);
         self.meet_where(distances, [entry].into_iter(), nodes, &allows);
         let mut finished = true;
         let mut steps = 0;

@@ -61,15 +61,16 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Leaves the `ef` nearest nodes of `layer` that links lead to from `entries` in the pool.
+    /// Follows the `ef` nearest nodes of `layer` that links lead to from `entries`, and leaves the `kept` nearest in the pool.
     pub(crate) fn walk(
         &mut self,
         layer: &impl Layer,
         distances: &impl Distances,
         entries: impl IntoIterator<Item = u32>,
         ef: usize,
+        kept: usize,
     ) {
-        self.begin(layer, distances, entries, ef);
+        self.begin(layer, distances, entries, ef, kept);
         while self.advance(layer) {
             self.compare(layer, distances);
         }
@@ -84,11 +85,12 @@ impl Scratch {
         distances: &impl Distances,
         entries: impl IntoIterator<Item = u32>,
         ef: usize,
+        kept: usize,
     ) {
         let nodes = layer.nodes();
         self.visited.reserve(nodes);
         self.met.clear();
-        self.pool.reset(ef);
+        self.pool.reset(ef, kept);
         self.gather(entries.into_iter(), nodes);
         self.compare(layer, distances);
     }

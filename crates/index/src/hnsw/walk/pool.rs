@@ -27,11 +27,12 @@ fn unordered(bits: u32) -> f32 {
     f32::from_bits(bits ^ mask)
 }
 
-/// Up to `capacity` candidates, nearest first.
+/// Up to `capacity` candidates, nearest first, of which the nearest `followable` are followed.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     keys: Vec<Key>,
     capacity: usize,
+    followable: usize,
     /// All candidates before this one have been followed.
     next: usize,
     /// What a key must be below to enter.
@@ -39,11 +40,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Empties the pool. `capacity >= 1`.
-    pub(crate) fn reset(&mut self, capacity: usize) {
+    /// Empties the pool, which then follows the nearest `followable` candidates and keeps `capacity`, at least as many and at
+    /// least 1.
+    pub(crate) fn reset(&mut self, followable: usize, capacity: usize) {
         self.keys.clear();
         self.keys.reserve(capacity + 1);
-        self.capacity = capacity;
+        (self.followable, self.capacity) = (followable, capacity);
         self.next = 0;
         self.bound = Key::MAX;
     }
@@ -77,9 +79,12 @@ impl Pool {
         self.next = self.next.min(at);
     }
 
-    /// The nearest candidate that has not been followed; it now is.
+    /// The nearest candidate that has not been followed; it now is. None beyond those that are to be followed.
     #[inline]
     pub(crate) fn follow(&mut self) -> Option<u32> {
+        if self.next >= self.followable {
+            return None;
+        }
         let key = self.keys.get_mut(self.next)?;
         let node = node(*key);
         *key |= FOLLOWED;
@@ -127,10 +132,12 @@ mod tests {
         fn keeps_the_nearest_and_follows_each_once(
             offers in proptest::collection::vec(-4i8..4, 0..60),
             capacity in 1usize..20,
+            followable in 1usize..20,
             pace in 1usize..4,
         ) {
             let mut pool = Pool::default();
-            pool.reset(capacity);
+            let followable = capacity.min(followable);
+            pool.reset(followable, capacity);
             let mut followed = Vec::new();
             for (node, &distance) in offers.iter().enumerate() {
                 pool.offer(key(f32::from(distance), node as u32));
@@ -151,7 +158,7 @@ mod tests {
             unique.sort_unstable();
             unique.dedup();
             prop_assert_eq!(unique.len(), followed.len());
-            for (_, node) in kept {
+            for &(_, node) in kept.iter().take(followable) {
                 prop_assert!(followed.contains(&node));
             }
         }
