@@ -5,7 +5,7 @@
 //! | `build` | the graph's construction, by one thread or several |
 //! | `frozen` | the finished graph: one piece of memory, which is also its file |
 //! | `format` | how rows are stored, and distances to them |
-//! | `fit` | which format finds enough |
+//! | `fit`, `choose` | what a table must find, and which row format finds it |
 //! | `walk` | the walk over a layer, which builds and searches |
 //! | `search` | a query's way: down the layers, the walk, re-ranking |
 //! | `batch` | many queries at once |
@@ -19,6 +19,7 @@ mod adopt;
 mod backlinks;
 mod batch;
 mod build;
+mod choose;
 mod config;
 mod fit;
 mod format;
@@ -96,7 +97,7 @@ impl HnswTable {
         config.check()?;
         rows::check(rows, dim, config.metric)?;
         let rows = rows::prepared(rows, dim, config.metric)?;
-        let config = &fit::fitted(config, &rows, dim)?;
+        let config = &choose::fitted(config, &rows, dim)?;
         config::check(&rows, dim, config)?;
         let links = build::build(&rows, dim, config, report)?;
         let order = order::order(&links, config.reorder);

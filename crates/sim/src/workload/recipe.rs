@@ -376,7 +376,10 @@ impl Recipe {
                 all.push(match tables.kind {
                     Kind::Hnsw => {
                         let ef = tables.ef.unwrap_or(k + k / 2).max(1);
-                        let candidates = tables.rows_as.reranked(k).min(ef.max(k));
+                        let candidates = tables
+                            .rows_as
+                            .reranked(k)
+                            .min(RowFormat::kept(k, ef.max(k)));
                         Table::Graph {
                             rows,
                             dim,

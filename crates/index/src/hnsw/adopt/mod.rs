@@ -29,7 +29,7 @@ use super::build::Links;
 use super::config::HnswConfig;
 use super::frozen::Frozen;
 use super::walk::NONE;
-use super::{HnswTable, config, fit, order};
+use super::{HnswTable, choose, config, order};
 use crate::error::{BuildError, bad_graph};
 use crate::metric::{self, Metric};
 use crate::{reserve, rows};
@@ -131,7 +131,7 @@ impl HnswTable {
         id: impl Fn(usize) -> u64,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let config = &fit::fitted(config, rows, dim)?;
+        let config = &choose::fitted(config, rows, dim)?;
         config::check(rows, dim, config)?;
         graph.check(rows.len() / dim)?;
         let mut links = graph.to_links()?;

@@ -150,8 +150,21 @@ impl RowFormat {
         }
     }
 
+    /// Candidates that a walk for `k` rows keeps to be compared once more: those that it follows, or half as many again as are
+    /// wanted. Where `ef` is `k`, the `k` nearest by codes are not the `k` nearest: rows of 4 bits found 0.93 of the nearest 100 where whole
+    /// rows found 0.97 (MiniLM, 20,000 x 384, `ef` 100).
+    ///
+    /// ```
+    /// use chiplet_index::RowFormat;
+    /// assert_eq!([RowFormat::kept(10, 40), RowFormat::kept(100, 100)], [40, 150]);
+    /// ```
+    #[doc(hidden)]
+    pub fn kept(k: usize, ef: usize) -> usize {
+        ef.max(k.saturating_add(k / 2))
+    }
+
     /// Candidates that a search for `k` rows compares once more if a walk over rows of this format re-ranks: the `k`, and
-    /// those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates compares all of
+    /// those that the coarser rows may have put behind them by mistake. A search that keeps fewer candidates ([`RowFormat::kept`]) compares all of
     /// them. Other tables that compare candidates once more go by the rule of 4 bits and more.
     ///
     /// ```
