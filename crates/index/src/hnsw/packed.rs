@@ -1,7 +1,7 @@
 //! Lists of links as a frozen graph keeps them: 3 bytes a link where every node's number is below 2^24 - 1, else 4.
 //!
-//! A quarter less memory holds them, and 64 links lie in three cache lines where they would lie in four. Each link is read as four bytes, so
-//! [`padding`] follows the last one.
+//! A quarter less memory holds them, and 64 links lie in three cache lines where they would lie in four. Each link is read as
+//! four bytes, so [`padding`] follows the last one.
 
 use crate::kernel;
 
@@ -73,12 +73,15 @@ impl Layer for PackedLayer<'_> {
 
     #[inline]
     fn links(&self, node: u32) -> impl Iterator<Item = u32> {
-        let list = &self.links[self.start(node)..][..section_bytes(self.stride, self.link_bytes)];
-        let none = NONE >> (8 * padding(self.link_bytes));
-        let four = list.windows(UNPACKED).step_by(self.link_bytes);
-        let links = four
-            .map(move |bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) & none);
-        links.take_while(move |&link| link != none)
+        let mut list =
+            &self.links[self.start(node)..][..section_bytes(self.stride, self.link_bytes)];
+        let (step, none) = (self.link_bytes, NONE >> (8 * padding(self.link_bytes)));
+        std::iter::from_fn(move || {
+            let four = list.first_chunk::<UNPACKED>()?;
+            let link = u32::from_le_bytes(*four) & none;
+            list = &list[step..];
+            (link != none).then_some(link)
+        })
     }
 
     #[inline]
