@@ -79,13 +79,22 @@ fn coding(codes: &Codes, dim: usize) -> Option<(Coding, Vec<f32>)> {
         CodeKind::F32 => Some((Coding::F32, Vec::new())),
         CodeKind::F16 => Some((Coding::F16, Vec::new())),
         CodeKind::Bf16 => Some((Coding::Bf16, Vec::new())),
-        CodeKind::Ranges(ranges) if ranges.len() == 2 * dim => {
-            let (least, span) = ranges.split_at(dim);
-            // A code is the middle of its 255th part of the range (`Codec8bit`, ScalarQuantizer.cpp).
-            let step = span.iter().map(|span| span / 255.0);
+        CodeKind::Ranges { bits, values } if values.len() == 2 * dim => {
+            let (least, span) = values.split_at(dim);
+            // A code is the middle of its 255th or 15th part of the range (`Codec8bit`, `Codec4bit`, ScalarQuantizer.cpp).
+            let parts = if *bits == 8 { 255.0 } else { 15.0 };
+            let step = span.iter().map(|span| span / parts);
             let base = least.iter().zip(step.clone());
             let base = base.map(|(least, step)| least + 0.5 * step);
-            Some((Coding::Scaled, base.chain(step).collect()))
+            if *bits == 8 {
+                return Some((Coding::Scaled, base.chain(step).collect()));
+            }
+            // As of a product quantizer with a part for each component.
+            let centroids = base.zip(step);
+            let centroids = centroids.flat_map(|(base, step)| {
+                (0..Bits::Four.entries()).map(move |code| base + step * code as f32)
+            });
+            Some((Coding::Product4 { m: dim }, centroids.collect()))
         }
         &CodeKind::Product {
             m,
@@ -109,6 +118,6 @@ fn coding(codes: &Codes, dim: usize) -> Option<(Coding, Vec<f32>)> {
             });
             Some((coding, values.collect()))
         }
-        CodeKind::Ranges(_) | CodeKind::Other => None,
+        CodeKind::Ranges { .. } | CodeKind::Other => None,
     }
 }

@@ -59,14 +59,15 @@ extern "C" int chiplet_ivf_scan(
 
 // What the codes of an index mean. `values` belong to the index.
 struct ChipletCodes {
-    // 0: something else; 1: f32; 2: 8 bits in a range a component; 3: f16; 4: bf16; 5: product quantizer.
+    // 0: something else; 1: f32; 2: 8 bits in a range a component; 3: f16; 4: bf16; 5: product quantizer; 6: 4 bits in a range a
+    // component.
     int kind;
     int by_residual;
     // Of a product quantizer: codes of a row, and bits of a code.
     size_t m;
     size_t bits;
     size_t code_bytes;
-    // Kind 2: least values, then spans, `dim` each. Kind 5: centroids, [m][2^bits][dim / m].
+    // Kinds 2 and 6: least values, then spans, `dim` each. Kind 5: centroids, [m][2^bits][dim / m].
     const float* values;
     size_t count;
 };
@@ -83,7 +84,8 @@ extern "C" int chiplet_ivf_codes(const faiss::IndexIVF* index, ChipletCodes* cod
         const auto& sq = static_cast<const faiss::IndexIVFScalarQuantizer*>(index)->sq;
         switch (sq.qtype) {
             case faiss::ScalarQuantizer::QT_8bit:
-                codes->kind = 2;
+            case faiss::ScalarQuantizer::QT_4bit:
+                codes->kind = sq.qtype == faiss::ScalarQuantizer::QT_8bit ? 2 : 6;
                 codes->values = sq.trained.data();
                 codes->count = sq.trained.size();
                 break;

@@ -194,7 +194,7 @@ impl Ivf {
         Codes {
             kind: match raw.kind {
                 1 => CodeKind::F32,
-                2 => CodeKind::Ranges(values),
+                2 => CodeKind::Ranges { bits: 8, values },
                 3 => CodeKind::F16,
                 4 => CodeKind::Bf16,
                 5 => CodeKind::Product {
@@ -202,6 +202,7 @@ impl Ivf {
                     bits: raw.bits,
                     centroids: values,
                 },
+                6 => CodeKind::Ranges { bits: 4, values },
                 _ => CodeKind::Other,
             },
             by_residual: raw.by_residual != 0,
@@ -308,8 +309,11 @@ pub(super) enum CodeKind {
     F32,
     F16,
     Bf16,
-    /// A byte a component, within a range for each: least values, then spans.
-    Ranges(Vec<f32>),
+    /// 8 or 4 bits a component, within a range for each: least values, then spans.
+    Ranges {
+        bits: usize,
+        values: Vec<f32>,
+    },
     /// Numbers of centroids, `[m][2^bits][dim / m]`.
     Product {
         m: usize,

@@ -6,7 +6,8 @@
 //!
 //! 1. The bound leaves a budget `B = bound - start - sum of each table's least entry` for what entries exceed their table's
 //!    least one by. Entries are stored as `floor((entry - least) * 254 / B)`, at most 255.
-//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit.
+//! 2. The bytes of 64 rows are looked up and added at once. Additions stop at 255, which is past any limit. Rows of many codes
+//!    would share out too few units: their bytes are summed up in 16 bits ([`Tables::fill`]).
 //! 3. As entries are rounded down, a row whose bytes sum up to more than the budget allows is farther away than the
 //!    bound, whatever was rounded. All others are summed up in `f32`, in the order of their codes.
 //!
@@ -16,6 +17,7 @@
 //! Layout: as in `blocks`, a component being one byte with the code of a sub-quantizer, or with two codes of four bits, the
 //! first in the low half.
 
+use super::below::{Below, MOST_LONG};
 use super::blocks::{BLOCK, List, SLACK, Sink};
 use super::level::{Level, level};
 use super::portable::Portable;
@@ -78,13 +80,25 @@ pub(crate) struct Tables {
     /// No entry is farther from 0.
     largest: f32,
     m: usize,
+    /// Whether bytes are summed up in 16 bits.
+    long: bool,
     /// What the bytes were made for: a budget, NaN if they were not made, and how many of its units are 1.
     budget: f32,
     units: f32,
 }
 
-/// Units that a budget is cut into.
+/// Units that a budget is cut into where bytes are summed up in 8 bits.
 const UNITS: f32 = 254.0;
+
+/// Codes of a row from which on sums take 16 bits: with more, rounding down hides more than a quarter of the budget.
+const LONG: usize = 64;
+
+/// Units of the budget for each code where sums take 16 bits. Rounding hides one of them at most. An entry may be eight times
+/// as large as the average of the budget before it is cut short.
+const UNITS_A_CODE: f32 = 16.0;
+
+/// Units that 16 bits hold, and some to spare.
+const MOST_UNITS: f32 = 65_000.0;
 
 /// Share of the budget that bytes were made for below which they are made anew.
 const COARSE: f32 = 0.6;
@@ -109,6 +123,7 @@ impl Tables {
         self.least.resize(self.m, 0.0);
         self.least[m..].fill(0.0);
         self.bytes.resize(self.m * entries, 0);
+        self.long = bits == Bits::Four && self.m >= LONG;
         self.budget = f32::NAN;
         match level() {
             // SAFETY: every processor has what the target always has; "Inside".
@@ -189,6 +204,16 @@ impl Tables {
         (COARSE * self.budget..=self.budget).contains(&budget)
     }
 
+    /// Units that a budget is cut into.
+    #[inline(always)]
+    fn most_units(&self) -> f32 {
+        if self.long {
+            (UNITS_A_CODE * self.m as f32).min(MOST_UNITS)
+        } else {
+            UNITS
+        }
+    }
+
     /// Makes the bytes for `budget`.
     ///
     /// # Safety
@@ -197,17 +222,19 @@ impl Tables {
     unsafe fn round<I: Wide>(&mut self, budget: f32) {
         self.budget = budget;
         // Neither 0 nor so small that its reciprocal is infinite.
-        self.units = UNITS / budget.max(1e-35);
+        self.units = self.most_units() / budget.max(1e-35);
         let entries = self.floats.len() / self.m;
         // SAFETY: "Detected"; as many bytes as floats, a multiple of sixteen for each table.
         unsafe {
             let units = I::splat(self.units);
+            // What is cut short is taken for less than it is, which leaves more rows to be summed up exactly.
+            let most = I::splat(f32::from(if self.long { MOST_LONG } else { u8::MAX }));
             for (table, &least) in self.least.iter().enumerate() {
                 let least = I::splat(least);
                 for at in (table * entries..(table + 1) * entries).step_by(16) {
                     let floats = I::f32s(self.floats.as_ptr().add(at));
                     let over = I::mul(I::sub(floats, least), units);
-                    I::store_u8s(over, self.bytes.as_mut_ptr().add(at));
+                    I::store_u8s(I::least(over, most), self.bytes.as_mut_ptr().add(at));
                 }
             }
         }
@@ -215,9 +242,9 @@ impl Tables {
 
     /// The most that a row's bytes may sum up to within `budget`, which is not above the one that they were made for.
     #[inline(always)]
-    fn limit(&self, budget: f32) -> u8 {
+    fn limit(&self, budget: f32) -> u16 {
         // Entries are rounded down, but computed with an error of 2^-22 of themselves.
-        (budget * self.units * (1.0 + 1e-6)).min(UNITS) as u8
+        (budget * self.units * (1.0 + 1e-6)).min(self.most_units()) as u16
     }
 }
 
@@ -274,6 +301,9 @@ pub(crate) fn scan_codes(
     }
 }
 
+/// Pairs of codes that are summed up side by side, as an addition waits for the one before it.
+const CHAINS: usize = 2;
+
 /// How a row's codes are read.
 trait Codes {
     const BITS: Bits;
@@ -281,14 +311,20 @@ trait Codes {
     /// Of 64 rows, those whose bytes sum up to `limit` at most.
     ///
     /// # Safety
-    /// As [`Wide::below4`].
-    unsafe fn below<I: Wide>(codes: *const u8, width: usize, tables: &Tables, limit: u8) -> u64;
+    /// As [`Below::below4`].
+    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64;
 
     /// The sums of sixteen rows.
     ///
     /// # Safety
     /// As [`Wide::pick4`], at `width` bytes from each other.
     unsafe fn sums<I: Wide>(codes: *const u8, width: usize, tables: &Tables) -> I::V;
+
+    /// The sum of one row, to the bit as [`Codes::sums`] has it.
+    ///
+    /// # Safety
+    /// A byte is read at `codes`, and at every `width` bytes from it on, for each code or pair of codes.
+    unsafe fn sum(codes: *const u8, width: usize, tables: &Tables) -> f32;
 }
 
 /// SAFETY of the blocks below: "Inside" and "Slack", by `scan_codes`; "Detected".
@@ -297,22 +333,45 @@ impl Codes for Nibbles {
     const BITS: Bits = Bits::Four;
 
     #[inline(always)]
-    unsafe fn below<I: Wide>(codes: *const u8, width: usize, tables: &Tables, limit: u8) -> u64 {
-        unsafe { I::below4(codes, width, tables.m / 2, tables.bytes.as_ptr(), limit) }
+    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64 {
+        let (pairs, bytes) = (tables.m / 2, tables.bytes.as_ptr());
+        unsafe {
+            if tables.long {
+                I::below4_long(codes, width, pairs, bytes, limit)
+            } else {
+                // At most [`UNITS`].
+                I::below4(codes, width, pairs, bytes, limit as u8)
+            }
+        }
     }
 
     #[inline(always)]
     unsafe fn sums<I: Wide>(codes: *const u8, width: usize, tables: &Tables) -> I::V {
         unsafe {
-            let (mut even, mut odd) = (I::zero(), I::zero());
+            let mut sums = [[I::zero(); 2]; CHAINS];
             for pair in 0..tables.m / 2 {
                 let table = tables.floats.as_ptr().add(pair * 32);
                 let (low, high) = I::pick4(codes.add(pair * width), table);
-                even = I::add(even, low);
-                odd = I::add(odd, high);
+                let [even, odd] = &mut sums[pair % CHAINS];
+                *even = I::add(*even, low);
+                *odd = I::add(*odd, high);
             }
-            I::add(even, odd)
+            let [first, second] = sums;
+            I::add(I::add(first[0], first[1]), I::add(second[0], second[1]))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(codes: *const u8, width: usize, tables: &Tables) -> f32 {
+        let mut sums = [[0.0; 2]; CHAINS];
+        for (pair, entries) in tables.floats.as_chunks::<32>().0.iter().enumerate() {
+            let code = usize::from(unsafe { *codes.add(pair * width) });
+            let [even, odd] = &mut sums[pair % CHAINS];
+            *even += entries[code & 15];
+            *odd += entries[16 + (code >> 4)];
+        }
+        let [first, second] = sums;
+        (first[0] + first[1]) + (second[0] + second[1])
     }
 }
 
@@ -321,8 +380,9 @@ impl Codes for Bytes {
     const BITS: Bits = Bits::Eight;
 
     #[inline(always)]
-    unsafe fn below<I: Wide>(codes: *const u8, width: usize, tables: &Tables, limit: u8) -> u64 {
-        let below = unsafe { I::below8(codes, width, tables.m, tables.bytes.as_ptr(), limit) };
+    unsafe fn below<I: Below>(codes: *const u8, width: usize, tables: &Tables, limit: u16) -> u64 {
+        let bytes = tables.bytes.as_ptr();
+        let below = unsafe { I::below8(codes, width, tables.m, bytes, limit as u8) };
         below.unwrap_or(u64::MAX)
     }
 
@@ -344,6 +404,16 @@ impl Codes for Bytes {
             I::add(even, odd)
         }
     }
+
+    #[inline(always)]
+    unsafe fn sum(codes: *const u8, width: usize, tables: &Tables) -> f32 {
+        let mut sums = [0.0; 2];
+        for (code, entries) in tables.floats.as_chunks::<256>().0.iter().enumerate() {
+            sums[code % 2] += entries[usize::from(unsafe { *codes.add(code * width) })];
+        }
+        let [even, odd] = sums;
+        even + odd
+    }
 }
 
 struct Job<'a> {
@@ -356,6 +426,9 @@ struct Job<'a> {
 
 /// Rows whose entries are summed up in one register.
 const GROUP: usize = 16;
+
+/// Rows of a group that are summed up one by one in less time than all of them at once.
+const FEW: u32 = 4;
 
 impl Job<'_> {
     #[cfg(target_arch = "x86_64")]
@@ -375,7 +448,7 @@ impl Job<'_> {
     /// # Safety
     /// "Detected", "Inside" and "Slack".
     #[inline(always)]
-    unsafe fn all<I: Wide, C: Codes>(&mut self) {
+    unsafe fn all<I: Below, C: Codes>(&mut self) {
         let row_bytes = C::BITS.row_bytes(self.tables.m);
         for first in (0..self.list.rows).step_by(BLOCK) {
             let width = BLOCK.min(self.list.rows - first);
@@ -389,7 +462,7 @@ impl Job<'_> {
     /// # Safety
     /// "Detected"; a block of `width` rows at `block`, and "Slack".
     #[inline(always)]
-    unsafe fn one<I: Wide, C: Codes>(&mut self, block: *const u8, first: usize, width: usize) {
+    unsafe fn one<I: Below, C: Codes>(&mut self, block: *const u8, first: usize, width: usize) {
         let mut left = u64::MAX >> (BLOCK - width);
         let mut rounded = false;
         let mut at = 0;
@@ -409,16 +482,20 @@ impl Job<'_> {
             }
             let which = (left >> at) as u16;
             if which != 0 {
+                let mut distances = [0.0; GROUP];
                 // SAFETY: "Detected"; "Inside" and "Slack": sixteen rows from `at` on, or fewer and what follows.
-                unsafe {
-                    let sums = C::sums::<I>(block.add(at), width, self.tables);
-                    let distances = I::add(I::splat(self.start), sums);
-                    let near = I::at_most(distances, I::splat(self.bound)) & which;
-                    if near != 0 {
-                        let mut lanes = [0.0; GROUP];
-                        I::store(distances, &mut lanes);
-                        self.bound = self.sink.offer(first + at, near, &lanes);
+                let near = unsafe {
+                    if which.count_ones() <= FEW {
+                        self.near_of_few::<C>(block.add(at), width, which, &mut distances)
+                    } else {
+                        let sums = C::sums::<I>(block.add(at), width, self.tables);
+                        let sums = I::add(I::splat(self.start), sums);
+                        I::store(sums, &mut distances);
+                        I::at_most(sums, I::splat(self.bound)) & which
                     }
+                };
+                if near != 0 {
+                    self.bound = self.sink.offer(first + at, near, &distances);
                 }
             }
             at += GROUP;
@@ -426,5 +503,31 @@ impl Job<'_> {
                 break;
             }
         }
+    }
+
+    /// Of the rows `which` of the sixteen at `codes`, those within the bound, and their distances.
+    ///
+    /// # Safety
+    /// "Inside": these rows are in the block.
+    #[inline(always)]
+    unsafe fn near_of_few<C: Codes>(
+        &self,
+        codes: *const u8,
+        width: usize,
+        mut which: u16,
+        distances: &mut [f32; GROUP],
+    ) -> u16 {
+        let mut near = 0;
+        while which != 0 {
+            let row = which.trailing_zeros() as usize;
+            which &= which - 1;
+            // SAFETY: passed on.
+            let sum = unsafe { C::sum(codes.add(row), width, self.tables) };
+            distances[row] = self.start + sum;
+            if distances[row] <= self.bound {
+                near |= 1 << row;
+            }
+        }
+        near
     }
 }

@@ -8,7 +8,8 @@
 //! | `codes` | integer distances over 8-bit and 4-bit codes |
 //! | `blocks` | distances of rows stored component by component: inverted lists |
 //! | `lookup` | distances of product-quantizer codes: sums of table entries |
-//! | `wide` | what those two need of each set of instructions |
+//! | `below` | which of many rows of such codes may be near enough |
+//! | `wide` | what the last three need of each set of instructions |
 //! | `prefetch` | a hint that some bytes will be read |
 //!
 //! # Why it is sound
@@ -31,6 +32,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod below;
 mod blocks;
 mod codes;
 mod floats;

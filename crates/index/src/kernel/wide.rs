@@ -28,24 +28,6 @@ pub(super) trait Wide: Isa {
     /// The least of all lanes.
     unsafe fn least_lane(lanes: Self::V) -> f32;
 
-    /// Of 64 rows with two 4-bit codes in each byte at `codes` (`width` bytes a pair, `pairs` of them): the rows whose
-    /// table entries sum up to `limit < 255` at most. A pair has 32 entries in `tables`; 64 bytes are read at each pair.
-    unsafe fn below4(
-        codes: *const u8,
-        width: usize,
-        pairs: usize,
-        tables: *const u8,
-        limit: u8,
-    ) -> u64;
-    /// The same of rows with one 8-bit code in each byte, `m` of them, and 256 entries for each; `None` where there is no
-    /// fast way.
-    unsafe fn below8(
-        codes: *const u8,
-        width: usize,
-        m: usize,
-        tables: *const u8,
-        limit: u8,
-    ) -> Option<u64>;
     /// Sixteen entries of the sixteen floats at `table`, by the low four bits of the bytes at `codes`, and sixteen of the
     /// next sixteen floats, by the high ones.
     unsafe fn pick4(codes: *const u8, table: *const f32) -> (Self::V, Self::V);
@@ -117,37 +99,6 @@ impl Wide for Portable {
     #[inline(always)]
     unsafe fn store_u8s(lanes: Self::V, to: *mut u8) {
         unsafe { to.cast::<[u8; 16]>().write(lanes.map(|lane| lane as u8)) };
-    }
-
-    #[inline(always)]
-    unsafe fn below4(
-        codes: *const u8,
-        width: usize,
-        pairs: usize,
-        tables: *const u8,
-        limit: u8,
-    ) -> u64 {
-        let mut sums = [0_u8; 64];
-        for pair in 0..pairs {
-            let (codes, table) = unsafe {
-                (
-                    &*codes.add(pair * width).cast::<[u8; 64]>(),
-                    &*tables.add(pair * 32).cast::<[u8; 32]>(),
-                )
-            };
-            for (sum, code) in sums.iter_mut().zip(codes) {
-                let low = table[usize::from(code & 15)];
-                let high = table[16 + usize::from(code >> 4)];
-                *sum = sum.saturating_add(low).saturating_add(high);
-            }
-        }
-        let bits = sums.iter().enumerate();
-        bits.fold(0, |all, (row, &sum)| all | u64::from(sum <= limit) << row)
-    }
-
-    #[inline(always)]
-    unsafe fn below8(_: *const u8, _: usize, _: usize, _: *const u8, _: u8) -> Option<u64> {
-        None
     }
 
     #[inline(always)]
@@ -262,46 +213,6 @@ mod x86 {
                 );
                 _mm_storeu_si128(to.cast(), _mm_packus_epi16(low, high));
             }
-        }
-
-        #[inline(always)]
-        unsafe fn below4(
-            codes: *const u8,
-            width: usize,
-            pairs: usize,
-            tables: *const u8,
-            limit: u8,
-        ) -> u64 {
-            unsafe {
-                let nibble = _mm256_set1_epi8(15);
-                let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-                for pair in 0..pairs {
-                    let table = tables.add(pair * 32);
-                    let even = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.cast()));
-                    let odd = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16).cast()));
-                    let at = codes.add(pair * width);
-                    let sum = |sum: __m256i, from: *const u8| {
-                        let codes = _mm256_loadu_si256(from.cast());
-                        let first = _mm256_and_si256(codes, nibble);
-                        let second = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), nibble);
-                        let sum = _mm256_adds_epu8(sum, _mm256_shuffle_epi8(even, first));
-                        _mm256_adds_epu8(sum, _mm256_shuffle_epi8(odd, second))
-                    };
-                    low = sum(low, at);
-                    high = sum(high, at.add(32));
-                }
-                let limit = _mm256_set1_epi8(limit.cast_signed());
-                let within = |sums: __m256i| {
-                    let bits = _mm256_cmpeq_epi8(_mm256_min_epu8(sums, limit), sums);
-                    u64::from(_mm256_movemask_epi8(bits).cast_unsigned())
-                };
-                within(low) | within(high) << 32
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn below8(_: *const u8, _: usize, _: usize, _: *const u8, _: u8) -> Option<u64> {
-            None
         }
 
         #[inline(always)]
@@ -427,48 +338,6 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn below4(
-            codes: *const u8,
-            width: usize,
-            pairs: usize,
-            tables: *const u8,
-            limit: u8,
-        ) -> u64 {
-            unsafe {
-                let nibble = _mm512_set1_epi8(15);
-                let (mut even, mut odd) = (_mm512_setzero_si512(), _mm512_setzero_si512());
-                for pair in 0..pairs {
-                    let codes = _mm512_loadu_si512(codes.add(pair * width).cast());
-                    let table = tables.add(pair * 32);
-                    let first = _mm512_broadcast_i32x4(_mm_loadu_si128(table.cast()));
-                    let second = _mm512_broadcast_i32x4(_mm_loadu_si128(table.add(16).cast()));
-                    let low = _mm512_and_si512(codes, nibble);
-                    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), nibble);
-                    even = _mm512_adds_epu8(even, _mm512_shuffle_epi8(first, low));
-                    odd = _mm512_adds_epu8(odd, _mm512_shuffle_epi8(second, high));
-                }
-                let sums = _mm512_adds_epu8(even, odd);
-                _mm512_cmple_epu8_mask(sums, _mm512_set1_epi8(limit.cast_signed()))
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn below8(
-            codes: *const u8,
-            width: usize,
-            m: usize,
-            tables: *const u8,
-            limit: u8,
-        ) -> Option<u64> {
-            // One of the newer sets of AVX-512, which the level does not promise. The answer is cached.
-            if !is_x86_feature_detected!("avx512vbmi") {
-                return None;
-            }
-            // SAFETY: detected above; the rest is passed on.
-            Some(unsafe { below8_vbmi(codes, width, m, tables, limit) })
-        }
-
-        #[inline(always)]
         unsafe fn pick4(codes: *const u8, table: *const f32) -> (Self::V, Self::V) {
             unsafe {
                 let words = _mm512_cvtepu8_epi32(_mm_loadu_si128(codes.cast()));
@@ -487,30 +356,6 @@ mod x86 {
                 let words = _mm512_cvtepu8_epi32(_mm_loadu_si128(codes.cast()));
                 _mm512_i32gather_ps::<4>(words, table)
             }
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-    unsafe fn below8_vbmi(
-        codes: *const u8,
-        width: usize,
-        m: usize,
-        tables: *const u8,
-        limit: u8,
-    ) -> u64 {
-        unsafe {
-            let mut sums = _mm512_setzero_si512();
-            for code in 0..m {
-                let codes = _mm512_loadu_si512(codes.add(code * width).cast());
-                let table = tables.add(code * 256);
-                let quarter = |at: usize| _mm512_loadu_si512(table.add(at * 64).cast());
-                // Each permutation takes seven bits of an index; the eighth chooses between them.
-                let small = _mm512_permutex2var_epi8(quarter(0), codes, quarter(1));
-                let large = _mm512_permutex2var_epi8(quarter(2), codes, quarter(3));
-                let entries = _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), small, large);
-                sums = _mm512_adds_epu8(sums, entries);
-            }
-            _mm512_cmple_epu8_mask(sums, _mm512_set1_epi8(limit.cast_signed()))
         }
     }
 }
