@@ -15,11 +15,14 @@
 //! | code | scanned by | as |
 //! |---|---|---|
 //! | `Flat`, `SQ8`, `SQfp16`, `SQbf16` | this crate, in memory of the table's own (`own`) | `kernel::blocks` |
-//! | `PQ<m>`, `PQ<m>x4`, `PQ<m>x4fs`, `PQ<m>x4fsr` | the same | `kernel::lookup` |
-//! | others: `RQ`, `LSQ`, `RaBitQ`, `FlatDedup`, `SQ4`, .. | Faiss (`faiss_scan`) | plain code without AVX |
+//! | `SQ4`, `PQ<m>`, `PQ<m>x4`, `PQ<m>x4fs`, `PQ<m>x4fsr` | the same | `kernel::lookup` |
+//! | others: `RQ`, `LSQ`, `RaBitQ`, `FlatDedup`, `SQ6`, .. | Faiss (`faiss_scan`) | plain code without AVX |
 //!
 //! A table that refines (`..,RFlat`) keeps the rows a second time. Its lists find more rows than are wanted, and where a
 //! query's parts are merged these are compared once more (`refine`).
+//!
+//! Rows and queries may be mapped first (`OPQ..`, `PCA..`: `linear`), and lists found through groups of them
+//! (`IVF4096(IVF64,Flat)`: `groups`).
 //!
 //! Tables of the first two rows need Faiss no longer once they are built, unless lists are found through a graph
 //! (`IVF<n>_HNSW<m>`): then Faiss keeps that and does the coarse search.
@@ -33,6 +36,8 @@ mod build;
 #[cfg(feature = "faiss")]
 mod config;
 #[cfg(feature = "faiss")]
+mod description;
+#[cfg(feature = "faiss")]
 mod factory;
 #[cfg(feature = "faiss")]
 mod faiss_scan;
@@ -43,7 +48,10 @@ mod file;
 mod fill;
 mod full;
 #[cfg(feature = "faiss")]
+mod groups;
+#[cfg(feature = "faiss")]
 mod kind;
+mod linear;
 mod own;
 mod refine;
 mod scratch;
@@ -91,8 +99,6 @@ pub struct IvfTable {
     /// Lists visited by a query that does not say how many.
     nprobe: usize,
     grain: usize,
-    /// Bytes a coarse search reads, where that is known: all centroids of a flat quantizer.
-    coarse_bytes: u64,
 }
 
 /// Who scans the lists, and finds those to visit.
@@ -137,7 +143,6 @@ impl IvfTable {
     ) -> Result<(), SearchError> {
         self.prepare(query, scratch)?;
         let nprobe = self.nprobe_of(query);
-        context.add_bytes(self.coarse_bytes);
         #[cfg(feature = "faiss")]
         let quantizer = match &self.scans {
             Scans::Own { quantizer, .. } => quantizer.as_ref(),
@@ -151,10 +156,14 @@ impl IvfTable {
             let visits = found
                 .map(|(list, distance)| (list as u32, centroid_distance(self.metric, distance)));
             scratch.visits.extend(visits);
+            if quantizer.quantizer_is_flat() {
+                let centroid_bytes = (self.dim * size_of::<f32>()) as u64;
+                context.add_bytes(ivf_list_bytes(self.lists as u64, centroid_bytes));
+            }
             return Ok(());
         }
         match &self.scans {
-            Scans::Own { store, .. } => own::coarse(store, nprobe, scratch),
+            Scans::Own { store, .. } => context.add_bytes(own::coarse(store, nprobe, scratch)),
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => {}
         }
@@ -163,8 +172,23 @@ impl IvfTable {
 
     fn prepare(&self, query: &Query, scratch: &mut Scratch) -> Result<(), SearchError> {
         query.check(self.dim)?;
-        self.metric
-            .prepare_query_into(query.vector(), &mut scratch.query)
+        let map = match &self.scans {
+            Scans::Own { store, .. } => store.map(),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        };
+        let Scratch {
+            query: mapped,
+            given,
+            ..
+        } = scratch;
+        let Some(map) = map else {
+            return self.metric.prepare_query_into(query.vector(), mapped);
+        };
+        self.metric.prepare_query_into(query.vector(), given)?;
+        mapped.resize(map.shift.len(), 0.0);
+        map.map(given, mapped);
+        Ok(())
     }
 
     fn list_bytes(&self, list: usize) -> u64 {

@@ -23,7 +23,7 @@ const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 /// One description of every kind of index that is supported, with the metrics it is tested in: all of them
 /// for the common kinds.
-const KINDS: [(&str, &[Metric]); 13] = [
+const KINDS: [(&str, &[Metric]); 14] = [
     ("IVF24,Flat", &METRICS),
     ("IVF24,SQ8", &METRICS),
     ("IVF24,PQ8x4np", &METRICS),
@@ -33,7 +33,8 @@ const KINDS: [(&str, &[Metric]); 13] = [
     ("IVF24,FlatDedup", &[Metric::L2]),
     ("IVF24,SQfp16", &METRICS),
     ("IVF24,SQbf16", &[Metric::L2]),
-    ("IVF24,SQ4", &[Metric::L2]),
+    ("IVF24,SQ4", &METRICS),
+    ("IVF24,SQ6", &[Metric::L2]),
     ("IVF24,PQ4np", &METRICS),
     ("IVF24,RQ3x4", &[Metric::L2]),
     ("IVF24,RaBitQ", &[Metric::L2]),

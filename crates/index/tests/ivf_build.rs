@@ -48,7 +48,7 @@ fn refuses_what_cannot_be_built_and_says_why() {
         ("IVF0,Flat", "no lists"),
         ("IVF4,Nonsense", "Nonsense"),
         ("IVF4,PQ5", "multiple"),
-        ("OPQ4,IVF4,PQ4", "transforms"),
+        ("ITQ8,IVF4,PQ4", "transforms"),
         ("IVF4,Flat,Refine(PQ4)", "Refine(SQ8)"),
         ("IVF4,Flat,RFlat,RFlat", "one RFlat"),
         ("IVF4\0,Flat", "description"),
@@ -90,11 +90,13 @@ fn refuses_what_cannot_be_built_and_says_why() {
     }
     for (factory, kind) in [
         ("IVF4,RQ2x4,RFlat", "IwRQ"),
-        ("IVF4,SQ4,Refine(SQ8)", "IwSq"),
+        ("IVF4,SQ6,Refine(SQ8)", "IwSq"),
+        ("PCA8,IVF4,SQ6", "IwSq"),
+        ("IVF4(IVF2,Flat),SQ6", "IwSq"),
     ] {
         let refused = build(factory);
         assert!(
-            matches!(&refused, BuildError::UnsupportedIndex { kind: k, reason } if k == kind && reason.contains("drop the refinement")),
+            matches!(&refused, BuildError::UnsupportedIndex { kind: k, reason } if k == kind && reason.contains("or drop these")),
             "{factory}: {refused:?}"
         );
     }

@@ -12,10 +12,12 @@ use faiss::{Idx, Index, MetricType};
 
 const DIM: usize = 16;
 const ROWS: usize = 1500;
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 11] = [
     "IVF24,Flat",
     "IVF24,SQ8",
     "IVF24,SQfp16",
+    "IVF24,SQ4",
+    "PCA8,IVF24(IVF4,Flat),SQ8,RFlat",
     "IVF24,PQ8x4fs",
     "IVF24,PQ8x4fsr",
     "IVF24,PQ4np",
@@ -113,7 +115,7 @@ fn a_table_that_faiss_scans_is_not_saved() {
     let rows = clustered(ROWS, DIM, 4);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let table = IvfTable::build(&rows, DIM, "IVF24,SQ4", &IvfConfig::new(Metric::L2)).unwrap();
+    let table = IvfTable::build(&rows, DIM, "IVF24,SQ6", &IvfConfig::new(Metric::L2)).unwrap();
     assert!(matches!(table.save(&path), Err(FileError::NotSaved { .. })));
     assert!(!path.exists());
 }

@@ -17,12 +17,13 @@ use proptest::prelude::*;
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 /// Codes of four bits, as those of eight take long to train.
-const FACTORIES: [&str; 5] = [
+const FACTORIES: [&str; 6] = [
     "IVF16,PQ25x4fs,RFlat",
     "IVF16,PQ10x4fsr,Refine(Flat)",
     "IVF16,PQ25x4,Refine(SQ8)",
     "IVF16,SQ8,Refine(SQfp16)",
     "IVF16_HNSW8,Flat,Refine(SQbf16)",
+    "PCA30,IVF16(IVF4,Flat),SQ4,Refine(Flat)",
 ];
 
 static ROWS: LazyLock<Vec<f32>> = LazyLock::new(|| words(0, 12));
@@ -62,7 +63,7 @@ fn rows_found_by_codes_are_those_found_by_rows() {
         let found = |factory: &str| recall(&exact, &build(factory, metric), &queries);
         let by_rows = found("IVF16,Flat");
         // Codes of 4 bits for each component, and for each two.
-        for (code, least) in [("PQ50x4fs", 0.99), ("PQ25x4fs", 0.93)] {
+        for (code, least) in [("PQ50x4fs", 0.99), ("SQ4", 0.99), ("PQ25x4fs", 0.93)] {
             let by_codes = found(&format!("IVF16,{code}"));
             let refined = found(&format!("IVF16,{code},RFlat"));
             println!("{metric:?} {code}: {by_codes:.4} {refined:.4} {by_rows:.4}");

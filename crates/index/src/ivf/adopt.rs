@@ -4,11 +4,29 @@ use super::config::IvfConfig;
 use super::ffi::{CodeKind, Codes, Ivf};
 use super::fill::Filler;
 use super::full::Full;
+use super::groups::Groups;
+use super::linear::Linear;
 use super::store::{Coding, Shape, Store};
 use crate::error::BuildError;
 use crate::hnsw::{Grid, RowFormat};
 use crate::kernel::Bits;
 use crate::metric::Metric;
+
+/// What a table does that its Faiss index does not.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Extras<'a> {
+    /// Maps rows and queries to what the index holds.
+    pub(super) map: Option<Linear<'a>>,
+    /// Groups that its lists are found through.
+    pub(super) groups: Option<usize>,
+    pub(super) full: Option<FullRows<'a>>,
+}
+
+impl Extras<'_> {
+    pub(super) fn any(&self) -> bool {
+        self.map.is_some() || self.groups.is_some() || self.full.is_some()
+    }
+}
 
 /// Rows that are kept once more, in this format: `[n][dim]`, prepared for the metric, with their numbers as ids.
 #[derive(Clone, Copy)]
@@ -20,11 +38,11 @@ pub(super) struct FullRows<'a> {
 /// The centroids and lists of `ivf`, a table as `config` has it; `None` if its codes are left to Faiss.
 ///
 /// # Errors
-/// [`BuildError::Faiss`], [`BuildError::Memory`].
+/// [`BuildError::Factory`] (groups that k-means cannot make), [`BuildError::Faiss`], [`BuildError::Memory`].
 pub(super) fn store(
     ivf: &Ivf,
     config: &IvfConfig,
-    full: Option<FullRows<'_>>,
+    Extras { map, groups, full }: Extras<'_>,
 ) -> Result<Option<Store>, BuildError> {
     let ranked_by = match config.metric {
         Metric::L2 => Metric::L2,
@@ -38,19 +56,34 @@ pub(super) fn store(
     if ivf.quantizer_metric() != Some(ranked_by) || u32::try_from(ivf.lists()).is_err() {
         return Ok(None);
     }
-    let ids: Vec<Vec<i64>> = (0..ivf.lists()).map(|list| ivf.list_ids(list)).collect();
+    let mut centroids = ivf.centroids().map_err(BuildError::Faiss)?;
+    let groups = groups.map(|groups| Groups::of(&centroids, ivf.dim(), groups));
+    let groups = groups.transpose()?;
+    let order = match &groups {
+        Some(groups) => {
+            let ordered = groups.order.iter();
+            let ordered = ordered.map(|list| &centroids[list * ivf.dim()..][..ivf.dim()]);
+            centroids = ordered.collect::<Vec<_>>().concat();
+            groups.order.clone()
+        }
+        None => (0..ivf.lists()).collect(),
+    };
+    let ids: Vec<Vec<i64>> = order.iter().map(|&list| ivf.list_ids(list)).collect();
     let lens: Vec<usize> = ids.iter().map(Vec::len).collect();
     let (low, step) = match full {
         Some(full) if full.format == RowFormat::Sq8 => {
-            Grid::of(full.rows, ivf.dim(), config.metric)
+            let dim = map.map_or(ivf.dim(), |map| map.from);
+            Grid::of(full.rows, dim, config.metric)
         }
         _ => (Vec::new(), 1.0),
     };
     let shape = Shape {
         metric: config.metric,
         dim: ivf.dim(),
+        mapped_from: map.map(|map| map.from),
         rows: lens.iter().sum(),
         lists: ivf.lists(),
+        groups: groups.as_ref().map(|groups| groups.lens.len()),
         coding,
         residual: codes.by_residual,
         large_ids: ids.iter().flatten().any(|&id| u32::try_from(id).is_err()),
@@ -61,10 +94,17 @@ pub(super) fn store(
     if shape.row_bytes() != Some(codes.bytes) {
         return Ok(None);
     }
-    let centroids = ivf.centroids().map_err(BuildError::Faiss)?;
-    let mut filler = Filler::new(shape, &lens, &centroids, &values, config.pages)?;
-    for (list, ids) in ids.iter().enumerate() {
-        let codes = ivf.list_codes(list, codes.bytes);
+    let mut filler = Filler::new(
+        shape,
+        &lens,
+        &centroids,
+        groups.as_ref(),
+        map,
+        &values,
+        config.pages,
+    )?;
+    for (list, (ids, &number)) in ids.iter().zip(&order).enumerate() {
+        let codes = ivf.list_codes(number, codes.bytes);
         filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);
     }
     if let Some(full) = full {

@@ -1,13 +1,14 @@
 //! From rows, or from a Faiss index, to a table.
 
-use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
 
-use super::adopt::FullRows;
+use super::adopt::{Extras, FullRows};
+use super::description::Description;
 use super::faiss_scan::FaissLists;
 use super::ffi::Ivf;
 use super::kind::Kind;
+use super::linear::Linear;
 use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
 use crate::error::BuildError;
 use crate::hnsw::check_rows;
@@ -64,15 +65,18 @@ impl IvfTable {
     ) -> Result<Self, BuildError> {
         config.check()?;
         let total = rows::check(rows, dim, config.metric)?;
-        let (coarse, refined_by) = factory::refinement(factory)?;
-        if refined_by.is_some() && config.faiss_scans {
+        let description = Description::parse(factory, dim)?;
+        let refined_by = description.refined_by;
+        let more = refined_by.is_some() || description.linear.is_some();
+        if config.faiss_scans && (more || description.groups.is_some()) {
             return Err(BuildError::Setting {
                 setting: "faiss_scans",
                 value: "true".to_owned(),
-                accepted: "false for a table that refines its answers",
+                accepted: "false for a table that transforms its rows, groups its lists or refines its answers",
             });
         }
-        let mut index = factory::create(coarse, dim, total, config.metric)?;
+        // Before anything is trained.
+        description.check_lists(total)?;
         let prepared;
         let rows = match config.metric {
             Metric::Cosine => {
@@ -91,7 +95,26 @@ impl IvfTable {
             done: 0,
             total,
         });
-        factory::train(&mut index, rows)?;
+        let map = match description.linear {
+            Some(map) => Some(factory::linear(map, dim, config.metric, rows)?),
+            None => None,
+        };
+        let map = map.as_ref().map(|(from, matrix, shift)| Linear {
+            from: *from,
+            matrix,
+            shift,
+        });
+        let mapped;
+        let (coded, coded_dim) = match map {
+            Some(map) => {
+                mapped = map.map_all(rows)?;
+                rows::check(&mapped, map.shift.len(), Metric::L2)?;
+                (&mapped[..], map.shift.len())
+            }
+            None => (rows, dim),
+        };
+        let mut index = factory::by_name(&description.coded, coded_dim, config.metric)?;
+        factory::train(&mut index, coded)?;
         report(Progress {
             stage,
             done: total,
@@ -104,12 +127,17 @@ impl IvfTable {
             total,
         });
         let mut done = 0;
-        for batch in rows.chunks(ADD_BATCH * dim) {
+        for batch in coded.chunks(ADD_BATCH * coded_dim) {
             factory::add(&mut index, batch)?;
-            done += batch.len() / dim;
+            done += batch.len() / coded_dim;
             report(Progress { stage, done, total });
         }
-        Self::adopt(index, config, full)
+        let extras = Extras {
+            map,
+            groups: description.groups,
+            full,
+        };
+        Self::adopt(index, config, extras)
     }
 
     /// A table of an existing, trained index, with the default settings of [`IvfConfig`] and the index's own
@@ -136,14 +164,10 @@ impl IvfTable {
     /// another metric than `config` has.
     pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
         config.check()?;
-        Self::adopt(index, config, None)
+        Self::adopt(index, config, Extras::default())
     }
 
-    fn adopt(
-        index: IndexImpl,
-        config: &IvfConfig,
-        full: Option<FullRows<'_>>,
-    ) -> Result<Self, BuildError> {
+    fn adopt(index: IndexImpl, config: &IvfConfig, extras: Extras<'_>) -> Result<Self, BuildError> {
         let kind = Kind::of(&index);
         let refused = |reason| BuildError::UnsupportedIndex {
             kind: kind.to_string(),
@@ -161,22 +185,22 @@ impl IvfTable {
         if !ivf.is_trained() {
             return Err(BuildError::Untrained);
         }
-        let (dim, rows, lists) = (ivf.dim(), ivf.rows(), ivf.lists());
+        let (rows, lists) = (ivf.rows(), ivf.lists());
+        let dim = extras.map.map_or(ivf.dim(), |map| map.from);
         let flat = ivf.quantizer_is_flat();
         let store = match config.faiss_scans {
             true => None,
-            false => adopt::store(&ivf, config, full)?,
+            false => adopt::store(&ivf, config, extras)?,
         };
-        if store.is_none() && full.is_some() {
+        if store.is_none() && extras.any() {
             return Err(refused(
-                "Faiss scans its codes, and rows are kept beside codes that this crate scans: take Flat, SQ8, SQfp16, \
-                 SQbf16, PQ<m>, PQ<m>x4 or PQ<m>x4fs, or drop the refinement",
+                "Faiss scans its codes, and transforms, groups of lists and refinement go with codes that this crate scans: \
+                 take Flat, SQ8, SQ4, SQfp16, SQbf16, PQ<m>, PQ<m>x4 or PQ<m>x4fs, or drop these",
             ));
         }
-        let centroid_bytes = (dim * size_of::<f32>()) as u64;
         let (scans, grain) = match store {
             Some(store) => {
-                let quantizer = if flat {
+                let quantizer = if flat || extras.groups.is_some() {
                     None
                 } else {
                     ivf.forget_rows().map_err(BuildError::Faiss)?;
@@ -211,10 +235,6 @@ impl IvfTable {
             lists,
             nprobe: config.nprobe,
             grain,
-            coarse_bytes: match flat {
-                true => ivf_list_bytes(lists as u64, centroid_bytes),
-                false => 0,
-            },
         })
     }
 

@@ -7,13 +7,16 @@
 #include <cstring>
 #include <exception>
 #include <typeinfo>
+#include <vector>
 
 #include <faiss/IndexIVF.h>
 #include <faiss/IndexIVFFastScan.h>
 #include <faiss/IndexIVFFlat.h>
 #include <faiss/IndexIVFPQ.h>
 #include <faiss/IndexIVFPQFastScan.h>
+#include <faiss/IndexPreTransform.h>
 #include <faiss/IndexScalarQuantizer.h>
+#include <faiss/VectorTransform.h>
 #include <faiss/impl/CodePacker.h>
 #include <faiss/invlists/BlockInvertedLists.h>
 
@@ -111,6 +114,60 @@ extern "C" int chiplet_ivf_codes(const faiss::IndexIVF* index, ChipletCodes* cod
         codes->count = pq->centroids.size();
     }
     return codes->kind;
+}
+
+// The linear transforms of `index`, one after the other, as one: `y = matrix x + shift`. Without `matrix` only the numbers of
+// components are written, of `x` and `y`; with it also `[to][from]` and `[to]` floats.
+extern "C" int chiplet_linear(
+        const faiss::Index* index,
+        size_t* from,
+        size_t* to,
+        float* matrix,
+        float* shift,
+        char* error,
+        size_t room) {
+    return caught(error, room, [=] {
+        const auto* outer = dynamic_cast<const faiss::IndexPreTransform*>(index);
+        FAISS_THROW_IF_NOT_MSG(outer != nullptr && !outer->chain.empty(), "no transform");
+        const size_t given = outer->chain.front()->d_in;
+        // The unit vectors and 0 go through the chain: the columns of the matrix, and the shift.
+        std::vector<double> columns((given + 1) * given);
+        for (size_t i = 0; i < given; i++) {
+            columns[i * given + i] = 1;
+        }
+        size_t width = given;
+        for (const faiss::VectorTransform* step : outer->chain) {
+            const auto* linear = dynamic_cast<const faiss::LinearTransform*>(step);
+            FAISS_THROW_IF_NOT_MSG(linear != nullptr, "a transform that is not linear");
+            FAISS_THROW_IF_NOT_MSG(linear->is_trained, "a transform that is not trained");
+            const size_t wide = linear->d_out;
+            FAISS_THROW_IF_NOT(linear->A.size() == wide * width);
+            if (matrix != nullptr) {
+                std::vector<double> mapped((given + 1) * wide);
+                for (size_t column = 0; column <= given; column++) {
+                    for (size_t j = 0; j < wide; j++) {
+                        double sum = column == given && linear->have_bias ? linear->b[j] : 0;
+                        for (size_t i = 0; i < width; i++) {
+                            sum += linear->A[j * width + i] * columns[column * width + i];
+                        }
+                        mapped[column * wide + j] = sum;
+                    }
+                }
+                columns.swap(mapped);
+            }
+            width = wide;
+        }
+        *from = given;
+        *to = width;
+        if (matrix != nullptr) {
+            for (size_t j = 0; j < width; j++) {
+                for (size_t i = 0; i < given; i++) {
+                    matrix[j * given + i] = columns[i * width + j];
+                }
+                shift[j] = columns[given * width + j];
+            }
+        }
+    });
 }
 
 // Copies the codes of `list`, one after the other, to `to`, which has room for exactly them.

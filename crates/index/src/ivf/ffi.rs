@@ -339,6 +339,17 @@ unsafe extern "C" {
     /// `faiss.cpp`: what the codes mean.
     fn chiplet_ivf_codes(index: *const sys::FaissIndexIVF, codes: *mut RawCodes) -> c_int;
 
+    /// `faiss.cpp`: the linear transforms of an index as one, or only how many components they take and give.
+    fn chiplet_linear(
+        index: *const sys::FaissIndex,
+        from: *mut usize,
+        to: *mut usize,
+        matrix: *mut f32,
+        shift: *mut f32,
+        error: *mut c_char,
+        room: usize,
+    ) -> c_int;
+
     /// `faiss.cpp`: the codes of a list, row by row.
     fn chiplet_ivf_list(
         index: *const sys::FaissIndexIVF,
@@ -420,6 +431,33 @@ impl Scanner<'_> {
         // Faiss fills up with -1 where it found fewer.
         Ok(found.filter(|&(id, _)| id != -1))
     }
+}
+
+/// The linear transforms before `index`, which must be trained, as one: how many components they take, their matrix
+/// (`[given][taken]`), and what is added (`[given]`).
+pub(super) fn linear(index: &IndexImpl) -> Result<(usize, Vec<f32>, Vec<f32>), String> {
+    let (mut from, mut to) = (0, 0);
+    let (mut matrix, mut shift) = (Vec::<f32>::new(), Vec::<f32>::new());
+    for filled in [false, true] {
+        let mut error = [0_u8; ERROR_ROOM];
+        let [matrix, shift] = match filled {
+            false => [ptr::null_mut(); 2],
+            true => {
+                matrix.resize(from * to, 0.0);
+                shift.resize(to, 0.0);
+                [matrix.as_mut_ptr(), shift.as_mut_ptr()]
+            }
+        };
+        // SAFETY: `index` is a live index, which is not changed. Two numbers are written, or an error, a C string within
+        // `error`; the second time also `from * to` and `to` floats, the numbers of the first time.
+        let code = unsafe {
+            let error = error.as_mut_ptr().cast();
+            let index = index.inner_ptr();
+            chiplet_linear(index, &mut from, &mut to, matrix, shift, error, ERROR_ROOM)
+        };
+        written(code, &error)?;
+    }
+    Ok((from, matrix, shift))
 }
 
 /// The metric of `index`, if it is one of ours.

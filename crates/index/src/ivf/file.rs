@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use chiplet_memory::Pages;
-use chiplet_policy::ivf_list_bytes;
 
 use super::store::Store;
 use super::{IvfTable, Scans};
@@ -72,15 +71,13 @@ impl IvfTable {
     fn open(image: Image) -> Result<Self, FileError> {
         let store = Store::open(image)?;
         let shape = store.shape();
-        let centroid_bytes = (shape.dim * size_of::<f32>()) as u64;
         Ok(Self {
             metric: shape.metric,
-            dim: shape.dim,
+            dim: shape.given_dim(),
             rows: shape.rows,
             lists: shape.lists,
             nprobe: shape.nprobe,
             grain: shape.grain,
-            coarse_bytes: ivf_list_bytes(shape.lists as u64, centroid_bytes),
             scans: Scans::Own {
                 store,
                 #[cfg(feature = "faiss")]

@@ -3,7 +3,9 @@
 use chiplet_memory::{MemoryError, Pages};
 
 use super::full::Full;
-use super::store::{KIND, Places, Shape, Store, offsets};
+use super::groups::Groups;
+use super::linear::Linear;
+use super::store::{KIND, Places, Shape, Store, centroid_bytes, offsets};
 use crate::hnsw::{Grid, Grids};
 use crate::image::{Draft, ImageMut};
 use crate::kernel::{BLOCK, SLACK};
@@ -18,8 +20,8 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, `values` as the section has
-    /// them.
+    /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of `groups` if
+    /// there are any, `values` as the section has them.
     ///
     /// # Panics
     /// If they do not fit each other.
@@ -27,17 +29,14 @@ impl Filler {
         shape: Shape,
         lens: &[usize],
         centroids: &[f32],
+        groups: Option<&Groups>,
+        map: Option<Linear<'_>>,
         values: &[f32],
         pages: Pages,
     ) -> Result<Self, MemoryError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;
-        let starts: Vec<u64> = std::iter::once(0)
-            .chain(lens.iter().scan(0, |rows, &len| {
-                *rows += len as u64;
-                Some(*rows)
-            }))
-            .collect();
+        let starts = starts(lens);
         let offsets = offsets(&starts, shape.rows, row_bytes).expect("lists that hold all rows");
         assert_eq!(
             (lens.len(), centroids.len(), Some(values.len())),
@@ -48,23 +47,49 @@ impl Filler {
             ),
             "arrays of another shape"
         );
+        let row = shape.dim * size_of::<f32>();
+        let starts_of_groups = match groups {
+            Some(groups) => self::starts(&groups.lens),
+            None => vec![0, shape.lists as u64],
+        };
+        let group_offsets = self::offsets(&starts_of_groups, shape.lists, row);
+        let group_offsets = group_offsets.expect("groups that hold all lists");
+        let blocks = centroid_bytes(&shape, &group_offsets);
         let mut draft = Draft::new();
         let id_bytes = if shape.large_ids { 8 } else { 4 };
         let places = Places {
             starts: draft.add("starts", size_of_val(&starts[..])),
             ids: draft.add("ids", shape.rows * id_bytes),
             codes: draft.add("codes", offsets[shape.lists] + SLACK),
-            centroids: draft.add("centroids", size_of_val(centroids) + SLACK),
+            // More than there is: refused when it is allocated.
+            centroids: draft.add("centroids", blocks.unwrap_or(usize::MAX)),
+            groups: groups.map(|groups| {
+                let starts = draft.add("groups", size_of_val(&starts_of_groups[..]));
+                let bytes = size_of_val(&groups.centroids[..]) + SLACK;
+                (starts, draft.add("group-centroids", bytes))
+            }),
+            group_starts: starts_of_groups
+                .iter()
+                .map(|&start| start as usize)
+                .collect(),
+            group_offsets,
+            map: map.map(|Linear { matrix, shift, .. }| {
+                let matrix = draft.add("matrix", size_of_val(matrix));
+                (matrix, draft.add("shift", size_of_val(shift)))
+            }),
             centroid_rows: shape
                 .by_list()
                 .then(|| draft.add("centroid-rows", size_of_val(centroids))),
             values: draft.add("values", size_of_val(values)),
             full: match shape.full {
                 Some(full) => {
-                    let bytes = full.bytes(shape.rows, shape.dim);
+                    let bytes = full.bytes(shape.rows, shape.given_dim());
                     // More than there is: refused when it is allocated.
                     let rows = draft.add("full", bytes.unwrap_or(usize::MAX));
-                    Some((rows, draft.add("full-low", 4 * full.values(shape.dim))))
+                    Some((
+                        rows,
+                        draft.add("full-low", 4 * full.values(shape.given_dim())),
+                    ))
                 }
                 None => None,
             },
@@ -76,14 +101,23 @@ impl Filler {
         if let Some(rows) = places.centroid_rows {
             image.section_mut(rows).copy_from_slice(centroids);
         }
-        let row = shape.dim * size_of::<f32>();
-        let blocks = &mut image.section_mut::<u8>(places.centroids)[..size_of_val(centroids)];
-        pack(
-            bytemuck::cast_slice(centroids),
-            row,
-            size_of::<f32>(),
-            blocks,
-        );
+        let middles: &[u8] = bytemuck::cast_slice(centroids);
+        let to = image.section_mut::<u8>(places.centroids);
+        for (group, edges) in places.group_starts.windows(2).enumerate() {
+            let middles = &middles[edges[0] * row..edges[1] * row];
+            let to = &mut to[places.group_offsets[group]..][..middles.len()];
+            pack(middles, row, size_of::<f32>(), to);
+        }
+        if let (Some((starts, place)), Some(groups)) = (places.groups, groups) {
+            image.section_mut(starts).copy_from_slice(&starts_of_groups);
+            let middles: &[u8] = bytemuck::cast_slice(&groups.centroids);
+            let to = &mut image.section_mut::<u8>(place)[..middles.len()];
+            pack(middles, row, size_of::<f32>(), to);
+        }
+        if let (Some((matrix, shift)), Some(map)) = (places.map, map) {
+            image.section_mut(matrix).copy_from_slice(map.matrix);
+            image.section_mut(shift).copy_from_slice(map.shift);
+        }
         Ok(Self {
             image,
             shape,
@@ -123,7 +157,7 @@ impl Filler {
     /// # Panics
     /// If they are more or fewer than was said, or the shape has no such rows, or another step than `low` goes with.
     pub(super) fn fill_full(&mut self, rows: &[f32], low: &[f32]) {
-        let Shape { dim, metric, .. } = self.shape;
+        let (dim, metric) = (self.shape.given_dim(), self.shape.metric);
         let full = self.shape.full.expect("a shape that has the rows twice");
         let (place, values) = self.places.full.expect("the shape's sections");
         assert_eq!(rows.len(), self.shape.rows * dim, "rows of another table");
@@ -146,6 +180,15 @@ impl Filler {
             row_bytes: self.cells.0 * self.cells.1,
         }
     }
+}
+
+/// Where parts of `lens` begin that follow each other, and where the last one ends.
+fn starts(lens: &[usize]) -> Vec<u64> {
+    let ends = lens.iter().scan(0, |end, &len| {
+        *end += len as u64;
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
 }
 
 /// Writes `rows`, one after the other, to blocks: the layout of `kernel::blocks`.

@@ -15,36 +15,75 @@
 //! **A row's distance depends on the query and the row alone**, to the bit, and an answer is the `k` first rows by
 //! distance, then id. So it does not matter how a query is cut, or which others it is searched with.
 
+use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{Context, Query, SearchError};
 
-use super::best::Offers;
+use super::best::{Best, Offers};
 use super::scratch::Scratch;
 use super::store::{Coding, Ids, Store};
-use crate::kernel::{self, Bits, Cell, Codebook, Entry, Form};
+use crate::kernel::{self, Bits, Cell, Codebook, Entry, Form, List};
 use crate::metric::Metric;
 use crate::poll;
 
-/// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`.
-pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) {
+/// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`. Returns the bytes read.
+///
+/// Where lists are in groups, those of the nearest groups are looked at, [`IN_GROUPS`] times as many as are wanted at least.
+pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) -> u64 {
+    let Scratch {
+        query,
+        nearest_lists: best,
+        groups,
+        visits,
+        ..
+    } = scratch;
+    let mut compared = 0;
+    groups.clear();
+    match store.groups() {
+        Some(middles) => {
+            best.begin(middles.rows, None);
+            compared += middles.rows;
+            near(store, query, middles, 0, best);
+            groups.extend(best.sorted().map(|(_, group)| group as u32));
+        }
+        None => groups.push(0),
+    }
+    best.begin(nprobe, None);
+    let mut looked_at = 0;
+    for &group in &*groups {
+        let (middles, first) = store.group(group as usize);
+        looked_at += middles.rows;
+        near(store, query, middles, first, best);
+        if looked_at >= nprobe.saturating_mul(IN_GROUPS) {
+            break;
+        }
+    }
+    visits.clear();
+    let found = best.sorted();
+    visits.extend(found.map(|(distance, list)| (list as u32, distance)));
+    let centroid_bytes = (store.shape().dim * size_of::<f32>()) as u64;
+    ivf_list_bytes((compared + looked_at) as u64, centroid_bytes)
+}
+
+/// Lists of the nearest groups that are looked at for each one wanted.
+const IN_GROUPS: usize = 8;
+
+/// Offers `middles`, the first of which has number `first`, to `best`.
+fn near(store: &Store, query: &[f32], middles: List<'_>, first: usize, best: &mut Best) {
+    if middles.rows == 0 {
+        return;
+    }
     let form = match store.shape().metric {
         Metric::L2 => Form::SquaredL2,
         Metric::Cosine | Metric::InnerProduct => Form::Product { start: 0.0 },
     };
-    let best = &mut scratch.nearest_lists;
-    best.begin(nprobe, None);
     let bound = best.bound();
     let mut offers = Offers {
         best,
-        ids: Ids::Numbers,
+        ids: Ids::From(first),
         filter: None,
         clamp: false,
     };
-    let (query, list) = (&scratch.query, store.centroids());
-    kernel::scan(Cell::F32, form, query, list, bound, &mut offers);
-    scratch.visits.clear();
-    let found = scratch.nearest_lists.sorted();
-    let visits = found.map(|(distance, list)| (list as u32, distance));
-    scratch.visits.extend(visits);
+    kernel::scan(Cell::F32, form, query, middles, bound, &mut offers);
 }
 
 /// Prepares `scratch` for scans for `scratch.query`; `query` says what is wanted.

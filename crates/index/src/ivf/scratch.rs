@@ -11,6 +11,8 @@ use crate::kernel::Tables;
 pub(super) struct Scratch {
     /// The query, as the metric compares it.
     pub(super) query: Vec<f32>,
+    /// The query before it is mapped, where it is.
+    pub(super) given: Vec<f32>,
     /// The query, as a list's codes are compared with it.
     pub(super) shifted: Vec<f32>,
     /// What products are taken off, whichever list they are of.
@@ -18,6 +20,8 @@ pub(super) struct Scratch {
     pub(super) tables: Tables,
     pub(super) best: Best,
     pub(super) nearest_lists: Best,
+    /// Groups whose lists are looked at.
+    pub(super) groups: Vec<u32>,
     /// Lists to visit, nearest first, with their centroids' distances.
     pub(super) visits: Vec<(u32, f32)>,
 }

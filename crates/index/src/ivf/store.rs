@@ -5,7 +5,10 @@
 //! | `starts` | `u64`: the row number of each list's first row, then the number of rows; rows are counted through all lists |
 //! | `ids` | `u32` or `u64`: a row's id, by row number |
 //! | `codes` | the lists one after the other, each from a multiple of 64 bytes on, in blocks (`kernel::blocks`), and [`SLACK`] bytes |
-//! | `centroids` | `f32`: the lists' centroids in blocks, and [`SLACK`] bytes |
+//! | `centroids` | `f32`: the lists' centroids, in blocks like codes: those of each group together, and [`SLACK`] bytes |
+//! | `groups` | `u64`: where lists are in groups, the number of each group's first list, then the number of lists |
+//! | `group-centroids` | `f32`: the groups' centroids in blocks, and [`SLACK`] bytes |
+//! | `matrix`, `shift` | `f32`: where rows and queries are mapped first, the map of `linear` |
 //! | `centroid-rows` | `f32`: the same, `[lists][dim]`, where residuals are taken from them |
 //! | `values` | `f32`: of 8-bit codes the bases, then the steps, of each component; of a product quantizer its centroids, `[m][dim / m][entries]` |
 //! | `full` | the rows once more, if answers are refined: the row with id `i` is the `i`-th |
@@ -20,6 +23,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::full::Full;
+use super::linear::Linear;
 use crate::hnsw::Grid;
 use crate::image::{FileError, Image, Section};
 use crate::kept::Kept;
@@ -36,9 +40,16 @@ const ALIGN: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shape {
     pub(super) metric: Metric,
+    /// Components of what is coded.
     pub(super) dim: usize,
+    /// Components of rows and queries, where they are mapped to `dim` first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mapped_from: Option<usize>,
     pub(super) rows: usize,
     pub(super) lists: usize,
+    /// Groups that lists are found through, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) groups: Option<usize>,
     pub(super) coding: Coding,
     /// Whether codes are of rows less their list's centroid.
     pub(super) residual: bool,
@@ -101,6 +112,11 @@ impl Shape {
         self.residual && self.metric == Metric::L2
     }
 
+    /// Components of rows and queries, as they come.
+    pub(super) fn given_dim(&self) -> usize {
+        self.mapped_from.unwrap_or(self.dim)
+    }
+
     /// Bytes of a row's code; `None` if that is more than memory has.
     pub(super) fn row_bytes(&self) -> Option<usize> {
         let (cells, cell) = self.coding.cells(self.dim);
@@ -109,7 +125,7 @@ impl Shape {
 
     /// Why no table has this shape.
     fn check(&self) -> Result<(), &'static str> {
-        if self.dim == 0 {
+        if self.dim == 0 || self.mapped_from == Some(0) {
             return Err("its vectors have no components");
         }
         if self.lists == 0 || u32::try_from(self.lists).is_err() {
@@ -118,8 +134,14 @@ impl Shape {
         if self.nprobe == 0 || self.grain == 0 {
             return Err("its queries would visit no lists");
         }
+        if self
+            .groups
+            .is_some_and(|groups| groups == 0 || groups > self.lists)
+        {
+            return Err("it has no groups of lists, or too many");
+        }
         if let Some(full) = self.full {
-            full.check(self.dim)?;
+            full.check(self.given_dim())?;
         }
         match self.coding {
             Coding::Product4 { m } | Coding::Product8 { m }
@@ -148,6 +170,14 @@ pub(super) struct Places {
     pub(super) ids: Section,
     pub(super) codes: Section,
     pub(super) centroids: Section,
+    /// Where groups of lists begin, and their centroids.
+    pub(super) groups: Option<(Section, Section)>,
+    /// The number of each group's first list, then the number of lists; without groups all lists are one.
+    pub(super) group_starts: Vec<usize>,
+    /// Where each group's lists begin, in bytes of `centroids`, and where the last one's end.
+    pub(super) group_offsets: Vec<usize>,
+    /// The matrix and the shift.
+    pub(super) map: Option<(Section, Section)>,
     pub(super) centroid_rows: Option<Section>,
     pub(super) values: Section,
     /// The rows once more, and what their codes stand for.
@@ -163,8 +193,8 @@ pub(super) enum Ids<'a> {
     Small(&'a [u32]),
     /// The same, of ids that take more than four bytes.
     Large(&'a [u64]),
-    /// Row `i` has id `i`.
-    Numbers,
+    /// Row `i` has the `i`-th id from this one on.
+    From(usize),
 }
 
 impl Ids<'_> {
@@ -173,7 +203,7 @@ impl Ids<'_> {
         match self {
             Self::Small(ids) => u64::from(ids[row]),
             Self::Large(ids) => ids[row],
-            Self::Numbers => row as u64,
+            Self::From(first) => (first + row) as u64,
         }
     }
 }
@@ -221,12 +251,40 @@ impl Store {
         (List { codes, rows }, ids)
     }
 
-    /// The centroids, as a list.
-    pub(super) fn centroids(&self) -> List<'_> {
-        List {
-            codes: self.image.section(self.places.centroids),
-            rows: self.shape.lists,
-        }
+    /// The centroids of groups of lists, if there are any.
+    pub(super) fn groups(&self) -> Option<List<'_>> {
+        Some(List {
+            codes: self.image.section(self.places.groups?.1),
+            rows: self.shape.groups?,
+        })
+    }
+
+    /// The centroids of the lists of `group`, and the first one's number. Without groups group 0 has all.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub(super) fn group(&self, group: usize) -> (List<'_>, usize) {
+        let Places {
+            group_starts,
+            group_offsets,
+            centroids,
+            ..
+        } = &self.places;
+        let codes: &[u8] = self.image.section(*centroids);
+        let (first, end) = (group_starts[group], group_starts[group + 1]);
+        let codes = &codes[group_offsets[group]..];
+        let rows = end - first;
+        (List { codes, rows }, first)
+    }
+
+    /// What rows and queries are mapped by, if they are.
+    pub(super) fn map(&self) -> Option<Linear<'_>> {
+        let (matrix, shift) = self.places.map?;
+        Some(Linear {
+            from: self.shape.mapped_from?,
+            matrix: self.image.section(matrix),
+            shift: self.image.section(shift),
+        })
     }
 
     /// The centroid of `list`.
@@ -249,10 +307,13 @@ impl Store {
         let Full { format, step } = self.shape.full?;
         let (rows, low) = self.places.full?;
         Some(Kept {
-            dim: self.shape.dim,
+            dim: self.shape.given_dim(),
             format,
             metric: self.shape.metric,
-            rows: Rows::new(self.image.section(rows), format.stride(self.shape.dim)),
+            rows: Rows::new(
+                self.image.section(rows),
+                format.stride(self.shape.given_dim()),
+            ),
             grid: Grid {
                 low: self.image.section(low),
                 step,
@@ -286,9 +347,38 @@ impl Store {
             true => image.find_values::<u64>("ids", shape.rows)?,
         };
         let middles = shape.lists.checked_mul(shape.dim).ok_or_else(too_large)?;
-        let blocks = middles.checked_mul(size_of::<f32>());
-        let blocks = blocks.and_then(|bytes| bytes.checked_add(SLACK));
-        let centroids = image.find_values::<u8>("centroids", blocks.ok_or_else(too_large)?)?;
+        let middle_bytes = shape.dim.checked_mul(size_of::<f32>());
+        let middle_bytes = middle_bytes.ok_or_else(too_large)?;
+        let groups = match shape.groups {
+            Some(groups) => {
+                let starts = image.find_values::<u64>("groups", groups + 1)?;
+                let bytes = groups.checked_mul(middle_bytes);
+                let bytes = bytes.and_then(|bytes| bytes.checked_add(SLACK));
+                let bytes = bytes.ok_or_else(too_large)?;
+                Some((starts, image.find_values::<u8>("group-centroids", bytes)?))
+            }
+            None => None,
+        };
+        let all = [0, shape.lists as u64];
+        let starts_of_groups = match groups {
+            Some((starts, _)) => image.section(starts),
+            None => &all[..],
+        };
+        let group_offsets = self::offsets(starts_of_groups, shape.lists, middle_bytes);
+        let group_offsets =
+            group_offsets.ok_or_else(|| image.damaged("its groups do not follow each other"))?;
+        let group_starts = starts_of_groups.iter().map(|&start| start as usize);
+        let group_starts = group_starts.collect();
+        let blocks = centroid_bytes(&shape, &group_offsets).ok_or_else(too_large)?;
+        let centroids = image.find_values::<u8>("centroids", blocks)?;
+        let map = match shape.mapped_from {
+            Some(from) => {
+                let values = from.checked_mul(shape.dim).ok_or_else(too_large)?;
+                let matrix = image.find_values::<f32>("matrix", values)?;
+                Some((matrix, image.find_values::<f32>("shift", shape.dim)?))
+            }
+            None => None,
+        };
         let centroid_rows = match shape.by_list() {
             true => Some(image.find_values::<f32>("centroid-rows", middles)?),
             false => None,
@@ -296,9 +386,10 @@ impl Store {
         let values = shape.coding.values(shape.dim).ok_or_else(too_large)?;
         let full = match shape.full {
             Some(full) => {
-                let bytes = full.bytes(shape.rows, shape.dim).ok_or_else(too_large)?;
+                let dim = shape.given_dim();
+                let bytes = full.bytes(shape.rows, dim).ok_or_else(too_large)?;
                 let rows = image.find_values::<u8>("full", bytes)?;
-                let low = image.find_values::<f32>("full-low", full.values(shape.dim))?;
+                let low = image.find_values::<f32>("full-low", full.values(dim))?;
                 Some((rows, low))
             }
             None => None,
@@ -308,6 +399,10 @@ impl Store {
             ids,
             codes,
             centroids,
+            groups,
+            group_starts,
+            group_offsets,
+            map,
             centroid_rows,
             values: image.find_values::<f32>("values", values)?,
             full,
@@ -320,6 +415,19 @@ impl Store {
             row_bytes,
         })
     }
+}
+
+/// Bytes of the section `centroids`, if there are not too many. Centroids that are in no groups have always been one after the
+/// other, without room for a next group.
+pub(super) fn centroid_bytes(shape: &Shape, group_offsets: &[usize]) -> Option<usize> {
+    let bytes = match shape.groups {
+        Some(_) => *group_offsets.last()?,
+        None => shape
+            .lists
+            .checked_mul(shape.dim)?
+            .checked_mul(size_of::<f32>())?,
+    };
+    bytes.checked_add(SLACK)
 }
 
 /// Where lists of `starts` begin in bytes, and where the last one ends; `None` if they are not in order, or do not hold `rows`.
