@@ -27,7 +27,9 @@ use crate::poll;
 
 /// The `nprobe` lists whose centroids are nearest to `scratch.query`, into `scratch.visits`. Returns the bytes read.
 ///
-/// Where lists are in groups, those of the nearest groups are looked at, [`IN_GROUPS`] times as many as are wanted at least.
+/// Where lists are in groups, those of the nearest groups are looked at: a quarter of all, and four for each one wanted. (40,000
+/// static embeddings of 256, `IVF1024(IVF64,Flat),PQ128x4fs,RFlat`, 64 probes: recall@10 is 0.890 with these, 0.878 with half of
+/// the quarter, 0.901 with all lists; November 2026.)
 pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) -> u64 {
     let Scratch {
         query,
@@ -53,7 +55,7 @@ pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) -> u64
         let (middles, first) = store.group(group as usize);
         looked_at += middles.rows;
         near(store, query, middles, first, best);
-        if looked_at >= nprobe.saturating_mul(IN_GROUPS) {
+        if looked_at >= nprobe.saturating_mul(4) + store.shape().lists / 4 {
             break;
         }
     }
@@ -63,9 +65,6 @@ pub(super) fn coarse(store: &Store, nprobe: usize, scratch: &mut Scratch) -> u64
     let centroid_bytes = (store.shape().dim * size_of::<f32>()) as u64;
     ivf_list_bytes((compared + looked_at) as u64, centroid_bytes)
 }
-
-/// Lists of the nearest groups that are looked at for each one wanted.
-const IN_GROUPS: usize = 8;
 
 /// Offers `middles`, the first of which has number `first`, to `best`.
 fn near(store: &Store, query: &[f32], middles: List<'_>, first: usize, best: &mut Best) {
