@@ -7,7 +7,7 @@
 //! | `chiplet.index` | `hnsw`, `ivf`, `flat` | `hnsw` |
 //! | `chiplet.nlist` | inverted lists | 256 |
 //! | `chiplet.nprobe` | lists that a query visits | 16 |
-//! | `chiplet.code` | Faiss' name of the code: `Flat`, `SQ8`, `PQ16x4fs` | `Flat` |
+//! | `chiplet.code` | Faiss' name of the code: `Flat`, `SQ8`, `SQ4`, `PQ16x4fs` | `Flat` |
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -250,13 +250,13 @@ fn code(text: Option<Option<&String>>, dim: usize) -> Result<String, Status> {
         .strip_prefix("PQ")
         .map(|rest| rest.strip_suffix("x4fs").unwrap_or(rest));
     match digits.map(str::parse::<usize>) {
-        None if code == "Flat" || code == "SQ8" => Ok(code.clone()),
+        None if ["Flat", "SQ8", "SQ4"].contains(&code.as_str()) => Ok(code.clone()),
         Some(Ok(parts)) if parts > 0 && dim.is_multiple_of(parts) => Ok(code.clone()),
         Some(Ok(parts)) => Err(invalid(format!(
             "chiplet.code has {parts} parts, which do not divide the {dim} components of a vector evenly"
         ))),
         _ => Err(invalid(format!(
-            "chiplet.code is {}; say Flat, SQ8, PQ<parts> or PQ<parts>x4fs",
+            "chiplet.code is {}; say Flat, SQ8, SQ4, PQ<parts> or PQ<parts>x4fs",
             quoted(code)
         ))),
     }

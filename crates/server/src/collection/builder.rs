@@ -342,8 +342,10 @@ fn rebuild(
     let mut save = None;
     if indexed && has_index(kept.len(), settings) {
         let built = index(&vectors, view, settings).map_err(|error| explained(&error))?;
-        (base.index, save) = built.unzip();
-        base.index_bytes = base.index.as_deref().map_or(0, Table::size_bytes);
+        if let Some((table, how)) = built {
+            base.set_index(table, settings.index.is_coded(), view.metric);
+            save = Some(how);
+        }
     }
     let new_ids = ids.into_iter().zip(0..).collect();
     Ok((kept, base, new_ids, save))

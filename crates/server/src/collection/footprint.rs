@@ -65,8 +65,11 @@ fn inverted_lists(rows: usize, dim: usize, nlist: usize, code: &str) -> Footprin
     });
     let code = match parts {
         Some(parts) => parts,
-        None if code == "SQ8" => dim,
-        None => dim * size_of::<f32>(),
+        None => match code {
+            "SQ8" => dim,
+            "SQ4" => dim.div_ceil(2),
+            _ => dim * size_of::<f32>(),
+        },
     };
     let entries = (rows * (code + size_of::<i64>())) as u64;
     let finished = entries + vector_bytes(lists(nlist, rows), dim);
@@ -129,7 +132,13 @@ mod tests {
 
     #[test]
     fn lists_take_codes_ids_and_centroids() {
-        for (code, bytes) in [("Flat", 256), ("SQ8", 64), ("PQ16", 16), ("PQ16x4fs", 16)] {
+        for (code, bytes) in [
+            ("Flat", 256),
+            ("SQ8", 64),
+            ("SQ4", 32),
+            ("PQ16", 16),
+            ("PQ16x4fs", 16),
+        ] {
             let kind = IndexKind::Ivf {
                 nlist: 10,
                 code: code.to_owned(),

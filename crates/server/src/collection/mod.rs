@@ -9,6 +9,7 @@
 //! | `payload` | what is in payloads |
 //! | `filter`, `field_index` | which points satisfy conditions, and what is known of that beforehand |
 //! | `table` | a view as the executor's table |
+//! | `refined` | exact distances over an index of codes |
 //! | `store`, `disk`, `caches` | the points on disk |
 //! | `saved` | indexes on disk |
 //! | `writer` | writes: grouped, stored, then made visible |
@@ -37,6 +38,7 @@ pub(crate) mod footprint;
 pub(crate) mod payload;
 pub(crate) mod point;
 mod quiet;
+mod refined;
 pub(crate) mod rows;
 pub(crate) mod saved;
 pub(crate) mod schema;

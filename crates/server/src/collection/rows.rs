@@ -12,6 +12,7 @@ use chiplet::index::Metric;
 
 use super::field_index::Indexes;
 use super::point::{Payload, PointId};
+use super::refined::refined;
 
 /// Vectors of one block take about this many bytes: a write copies at most one block, and scanning one costs
 /// 25-50 us at the 5-10 GB/s of one core, a scan unit well worth handing over.
@@ -119,6 +120,8 @@ pub(crate) struct Base {
     pub(crate) rows: usize,
     /// `None` if it was too small to be worth an index: it is then scanned as the delta is.
     pub(crate) index: Option<Arc<dyn Table>>,
+    /// Whether the index has codes of the rows. What its lists answer are candidates then, until they are merged.
+    pub(crate) coded: bool,
     /// Memory of the index.
     pub(crate) index_bytes: u64,
 }
@@ -129,6 +132,7 @@ impl Base {
             blocks: Arc::new([]),
             rows: 0,
             index: None,
+            coded: false,
             index_bytes: 0,
         }
     }
@@ -162,8 +166,20 @@ impl Base {
             blocks,
             rows,
             index: None,
+            coded: false,
             index_bytes: 0,
         }
+    }
+
+    /// Gives it an index over all of its rows; its answers are exact, also those of one that has `coded` them.
+    pub(crate) fn set_index(&mut self, index: Arc<dyn Table>, coded: bool, metric: Metric) {
+        self.index_bytes = index.size_bytes();
+        self.coded = coded;
+        self.index = Some(match self.blocks.first() {
+            // The first block's vectors are those of all.
+            Some(first) if coded => refined(index, Arc::clone(&first.vectors), metric),
+            _ => index,
+        });
     }
 }
 

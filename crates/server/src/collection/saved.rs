@@ -191,7 +191,13 @@ impl Saved {
             return content;
         }
         let ids: Vec<PointId> = rows.into_iter().map(|(id, _)| id).collect();
-        (content.view, content.ids) = arranged(&content.view, &ids, &found, table);
+        (content.view, content.ids) = arranged(
+            &content.view,
+            &ids,
+            &found,
+            table,
+            settings.index.is_coded(),
+        );
         content
     }
 }
@@ -202,6 +208,7 @@ fn arranged(
     ids: &[PointId],
     found: &[Option<Row>],
     table: Arc<dyn Table>,
+    coded: bool,
 ) -> (View, Ids) {
     let mut vectors = Vec::with_capacity(ids.len() * view.dim);
     let (mut payloads, mut versions) = (Vec::new(), Vec::new());
@@ -228,8 +235,7 @@ fn arranged(
         }
     }
     let mut base = Base::cut(Arc::new(vectors), view.dim, ids, payloads, &versions);
-    base.index_bytes = table.size_bytes();
-    base.index = Some(table);
+    base.set_index(table, coded, view.metric);
     let whole = View {
         live: base.rows,
         base,

@@ -67,6 +67,11 @@ impl IndexKind {
         }
     }
 
+    /// Whether the index has codes of the rows, rather than the rows.
+    pub(crate) fn is_coded(&self) -> bool {
+        matches!(self, Self::Ivf { code, .. } if code != "Flat")
+    }
+
     /// Whether its queries visit inverted lists.
     pub(crate) fn has_lists(&self) -> bool {
         matches!(self, Self::Ivf { .. })

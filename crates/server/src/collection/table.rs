@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use chiplet::index::Nearest;
+use chiplet::index::{Nearest, RowFormat};
 use chiplet::{
     Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
@@ -103,6 +103,13 @@ impl Ask {
         }
     }
 
+    /// Lists whose scans find candidates, by codes, for their merge to compare. A filter's are compared as they are found:
+    /// its query is not cut.
+    fn unmerged(&self, query: &Query) -> Option<&dyn SplitTable> {
+        let coded = self.view.base.coded && query.requested_filter().is_none();
+        self.index().filter(|_| coded)?.as_split()
+    }
+
     fn first_block(&self) -> usize {
         match self.index() {
             Some(_) => self.view.base.blocks.len(),
@@ -147,6 +154,15 @@ impl Ask {
         }))
     }
 
+    /// Rows that its lists have to find for `k` results: of codes more, as the nearest by codes are not the nearest rows.
+    fn candidates(&self, k: usize) -> usize {
+        match self.view.base.coded {
+            // What `Refined` asks for.
+            true => RowFormat::Sq4.reranked(k),
+            false => k,
+        }
+    }
+
     /// Matching rows that are worth visiting lists for.
     fn sought(
         &self,
@@ -160,7 +176,8 @@ impl Ask {
             .coarse(&query.clone().nprobe(usize::MAX), context)?
             .len() as u64;
         let part = matches.saturating_mul(usual) / all.max(1);
-        Ok(part.min(MOST_SOUGHT).max(query.k() as u64))
+        let fewest = self.candidates(query.k()) as u64;
+        Ok(part.min(MOST_SOUGHT).max(fewest))
     }
 
     /// The nearest matching rows of the lists, which are visited until they had enough of them.
@@ -184,15 +201,16 @@ impl Ask {
             found = merge_nearest(sought, vec![found, more]);
             (visited, next) = (end, next.saturating_mul(2));
         }
-        found.truncate(query.k());
-        Ok(found)
+        lists.merge(query, vec![found], context)
     }
 
-    /// The nearest live rows that the index finds. Dead rows may crowd out live ones, so more are asked for, until
-    /// there are enough or the index has no more; `None` if it would have to be asked for more than `most`.
+    /// The nearest `wanted` live rows that the index finds, for the `k` of the query. Dead rows may crowd out live ones, so
+    /// more are asked for, until there are enough or the index has no more; `None` if it would have to be asked for more
+    /// than `most`.
     fn live(
         &self,
         query: &Query,
+        wanted: usize,
         most: usize,
         mut search: impl FnMut(&Query) -> Result<Vec<Neighbor>, SearchError>,
     ) -> Result<Option<Vec<Neighbor>>, SearchError> {
@@ -212,8 +230,8 @@ impl Ask {
             let mut found = search(&wider)?;
             let all = found.len() < more || more >= rows;
             found.retain(|hit| !self.view.dead.contains(hit.id as u32));
-            if all || found.len() >= k {
-                found.truncate(k);
+            if all || found.len() >= wanted {
+                found.truncate(wanted);
                 return Ok(Some(found));
             }
             more = more.saturating_mul(2);
@@ -228,8 +246,9 @@ impl Ask {
         index: &dyn Table,
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
-        let most = widest_walk(self.view.base.rows, query.k());
-        if let Some(found) = self.live(query, most, |query| index.search(query, context))? {
+        let k = query.k();
+        let most = widest_walk(self.view.base.rows, k);
+        if let Some(found) = self.live(query, k, most, |query| index.search(query, context))? {
             return Ok(found);
         }
         let mut nearest = Nearest::new(query.k().min(self.view.base.rows));
@@ -386,7 +405,7 @@ impl SplitTable for CollectionTable {
                         }
                         // Its lists are scanned whole, however many rows are asked for.
                         Some(split) => ask
-                            .live(query, usize::MAX, |query| {
+                            .live(query, ask.candidates(query.k()), usize::MAX, |query| {
                                 split.scan(query, &probes[..indexed], lists.clone(), context)
                             })?
                             .unwrap_or_default(),
@@ -404,7 +423,11 @@ impl SplitTable for CollectionTable {
                     }
                     parts.push(nearest.into_sorted());
                 }
-                Ok(merge_nearest(query.k(), parts))
+                Ok(match ask.unmerged(query) {
+                    // Distances of codes and of rows have no order. Candidates come first.
+                    Some(_) => parts.concat(),
+                    None => merge_nearest(query.k(), parts),
+                })
             },
         )
     }
@@ -412,14 +435,28 @@ impl SplitTable for CollectionTable {
     fn merge(
         &self,
         query: &Query,
-        parts: Vec<Vec<Neighbor>>,
-        _context: &mut Context,
+        mut parts: Vec<Vec<Neighbor>>,
+        context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let ask = Self::ask(query)?;
-        Ok(ask.spans.step(
+        ask.spans.step(
             |request| step!(request, "merge"),
-            || merge_nearest(query.k(), parts),
-        ))
+            || {
+                if let Some(lists) = ask.unmerged(query) {
+                    // Blocks of the base are not scanned beside its index.
+                    let base = ask.view.base.rows as u64;
+                    let cut = |part: &mut Vec<Neighbor>| {
+                        let scanned = part.partition_point(|hit| hit.id < base);
+                        part.split_off(scanned)
+                    };
+                    let scanned: Vec<_> = parts.iter_mut().map(cut).collect();
+                    let exact = lists.merge(query, parts, context)?;
+                    parts = scanned;
+                    parts.push(exact);
+                }
+                Ok(merge_nearest(query.k(), parts))
+            },
+        )
     }
 }
 

@@ -157,3 +157,80 @@ fn a_filter_of_an_index_of_lists_is_never_short() {
         assert!(right * 100 >= all * 95, "{matches}: {right} of {all}");
     }
 }
+
+/// 2,000 rows in 16 lists of 8-bit codes, whose distances are off; 300 newer rows outside the index, and dead ones among the
+/// nearest of each query.
+#[cfg(feature = "ivf")]
+#[test]
+fn lists_of_codes_answer_exactly_however_they_are_cut() {
+    use chiplet::index::{IvfConfig, IvfTable};
+    const ROWS: usize = 2_000;
+    const DIM: usize = 16;
+    const K: usize = 10;
+    let mut state = 7_u64;
+    let mut vectors = |rows: usize| -> Vec<f32> {
+        let random = |_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) as f32 / (1 << 24) as f32
+        };
+        (0..rows * DIM).map(random).collect()
+    };
+    let (base, newer, queries) = (vectors(ROWS), vectors(300), vectors(20));
+    let config = IvfConfig::new(Metric::L2).nprobe(16);
+    let index = IvfTable::build(&base, DIM, "IVF16,SQ8", &config).unwrap();
+    let codes = index.size_bytes();
+    let mut view = View::new(DIM, Metric::L2);
+    let ids: Vec<PointId> = (0..ROWS as u64).map(PointId::Number).collect();
+    let payloads = vec![Payload::default(); ROWS];
+    view.base = Base::cut(Arc::new(base), DIM, &ids, payloads, &[0; ROWS]);
+    view.base.set_index(Arc::new(index), true, Metric::L2);
+    view.live = ROWS;
+    // The rows are counted with the points.
+    let index = view.base.index.as_ref().unwrap();
+    assert_eq!([view.base.index_bytes, index.size_bytes()], [codes; 2]);
+    let mut edit = view.edit();
+    for (id, vector) in (ROWS as u64..).zip(newer.chunks_exact(DIM)) {
+        edit.push(PointId::Number(id), vector, Payload::default(), 1)
+            .unwrap();
+    }
+    view = edit.finish();
+    let table = CollectionTable { dim: DIM };
+    let query = |view: &View, at: &[f32], exact| {
+        let ask = Ask {
+            view: Arc::new(view.clone()),
+            exact,
+            spans: Spans::under(Span::none()),
+        };
+        Query::new(at).top(K).attach(Arc::new(ask))
+    };
+    let search = |query: &Query| table.search(query, &mut Context::default()).unwrap();
+    let mut edit = view.edit();
+    for at in queries.chunks_exact(DIM) {
+        let near = search(&query(&view, at, true).top(200));
+        near.iter()
+            .step_by(2)
+            .for_each(|hit| edit.kill(hit.id as Row));
+    }
+    let view = edit.finish();
+    assert!(view.dead_in_base > 500);
+    for at in queries.chunks_exact(DIM) {
+        let truth = search(&query(&view, at, true));
+        let query = query(&view, at, false);
+        assert_eq!(search(&query), truth);
+        let context = &mut Context::default();
+        let probes = table.coarse(&query, context).unwrap();
+        for each in [1, 3, 16, probes.len() - 1] {
+            let units = (0..probes.len()).step_by(each);
+            let units = units.map(|start| start..probes.len().min(start + each));
+            let scan = |unit| {
+                table
+                    .scan(&query, &probes, unit, &mut Context::default())
+                    .unwrap()
+            };
+            let found = table.merge(&query, units.map(scan).collect(), context);
+            assert_eq!(found.unwrap(), truth, "cut to {each}");
+        }
+    }
+}
