@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashMap;
 
 use chiplet_index::{
-    BuildError, ExactRows, FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat,
+    BuildError, ExactRows, FlatTable, HnswConfig, HnswTable, Metric, Pages, Refined, RowFormat,
 };
 use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, SplitTable, Table};
 use common::{
@@ -74,6 +74,60 @@ fn distances_are_exact_and_no_fewer_rows_are_found() {
                 }
             }
         }
+    }
+}
+
+/// Rows of 4 bits without a second copy find what they find beside one, also when they come from a file.
+#[test]
+fn a_graph_of_4_bits_needs_no_rows_of_its_own_in_here() {
+    let rows = rows();
+    let folder = tempfile::tempdir().unwrap();
+    for metric in METRICS {
+        let exact = flat(&rows, metric);
+        let config = HnswConfig::new(metric).rows(RowFormat::Sq4);
+        let both = config.clone().rerank(RowFormat::F32);
+        let both = HnswTable::build(&rows, WORD_DIM, &both).unwrap();
+        let alone = config.inside_refined();
+        let alone = HnswTable::build(&rows, WORD_DIM, &alone).unwrap();
+        assert_eq!(alone.rerank_format(), None);
+        let saved = Table::size_bytes(&both) - Table::size_bytes(&alone);
+        assert_eq!(saved, 200 * 6_000);
+        let path = folder.path().join("graph");
+        alone.save(&path).unwrap();
+        let loaded = HnswTable::load(&path, Pages::default()).unwrap();
+        let by_codes = recall(&exact, &loaded, &queries());
+        let [alone, loaded] =
+            [alone, loaded].map(|inner| Refined::new(inner, flat(&rows, metric)).unwrap());
+        let found = recall(&exact, &alone, &queries());
+        let beside = recall(&exact, &both, &queries());
+        assert!(found > by_codes && found >= beside - 0.005);
+        for query in queries() {
+            let hits = unsplit(&alone, &query);
+            assert_eq!(unsplit(&loaded, &query), hits);
+            for hit in hits {
+                let exactly = distance(&exact, &query, hit.id);
+                assert_eq!(hit.distance.to_bits(), exactly.to_bits());
+            }
+            // So many that all rows are compared.
+            let all = query.top(5_000);
+            assert_eq!(unsplit(&alone, &all), unsplit(&exact, &all));
+        }
+    }
+}
+
+#[test]
+fn rows_of_fewer_bits_need_a_second_copy_all_the_same() {
+    for rows in [RowFormat::Sq2, RowFormat::Sq1] {
+        let config = HnswConfig::new(Metric::L2).rows(rows).inside_refined();
+        let refused = HnswTable::build(&words(0, 50), WORD_DIM, &config).err();
+        let rerank = matches!(
+            refused,
+            Some(BuildError::Setting {
+                setting: "rerank",
+                ..
+            })
+        );
+        assert!(rerank, "{refused:?}");
     }
 }
 

@@ -35,6 +35,7 @@ impl Server {
         let graph = IndexKind::Hnsw {
             m: HnswConfig::DEFAULT_M,
             ef_construct: HnswConfig::DEFAULT_EF_CONSTRUCTION,
+            codes: None,
         };
         self.load_words("words", &words, graph)?;
         if cfg!(feature = "ivf") {
@@ -54,6 +55,7 @@ impl Server {
             dim: words.dim(),
             distance: Distance::Cosine,
             index,
+            quantization: None,
             full_scan_bytes: api.index.full_scan_kib * 1024,
             rebuild_bytes: api.index.rebuild_kib * 1024,
             metadata: BTreeMap::from([(MARK.to_owned(), "glove".into())]),

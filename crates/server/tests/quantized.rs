@@ -5,12 +5,15 @@ mod common;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use common::Running;
+use common::{Running, refusal};
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::{
-    Condition, CreateCollectionBuilder, DeletePointsBuilder, Distance, Filter, PointStruct,
-    PointsIdsList, QueryPointsBuilder, ScoredPoint, SearchParamsBuilder, UpsertPointsBuilder,
-    VectorParamsBuilder,
+    BinaryQuantizationBuilder, CompressionRatio, Condition, CreateCollectionBuilder,
+    DeletePointsBuilder, Distance, Filter, HnswConfigDiffBuilder, Memory, PointStruct,
+    PointsIdsList, ProductQuantizationBuilder, QuantizationSearchParamsBuilder, QueryPointsBuilder,
+    ScalarQuantizationBuilder, ScoredPoint, SearchParamsBuilder, TurboQuantBitSize,
+    TurboQuantization, TurboQuantizationBuilder, UpdateCollectionBuilder, UpsertPointsBuilder,
+    VectorParamsBuilder, quantization_config, quantization_config_diff,
 };
 
 const DIM: usize = 16;
@@ -176,6 +179,12 @@ impl Coded {
         assert!(right * 1_000 >= all * least, "{right} of {all}");
     }
 
+    fn quantization(&self) -> Option<quantization_config::Quantization> {
+        let info = self.running.client.collection_info("points");
+        let info = self.running.run(info).unwrap().result.unwrap();
+        info.config.unwrap().quantization_config?.quantization
+    }
+
     /// As [`Coded::check`], before and after points are overwritten, deleted and added, and after a restart.
     fn check_all_along(mut self, least: usize) {
         self.check(least);
@@ -197,8 +206,16 @@ impl Coded {
         assert!(self.indexed() < indexed, "they are of the index");
         assert!(self.indexed() > indexed / 2, "which is still the old one");
         self.check(least);
+        let table = self
+            .running
+            .data
+            .path()
+            .join("chiplet-indexes/points.table");
+        let made = || Some(std::fs::metadata(&table).ok()?.modified().unwrap());
+        let before = made();
         self.running = self.running.again(|| ());
         self.wait_until_built();
+        assert_eq!(made(), before, "it was loaded");
         self.check(least);
     }
 }
@@ -215,6 +232,22 @@ fn lists(distance: Distance, code: &str) -> CreateCollectionBuilder {
     CreateCollectionBuilder::new("points")
         .vectors_config(params)
         .metadata(metadata)
+}
+
+fn graph(
+    distance: Distance,
+    quantization: impl Into<quantization_config::Quantization>,
+) -> CreateCollectionBuilder {
+    let params = VectorParamsBuilder::new(DIM as u64, distance);
+    CreateCollectionBuilder::new("points")
+        .vectors_config(params)
+        .quantization_config(quantization.into())
+}
+
+fn four_bits() -> TurboQuantization {
+    TurboQuantizationBuilder::new()
+        .bits(TurboQuantBitSize::Bits4)
+        .build()
 }
 
 const DISTANCES: [Distance; 3] = [Distance::Euclid, Distance::Cosine, Distance::Dot];
@@ -239,4 +272,179 @@ fn scores_of_product_quantizers_are_exact() {
     for (distance, code) in [(Distance::Euclid, "PQ4"), (Distance::Dot, "PQ8x4fs")] {
         Coded::start(distance, lists(distance, code)).check_all_along(800);
     }
+}
+
+#[test]
+fn scores_of_graphs_of_8_bits_are_exact() {
+    let scalar = ScalarQuantizationBuilder::default().quantile(0.99).build();
+    for distance in DISTANCES {
+        let coded = Coded::start(distance, graph(distance, scalar));
+        assert_eq!(coded.quantization(), Some(scalar.into()));
+        coded.check_all_along(990);
+    }
+}
+
+#[test]
+fn scores_of_graphs_of_4_bits_are_exact() {
+    for distance in DISTANCES {
+        let coded = Coded::start(distance, graph(distance, four_bits()));
+        assert_eq!(coded.quantization(), Some(four_bits().into()));
+        coded.check_all_along(980);
+    }
+}
+
+/// The graph has codes, and not the vectors a second time.
+#[test]
+fn a_graph_of_codes_takes_less_memory() {
+    let index_bytes = |create: CreateCollectionBuilder| {
+        let coded = Coded::start(Distance::Dot, create);
+        let folder = coded.running.data.path().join("chiplet-indexes");
+        std::fs::metadata(folder.join("points.table"))
+            .unwrap()
+            .len()
+    };
+    let plain = CreateCollectionBuilder::new("points")
+        .vectors_config(VectorParamsBuilder::new(DIM as u64, Distance::Dot));
+    let plain = index_bytes(plain);
+    let scalar = ScalarQuantizationBuilder::default().build();
+    for (create, bytes) in [
+        (graph(Distance::Dot, scalar), 16),
+        (graph(Distance::Dot, four_bits()), 32),
+    ] {
+        let saved = (64 - bytes) * POINTS;
+        assert!(index_bytes(create) + saved * 9 / 10 < plain);
+    }
+}
+
+/// A vector's own setting goes before the collection's; lists have the code that it asks for.
+#[cfg(feature = "ivf")]
+#[test]
+fn lists_have_the_codes_that_a_setting_asks_for() {
+    let params = VectorParamsBuilder::new(DIM as u64, Distance::Dot)
+        .quantization_config(ScalarQuantizationBuilder::default());
+    let metadata = HashMap::from([("chiplet.index".to_owned(), serde_json::json!("ivf"))]);
+    let create = CreateCollectionBuilder::new("points")
+        .vectors_config(params)
+        .quantization_config(four_bits())
+        .metadata(metadata);
+    let coded = Coded::start(Distance::Dot, create);
+    let scalar = ScalarQuantizationBuilder::default().build();
+    assert_eq!(coded.quantization(), Some(scalar.into()));
+    let table = coded
+        .running
+        .data
+        .path()
+        .join("chiplet-indexes/points.table");
+    // Lists of 4 bits have no file.
+    assert!(table.exists());
+    let agreed = lists(Distance::Dot, "SQ8").quantization_config(scalar);
+    let create = coded.running.client.delete_collection("points");
+    coded.running.run(create).unwrap();
+    let create = coded.running.client.create_collection(agreed);
+    coded.running.run(create).unwrap();
+}
+
+#[test]
+fn what_a_search_says_of_codes_is_what_is_done_or_refused() {
+    let coded = Coded::start(Distance::Dot, graph(Distance::Dot, four_bits()));
+    let plain = VectorParamsBuilder::new(DIM as u64, Distance::Dot);
+    let plain = CreateCollectionBuilder::new("plain").vectors_config(plain);
+    let client = &coded.running.client;
+    coded.running.run(client.create_collection(plain)).unwrap();
+    let ask = |name: &str, exact: bool, quantization: QuantizationSearchParamsBuilder| {
+        let params = SearchParamsBuilder::default()
+            .exact(exact)
+            .quantization(quantization);
+        let query = QueryPointsBuilder::new(name)
+            .query(vector(10_000))
+            .limit(10)
+            .params(params);
+        coded.running.run(client.query(query))
+    };
+    let said = QuantizationSearchParamsBuilder::default;
+    let usual = QueryPointsBuilder::new("points").query(vector(10_000));
+    let usual = coded.ask(usual);
+    for done in [
+        said(),
+        said().ignore(false).rescore(true),
+        said().oversampling(1.0),
+        said().oversampling(3.1),
+    ] {
+        assert_eq!(ask("points", false, done).unwrap().result, usual);
+    }
+    for (not_done, word) in [
+        (said().ignore(true), "ignore"),
+        (said().rescore(false), "rescore"),
+        (said().oversampling(3.2), "31 points"),
+    ] {
+        // Without an index that has codes there is nothing to refuse.
+        ask("points", true, not_done.clone()).unwrap();
+        ask("plain", false, not_done.clone()).unwrap();
+        let (code, message) = refusal(ask("points", false, not_done));
+        assert_eq!(code, tonic::Code::Unimplemented, "{message}");
+        assert!(message.contains(word), "{message}");
+    }
+    for wrong in [0.5, f64::NAN, -1.0] {
+        let (code, message) = refusal(ask("plain", false, said().oversampling(wrong)));
+        assert_eq!(code, tonic::Code::InvalidArgument, "{message}");
+    }
+}
+
+#[test]
+fn other_quantisation_is_refused_with_what_to_use() {
+    let running = Running::start();
+    let turbo = |bits| TurboQuantizationBuilder::new().bits(bits).build().into();
+    let scalar = ScalarQuantizationBuilder::default();
+    let product = ProductQuantizationBuilder::new(CompressionRatio::X16 as i32);
+    let refused: [(quantization_config::Quantization, &str); 7] = [
+        (product.build().into(), "PQ<parts>"),
+        (
+            BinaryQuantizationBuilder::new(true).build().into(),
+            "4 bits",
+        ),
+        (turbo(TurboQuantBitSize::Bits1), "use 4 bits"),
+        (turbo(TurboQuantBitSize::Bits15), "use 4 bits"),
+        (turbo(TurboQuantBitSize::Bits2), "use 4 bits"),
+        (turbo(TurboQuantBitSize::Bits8), "scalar int8"),
+        (
+            scalar.clone().memory(Memory::Cold).build().into(),
+            "on disk",
+        ),
+    ];
+    let create = |create: CreateCollectionBuilder| {
+        refusal(running.run(running.client.create_collection(create)))
+    };
+    for (quantization, words) in refused {
+        let (code, message) = create(graph(Distance::Dot, quantization));
+        assert_eq!(code, tonic::Code::Unimplemented, "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    let int8 = || graph(Distance::Dot, scalar.clone().build());
+    let exact = HnswConfigDiffBuilder::default().m(0);
+    let quantile = scalar.clone().quantile(0.3).build();
+    for (wrong, words) in [
+        (int8().hnsw_config(exact), "no index"),
+        (graph(Distance::Dot, quantile), "0.5 to 1"),
+    ] {
+        let (code, message) = create(wrong);
+        assert_eq!(code, tonic::Code::InvalidArgument, "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    if cfg!(feature = "ivf") {
+        for code in ["Flat", "SQ4", "PQ4"] {
+            let contradiction =
+                lists(Distance::Dot, code).quantization_config(scalar.clone().build());
+            let (code, message) = create(contradiction);
+            assert_eq!(code, tonic::Code::InvalidArgument, "{message}");
+            assert!(message.contains("leave one of them out"), "{message}");
+        }
+    }
+    running
+        .run(running.client.create_collection(int8()))
+        .unwrap();
+    let update = UpdateCollectionBuilder::new("points").quantization_config(
+        quantization_config_diff::Quantization::Scalar(scalar.build()),
+    );
+    let (code, _) = refusal(running.run(running.client.update_collection(update)));
+    assert_eq!(code, tonic::Code::Unimplemented);
 }

@@ -28,6 +28,7 @@ pub struct HnswConfig {
     pub(super) threads: usize,
     pub(super) rows: Option<RowFormat>,
     pub(super) rerank: Option<RowFormat>,
+    pub(super) inside_refined: bool,
     pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
     pub(super) pages: Pages,
@@ -53,6 +54,7 @@ impl HnswConfig {
             threads: 1,
             rows: None,
             rerank: None,
+            inside_refined: false,
             fit: None,
             reorder: true,
             pages: Pages::default(),
@@ -98,7 +100,7 @@ impl HnswConfig {
     }
 
     /// Sets how rows are stored for the walk, as `f32` unless said otherwise. Rows of 4 bits and fewer need
-    /// [`HnswConfig::rerank`].
+    /// [`HnswConfig::rerank`]; see also [`HnswConfig::inside_refined`].
     #[must_use]
     pub fn rows(mut self, format: RowFormat) -> Self {
         self.rows = Some(format);
@@ -151,6 +153,26 @@ impl HnswConfig {
         self
     }
 
+    /// For a table inside [`Refined`](crate::Refined), which compares candidates with exact rows kept elsewhere: rows of 4
+    /// bits then need no [`HnswConfig::rerank`]. By itself such a table answers with the distances of its codes, and finds
+    /// few of the nearest rows. Rows of 2 and 1 bits need more candidates than `Refined` asks for, and still a second copy.
+    ///
+    /// ```
+    /// use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Refined, RowFormat};
+    ///
+    /// let rows: Vec<f32> = (0..2000).map(|x| (x % 89) as f32).collect(); // 1,000 rows of 2
+    /// let config = HnswConfig::new(Metric::L2).rows(RowFormat::Sq4);
+    /// assert!(HnswTable::build(&rows, 2, &config).is_err());
+    /// let coarse = HnswTable::build(&rows, 2, &config.inside_refined())?;
+    /// let table = Refined::new(coarse, FlatTable::build(&rows, 2, Metric::L2)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn inside_refined(mut self) -> Self {
+        self.inside_refined = true;
+        self
+    }
+
     /// Bytes of a link in a graph of that many rows: 3 below 2^24 rows, else 4.
     ///
     /// ```
@@ -193,7 +215,11 @@ impl HnswConfig {
         let (walked, full) = self.formats();
         // What the build is to choose is not known yet.
         let chosen = self.fit.is_none() || self.rows.is_some();
-        if chosen && let Err((value, accepted)) = walked.check_rerank(full) {
+        let refined = self.inside_refined && walked.can_be_alone(full);
+        if chosen
+            && !refined
+            && let Err((value, accepted)) = walked.check_rerank(full)
+        {
             let setting = "rerank";
             return Err(BuildError::Setting {
                 setting,

@@ -7,7 +7,7 @@
 //! | `chiplet.index` | `hnsw`, `ivf`, `flat` | `hnsw` |
 //! | `chiplet.nlist` | inverted lists | 256 |
 //! | `chiplet.nprobe` | lists that a query visits | 16 |
-//! | `chiplet.code` | Faiss' name of the code: `Flat`, `SQ8`, `SQ4`, `PQ16x4fs` | `Flat` |
+//! | `chiplet.code` | Faiss' name of the code: `Flat`, `SQ8`, `SQ4`, `PQ16x4fs` | what `quantization_config` asks for, or `Flat` |
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,8 +21,9 @@ use qdrant_client::qdrant::{
 };
 use tonic::Status;
 
+use super::quantization;
 use super::refusal::{invalid, quoted, unless_absent, unsupported};
-use crate::collection::schema::{Distance, IndexKind, Settings};
+use crate::collection::schema::{Distance, IndexKind, Quantization, Settings};
 use crate::config::{IndexSettings, Limits};
 
 /// Metadata keys that begin with this are instructions; others are kept and given back.
@@ -56,7 +57,6 @@ pub(super) fn settings(
                 || message.write_consistency_factor.unwrap_or(1) > 1,
             "replicas",
         ),
-        (message.quantization_config.is_some(), "quantization"),
         (message.sparse_vectors_config.is_some(), "sparse vectors"),
         (
             strict.is_some_and(|strict| strict.enabled.unwrap_or(false)),
@@ -90,13 +90,15 @@ pub(super) fn settings(
     };
     let hnsw = merged(message.hnsw_config, params.hnsw_config);
     let distance = distance(&params)?;
+    let quantization = quantization::read(message.quantization_config, params.quantization_config)?;
     let dim = dimension(params, limits)?;
-    let index = index(&message.metadata, hnsw.as_ref(), dim)?;
+    let index = index(&message.metadata, hnsw.as_ref(), quantization, dim)?;
     let (full_scan_bytes, rebuild_bytes) = thresholds(hnsw, message.optimizers_config, defaults)?;
     Ok(Settings {
         dim,
         distance,
         index,
+        quantization,
         full_scan_bytes,
         rebuild_bytes,
         metadata: message
@@ -141,7 +143,6 @@ fn dimension(params: VectorParams, limits: &Limits) -> Result<usize, Status> {
     let on_disk = params.on_disk;
     let float = [Datatype::Default as i32, Datatype::Float32 as i32];
     unless_absent(&[
-        (params.quantization_config.is_some(), "quantization"),
         (
             on_disk.unwrap_or(false) || params.memory == Some(Memory::Cold as i32),
             "vectors on disk",
@@ -169,6 +170,7 @@ fn dimension(params: VectorParams, limits: &Limits) -> Result<usize, Status> {
 fn index(
     metadata: &HashMap<String, Value>,
     hnsw: Option<&HnswConfigDiff>,
+    quantization: Option<Quantization>,
     dim: usize,
 ) -> Result<IndexKind, Status> {
     let known = ["index", "nlist", "nprobe", "code"];
@@ -200,8 +202,8 @@ fn index(
             quoted(kind)
         )));
     }
-    match kind {
-        "hnsw" => graph(hnsw),
+    let kind = match kind {
+        "hnsw" => graph(hnsw, quantization),
         "flat" => Ok(IndexKind::Flat),
         "ivf" if cfg!(not(feature = "ivf")) => Err(unsupported(
             "inverted lists: it was built without the feature `ivf`",
@@ -209,16 +211,25 @@ fn index(
         "ivf" => Ok(IndexKind::Ivf {
             nlist: number(metadata, "nlist", DEFAULT_LISTS, MOST_LISTS)?,
             nprobe: number(metadata, "nprobe", DEFAULT_PROBES, MOST_LISTS)?,
-            code: code(text("code"), dim)?,
+            code: code(text("code"), quantization, dim)?,
         }),
         other => Err(invalid(format!(
             "chiplet.index is {}; say hnsw, ivf or flat",
             quoted(other)
         ))),
+    }?;
+    if kind == IndexKind::Flat && quantization.is_some() {
+        return Err(invalid(
+            "quantization_config is for graphs and inverted lists, and there is to be no index; leave it out",
+        ));
     }
+    Ok(kind)
 }
 
-fn graph(hnsw: Option<&HnswConfigDiff>) -> Result<IndexKind, Status> {
+fn graph(
+    hnsw: Option<&HnswConfigDiff>,
+    quantization: Option<Quantization>,
+) -> Result<IndexKind, Status> {
     let m = hnsw.and_then(|hnsw| hnsw.m);
     let ef_construct = hnsw.and_then(|hnsw| hnsw.ef_construct);
     match (m, ef_construct) {
@@ -235,17 +246,29 @@ fn graph(hnsw: Option<&HnswConfigDiff>) -> Result<IndexKind, Status> {
             m: m.map_or(HnswConfig::DEFAULT_M, |m| m as usize),
             ef_construct: ef_construct
                 .map_or(HnswConfig::DEFAULT_EF_CONSTRUCTION, |ef| ef as usize),
+            codes: quantization.map(Quantization::row_format),
         }),
     }
 }
 
 /// The code of an inverted file's vectors. Only kinds that Faiss can train on any data are let through.
-fn code(text: Option<Option<&String>>, dim: usize) -> Result<String, Status> {
+fn code(
+    text: Option<Option<&String>>,
+    quantization: Option<Quantization>,
+    dim: usize,
+) -> Result<String, Status> {
+    let asked = quantization.map(Quantization::list_code);
     let code = match text {
-        None => return Ok("Flat".to_owned()),
+        None => return Ok(asked.unwrap_or("Flat").to_owned()),
         Some(Some(code)) => code,
         Some(None) => return Err(invalid("chiplet.code is no text")),
     };
+    if let Some(asked) = asked.filter(|asked| asked != code) {
+        return Err(invalid(format!(
+            "chiplet.code is {}, and quantization_config asks for {asked}; leave one of them out",
+            quoted(code)
+        )));
+    }
     let digits = code
         .strip_prefix("PQ")
         .map(|rest| rest.strip_suffix("x4fs").unwrap_or(rest));
@@ -357,6 +380,7 @@ pub(super) fn update(
             IndexKind::Hnsw {
                 m: now,
                 ef_construct,
+                ..
             } => {
                 m.is_none_or(|m| m == 0 || m == now as u64)
                     && ef.is_none_or(|ef| ef == ef_construct as u64)
@@ -395,7 +419,9 @@ pub(super) fn describe(settings: Settings) -> CollectionConfig {
         Distance::Euclid => qdrant::Distance::Euclid,
     };
     let (m, ef_construct) = match settings.index {
-        IndexKind::Hnsw { m, ef_construct } => (m as u64, ef_construct as u64),
+        IndexKind::Hnsw {
+            m, ef_construct, ..
+        } => (m as u64, ef_construct as u64),
         IndexKind::Ivf { .. } | IndexKind::Flat => (0, 0),
     };
     let kib = |bytes: u64| match bytes {
@@ -435,6 +461,7 @@ pub(super) fn describe(settings: Settings) -> CollectionConfig {
             wal_segments_ahead: Some(0),
             ..WalConfigDiff::default()
         }),
+        quantization_config: settings.quantization.map(quantization::describe),
         metadata: settings
             .metadata
             .into_iter()

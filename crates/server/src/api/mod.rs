@@ -24,6 +24,7 @@ mod message;
 mod outgoing;
 pub(crate) mod places;
 mod points;
+mod quantization;
 pub(crate) mod refusal;
 pub(crate) mod schema;
 mod search;

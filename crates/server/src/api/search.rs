@@ -9,13 +9,15 @@ use chiplet::{Error, Filter, Neighbor, Query};
 use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vector_input::Variant as Input;
 use qdrant_client::qdrant::{
-    self, QueryPoints, ReadConsistency, SearchParams, SearchPoints, read_consistency,
+    self, QuantizationSearchParams, QueryPoints, ReadConsistency, SearchParams, SearchPoints,
+    read_consistency,
 };
 use tonic::Status;
 
 use super::Api;
 use super::admission::Call;
 use super::message::{Page, Parts, Points, point_id};
+use super::quantization;
 use super::refusal::{self, invalid, unless_absent, unsupported};
 use crate::collection::Collection;
 use crate::collection::filter::Rows;
@@ -36,6 +38,7 @@ pub(crate) struct Wanted {
     threshold: Option<f32>,
     ef: Option<u64>,
     exact: bool,
+    quantization: Option<QuantizationSearchParams>,
     filter: Option<qdrant::Filter>,
     parts: Arc<Parts>,
     timeout: Option<u64>,
@@ -70,7 +73,7 @@ impl Wanted {
             (message.shard_key_selector.is_some(), "shard keys"),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact) = parameters(message.params)?;
+        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: Near::Vector(message.vector),
@@ -79,6 +82,7 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
+            quantization,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -99,7 +103,7 @@ impl Wanted {
             ),
         ])?;
         consistency(message.read_consistency)?;
-        let (ef, exact) = parameters(message.params)?;
+        let (ef, exact, quantization) = parameters(message.params)?;
         Ok(Self {
             collection: message.collection_name,
             near: near(message.query)?,
@@ -108,6 +112,7 @@ impl Wanted {
             threshold: message.score_threshold,
             ef,
             exact,
+            quantization,
             filter: message.filter,
             parts: Arc::new(Parts::read(message.with_payload, message.with_vectors)?),
             timeout: message.timeout,
@@ -154,13 +159,14 @@ fn near(query: Option<qdrant::Query>) -> Result<Near, Status> {
     }
 }
 
-/// `hnsw_ef` and `exact`.
-fn parameters(params: Option<SearchParams>) -> Result<(Option<u64>, bool), Status> {
+/// `hnsw_ef`, `exact` and `quantization`.
+type Parameters = (Option<u64>, bool, Option<QuantizationSearchParams>);
+
+fn parameters(params: Option<SearchParams>) -> Result<Parameters, Status> {
     let Some(params) = params else {
-        return Ok((None, false));
+        return Ok((None, false, None));
     };
     unless_absent(&[
-        (params.quantization.is_some(), "quantization"),
         (
             params.indexed_only.unwrap_or(false),
             "indexed_only: unindexed points are always searched",
@@ -171,7 +177,8 @@ fn parameters(params: Option<SearchParams>) -> Result<(Option<u64>, bool), Statu
     if params.hnsw_ef == Some(0) {
         return Err(invalid("hnsw_ef is 0; give at least 1, or leave it out"));
     }
-    Ok((params.hnsw_ef, params.exact.unwrap_or(false)))
+    let exact = params.exact.unwrap_or(false);
+    Ok((params.hnsw_ef, exact, params.quantization))
 }
 
 /// There is one copy of everything, so every consistency holds that one copy can give.
@@ -233,9 +240,12 @@ impl Api {
     ) -> Result<Running<impl Future<Output = Result<Vec<Neighbor>, Error>> + Send + use<>>, Status>
     {
         let collection = self.find(&wanted.collection)?;
-        let (distance, has_lists) =
-            collection.with_settings(|settings| (settings.distance, settings.index.has_lists()));
+        let (distance, has_lists, coded) = collection.with_settings(|settings| {
+            let index = &settings.index;
+            (settings.distance, index.has_lists(), index.is_coded())
+        });
         let results = self.results(&wanted)?;
+        quantization::check_search(wanted.quantization, coded && !wanted.exact, results)?;
         let seconds = [wanted.timeout, timeout].into_iter().flatten().min();
         let deadline = self.deadline(call, seconds);
         let matching = match wanted.filter.take() {

@@ -204,6 +204,7 @@ mod tests {
             dim: 4,
             distance,
             index,
+            quantization: None,
             full_scan_bytes: 10 * 16,
             rebuild_bytes: 0,
             metadata: BTreeMap::new(),
@@ -217,6 +218,7 @@ mod tests {
         let hnsw = || IndexKind::Hnsw {
             m: 16,
             ef_construct: 100,
+            codes: None,
         };
         let copies = 10 * (16 + 112);
         let Footprint { finished, peak } = Footprint::of(10, 4, &hnsw());

@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet::Table;
-use chiplet::index::{BuildError, HnswConfig, HnswTable};
+use chiplet::index::{BuildError, HnswTable};
 use parking_lot::{Condvar, Mutex};
 
 use super::allowance::{Allowance, Loan, Need, TooMuch};
 use super::collection::{Collection, Ids};
 use super::field_index;
 use super::filter::Patience;
-use super::footprint::has_index;
+use super::footprint::{graph_config, has_index};
 use super::quiet::Quiet;
 use super::rows::{Base, Row, View};
 use super::saved::Save;
@@ -368,11 +368,14 @@ type Built = (Arc<dyn Table>, Save);
 fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Built>, BuildError> {
     Ok(match &settings.index {
         IndexKind::Flat => None,
-        IndexKind::Hnsw { m, ef_construct } => {
+        IndexKind::Hnsw {
+            m,
+            ef_construct,
+            codes,
+        } => {
             // On this thread alone: its priority and its cpus are those that builds may have. And the same points in
             // the same order give the same graph.
-            let config = HnswConfig::new(view.metric)
-                .m(*m)
+            let config = graph_config(view.metric, *m, *codes)
                 .ef_construction(*ef_construct)
                 .threads(1);
             let table = Arc::new(HnswTable::build(vectors, view.dim, &config)?);

@@ -1,6 +1,6 @@
 //! What an index takes of memory: for good, and while it is built. Estimates, from how chiplet's tables are laid out.
 
-use chiplet::index::{HnswConfig, Metric};
+use chiplet::index::{HnswConfig, Metric, RowFormat};
 
 use super::schema::{IndexKind, Settings};
 
@@ -17,7 +17,7 @@ impl Footprint {
     /// Of an index over `rows` rows.
     pub(crate) fn of(rows: usize, dim: usize, kind: &IndexKind) -> Self {
         match kind {
-            IndexKind::Hnsw { m, .. } => graph(rows, dim, *m),
+            IndexKind::Hnsw { m, codes, .. } => graph(rows, dim, *m, *codes),
             IndexKind::Ivf { nlist, code, .. } => inverted_lists(rows, dim, *nlist, code),
             IndexKind::Flat => Self::default(),
         }
@@ -44,15 +44,28 @@ pub(crate) fn vector_bytes(rows: usize, dim: usize) -> u64 {
 /// bytes each), and its id (8 bytes).
 const WRITING: u64 = 3 * 4 + 8;
 
-/// A build takes the most at its end, when it writes rows and links to their final place and the builder's links, of 4 bytes, are
-/// still there. Before that the builder links rows in a copy of its own, which is padded to cache lines, at most 60 bytes a
-/// row, and has a lock of a byte for each list of links: that is less.
-fn graph(rows: usize, dim: usize, m: usize) -> Footprint {
-    let config = HnswConfig::new(Metric::L2).m(m);
+/// How a graph is built: with vectors, or with codes whose candidates the collection compares with its vectors.
+pub(crate) fn graph_config(metric: Metric, m: usize, codes: Option<RowFormat>) -> HnswConfig {
+    let config = HnswConfig::new(metric).m(m);
+    match codes {
+        Some(codes) => config.rows(codes).inside_refined(),
+        None => config,
+    }
+}
+
+/// A build first links whole vectors in a copy of its own, which is padded to cache lines; it has links of 4 bytes, a lock of
+/// a byte for each list of them, and each row's number. In the end, without that copy, it writes rows and links to their
+/// final place: that is more, unless they are codes.
+fn graph(rows: usize, dim: usize, m: usize, codes: Option<RowFormat>) -> Footprint {
+    let config = graph_config(Metric::L2, m, codes);
     let finished = config.table_bytes(rows, dim);
+    let own = (dim * size_of::<f32>()).next_multiple_of(64) as u64;
+    // Layers above the ground have lists for no more rows than the ground has.
+    let linking = rows as u64 * (own + 2 + 4);
+    let writing = finished + rows as u64 * WRITING;
     Footprint {
         finished,
-        peak: finished + 4 * config.all_links(rows) + rows as u64 * WRITING,
+        peak: linking.max(writing) + 4 * config.all_links(rows),
     }
 }
 
@@ -104,30 +117,41 @@ mod tests {
             let rows: Vec<f32> = (0..ROWS * dim)
                 .map(|i| (i * 7_919 % 1_000_003) as f32)
                 .collect();
-            let config = HnswConfig::new(Metric::L2).m(m).ef_construction(8);
-            let table = HnswTable::build(&rows, dim, &config).unwrap();
-            let kind = IndexKind::Hnsw { m, ef_construct: 8 };
-            let estimated = Footprint::of(ROWS, dim, &kind).finished;
-            let off = estimated.abs_diff(table.size_bytes());
-            assert!(
-                100 * off <= table.size_bytes(),
-                "{dim} dimensions, M = {m}: {estimated} bytes estimated, {} taken",
-                table.size_bytes()
-            );
+            for codes in [None, Some(RowFormat::Sq8), Some(RowFormat::Sq4)] {
+                let config = graph_config(Metric::L2, m, codes).ef_construction(8);
+                let table = HnswTable::build(&rows, dim, &config).unwrap();
+                let kind = IndexKind::Hnsw {
+                    m,
+                    ef_construct: 8,
+                    codes,
+                };
+                let estimated = Footprint::of(ROWS, dim, &kind).finished;
+                let off = estimated.abs_diff(table.size_bytes());
+                assert!(
+                    100 * off <= table.size_bytes(),
+                    "{dim} dimensions, M = {m}, {codes:?}: {estimated} bytes estimated, {} taken",
+                    table.size_bytes()
+                );
+            }
         }
     }
 
     #[test]
     fn a_build_takes_the_builders_links_beside_the_finished_graph() {
-        let kind = IndexKind::Hnsw {
+        let kind = |codes| IndexKind::Hnsw {
             m: 16,
             ef_construct: 8,
+            codes,
         };
-        let found = Footprint::of(1_000, 50, &kind);
+        let found = Footprint::of(1_000, 50, &kind(None));
         // Vectors of 200 bytes, an id, 32 links of 3 bytes; 16 more for each 15th row.
         let upper = 1_000 * 16 / 15;
         assert_eq!(found.finished, 1_000 * (200 + 4 + 96) + 3 * upper);
         assert_eq!(found.peak - found.finished, 1_000 * (128 + 20) + 4 * upper);
+        // Codes of 32 bytes in the end; before, vectors that are padded to 256, a number and two locks.
+        let found = Footprint::of(1_000, 50, &kind(Some(RowFormat::Sq4)));
+        assert_eq!(found.finished, 1_000 * (32 + 4 + 96) + 3 * upper);
+        assert_eq!(found.peak, 1_000 * (256 + 4 + 2 + 128) + 4 * upper);
     }
 
     #[test]

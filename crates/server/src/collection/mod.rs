@@ -38,7 +38,7 @@ pub(crate) mod footprint;
 pub(crate) mod payload;
 pub(crate) mod point;
 mod quiet;
-mod refined;
+pub(crate) mod refined;
 pub(crate) mod rows;
 pub(crate) mod saved;
 pub(crate) mod schema;

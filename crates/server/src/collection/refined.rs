@@ -3,11 +3,17 @@
 
 use std::sync::Arc;
 
-use chiplet::index::{ExactRows, Metric, Refined};
+use chiplet::index::{ExactRows, Metric, Refined, RowFormat};
 use chiplet::{Context, Neighbor, Query, SearchError, SplitTable, Table};
 
 /// Rows that are compared before it is asked again whether anybody waits.
 const AT_ONCE: usize = 256;
+
+/// Candidates that are compared for `k` results.
+pub(crate) fn candidates(k: usize) -> usize {
+    // What `Refined` asks for, whatever the codes are.
+    RowFormat::Sq4.reranked(k)
+}
 
 /// `index`, whose answers are compared with `vectors`: the rows that it was built of, in its order. They never change: a point
 /// that is written anew has another row.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chiplet::index::Metric;
+use chiplet::index::{Metric, RowFormat};
 use serde::{Deserialize, Serialize};
 
 /// How far apart two vectors are, by the API's names.
@@ -46,7 +46,13 @@ impl Distance {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum IndexKind {
     /// A graph: links of a point on each upper layer, candidates kept while one is inserted.
-    Hnsw { m: usize, ef_construct: usize },
+    Hnsw {
+        m: usize,
+        ef_construct: usize,
+        /// The codes of its vectors, if it has codes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        codes: Option<RowFormat>,
+    },
     /// Inverted lists (Faiss): lists, the code of a vector, and how many lists a query visits.
     Ivf {
         nlist: usize,
@@ -69,7 +75,11 @@ impl IndexKind {
 
     /// Whether the index has codes of the rows, rather than the rows.
     pub(crate) fn is_coded(&self) -> bool {
-        matches!(self, Self::Ivf { code, .. } if code != "Flat")
+        match self {
+            Self::Hnsw { codes, .. } => codes.is_some(),
+            Self::Ivf { code, .. } => code != "Flat",
+            Self::Flat => false,
+        }
     }
 
     /// Whether its queries visit inverted lists.
@@ -86,12 +96,43 @@ impl IndexKind {
     }
 }
 
+/// A quantisation that the API has: what a client asked for, to be given back. What it comes to is in the [`IndexKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(crate) enum Quantization {
+    /// Scalar, of 8 bits. The quantile changes nothing: a graph's codes leave out wild values by a rule of their own, lists'
+    /// codes none.
+    Int8 { quantile: Option<f32> },
+    /// TurboQuant of 4 bits.
+    Turbo4,
+}
+
+impl Quantization {
+    /// The codes of a graph.
+    pub(crate) fn row_format(self) -> RowFormat {
+        match self {
+            Self::Int8 { .. } => RowFormat::Sq8,
+            Self::Turbo4 => RowFormat::Sq4,
+        }
+    }
+
+    /// The code of inverted lists, by Faiss' name.
+    pub(crate) fn list_code(self) -> &'static str {
+        match self {
+            Self::Int8 { .. } => "SQ8",
+            Self::Turbo4 => "SQ4",
+        }
+    }
+}
+
 /// A collection's settings, as they are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) dim: usize,
     pub(crate) distance: Distance,
     pub(crate) index: IndexKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) quantization: Option<Quantization>,
     /// Bytes of vectors below which no index is built.
     pub(crate) full_scan_bytes: u64,
     /// Bytes of vectors written since the index was built that call for a new one.
@@ -102,4 +143,29 @@ pub(crate) struct Settings {
     /// Payload fields that clients declared, with the API's number of their type.
     #[serde(default)]
     pub(crate) fields: BTreeMap<String, i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settings stored before there were codes of graphs are read, and what an index is saved by (`saved::fingerprint`) is as it
+    /// was.
+    #[test]
+    fn settings_of_before_are_read() {
+        let index = r#"{"kind":"hnsw","m":16,"ef_construct":200}"#;
+        let stored = format!(
+            r#"{{"dim":3,"distance":"dot","index":{index},"full_scan_bytes":1,"rebuild_bytes":2,"metadata":{{}},"fields":{{}}}}"#
+        );
+        let mut settings: Settings = serde_json::from_str(&stored).unwrap();
+        assert!(!settings.index.is_coded() && settings.quantization.is_none());
+        assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
+        let coded = r#"{"kind":"hnsw","m":16,"ef_construct":200,"codes":"sq4"}"#;
+        settings.index = serde_json::from_str(coded).unwrap();
+        settings.quantization = Some(Quantization::Turbo4);
+        assert!(settings.index.is_coded());
+        assert_eq!(serde_json::to_string(&settings.index).unwrap(), coded);
+        let stored = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&stored).unwrap(), settings);
+    }
 }

@@ -7,13 +7,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use chiplet::index::{Nearest, RowFormat};
+use chiplet::index::Nearest;
 use chiplet::{
     Context, Filter, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 use parking_lot::Mutex;
 use tracing::Span;
 
+use super::refined::candidates;
 use super::rows::{View, block_rows};
 use super::schema::Settings;
 use crate::telemetry::QUERY;
@@ -157,8 +158,7 @@ impl Ask {
     /// Rows that its lists have to find for `k` results: of codes more, as the nearest by codes are not the nearest rows.
     fn candidates(&self, k: usize) -> usize {
         match self.view.base.coded {
-            // What `Refined` asks for.
-            true => RowFormat::Sq4.reranked(k),
+            true => candidates(k),
             false => k,
         }
     }

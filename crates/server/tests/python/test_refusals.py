@@ -105,8 +105,6 @@ UNSUPPORTED = {
     "query by another collection's vectors": (query(query=1, lookup_from=models.LookupLocation(collection="b")), "lookup_from"),
     "query of a shard": (query(shard_key_selector="a"), "shard keys"),
     "query of two replicas": (query(consistency=2), "replicas"),
-    "query with quantization": (query(search_params=models.SearchParams(
-        quantization=models.QuantizationSearchParams(rescore=True))), "quantization"),
     "query of the index only": (query(search_params=models.SearchParams(indexed_only=True)), "indexed_only"),
     "payload by path": (query(with_payload=["a.b"]), "path"),
     "a named vector to return": (query(with_vectors=["title"]), "named vectors"),
@@ -152,8 +150,11 @@ UNSUPPORTED = {
     "sparse vectors": (make(sparse_vectors_config={"words": models.SparseVectorParams()}), "sparse vectors"),
     "multi-vectors": (vectors(multivector_config=models.MultiVectorConfig(
         comparator=models.MultiVectorComparator.MAX_SIM)), "multi-vectors"),
-    "quantization": (make(quantization_config=SCALAR), "quantization"),
-    "quantization of the vectors": (vectors(quantization_config=SCALAR), "quantization"),
+    "product quantization": (make(quantization_config=models.ProductQuantization(product=models.ProductQuantizationConfig(
+        compression=models.CompressionRatio.X16))), "product quantization"),
+    "binary quantization of the vectors": (vectors(quantization_config=models.BinaryQuantization(
+        binary=models.BinaryQuantizationConfig())), "binary quantization"),
+    "update of quantization": (lambda client, name: client.update_collection(name, quantization_config=SCALAR), "settings"),
     "Manhattan distance": (vectors(distance=models.Distance.MANHATTAN), "Manhattan"),
     "vectors on disk": (vectors(on_disk=True), "on disk"),
     "half-precision vectors": (vectors(datatype=models.Datatype.FLOAT16), "32-bit"),
@@ -253,6 +254,11 @@ INVALID = {
     "lists in words": (make(metadata={"chiplet.index": "ivf", "chiplet.nprobe": "many"}), "chiplet.nprobe"),
     "an unknown code": (make(metadata={"chiplet.index": "ivf", "chiplet.code": "OPQ4"}), "chiplet.code"),
     "a code of uneven parts": (make(metadata={"chiplet.index": "ivf", "chiplet.code": "PQ7"}), "evenly"),
+    "a code beside quantization": (make(quantization_config=SCALAR, metadata={
+        "chiplet.index": "ivf", "chiplet.code": "PQ2"}), "leave one of them out"),
+    "quantization without an index": (make(quantization_config=SCALAR, metadata={"chiplet.index": "flat"}), "no index"),
+    "oversampling below 1": (query(search_params=models.SearchParams(
+        quantization=models.QuantizationSearchParams(oversampling=0.5))), "oversampling"),
     "graph of one link": (make(hnsw_config=models.HnswConfigDiff(m=1)), "hnsw_config.m"),
 }
 

@@ -14,6 +14,8 @@ DISTANCES = [models.Distance.COSINE, models.Distance.DOT, models.Distance.EUCLID
 INDEXES = {
     "hnsw": {"hnsw_config": models.HnswConfigDiff(m=12, ef_construct=90)},
     "flat": {"metadata": {"chiplet.index": "flat"}},
+    "int8": {"quantization_config": models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(
+        type=models.ScalarType.INT8, quantile=0.75))},
     "ivf": {"metadata": {"chiplet.index": "ivf", "chiplet.nlist": 64, "chiplet.nprobe": 8, "chiplet.code": "SQ8"}},
 }
 EVERY_JSON_TYPE = {
@@ -110,7 +112,8 @@ def test_a_collection_is_created_listed_described_and_deleted(client, distance, 
     assert (info.config.params.vectors.size, info.config.params.vectors.distance) == (6, distance)
     assert same_json(info.config.metadata, settings["metadata"])
     graph = (info.config.hnsw_config.m, info.config.hnsw_config.ef_construct)
-    assert graph == ((12, 90) if index == "hnsw" else (0, 0))
+    assert graph == {"hnsw": (12, 90), "int8": (16, 200)}.get(index, (0, 0))
+    assert info.config.quantization_config == settings.get("quantization_config")
 
     assert client.delete_collection(name)
     assert not client.collection_exists(name)

@@ -150,6 +150,12 @@ impl RowFormat {
         }
     }
 
+    /// Whether a graph of such rows without a second copy can serve inside [`Refined`](crate::Refined), which asks for as many
+    /// candidates as rows of 4 bits need.
+    pub(crate) fn can_be_alone(self, rerank: Option<Self>) -> bool {
+        self == Self::Sq4 && rerank.is_none()
+    }
+
     /// Candidates that a walk for `k` rows keeps to be compared once more: those that it follows, or half as many again as are
     /// wanted. Where `ef` is `k`, the `k` nearest by codes are not the `k` nearest: rows of 4 bits found 0.93 of the nearest 100 where whole
     /// rows found 0.97 (MiniLM, 20,000 x 384, `ef` 100).

@@ -10,6 +10,7 @@ fn settings() -> Settings {
         dim: 3,
         distance: Distance::Dot,
         index: IndexKind::Flat,
+        quantization: None,
         full_scan_bytes: 1,
         rebuild_bytes: 2,
         metadata: Default::default(),

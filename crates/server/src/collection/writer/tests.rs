@@ -21,6 +21,7 @@ fn settings() -> Settings {
         dim: 3,
         distance: Distance::Dot,
         index: IndexKind::Flat,
+        quantization: None,
         full_scan_bytes: u64::MAX,
         rebuild_bytes: u64::MAX,
         metadata: Default::default(),
