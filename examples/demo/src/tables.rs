@@ -145,7 +145,8 @@ fn build_one(
         }
         Kind::Ivf => {
             let config = IvfConfig::new(Metric::Cosine).nprobe(NPROBE);
-            let factory = ["IVF128,Flat", "IVF128,SQ8"][part % 2];
+            // Both have exact distances, so that answers of the two can be merged.
+            let factory = ["IVF128,Flat", "IVF128,SQ8,RFlat"][part % 2];
             Arc::new(IvfTable::build_with(
                 rows.as_slice(),
                 rows.dim(),
