@@ -8,7 +8,8 @@ class Variant:
     """A way to run `chiplet bench --direct`."""
 
     name: str
-    # Besides --data, --ef or --nprobe, and what is the same for all. NLIST becomes 4 sqrt(rows), as in peers.py.
+    # Besides --data, --ef or --nprobe, and what is the same for all. NLIST becomes 4 sqrt(rows) and HALF half the
+    # dimensions, as in peers/plain.py.
     options: list
     environment: dict = field(default_factory=dict)
     family: str = "hnsw"  # or "ivf": measured beside the peers of the same family
@@ -27,6 +28,13 @@ OURS = [
     Variant(
         "chiplet IVF SQ8, 64 a call",
         ["--index", "ivf", "--factory", "IVFNLIST,SQ8", "--together", "64"],
+        family="ivf",
+    ),
+    Variant("chiplet IVF SQ4, refined", ["--index", "ivf", "--factory", "IVFNLIST,SQ4,RFlat"], family="ivf"),
+    Variant("chiplet IVF PQ, refined", ["--index", "ivf", "--factory", "IVFNLIST,PQHALFx4fs,RFlat"], family="ivf"),
+    Variant(
+        "chiplet IVF PQ, refined, 64 a call",
+        ["--index", "ivf", "--factory", "IVFNLIST,PQHALFx4fs,RFlat", "--together", "64"],
         family="ivf",
     ),
 ]

@@ -151,11 +151,18 @@ class Ours:
 
     def command(self, variant, params):
         sweep = "--ef" if variant.family == "hnsw" else "--nprobe"
-        lists = str(int(4 * len(self.data.rows) ** 0.5))
+        count, dim = self.data.rows.shape
+        sizes = {"NLIST": str(int(4 * count**0.5)), "HALF": str(dim // 2)}
+
+        def sized(option):
+            for name, size in sizes.items():
+                option = option.replace(name, size)
+            return option
+
         return [
             self.options.chiplet, "bench", "--direct", "--data", self.data.file, "--metric", self.data.metric,
             "--queries", vectors.QUERIES, "--k", self.data.k, sweep, comma(params),
-            "--duration", self.options.seconds, *(option.replace("NLIST", lists) for option in variant.options),
+            "--duration", self.options.seconds, *(sized(option) for option in variant.options),
         ]  # fmt: skip
 
     def log(self, variant):

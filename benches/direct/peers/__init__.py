@@ -39,4 +39,7 @@ PEERS = [
     NgtQg("NGT-QG"),
     Faiss("Faiss IVF Flat", factory="IVFNLIST,Flat"),
     Faiss("Faiss IVF SQ8", factory="IVFNLIST,SQ8"),
+    # As many are compared again as by ours: 1.5 k + 16.
+    Faiss("Faiss IVF PQ, refined", factory="IVFNLIST,PQHALFx4fs,RFlat", refine=True),
+    Faiss("Faiss IVF SQ4, refined", factory="IVFNLIST,SQ4,RFlat", refine=True),
 ]

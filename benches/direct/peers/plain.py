@@ -34,7 +34,7 @@ class Hnswlib(Peer):
 
 
 class Faiss(Peer):
-    """`factory` is a Faiss description; NLIST in it becomes 4 sqrt(rows)."""
+    """`factory` is a Faiss description; NLIST in it becomes 4 sqrt(rows), HALF half the dimensions."""
 
     package = "faiss-cpu"
 
@@ -48,7 +48,8 @@ class Faiss(Peer):
         faiss.omp_set_num_threads(threads)
         lists = int(4 * math.sqrt(len(rows)))
         kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
-        index = faiss.index_factory(rows.shape[1], self.setting["factory"].replace("NLIST", str(lists)), kind)
+        factory = self.setting["factory"].replace("NLIST", str(lists)).replace("HALF", str(rows.shape[1] // 2))
+        index = faiss.index_factory(rows.shape[1], factory, kind)
         if self.family == "hnsw":
             index.hnsw.efConstruction = EF_CONSTRUCTION
         index.train(rows)
@@ -73,6 +74,8 @@ class Faiss(Peer):
             index.hnsw.efSearch = param
         else:
             faiss.extract_index_ivf(index).nprobe = param
+        if self.setting.get("refine"):
+            faiss.downcast_index(index).k_factor = (1.5 * k + 16) / k
         return index.search(queries, k)[1]
 
 

@@ -31,6 +31,10 @@ impl IvfTable {
     /// `"IVF256_HNSW32,Flat"`. Faiss trains and adds with OpenMP threads, and prints a warning to stderr for
     /// fewer than 39 rows a list.
     ///
+    /// `OPQ..`, `PCA..` and `RR..` before the lists map rows and queries first, as in `"OPQ16_64,IVF256,PQ16x4fs"`; for inner
+    /// products and cosine without centring them. `"IVF4096(IVF64,Flat),SQ8"` finds lists through 64 groups of them, which
+    /// takes less time and loses some of the lists.
+    ///
     /// With `,RFlat` or `,Refine(Flat)` behind it, as in `"IVF256,PQ16x4fs,RFlat"`, the table keeps the rows a second time and
     /// compares the nearest it finds by their codes with them: distances are exact, and a search for `k` rows finds those of
     /// the best 1.5 k + 16. `,Refine(SQfp16)`, `,Refine(SQbf16)` and `,Refine(SQ8)` keep them as

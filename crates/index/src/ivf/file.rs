@@ -22,7 +22,7 @@ impl IvfTable {
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => Err(FileError::NotSaved {
                 path: path.as_ref().to_owned(),
-                reason: "Faiss scans this table's lists; of IVF tables only Flat, SQ8, SQfp16, SQbf16, PQ<m>, PQ<m>x4 and \
+                reason: "Faiss scans this table's lists; of IVF tables only Flat, SQ8, SQ4, SQfp16, SQbf16, PQ<m>, PQ<m>x4 and \
                          PQ<m>x4fs are saved",
             }),
         }

@@ -49,7 +49,9 @@ impl Kind {
             b"IwSh" => {
                 Err("spectral hashing counts differing bits, which is no distance of any metric")
             }
-            b"IxPT" => Err("transforms are not supported; apply them to rows and queries yourself"),
+            b"IxPT" => Err(
+                "it transforms the rows of another index; build a table of the whole description, or apply the transform yourself",
+            ),
             b"IxMp" | b"IxM2" => {
                 Err("inverted lists keep ids themselves; add rows with ids to the IVF index")
             }
