@@ -20,6 +20,7 @@ import signal
 import sys
 from pathlib import Path
 
+import picture
 import table
 import vectors
 from files import comma, read, remove, say, slug, write
@@ -68,6 +69,9 @@ def main():
     text = table.markdown(units, builds, options.threads, left_out)
     (folder / "tables.md").write_text(text)
     print(text)
+    if options.pictures:
+        for file in picture.draw(units, options.pictures):
+            print(file)
 
 
 def arguments():
@@ -103,6 +107,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="glove-30k, k = 10, one round, short")
     parser.add_argument("--redo", action="store_true", help="measure again what was measured; built indexes are kept")
     parser.add_argument("--tables-only", action="store_true", help="measure nothing")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER",
+                        help="draw recall against q/s and against KB a query, an SVG file a case")
     parser.add_argument("--cpu-time", action="store_true",
                         help="count processor time in the tables, where others use the machine; not for publishing")
     parser.add_argument("--chiplet", type=Path, default=vectors.REPOSITORY / "target/release/chiplet",

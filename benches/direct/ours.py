@@ -22,6 +22,8 @@ OURS = [
     Variant("chiplet HNSW SQ8, re-ranked f32", ["--index", "hnsw", "--rows-as", "sq8", "--rerank", "f32"]),
     Variant("chiplet HNSW SQ8", ["--index", "hnsw", "--rows-as", "sq8"]),
     Variant("chiplet HNSW SQ4, re-ranked f16", ["--index", "hnsw", "--rows-as", "sq4", "--rerank", "f16"]),
+    Variant("chiplet HNSW SQ2, re-ranked f16", ["--index", "hnsw", "--rows-as", "sq2", "--rerank", "f16"]),
+    Variant("chiplet HNSW SQ1, re-ranked f16", ["--index", "hnsw", "--rows-as", "sq1", "--rerank", "f16"]),
     Variant("chiplet IVF Flat", ["--index", "ivf"], family="ivf"),
     Variant("chiplet IVF Flat, 64 a call", ["--index", "ivf", "--together", "64"], family="ivf"),
     Variant("chiplet IVF SQ8", ["--index", "ivf", "--factory", "IVFNLIST,SQ8"], family="ivf"),

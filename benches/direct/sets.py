@@ -99,7 +99,9 @@ def from_pypi(folder, package, wheel, sha256):
     file = folder / wheel
     if not file.exists():
         _, _, python, abi, platforms = wheel.removesuffix(".whl").rsplit("-", 4)
-        asked = ["--only-binary", ":all:", "--implementation", python[:2], "--python-version", python[2:], "--abi", abi]
+        asked = ["--only-binary", ":all:", "--implementation", python[:2], "--abi", abi]
+        # For any Python 3 our own will do: "3" alone is taken for 3.0, which newer wheels refuse.
+        asked += ["--python-version", python[2:]] if python != "py3" else []
         asked += [word for platform in platforms.split(".") for word in ("--platform", platform)]
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         run([*pip, *asked, "--dest", str(folder), package])

@@ -28,16 +28,15 @@ impl Dataset {
         })
     }
 
-    /// The exact neighbours of the queries among `rows`, from the cache if they are there; says what is wrong with the
+    /// The `k` exact neighbours of the queries among `rows`, from the cache if they are there; says what is wrong with the
     /// cache if `warn`.
     pub(crate) fn truth(
         &self,
         arguments: &Arguments,
         rows: &VectorSet,
+        k: usize,
         warn: bool,
     ) -> anyhow::Result<Truth> {
-        // Recall is of the first ten, or of all if fewer are asked for.
-        let k = arguments.k.min(10) as usize;
         let cache = match &arguments.truth_cache {
             Some(folder) => Some(TruthCache::new(folder)),
             None => TruthCache::of_user(),

@@ -170,7 +170,7 @@ fn build_one(
 ) -> anyhow::Result<BuiltTable> {
     let metric = source.index_metric()?;
     // One broken folder would otherwise be reported once a table.
-    let truth = source.truth(arguments, rows, table == 0)?;
+    let truth = source.truth(arguments, rows, arguments.k.min(10) as usize, table == 0)?;
     let mut built = BuiltTable {
         name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
         truth,

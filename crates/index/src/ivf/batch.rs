@@ -5,16 +5,24 @@ use std::borrow::Cow;
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::scratch::Scratch;
+use super::store::Store;
 use super::{IvfTable, Scans, own};
 
 /// Queries that are searched together. Their buffers, some kilobytes each, shall stay in a private cache.
 const TOGETHER: usize = 64;
 
+/// What the queries' tables of entries may take of a private cache, in bytes.
+const TABLES: usize = 128 << 10;
+
+fn together(store: &Store) -> usize {
+    (TABLES / store.shape().coding.table_bytes().max(1)).clamp(1, TOGETHER)
+}
+
 impl IvfTable {
     /// Queries that [`IvfTable::search_many`] searches together.
     pub(super) fn searched_together(&self) -> usize {
         match &self.scans {
-            Scans::Own { .. } => TOGETHER,
+            Scans::Own { store, .. } => together(store),
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => 1,
         }
@@ -57,9 +65,10 @@ impl IvfTable {
         };
         let mut answers = Vec::with_capacity(queries.len());
         let mut searches: Vec<Scratch> = Vec::new();
-        searches.resize_with(queries.len().min(TOGETHER), Scratch::default);
+        let together = together(store);
+        searches.resize_with(queries.len().min(together), Scratch::default);
         let mut visits = Vec::new();
-        for queries in queries.chunks(TOGETHER) {
+        for queries in queries.chunks(together) {
             for (query, scratch) in queries.iter().zip(&mut searches) {
                 self.visits(query, scratch, context)?;
                 own::begin(store, query, scratch);

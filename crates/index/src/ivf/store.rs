@@ -95,6 +95,16 @@ impl Coding {
         }
     }
 
+    /// Bytes of a query's tables of entries: each is there as a float and as a byte.
+    pub(super) fn table_bytes(self) -> usize {
+        let entry = size_of::<f32>() + size_of::<u8>();
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 | Self::Scaled => 0,
+            Self::Product4 { m } => m * Bits::Four.entries() * entry,
+            Self::Product8 { m } => m * Bits::Eight.entries() * entry,
+        }
+    }
+
     /// Floats in `values`, if there are not too many.
     pub(super) fn values(self, dim: usize) -> Option<usize> {
         match self {

@@ -18,8 +18,10 @@ pub(super) struct Allowed {
 impl Allowed {
     pub(super) fn find(arguments: &Arguments, source: &Dataset) -> anyhow::Result<Self> {
         let rows = &source.vectors;
+        // Recall is of all that is asked for, as in other comparisons of libraries.
+        let k = arguments.k as usize;
         let Some(percent) = arguments.direct.filter else {
-            let truth = source.truth(arguments, rows, true)?;
+            let truth = source.truth(arguments, rows, k, true)?;
             return Ok(Self {
                 truth,
                 chosen: None,
@@ -39,7 +41,7 @@ impl Allowed {
         for &row in &chosen {
             values.extend_from_slice(&rows.as_slice()[row as usize * rows.dim()..][..rows.dim()]);
         }
-        let truth = source.truth(arguments, &VectorSet::new(values, rows.dim())?, true)?;
+        let truth = source.truth(arguments, &VectorSet::new(values, rows.dim())?, k, true)?;
         let filter = Filter::ids(chosen.iter().copied().map(u64::from));
         Ok(Self {
             truth,
@@ -55,7 +57,7 @@ impl Allowed {
         }
     }
 
-    /// recall@10 of an answer to query `number`.
+    /// recall@k of an answer to query `number`.
     pub(super) fn recall(&self, number: usize, found: impl Iterator<Item = u32>) -> f64 {
         match &self.chosen {
             None => self.truth.recall(number, found),

@@ -15,6 +15,7 @@ use super::measure::Result;
 pub(super) struct Entry {
     index: String,
     param: String,
+    /// Of all `k`, whatever `k` is.
     recall_at_10: f64,
     /// The median over rounds.
     qps: f64,
