@@ -161,7 +161,7 @@ mod x86 {
                     let even = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.cast()));
                     let odd = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16).cast()));
                     let at = codes.add(pair * width);
-                    for half in 0..2 {
+                    for (half, [evens, odds]) in sums.iter_mut().enumerate() {
                         let codes = _mm256_loadu_si256(at.add(half * 32).cast());
                         let first = _mm256_and_si256(codes, nibble);
                         let second = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), nibble);
@@ -169,7 +169,6 @@ mod x86 {
                             _mm256_shuffle_epi8(even, first),
                             _mm256_shuffle_epi8(odd, second),
                         );
-                        let [evens, odds] = &mut sums[half];
                         *evens = _mm256_adds_epu16(*evens, _mm256_and_si256(both, low_byte));
                         *odds = _mm256_adds_epu16(*odds, _mm256_srli_epi16::<8>(both));
                     }

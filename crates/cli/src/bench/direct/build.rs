@@ -106,6 +106,10 @@ fn timed(from: From, get: impl FnOnce() -> anyhow::Result<Any>) -> anyhow::Resul
 }
 
 /// Either table.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a process; with Faiss the lists are the larger"
+)]
 pub(super) enum Any {
     Graph(HnswTable),
     /// With the lists' kind, as in `IVF1024,Flat`.
