@@ -71,8 +71,9 @@ impl IvfTable {
         let total = rows::check(rows, dim, config.metric)?;
         let description = Description::parse(factory, dim)?;
         let refined_by = description.refined_by;
-        let more = refined_by.is_some() || description.linear.is_some();
-        if config.faiss_scans && (more || description.groups.is_some()) {
+        let Description { linear, groups, .. } = description;
+        let beyond_faiss = refined_by.is_some() || linear.is_some() || groups.is_some();
+        if config.faiss_scans && beyond_faiss {
             return Err(BuildError::Setting {
                 setting: "faiss_scans",
                 value: "true".to_owned(),
@@ -99,7 +100,7 @@ impl IvfTable {
             done: 0,
             total,
         });
-        let map = match description.linear {
+        let map = match linear {
             Some(map) => Some(factory::linear(map, dim, config.metric, rows)?),
             None => None,
         };
@@ -136,11 +137,7 @@ impl IvfTable {
             done += batch.len() / coded_dim;
             report(Progress { stage, done, total });
         }
-        let extras = Extras {
-            map,
-            groups: description.groups,
-            full,
-        };
+        let extras = Extras { map, groups, full };
         Self::adopt(index, config, extras)
     }
 

@@ -49,22 +49,8 @@ impl Below for Portable {
         tables: *const u8,
         limit: u8,
     ) -> u64 {
-        let mut sums = [0_u8; 64];
-        for pair in 0..pairs {
-            let (codes, table) = unsafe {
-                (
-                    &*codes.add(pair * width).cast::<[u8; 64]>(),
-                    &*tables.add(pair * 32).cast::<[u8; 32]>(),
-                )
-            };
-            for (sum, code) in sums.iter_mut().zip(codes) {
-                let low = table[usize::from(code & 15)];
-                let high = table[16 + usize::from(code >> 4)];
-                *sum = sum.saturating_add(low).saturating_add(high);
-            }
-        }
-        let bits = sums.iter().enumerate();
-        bits.fold(0, |all, (row, &sum)| all | u64::from(sum <= limit) << row)
+        // Sums of 16 bits hold what 8 bits would cut short.
+        unsafe { Self::below4_long(codes, width, pairs, tables, u16::from(limit)) }
     }
 
     #[inline(always)]
