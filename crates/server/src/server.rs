@@ -507,6 +507,9 @@ fn router(
     };
     let server = tonic::transport::Server::builder()
         .max_concurrent_streams(limits.concurrent_streams)
+        // A client may give up all the streams it may have open, at once: deadlines pass together when the machine is
+        // busy. hyper's own bound of 20 ends the connection, and every other request on it.
+        .http2_max_pending_accept_reset_streams(Some(limits.concurrent_streams as usize))
         .http2_max_header_list_size(HEADER_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_ANSWER))

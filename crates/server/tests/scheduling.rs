@@ -137,6 +137,30 @@ fn a_deadline_that_has_passed_ends_the_query_unsearched() {
     );
 }
 
+/// hyper closes a connection on which more than 20 streams are given up before the server has looked at them. A client
+/// whose deadlines are short beside a busy machine is not an attacker.
+#[test]
+fn many_deadlines_that_pass_at_once_leave_the_connection_open() {
+    let running = slow(1_000);
+    running.run(async {
+        let client = connect(&running).await;
+        for _ in 0..20 {
+            // So short that most searches are given up before the server reads them; fewer than a connection may have open.
+            let patience = Some(Duration::from_micros(100));
+            for status in asking(&client, 200, patience).join_all().await {
+                let Err(status) = status else { continue };
+                let code = status.code();
+                assert!(
+                    [Code::DeadlineExceeded, Code::Cancelled].contains(&code),
+                    "{status}"
+                );
+            }
+            // An answer says that the server has read what came before it.
+            assert!(asking(&client, 1, None).join_all().await[0].is_ok());
+        }
+    });
+}
+
 #[test]
 fn a_client_that_hangs_up_frees_the_queue() {
     let running = slow(1_000);
