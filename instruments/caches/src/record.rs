@@ -41,6 +41,8 @@ pub struct Constants {
     pub rows: usize,
     /// Components of a row.
     pub dim: usize,
+    /// How they are kept, and how a second time.
+    pub rows_as: String,
     /// Candidates of each search.
     pub ef: usize,
     /// Queries of each run that are not counted.

@@ -59,6 +59,11 @@ pub struct Arguments {
     /// What a link to memory carries, in GB/s, instead of the part's.
     #[arg(long)]
     link_gbs: Option<f64>,
+    /// Vectors in each table, instead of the size's.
+    #[arg(long)]
+    rows: Option<usize>,
+    #[command(flatten)]
+    kept: tables::Kept,
     /// Waits for memory that a core has at a time, instead of the part's.
     #[arg(long)]
     overlap: Option<f64>,
@@ -168,11 +173,13 @@ impl Arguments {
             Size::Bench => (4 * part.domains as usize, bench_rows(part), BENCH_DIM),
             Size::Small => (8, 1_500, 64),
         };
+        let rows = self.rows.unwrap_or(rows);
         tables::Arguments {
-            folder: self.folder.join(format!("{tables}x{rows}x{dim}")),
+            folder: tables::folder(&self.folder, tables, rows, dim, self.kept),
             tables,
             rows,
             dim,
+            kept: self.kept,
         }
     }
 
@@ -266,6 +273,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             tables: tables.tables,
             rows: tables.rows,
             dim: tables.dim,
+            rows_as: tables.kept.to_string(),
             ef: program.ef,
             warm: program.warm,
             queries: program.queries,

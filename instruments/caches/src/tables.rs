@@ -1,10 +1,10 @@
 //! Tables for the program: built here, at the processor's own speed, and saved.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
-use anyhow::Context as _;
-use chiplet::index::{HnswConfig, HnswTable, Metric};
+use anyhow::{Context as _, bail};
+use chiplet::index::{HnswConfig, HnswTable, Metric, RowFormat};
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
 /// Builds graphs and saves them, with queries for each.
@@ -22,6 +22,35 @@ pub struct Arguments {
     /// Values of a vector.
     #[arg(long, default_value_t = 128)]
     pub dim: usize,
+    /// How graphs keep them.
+    #[command(flatten)]
+    pub kept: Kept,
+}
+
+/// How graphs keep their rows.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct Kept {
+    /// f32, f16, bf16, sq8 (one byte a component), sq4, sq2 or sq1 (4, 2 bits, 1 bit; with --rerank).
+    #[arg(long, value_name = "FORMAT", default_value_t = RowFormat::F32)]
+    pub rows_as: RowFormat,
+    /// A second time, as f32, f16, bf16 or sq8: the best candidates are compared once more with them.
+    #[arg(long, value_name = "FORMAT")]
+    pub rerank: Option<RowFormat>,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rerank {
+            None => write!(f, "{}", self.rows_as),
+            Some(rerank) => write!(f, "{} re-ranked by {rerank}", self.rows_as),
+        }
+    }
+}
+
+/// The folder, below `parent`, of graphs of this shape.
+pub fn folder(parent: &Path, tables: usize, rows: usize, dim: usize, kept: Kept) -> PathBuf {
+    let kept = kept.to_string().replace(" re-ranked by ", "-");
+    parent.join(format!("{tables}x{rows}x{dim}-{kept}"))
 }
 
 /// Queries that are saved with a table.
@@ -65,9 +94,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         tables,
         rows,
         dim,
+        kept,
     } = arguments;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let config = HnswConfig::new(Metric::L2).threads(2);
+    if let Err((value, accepted)) = kept.rows_as.check_rerank(kept.rerank) {
+        bail!("--rerank is {value}, it must be {accepted}");
+    }
+    let mut config = HnswConfig::new(Metric::L2).threads(2).rows(kept.rows_as);
+    if let Some(rerank) = kept.rerank {
+        config = config.rerank(rerank);
+    }
     for table in 0..*tables {
         let path = graph(folder, table);
         if path.exists() {

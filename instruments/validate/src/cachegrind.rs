@@ -123,6 +123,7 @@ pub fn compare(size: &Size, folder: &Path, stop: &AtomicBool) -> anyhow::Result<
         tables: 1,
         rows,
         dim,
+        kept: tables::Kept::default(),
     })?;
     let misses = |queries| count(size, &folder, queries, stop);
     let [warm, both] = [misses(size.queries)?, misses(2 * size.queries)?];

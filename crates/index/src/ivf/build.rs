@@ -1,5 +1,6 @@
 //! From rows, or from a Faiss index, to a table.
 
+use chiplet_memory::MemoryError;
 use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
 
@@ -14,7 +15,7 @@ use crate::error::BuildError;
 use crate::hnsw::check_rows;
 use crate::metric::Metric;
 use crate::progress::{Progress, Stage};
-use crate::rows;
+use crate::{reserve, rows};
 
 /// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic, few enough for a
 /// progress bar to move.
@@ -112,7 +113,7 @@ impl IvfTable {
         let mapped;
         let (coded, coded_dim) = match map {
             Some(map) => {
-                mapped = map.map_all(rows)?;
+                mapped = map_all(map, rows)?;
                 rows::check(&mapped, map.shift.len(), Metric::L2)?;
                 (&mapped[..], map.shift.len())
             }
@@ -282,4 +283,25 @@ impl IvfTable {
             })
             .collect())
     }
+}
+
+/// Maps all `rows`, `[n][from]`, on as many threads as the process may use.
+fn map_all(map: Linear<'_>, rows: &[f32]) -> Result<Vec<f32>, MemoryError> {
+    let to = map.shift.len();
+    let count = rows.len() / map.from;
+    let mut mapped = reserve::filled(count.saturating_mul(to), || 0.0)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = count.div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let parts = rows.chunks(part * map.from);
+        for (rows, mapped) in parts.zip(mapped.chunks_mut(part * to)) {
+            scope.spawn(move || {
+                let rows = rows.chunks_exact(map.from);
+                for (x, y) in rows.zip(mapped.chunks_exact_mut(to)) {
+                    map.map(x, y);
+                }
+            });
+        }
+    });
+    Ok(mapped)
 }

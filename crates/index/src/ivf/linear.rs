@@ -1,9 +1,6 @@
 //! A linear map of rows and queries before lists and codes: what `OPQ..`, `PCA..` and `RR..` train.
 
-use chiplet_memory::MemoryError;
-
 use crate::kernel::{Element, Rows, Span, dot};
-use crate::reserve;
 
 /// `y = matrix x + shift`.
 #[derive(Clone, Copy, Debug)]
@@ -35,27 +32,6 @@ impl Linear<'_> {
         dot(Element::F32, x, matrix, all, y);
         y.iter_mut().zip(self.shift).for_each(|(y, b)| *y += b);
     }
-
-    /// Maps all `rows`, `[n][from]`, on as many threads as the process may use.
-    pub(super) fn map_all(self, rows: &[f32]) -> Result<Vec<f32>, MemoryError> {
-        let to = self.shift.len();
-        let count = rows.len() / self.from;
-        let mut mapped = reserve::filled(count.saturating_mul(to), || 0.0)?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let part = count.div_ceil(threads).max(1);
-        std::thread::scope(|scope| {
-            let parts = rows.chunks(part * self.from);
-            for (rows, mapped) in parts.zip(mapped.chunks_mut(part * to)) {
-                scope.spawn(move || {
-                    let rows = rows.chunks_exact(self.from);
-                    for (x, y) in rows.zip(mapped.chunks_exact_mut(to)) {
-                        self.map(x, y);
-                    }
-                });
-            }
-        });
-        Ok(mapped)
-    }
 }
 
 #[cfg(test)]
@@ -69,8 +45,14 @@ mod tests {
             matrix: &[1.0, 2.0, 3.0, 0.0, -1.0, 0.5],
             shift: &[10.0, -1.0],
         };
-        let rows = [1.0, 1.0, 1.0, 2.0, 0.0, 4.0, 0.0, 0.0, 0.0];
-        let mapped = map.map_all(&rows).unwrap();
-        assert_eq!(mapped, [16.0, -1.5, 24.0, 1.0, 10.0, -1.0]);
+        let mut mapped = [0.0; 2];
+        for (row, expected) in [
+            ([1.0, 1.0, 1.0], [16.0, -1.5]),
+            ([2.0, 0.0, 4.0], [24.0, 1.0]),
+            ([0.0, 0.0, 0.0], [10.0, -1.0]),
+        ] {
+            map.map(&row, &mut mapped);
+            assert_eq!(mapped, expected);
+        }
     }
 }

@@ -52,7 +52,7 @@ pub fn draw(record: &Record) -> String {
                     "All figures are modelled: the shipped executor ran on emulated caches, in modelled time. "
                     (record.machine.domains) " domains of " (record.machine.cores) " cores, "
                     (record.constants.tables) " tables of " (record.constants.rows) " x " (record.constants.dim)
-                    ". A bar is the median of the runs, a dot is a run. "
+                    " as " (record.constants.rows_as) ". A bar is the median of the runs, a dot is a run. "
                     "docs/emulated-caches.md says what this cannot show."
                 }
                 @for chart in &CHARTS { (bars(record, chart)) }

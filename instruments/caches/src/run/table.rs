@@ -58,13 +58,14 @@ pub fn show(record: &Record) -> String {
         .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
         .collect();
     let mut text = format!(
-        "Modelled {}: {} domains x {} cores; {} tables of {} x {}, {} runs a strategy; median (least-most)\n",
+        "Modelled {}: {} domains x {} cores; {} tables of {} x {} as {}, {} runs a strategy; median (least-most)\n",
         record.machine.name,
         record.machine.domains,
         record.machine.cores,
         record.constants.tables,
         record.constants.rows,
         record.constants.dim,
+        record.constants.rows_as,
         groups.first().map_or(0, |(_, runs)| runs.len()),
     );
     for row in rows {

@@ -67,6 +67,7 @@ pub fn vm(arguments: &Arguments) -> anyhow::Result<()> {
         tables: (TABLES * shape.domains) as usize,
         rows: 1_500,
         dim: 64,
+        kept: tables::Kept::default(),
     };
     tables::run(&tables)?;
     let scratch = Scratch::new(&arguments.folder)?;
