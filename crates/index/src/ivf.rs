@@ -134,15 +134,23 @@ impl IvfTable {
         nprobe.min(self.lists)
     }
 
-    /// Checks `query`, puts it into `scratch` as the metric compares it, and finds the lists that it visits.
+    /// Checks `query`, puts it into `search` as the metric compares it, and finds the lists that it visits.
     fn visits(
         &self,
         query: &Query,
-        scratch: &mut Scratch,
+        search: &mut Scratch,
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        self.prepare(query, scratch)?;
-        let nprobe = self.nprobe_of(query);
+        self.prepare(query, search)?;
+        self.coarse_all(std::slice::from_mut(search), context)
+    }
+
+    /// Finds the lists that each of the prepared `searches` visits.
+    fn coarse_all(
+        &self,
+        searches: &mut [Scratch],
+        context: &mut Context,
+    ) -> Result<(), SearchError> {
         #[cfg(feature = "faiss")]
         let quantizer = match &self.scans {
             Scans::Own { quantizer, .. } => quantizer.as_ref(),
@@ -150,20 +158,23 @@ impl IvfTable {
         };
         #[cfg(feature = "faiss")]
         if let Some(quantizer) = quantizer {
-            let found = quantizer.coarse(&scratch.query, nprobe);
-            scratch.visits.clear();
-            let found = found.map_err(SearchError::Backend)?.into_iter();
-            let visits = found
-                .map(|(list, distance)| (list as u32, centroid_distance(self.metric, distance)));
-            scratch.visits.extend(visits);
-            if quantizer.quantizer_is_flat() {
-                let centroid_bytes = (self.dim * size_of::<f32>()) as u64;
-                context.add_bytes(ivf_list_bytes(self.lists as u64, centroid_bytes));
+            for search in searches {
+                let found = quantizer.coarse(&search.query, search.nprobe);
+                search.visits.clear();
+                let found = found.map_err(SearchError::Backend)?.into_iter();
+                let visits = found.map(|(list, distance)| {
+                    (list as u32, centroid_distance(self.metric, distance))
+                });
+                search.visits.extend(visits);
+                if quantizer.quantizer_is_flat() {
+                    let centroid_bytes = (self.dim * size_of::<f32>()) as u64;
+                    context.add_bytes(ivf_list_bytes(self.lists as u64, centroid_bytes));
+                }
             }
             return Ok(());
         }
         match &self.scans {
-            Scans::Own { store, .. } => context.add_bytes(own::coarse(store, nprobe, scratch)),
+            Scans::Own { store, .. } => context.add_bytes(own::coarse(store, searches)),
             #[cfg(feature = "faiss")]
             Scans::Faiss(_) => {}
         }
@@ -172,6 +183,7 @@ impl IvfTable {
 
     fn prepare(&self, query: &Query, scratch: &mut Scratch) -> Result<(), SearchError> {
         query.check(self.dim)?;
+        scratch.nprobe = self.nprobe_of(query);
         let map = match &self.scans {
             Scans::Own { store, .. } => store.map(),
             #[cfg(feature = "faiss")]

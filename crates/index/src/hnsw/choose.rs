@@ -216,9 +216,9 @@ impl<'a> Sample<'a> {
         format: RowFormat,
         among: &[usize],
     ) -> Vec<usize> {
-        let stride = format.stride(self.dim);
-        let mut stored = vec![0; stride * among.len()];
         let grids = chosen.grids();
+        let stride = grids.stride(format, self.dim);
+        let mut stored = vec![0; stride * among.len()];
         for (out, &at) in stored.chunks_exact_mut(stride).zip(among) {
             let row = query.nearest[at].id as usize * self.dim;
             grids.write(format, self.metric, &self.rows[row..][..self.dim], out);

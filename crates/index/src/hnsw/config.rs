@@ -121,7 +121,8 @@ impl HnswConfig {
         (self.rows.unwrap_or(RowFormat::F32), self.rerank)
     }
 
-    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal.
+    /// Bytes of a table of that many rows, but for its few hundred of other things and rows that are equal. 8-bit rows may have 4
+    /// bytes fewer.
     ///
     /// ```
     /// use chiplet_index::{HnswConfig, Metric};
@@ -131,7 +132,8 @@ impl HnswConfig {
     #[doc(hidden)]
     pub fn table_bytes(&self, rows: usize, dim: usize) -> u64 {
         let (walked, full) = self.formats();
-        let stored = walked.stride(dim) + full.map_or(0, |full| full.stride(dim));
+        let stride = |format: RowFormat| format.stride_with(dim, true);
+        let stored = stride(walked) + full.map_or(0, stride);
         let links = self.all_links(rows) * packed::link_bytes(rows) as u64;
         rows as u64 * (stored as u64 + ID) + links
     }

@@ -50,6 +50,9 @@ pub(super) struct Meta {
     pub(super) id_bytes: usize,
     /// The step of 8-bit codes.
     pub(super) step: f32,
+    /// Whether 8-bit rows have a constant.
+    #[serde(default = "with_constants")]
+    pub(super) constants: bool,
     /// What codes of 4 bits and fewer stand for, if there are any. (Files have its name from when there were no fewer.)
     #[serde(default, rename = "nibbles", skip_serializing_if = "Option::is_none")]
     pub(super) few: Option<FewMeta>,
@@ -62,6 +65,10 @@ pub(super) struct Meta {
 
 fn unpacked() -> usize {
     packed::UNPACKED
+}
+
+fn with_constants() -> bool {
+    true
 }
 
 /// What codes of 4 bits and fewer stand for.
@@ -94,12 +101,18 @@ impl Meta {
                 low,
                 step: self.step,
             },
+            constants: self.constants,
             few: FewBits {
                 width: self.rows.few_bits().unwrap_or_default(),
                 grid: Grid { low: low4, step },
                 rotated,
             },
         }
+    }
+
+    /// Bytes from one row in `format` to the next.
+    fn row_bytes(&self, format: RowFormat) -> usize {
+        format.stride_with(self.dim, self.constants)
     }
 
     /// Links of the ground, and of all other layers.
@@ -241,6 +254,7 @@ impl Frozen {
             link_bytes: packed::link_bytes(nodes),
             id_bytes: if narrow { 4 } else { 8 },
             step: chosen.step,
+            constants: chosen.constants,
             few: few.map(|chosen| FewMeta {
                 step: chosen.step,
                 rotated: chosen.rotated,
@@ -254,13 +268,13 @@ impl Frozen {
             .links()
             .map(|links| packed::section_bytes(links, link_bytes));
         let sections = Sections {
-            rows: draft.add("rows", nodes * meta.rows.stride(dim)),
+            rows: draft.add("rows", nodes * meta.row_bytes(meta.rows)),
             links: draft.add("links", ground_bytes),
             upper: draft.add("upper", upper_bytes),
             ids: draft.add("ids", nodes * meta.id_bytes),
             full: meta
                 .full
-                .map(|format| draft.add("full", nodes * format.stride(dim))),
+                .map(|format| draft.add("full", nodes * meta.row_bytes(format))),
             low: draft.add("low", chosen.low.len() * 4),
             low4: few.map(|_| draft.add("low4", dim * 4)),
             // Most tables have none of these, and files of before neither.
@@ -282,7 +296,7 @@ impl Frozen {
         ];
         for (section, format) in stored.into_iter().flatten() {
             let bytes = image.section_mut::<u8>(section);
-            for (out, &node) in bytes.chunks_exact_mut(format.stride(dim)).zip(order) {
+            for (out, &node) in bytes.chunks_exact_mut(meta.row_bytes(format)).zip(order) {
                 let row = &rows[links.rows[node as usize] as usize * dim..][..dim];
                 grids.write(format, config.metric, row, out);
             }
@@ -352,13 +366,13 @@ impl Frozen {
             .links()
             .map(|links| packed::section_bytes(links, meta.link_bytes));
         let sections = Sections {
-            rows: image.find_values::<u8>("rows", nodes * meta.rows.stride(meta.dim))?,
+            rows: image.find_values::<u8>("rows", nodes * meta.row_bytes(meta.rows))?,
             links: image.find_values::<u8>("links", ground_bytes)?,
             upper: image.find_values::<u8>("upper", upper_bytes)?,
             ids: image.find_values::<u8>("ids", nodes * meta.id_bytes)?,
             full: match meta.full {
                 Some(format) => {
-                    Some(image.find_values::<u8>("full", nodes * format.stride(meta.dim))?)
+                    Some(image.find_values::<u8>("full", nodes * meta.row_bytes(format))?)
                 }
                 None => None,
             },
@@ -456,14 +470,14 @@ impl Frozen {
     /// The rows that a walk compares.
     pub(super) fn rows(&self) -> Rows<'_> {
         let bytes = self.image.section(self.sections.rows);
-        Rows::new(bytes, self.meta.rows.stride(self.meta.dim))
+        Rows::new(bytes, self.meta.row_bytes(self.meta.rows))
     }
 
     /// The rows for re-ranking, and their format.
     pub(super) fn full(&self) -> Option<(RowFormat, Rows<'_>)> {
         let (section, format) = self.sections.full.zip(self.meta.full)?;
         let bytes = self.image.section(section);
-        Some((format, Rows::new(bytes, format.stride(self.meta.dim))))
+        Some((format, Rows::new(bytes, self.meta.row_bytes(format))))
     }
 
     /// Which values codes stand for.
@@ -554,6 +568,7 @@ mod tests {
             link_bytes: 3,
             id_bytes: 4,
             step: 1.0,
+            constants: true,
             few,
             ef: 10,
             one_look: false,

@@ -69,14 +69,18 @@ impl IvfTable {
         searches.resize_with(queries.len().min(together), Scratch::default);
         let mut visits = Vec::new();
         for queries in queries.chunks(together) {
-            for (query, scratch) in queries.iter().zip(&mut searches) {
-                self.visits(query, scratch, context)?;
-                own::begin(store, query, scratch);
+            let searches = &mut searches[..queries.len()];
+            for (query, search) in queries.iter().zip(&mut *searches) {
+                self.prepare(query, search)?;
+            }
+            self.coarse_all(searches, context)?;
+            for (query, search) in queries.iter().zip(&mut *searches) {
+                own::begin(store, query, search);
             }
             // First the list nearest to each query, which soon bounds the search of the others.
             for first in [true, false] {
                 visits.clear();
-                for (number, scratch) in searches.iter().take(queries.len()).enumerate() {
+                for (number, scratch) in searches.iter().enumerate() {
                     let (nearest, others) = scratch.visits.split_at(scratch.visits.len().min(1));
                     let chosen = if first { nearest } else { others };
                     visits.extend(
@@ -98,8 +102,7 @@ impl IvfTable {
                     )?;
                 }
             }
-            let found = searches.iter_mut().take(queries.len());
-            answers.extend(found.map(|scratch| scratch.best.answer()));
+            answers.extend(searches.iter_mut().map(|search| search.best.answer()));
         }
         Ok(answers)
     }

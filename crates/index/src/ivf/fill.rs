@@ -165,7 +165,7 @@ impl Filler {
         let Full { format, step } = full;
         let grids = Grids::of_bytes(Grid { low, step });
         let to = self.image.section_mut::<u8>(place);
-        let to = to.chunks_exact_mut(format.stride(dim));
+        let to = to.chunks_exact_mut(grids.stride(format, dim));
         for (to, row) in to.zip(rows.chunks_exact(dim)) {
             grids.write(format, metric, row, to);
         }

@@ -14,9 +14,14 @@ pub(super) struct Full {
 }
 
 impl Full {
+    /// Bytes from one row of `dim` to the next: rows of 8 bits have constants.
+    pub(super) fn stride(self, dim: usize) -> usize {
+        self.format.stride_with(dim, true)
+    }
+
     /// Bytes of `rows` rows of `dim`, if there are not too many.
     pub(super) fn bytes(self, rows: usize, dim: usize) -> Option<usize> {
-        rows.checked_mul(self.format.stride(dim))
+        rows.checked_mul(self.stride(dim))
     }
 
     /// Values that say what 8-bit codes stand for.

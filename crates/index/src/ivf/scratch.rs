@@ -11,6 +11,8 @@ use crate::kernel::Tables;
 pub(super) struct Scratch {
     /// The query, as the metric compares it.
     pub(super) query: Vec<f32>,
+    /// Lists that it visits.
+    pub(super) nprobe: usize,
     /// The query before it is mapped, where it is.
     pub(super) given: Vec<f32>,
     /// The query, as a list's codes are compared with it.

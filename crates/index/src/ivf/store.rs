@@ -314,7 +314,8 @@ impl Store {
 
     /// The rows once more, if they are kept.
     pub(super) fn full(&self) -> Option<Kept<'_>> {
-        let Full { format, step } = self.shape.full?;
+        let full = self.shape.full?;
+        let Full { format, step } = full;
         let (rows, low) = self.places.full?;
         Some(Kept {
             dim: self.shape.given_dim(),
@@ -322,7 +323,7 @@ impl Store {
             metric: self.shape.metric,
             rows: Rows::new(
                 self.image.section(rows),
-                format.stride(self.shape.given_dim()),
+                full.stride(self.shape.given_dim()),
             ),
             grid: Grid {
                 low: self.image.section(low),

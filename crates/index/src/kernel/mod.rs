@@ -43,9 +43,7 @@ mod portable;
 mod prefetch;
 mod wide;
 
-#[cfg(any(feature = "faiss", test))]
-pub(crate) use blocks::BLOCK;
-pub(crate) use blocks::{Cell, Form, List, SLACK, Sink, scan};
+pub(crate) use blocks::{BLOCK, Cell, Form, List, SLACK, Sink, scan};
 pub(crate) use lookup::{Bits, Codebook, Entry, Tables, scan_codes};
 
 pub(crate) use codes::{

@@ -14,6 +14,8 @@ pub(crate) struct Chosen {
     /// For 8-bit codes: the smallest value of each component, and the step. Without values if no rows have such codes.
     pub(crate) low: Vec<f32>,
     pub(crate) step: f32,
+    /// Whether 8-bit rows have a constant.
+    pub(crate) constants: bool,
     /// For codes of 4 bits and fewer, if any rows have them.
     pub(crate) few: Option<ChosenFew>,
     width: Width,
@@ -33,10 +35,15 @@ impl Chosen {
         } else {
             (Vec::new(), 1.0)
         };
+        let grid = Grid { low: &low, step };
+        let constants = !(has(RowFormat::Sq8)
+            && RowFormat::constant_costs_a_line(dim)
+            && grid.says_all(rows, metric));
         let width = formats.0.few_bits();
         Self {
             low,
             step,
+            constants,
             few: width.map(|width| FewBits::choose(width, rows, dim, metric)),
             width: width.unwrap_or_default(),
         }
@@ -52,6 +59,7 @@ impl Chosen {
                 low: &self.low,
                 step: self.step,
             },
+            constants: self.constants,
             few: FewBits {
                 width: self.width,
                 grid: Grid { low, step },

@@ -62,9 +62,23 @@ impl Grid<'_> {
 
     /// How much farther `row` is than its codes from the middle of the range, in squared steps: for each component
     /// `(127.5 + beyond)^2 - 127.5^2`. From a query elsewhere inside it is as much on average over both sides.
-    pub(super) fn farther(&self, row: &[f32]) -> f64 {
+    pub(super) fn farther(&self, row: &[f32], metric: Metric) -> f64 {
+        // A row of zeros has no direction: as far from every query of length 1 as one at right angles.
+        let right_angle = match metric {
+            Metric::Cosine if row.iter().all(|&x| x == 0.0) => f64::from(self.step).powi(-2),
+            _ => 0.0,
+        };
         let beyond = self.steps(row).map(beyond);
-        beyond.map(|beyond| beyond * (beyond + 255.0)).sum()
+        right_angle + beyond.map(|beyond| beyond * (beyond + 255.0)).sum::<f64>()
+    }
+
+    /// Whether the codes of all `rows` (`[n][dim]`) say how far they are. Inner products do not ask.
+    pub(super) fn says_all(&self, rows: &[f32], metric: Metric) -> bool {
+        let dim = self.low.len();
+        metric == Metric::InnerProduct
+            || rows
+                .chunks_exact(dim)
+                .all(|row| self.farther(row, metric) == 0.0)
     }
 }
 

@@ -11,11 +11,13 @@ use super::row_format::RowFormat;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grids<'a> {
     pub(crate) bytes: Grid<'a>,
+    /// Whether 8-bit rows have a constant, which says how much farther they are than their codes.
+    pub(crate) constants: bool,
     pub(crate) few: FewBits<'a>,
 }
 
 impl<'a> Grids<'a> {
-    /// Those of a table that has 8-bit codes at most.
+    /// Those of a table that has 8-bit codes at most, with constants.
     pub(crate) fn of_bytes(bytes: Grid<'a>) -> Self {
         let grid = Grid {
             low: &[],
@@ -23,6 +25,7 @@ impl<'a> Grids<'a> {
         };
         Self {
             bytes,
+            constants: true,
             few: FewBits {
                 width: Width::default(),
                 grid,
@@ -33,7 +36,12 @@ impl<'a> Grids<'a> {
 }
 
 impl Grids<'_> {
-    /// Writes `row` in `format` to `out`, of [`RowFormat::stride`] bytes.
+    /// Bytes from one row of `dim` components to the next.
+    pub(crate) fn stride(&self, format: RowFormat, dim: usize) -> usize {
+        format.stride_with(dim, self.constants)
+    }
+
+    /// Writes `row` in `format` to `out`, of [`Grids::stride`] bytes.
     pub(crate) fn write(&self, format: RowFormat, metric: Metric, row: &[f32], out: &mut [u8]) {
         match format {
             RowFormat::F32 => {
@@ -54,15 +62,9 @@ impl Grids<'_> {
             RowFormat::Sq8 => {
                 let grid = self.bytes;
                 let codes: Vec<u8> = grid.codes(row).collect();
-                // A row of zeros has no direction: as far from every query of length 1 as one at right angles.
-                let right_angle = match metric {
-                    Metric::Cosine if row.iter().all(|&x| x == 0.0) => {
-                        f64::from(grid.step).powi(-2)
-                    }
-                    _ => 0.0,
-                };
                 // `as` saturates.
-                kernel::write_row(&codes, (right_angle + grid.farther(row)) as i32, out);
+                let farther = self.constants.then(|| grid.farther(row, metric) as i32);
+                kernel::write_row(&codes, farther, out);
             }
             RowFormat::Sq4 | RowFormat::Sq2 | RowFormat::Sq1 => self.few.write(metric, row, out),
         }

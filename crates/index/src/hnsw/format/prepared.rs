@@ -36,14 +36,16 @@ impl Prepared {
                 self.floats.clear();
                 self.floats.extend_from_slice(query);
             }
-            RowFormat::Sq8 => self.set_bytes(query, metric, grids.bytes),
+            RowFormat::Sq8 => self.set_bytes(query, metric, grids),
             RowFormat::Sq4 | RowFormat::Sq2 | RowFormat::Sq1 => {
                 self.set_few(query, metric, grids.few);
             }
         }
     }
 
-    fn set_bytes(&mut self, query: &[f32], metric: Metric, grid: Grid<'_>) {
+    fn set_bytes(&mut self, query: &[f32], metric: Metric, grids: Grids<'_>) {
+        let grid = grids.bytes;
+        self.codes.rows_with(grids.constants);
         let square = grid.step * grid.step;
         let outside = metric != Metric::InnerProduct && !grid.holds(query);
         match metric {

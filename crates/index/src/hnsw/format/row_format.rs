@@ -100,20 +100,32 @@ impl RowFormat {
     /// Bytes from one row of `dim` components to the next in a table: whole cache lines of 64 bytes where that adds at
     /// most a fifth and at most 24 bytes, else whole 4 bytes. A padded short row touches one line where it would often
     /// touch two; a long row gains nothing (`docs/performance.md`). Rows of 4 bits and fewer have half a line or whole ones.
+    /// Rows of 64, 128, 192, .. components in 8 bits have 4 bytes more in a table where one is out of the codes' range.
     ///
     /// ```
     /// use chiplet_index::RowFormat;
     /// assert_eq!(RowFormat::Sq8.stride(50), 64);
+    /// assert_eq!(RowFormat::Sq8.stride(128), 128);
     /// assert_eq!(RowFormat::F32.stride(50), 200);
     /// assert_eq!([RowFormat::Sq4.stride(50), RowFormat::Sq4.stride(384)], [32, 192]);
     /// assert_eq!([RowFormat::Sq2.stride(384), RowFormat::Sq1.stride(384)], [128, 64]);
     /// ```
     pub fn stride(self, dim: usize) -> usize {
+        self.stride_with(dim, !Self::constant_costs_a_line(dim))
+    }
+
+    /// Whether a constant behind 8-bit codes has the row begin another cache line.
+    pub(super) fn constant_costs_a_line(dim: usize) -> bool {
+        dim.is_multiple_of(64)
+    }
+
+    /// [`RowFormat::stride`] of rows with constants, if they are of 8 bits, or without.
+    pub(crate) fn stride_with(self, dim: usize, constants: bool) -> usize {
         if let Some(width) = self.few_bits() {
             return width.row_bytes(dim);
         }
         let bytes = match self {
-            Self::Sq8 => kernel::row_bytes(dim),
+            Self::Sq8 => kernel::row_bytes(dim, constants),
             _ => self.bytes(dim).next_multiple_of(4),
         };
         let padding = bytes.next_multiple_of(64) - bytes;

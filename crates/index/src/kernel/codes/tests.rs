@@ -14,47 +14,59 @@ proptest! {
     ) {
         let dim = pairs.len();
         let codes: Vec<u8> = pairs.iter().map(|pair| pair.0).collect();
-        let mut row = vec![7; row_bytes(dim)];
-        write_row(&codes, 0, &mut row);
-        let rows = Rows::new(&row, row_bytes(dim));
-        let mut query = CodeQuery::default();
-        let mut out = [0.0];
-        query.squared_l2(pairs.iter().map(|pair| pair.1));
-        query.run(rows, &[0][..], &mut out);
-        let exact: i32 = pairs.iter()
-            .map(|pair| (i32::from(pair.0) - i32::from(pair.1)).pow(2)).sum();
-        prop_assert_eq!(out[0], exact as f32);
-        query.weighted(pairs.iter().map(|pair| pair.2));
-        query.run(rows, &[0][..], &mut out);
-        let exact: i32 = pairs.iter().map(|pair| i32::from(pair.0) * i32::from(pair.2)).sum();
-        prop_assert_eq!(out[0], exact as f32);
+        for constants in [true, false] {
+            let mut row = vec![7; row_bytes(dim, constants)];
+            write_row(&codes, constants.then_some(0), &mut row);
+            let rows = Rows::new(&row, row.len());
+            let mut query = CodeQuery::default();
+            // Five, so that the kernel for four at once runs too.
+            let mut out = [0.0; 5];
+            query.rows_with(constants).squared_l2(pairs.iter().map(|pair| pair.1));
+            query.run(rows, &[0; 5][..], &mut out);
+            let exact: i32 = pairs.iter()
+                .map(|pair| (i32::from(pair.0) - i32::from(pair.1)).pow(2)).sum();
+            prop_assert_eq!(out, [exact as f32; 5]);
+            query.weighted(pairs.iter().map(|pair| pair.2));
+            query.run(rows, &[0; 5][..], &mut out);
+            let exact: i32 = pairs.iter().map(|pair| i32::from(pair.0) * i32::from(pair.2)).sum();
+            prop_assert_eq!(out, [exact as f32; 5]);
+        }
     }
 }
 
 #[test]
 fn code_distances_of_the_longest_rows_do_not_wrap() {
-    let mut row = vec![0; row_bytes(MAX_DIM)];
     let mut query = CodeQuery::default();
     let mut out = [0.0];
-    for farther in [0, i32::MAX] {
+    for farther in [None, Some(0), Some(i32::MAX)] {
+        let constants = farther.is_some();
+        let mut row = vec![0; row_bytes(MAX_DIM, constants)];
         write_row(&vec![255; MAX_DIM], farther, &mut row);
-        query.squared_l2(std::iter::repeat_n(0, MAX_DIM));
-        query.run(Rows::new(&row, row_bytes(MAX_DIM)), &[0][..], &mut out);
-        let exact = MAX_DIM as i64 * 255 * 255 + i64::from(farther);
+        query
+            .rows_with(constants)
+            .squared_l2(std::iter::repeat_n(0, MAX_DIM));
+        query.run(Rows::new(&row, row.len()), &[0][..], &mut out);
+        let exact = MAX_DIM as i64 * 255 * 255 + i64::from(farther.unwrap_or(0));
         assert_eq!(out[0], exact as f32);
     }
 }
 
 #[test]
 fn code_distances_of_queries_outside_the_codes_are_exact() {
-    for dim in [1, 3, 64, 130] {
+    for (dim, constants) in [1, 3, 64, 130]
+        .into_iter()
+        .flat_map(|dim| [(dim, true), (dim, false)])
+    {
         let codes = |row: usize| (0..dim).map(move |i| (row * 31 + i * 97) as u8);
-        let stride = row_bytes(dim);
+        let stride = row_bytes(dim, constants);
+        let farther = |row: usize| if constants { row as i32 } else { 0 };
         let mut bytes = vec![0; 70 * stride];
         for (row, out) in bytes.chunks_exact_mut(stride).enumerate() {
-            write_row(&codes(row).collect::<Vec<_>>(), row as i32, out);
+            let codes: Vec<u8> = codes(row).collect();
+            write_row(&codes, constants.then(|| farther(row)), out);
         }
         let mut query = CodeQuery::default();
+        query.rows_with(constants);
         // From one digit to three, and beyond them.
         for size in [100, 300, -30_000, 8_000_000, 1 << 40] {
             let component = move |i: usize| size - i as i64 * 5;
@@ -70,7 +82,7 @@ fn code_distances_of_queries_outside_the_codes_are_exact() {
                 let apart = codes(row).enumerate();
                 let squares =
                     apart.map(|(i, code)| i128::from(component(i) - i64::from(code)).pow(2));
-                let exact = 0.25 * (squares.sum::<i128>() + row as i128) as f64;
+                let exact = 0.25 * (squares.sum::<i128>() + i128::from(farther(row))) as f64;
                 let off = (f64::from(found) - exact).abs();
                 assert!(
                     off <= 1e-6 * exact,

@@ -6,7 +6,7 @@ use super::super::avx2::Avx2;
 use super::super::avx512::Avx512;
 use super::super::isa::each;
 use super::super::portable::Portable;
-use super::bytes::{Bytes, WIDTH};
+use super::bytes::{Bytes, Squares, WIDTH};
 use super::planes::Planes;
 use super::sums::Sums;
 
@@ -63,36 +63,111 @@ unsafe fn code_lanes<const N: usize>(
 impl Sums<Avx2> for Bytes {
     #[inline(always)]
     unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
-        const STEP: usize = 16;
         unsafe {
-            let mut sums = _mm256_setzero_si256();
-            let whole = self.dim - self.dim % STEP;
-            let mut at = 0;
-            while at < whole {
-                let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(row.add(at).cast()));
-                let signed = _mm256_cvtepi8_epi16(_mm_loadu_si128(weights.add(at).cast()));
-                sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes, signed));
-                at += STEP;
-            }
-            let rest = Self {
-                dim: self.dim - whole,
-            };
-            let rest = Sums::<Portable>::one(rest, weights.add(whole), row.add(whole));
-            sum(half(sums)) + rest
+            let [sums] = pairs::<1, false>(weights, [row], self.dim);
+            sum(half(sums)) + self.rest(weights, row)
         }
     }
 
     #[inline(always)]
     unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
-        let [a, b, c, d] = rows;
         unsafe {
-            [
-                Sums::<Avx2>::one(self, weights, a),
-                Sums::<Avx2>::one(self, weights, b),
-                Sums::<Avx2>::one(self, weights, c),
-                Sums::<Avx2>::one(self, weights, d),
-            ]
+            let sums = pairs::<4, false>(weights, rows, self.dim);
+            let mut out = sum4(each!(sums, half));
+            for i in 0..4 {
+                out[i] += self.rest(weights, rows[i]);
+            }
+            out
         }
+    }
+}
+
+impl Bytes {
+    /// What [`pairs`] leaves.
+    #[inline(always)]
+    unsafe fn rest(self, weights: *const i8, row: *const u8) -> i32 {
+        let whole = self.dim - self.dim % PAIRS;
+        let rest = Self {
+            dim: self.dim - whole,
+            ..self
+        };
+        // SAFETY: as of [`Sums`].
+        unsafe { Sums::<Portable>::one(rest, weights.add(whole), row.add(whole)) }
+    }
+}
+
+/// SAFETY of the blocks below: "Detected", and pointers are read as far as the trait says. What has AVX-512 has AVX2 as well.
+impl<I: X86> Sums<I> for Squares {
+    #[inline(always)]
+    unsafe fn one(self, weights: *const i8, row: *const u8) -> i32 {
+        unsafe {
+            let [sums] = pairs::<1, true>(weights, [row], self.dim);
+            sum(half(sums)).wrapping_add(self.rest(weights, row))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn four(self, weights: *const i8, rows: [*const u8; 4]) -> [i32; 4] {
+        unsafe {
+            let sums = pairs::<4, true>(weights, rows, self.dim);
+            let mut out = sum4(each!(sums, half));
+            for i in 0..4 {
+                out[i] = out[i].wrapping_add(self.rest(weights, rows[i]));
+            }
+            out
+        }
+    }
+}
+
+impl Squares {
+    /// What [`pairs`] leaves.
+    #[inline(always)]
+    unsafe fn rest(self, weights: *const i8, row: *const u8) -> i32 {
+        let whole = self.dim - self.dim % PAIRS;
+        let rest = Self {
+            dim: self.dim - whole,
+        };
+        // SAFETY: as of [`Sums`].
+        unsafe { Sums::<Portable>::one(rest, weights.add(whole), row.add(whole)) }
+    }
+}
+
+trait X86 {}
+impl X86 for Avx2 {}
+impl X86 for Avx512 {}
+
+/// Components that [`pairs`] takes at once.
+const PAIRS: usize = 16;
+
+/// Sums of products of the first whole [`PAIRS`] of `dim` components, or of squared differences from the query's codes.
+///
+/// # Safety
+/// "Detected"; `dim` weights, and as many codes at each row.
+#[inline(always)]
+unsafe fn pairs<const N: usize, const SQUARES: bool>(
+    weights: *const i8,
+    rows: [*const u8; N],
+    dim: usize,
+) -> [__m256i; N] {
+    unsafe {
+        let mut sums = [_mm256_setzero_si256(); N];
+        for at in (0..dim - dim % PAIRS).step_by(PAIRS) {
+            let mut w = _mm256_cvtepi8_epi16(_mm_loadu_si128(weights.add(at).cast()));
+            if SQUARES {
+                w = _mm256_add_epi16(w, _mm256_set1_epi16(128));
+            }
+            for i in 0..N {
+                let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(rows[i].add(at).cast()));
+                let products = if SQUARES {
+                    let apart = _mm256_sub_epi16(w, codes);
+                    _mm256_madd_epi16(apart, apart)
+                } else {
+                    _mm256_madd_epi16(codes, w)
+                };
+                sums[i] = _mm256_add_epi32(sums[i], products);
+            }
+        }
+        sums
     }
 }
 
