@@ -30,13 +30,16 @@ fn table_file() {
 
 const DIM: usize = 4;
 
+/// Components of 8-bit rows that need no constant.
+const WHOLE_LINE: usize = 64;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table_file")
 }
 
-fn rows(n: usize) -> Vec<f32> {
+fn rows(n: usize, dim: usize) -> Vec<f32> {
     let value = |i: usize| ((i * 7919) % 97) as f32 / 97.0;
-    (0..n * DIM).map(value).collect()
+    (0..n * dim).map(value).collect()
 }
 
 /// Writes graphs and rows to the seeds of `table_file`: to be run by hand when the format of files changes.
@@ -60,13 +63,16 @@ fn write_graphs() {
         (
             "hnsw-sq2-f16",
             40,
-            hnsw.rows(RowFormat::Sq2).rerank(RowFormat::F16),
+            hnsw.clone().rows(RowFormat::Sq2).rerank(RowFormat::F16),
         ),
     ] {
-        let table = HnswTable::build(&rows(n), DIM, &config).unwrap();
+        let table = HnswTable::build(&rows(n, DIM), DIM, &config).unwrap();
         table.save(folder().join(name)).unwrap();
     }
-    FlatTable::build(rows(40), DIM, Metric::L2)
+    let whole = rows(20, WHOLE_LINE);
+    let table = HnswTable::build(&whole, WHOLE_LINE, &hnsw.rows(RowFormat::Sq8)).unwrap();
+    table.save(folder().join("hnsw-sq8-whole-line")).unwrap();
+    FlatTable::build(rows(40, DIM), DIM, Metric::L2)
         .unwrap()
         .save(folder().join("flat"))
         .unwrap();
@@ -79,17 +85,19 @@ fn write_graphs() {
 fn write_lists() {
     use chiplet_index::{IvfConfig, IvfTable};
 
-    for (code, metric) in [
-        ("Flat", Metric::L2),
-        ("SQ8", Metric::L2),
-        ("SQfp16", Metric::InnerProduct),
-        ("PQ2x4fs", Metric::L2),
-        ("PQ2x4fsr", Metric::Cosine),
-        ("PQ2x4", Metric::L2),
-        ("PQ2x4fs,Refine(SQ8)", Metric::L2),
+    for (description, metric) in [
+        ("IVF4,Flat", Metric::L2),
+        ("IVF4,SQ8", Metric::L2),
+        ("IVF4,SQfp16", Metric::InnerProduct),
+        ("IVF4,PQ2x4fs", Metric::L2),
+        ("IVF4,PQ2x4fsr", Metric::Cosine),
+        ("IVF4,PQ2x4", Metric::L2),
+        ("IVF4,PQ2x4fs,Refine(SQ8)", Metric::L2),
+        ("PCA3,IVF6(IVF2,Flat),SQ4,RFlat", Metric::L2),
     ] {
         let config = IvfConfig::new(metric).nprobe(2);
-        let table = IvfTable::build(&rows(200), DIM, &format!("IVF4,{code}"), &config).unwrap();
+        let table = IvfTable::build(&rows(200, DIM), DIM, description, &config).unwrap();
+        let code = description.strip_prefix("IVF4,").unwrap_or(description);
         let name = format!("ivf-{}", code.to_lowercase().replace([',', '(', ')'], "-"));
         table.save(folder().join(name)).unwrap();
     }

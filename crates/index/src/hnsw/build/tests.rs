@@ -17,12 +17,18 @@ fn rows() -> Vec<f32> {
     (0..ROWS * DIM).map(|_| draw()).collect()
 }
 
+const M: usize = 8;
+
 fn built(threads: usize) -> Links {
+    built_of(&rows(), threads)
+}
+
+fn built_of(rows: &[f32], threads: usize) -> Links {
     let config = HnswConfig::new(Metric::L2)
-        .m(8)
+        .m(M)
         .ef_construction(40)
         .threads(threads);
-    build(&rows(), DIM, &config, |_| ()).unwrap()
+    build(rows, DIM, &config, |_| ()).unwrap()
 }
 
 /// The links of `node` on `level`.
@@ -57,6 +63,27 @@ fn links_lead_to_other_nodes_of_the_layer_once_each() {
             }
         }
     }
+}
+
+#[test]
+fn rows_of_unequal_lengths_keep_their_links() {
+    // About the middle, and up to 128 times as long: the short ones are nearest to most.
+    let mut rows = rows();
+    for (row, length) in rows.chunks_exact_mut(DIM).zip((0..8).cycle()) {
+        row.iter_mut()
+            .for_each(|x| *x = (*x - 0.5) * (1 << length) as f32);
+    }
+    let links = built_of(&rows, 1);
+    let mut linked_to = vec![false; ROWS];
+    for node in 0..ROWS as u32 {
+        let found = of(&links, 0, node);
+        assert!(found.len() >= M, "{node} has {} links", found.len());
+        found
+            .iter()
+            .for_each(|&link| linked_to[link as usize] = true);
+    }
+    let lost = linked_to.iter().filter(|linked| !**linked).count();
+    assert!(lost < ROWS / 200, "{lost} are linked to by none");
 }
 
 #[test]
