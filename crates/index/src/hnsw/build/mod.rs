@@ -14,6 +14,7 @@
 mod copies;
 mod layer;
 mod levels;
+mod lost;
 mod select;
 mod team;
 
@@ -104,6 +105,7 @@ pub(crate) fn build(
         total,
     };
     team::run(config, total, report, || Worker::new(&builder))?;
+    lost::find(&builder, config)?;
     let mut links = Links {
         rows: plan.rows,
         ground_stride: config.links(0),
