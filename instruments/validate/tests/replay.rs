@@ -34,8 +34,11 @@ fn busy(time: Duration) {
 /// What came to a real executor, and how long it took: bursts for one table, and others beside them.
 fn record() -> Log {
     const TABLES: usize = 8;
+    const TASKS: usize = 1_500;
     let executor = Executor::builder()
         .topology(machine(&RECORDED))
+        // A busy machine may run none of the tasks until all have come.
+        .queue_limit(TASKS)
         .build()
         .unwrap();
     let tables: Vec<_> = (0..TABLES)
@@ -44,7 +47,7 @@ fn record() -> Log {
     let (ended, took) = channel();
     let began = Instant::now();
     let (mut log, mut tickets) = (Log::default(), Vec::new());
-    for step in 0..1_500_usize {
+    for step in 0..TASKS {
         let table = match step % 300 {
             0..150 => 0,
             _ => step * 7 % TABLES,

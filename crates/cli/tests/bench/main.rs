@@ -328,8 +328,8 @@ fn loads_that_make_no_sense_are_refused() {
     refused(&["--table-skew", "11"], &["--table-skew 11", "0 to 10"]);
     refused(&["--query-skew", "nan"], &["--query-skew NaN", "0 to 10"]);
     refused(&["--sweep", "0"], &["0", "1..=200"]);
-    let flip = ["--table-skew", "1", "--flip", "0.05"];
-    refused(&flip, &["--flip 0.05", "round of 0.05 s"]);
+    let flip = ["--table-skew", "1", "--flip", "0.2"];
+    refused(&flip, &["--flip 0.2", "round of 0.2 s"]);
     let even = ["--flip", "0.02", "--table-skew", "0"];
     refused(&even, &["--flip", "--table-skew"]);
 }

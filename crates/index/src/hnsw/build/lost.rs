@@ -9,25 +9,27 @@ use super::{Builder, Worker, team};
 use crate::error::BuildError;
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::{Distances as _, Layer as _};
+use crate::reserve;
 
 /// Links on the ground layer that lead to each node, where there is room for them.
-const LEAD_TO: usize = 4;
+const LEAD_TO: u8 = 4;
 
 /// Adds links to those nodes of the ground layer that fewer than [`LEAD_TO`] lead to.
 pub(super) fn find(builder: &Builder<'_>, config: &HnswConfig) -> Result<(), BuildError> {
     let Some(ground) = builder.layers.first() else {
         return Ok(());
     };
-    let mut lead_to = vec![0; builder.total];
+    let mut lead_to = reserve::filled(builder.total, || 0_u8)?;
     for node in 0..builder.total as u32 {
-        ground
-            .links(node)
-            .for_each(|link| lead_to[link as usize] += 1);
+        for link in ground.links(node) {
+            let links = &mut lead_to[link as usize];
+            *links = links.saturating_add(1);
+        }
     }
-    let lost: Vec<(u32, usize)> = (0..)
-        .zip(&lead_to)
-        .filter(|&(_, &links)| links < LEAD_TO)
-        .map(|(node, &links)| (node, LEAD_TO - links))
+    let lost: Vec<(u32, u8)> = (0..)
+        .zip(lead_to)
+        .filter(|&(_, links)| links < LEAD_TO)
+        .map(|(node, links)| (node, LEAD_TO - links))
         .collect();
     if lost.is_empty() {
         return Ok(());
@@ -50,7 +52,7 @@ pub(super) fn find(builder: &Builder<'_>, config: &HnswConfig) -> Result<(), Bui
 struct Finder<'a> {
     worker: Worker<'a>,
     /// Nodes, and how many links are missing to each.
-    lost: &'a [(u32, usize)],
+    lost: &'a [(u32, u8)],
     next: &'a AtomicUsize,
 }
 
@@ -67,7 +69,7 @@ impl team::Step for Finder<'_> {
 
 impl Worker<'_> {
     /// Links to `node` from the nearest nodes with room, `missing` of them.
-    fn link_to(&mut self, node: u32, mut missing: usize) {
+    fn link_to(&mut self, node: u32, mut missing: u8) {
         let ground = &self.builder.layers[0];
         self.near(node);
         for at in 0..self.candidates.len() {
