@@ -2,6 +2,9 @@
 //!
 //! So it is with long rows among short ones, under L2. Who links to such a node is looked for where a query beside it would
 //! come along: among the nodes that a walk towards it keeps, the nearest that have room.
+//!
+//! Not under the inner product: there such rows are the short ones, which are hardly ever an answer. 7 % more bytes were read
+//! for 0.0004 more recall.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,6 +12,7 @@ use super::{Builder, Worker, team};
 use crate::error::BuildError;
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::{Distances as _, Layer as _};
+use crate::metric::Metric;
 use crate::reserve;
 
 /// Links on the ground layer that lead to each node, where there is room for them.
@@ -19,6 +23,9 @@ pub(super) fn find(builder: &Builder<'_>, config: &HnswConfig) -> Result<(), Bui
     let Some(ground) = builder.layers.first() else {
         return Ok(());
     };
+    if builder.metric == Metric::InnerProduct {
+        return Ok(());
+    }
     let mut lead_to = reserve::filled(builder.total, || 0_u8)?;
     for node in 0..builder.total as u32 {
         for link in ground.links(node) {
