@@ -29,7 +29,7 @@ use crate::reserve;
 
 use super::config::HnswConfig;
 use super::format::RowDistances;
-use super::walk::{Distances as _, NONE, Scratch};
+use super::walk::{Distances as _, Layer as _, NONE, Scratch};
 use layer::GrowingLayer;
 use select::Selection;
 
@@ -105,7 +105,20 @@ pub(crate) fn build(
         total,
     };
     team::run(config, total, report, || Worker::new(&builder))?;
-    lost::find(&builder, config)?;
+    let lost = match builder.layers.first() {
+        Some(ground) => lost::of(ground, config.metric)?,
+        None => Vec::new(),
+    };
+    if !lost.is_empty() {
+        let next = AtomicUsize::new(0);
+        let finder = || Finder {
+            worker: Worker::new(&builder),
+            lost: &lost,
+            next: &next,
+        };
+        // A team leaves the first of its pieces out.
+        team::run(config, lost.len() + 1, |_| (), finder)?;
+    }
     let mut links = Links {
         rows: plan.rows,
         ground_stride: config.links(0),
@@ -254,6 +267,62 @@ impl Worker<'_> {
             &mut self.links,
         );
         layer.set(from, &self.links);
+    }
+}
+
+/// One thread's part of linking to the nodes that hardly any link leads to.
+struct Finder<'a> {
+    worker: Worker<'a>,
+    /// Nodes, and how many links are missing to each.
+    lost: &'a [(u32, u8)],
+    next: &'a AtomicUsize,
+}
+
+impl team::Step for Finder<'_> {
+    fn step(&mut self) -> bool {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(&(node, missing)) = self.lost.get(next) else {
+            return false;
+        };
+        self.worker.link_to(node, missing);
+        true
+    }
+}
+
+impl Worker<'_> {
+    /// Links to `node` from the nearest nodes with room, `missing` of them.
+    fn link_to(&mut self, node: u32, mut missing: u8) {
+        let ground = &self.builder.layers[0];
+        self.near(node);
+        for at in 0..self.candidates.len() {
+            let (_, from) = self.candidates[at];
+            if from == node {
+                continue;
+            }
+            let _lock = ground.lock(from);
+            if ground.links(from).all(|link| link != node) && ground.append(from, node) {
+                missing -= 1;
+                if missing == 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The nodes that a walk over the ground towards `node` keeps, into `candidates`.
+    fn near(&mut self, node: u32) {
+        let builder = self.builder;
+        let distances = builder.distances_to(node);
+        let mut nearest = (f32::INFINITY, 0);
+        distances.to(&[0], std::slice::from_mut(&mut nearest.0));
+        for layer in builder.layers[1..].iter().rev() {
+            nearest = self.scratch.descend(layer, &distances, nearest);
+        }
+        let ground = &builder.layers[0];
+        self.scratch
+            .walk(ground, &distances, [nearest.1], builder.ef, builder.ef);
+        self.candidates.clear();
+        self.candidates.extend(self.scratch.pool.iter());
     }
 }
 
