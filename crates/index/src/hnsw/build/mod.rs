@@ -313,14 +313,11 @@ impl Worker<'_> {
     fn near(&mut self, node: u32) {
         let builder = self.builder;
         let distances = builder.distances_to(node);
-        let mut nearest = (f32::INFINITY, 0);
-        distances.to(&[0], std::slice::from_mut(&mut nearest.0));
-        for layer in builder.layers[1..].iter().rev() {
-            nearest = self.scratch.descend(layer, &distances, nearest);
-        }
+        let higher = builder.layers[1..].iter().rev();
+        let entry = self.scratch.enter(higher, &distances, false);
         let ground = &builder.layers[0];
         self.scratch
-            .walk(ground, &distances, [nearest.1], builder.ef, builder.ef);
+            .walk(ground, &distances, [entry], builder.ef, builder.ef);
         self.candidates.clear();
         self.candidates.extend(self.scratch.pool.iter());
     }

@@ -33,6 +33,22 @@ pub(crate) trait Layer {
     fn prefetch(&self, node: u32);
 }
 
+impl<L: Layer> Layer for &L {
+    fn nodes(&self) -> usize {
+        L::nodes(self)
+    }
+
+    #[inline]
+    fn links(&self, node: u32) -> impl Iterator<Item = u32> {
+        L::links(self, node)
+    }
+
+    #[inline]
+    fn prefetch(&self, node: u32) {
+        L::prefetch(self, node);
+    }
+}
+
 /// Distances from what is searched for.
 pub(crate) trait Distances {
     /// The distances of `nodes`, which exist, into `out`, which has their length.
