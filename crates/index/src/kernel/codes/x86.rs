@@ -83,16 +83,11 @@ impl Sums<Avx2> for Bytes {
 }
 
 impl Bytes {
-    /// What [`pairs`] leaves.
     #[inline(always)]
     unsafe fn rest(self, weights: *const i8, row: *const u8) -> i32 {
-        let whole = self.dim - self.dim % PAIRS;
-        let rest = Self {
-            dim: self.dim - whole,
-            ..self
-        };
+        let rest = |dim| Self { dim, ..self };
         // SAFETY: as of [`Sums`].
-        unsafe { Sums::<Portable>::one(rest, weights.add(whole), row.add(whole)) }
+        unsafe { rest_of(rest, self.dim, weights, row) }
     }
 }
 
@@ -120,16 +115,27 @@ impl<I: X86> Sums<I> for Squares {
 }
 
 impl Squares {
-    /// What [`pairs`] leaves.
     #[inline(always)]
     unsafe fn rest(self, weights: *const i8, row: *const u8) -> i32 {
-        let whole = self.dim - self.dim % PAIRS;
-        let rest = Self {
-            dim: self.dim - whole,
-        };
         // SAFETY: as of [`Sums`].
-        unsafe { Sums::<Portable>::one(rest, weights.add(whole), row.add(whole)) }
+        unsafe { rest_of(|dim| Self { dim }, self.dim, weights, row) }
     }
+}
+
+/// The sum over those of `dim` components that [`pairs`] leaves, as rows of as many are summed.
+///
+/// # Safety
+/// `dim` weights, and as many codes at `row`.
+#[inline(always)]
+unsafe fn rest_of<K: Sums<Portable>>(
+    rows: impl Fn(usize) -> K,
+    dim: usize,
+    weights: *const i8,
+    row: *const u8,
+) -> i32 {
+    let whole = dim - dim % PAIRS;
+    // SAFETY: passed on: what is left of both begins at `whole`.
+    unsafe { rows(dim - whole).one(weights.add(whole), row.add(whole)) }
 }
 
 trait X86 {}
