@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::image::{Draft, FileError, Image, Section};
-use crate::kernel::Rows;
+use crate::kernel::{self, Rows};
 use crate::metric::Metric;
 
 use super::backlinks;
@@ -543,6 +543,14 @@ impl Ids<'_> {
         match self {
             Self::Narrow(ids) => u64::from(ids[node as usize]),
             Self::Wide(ids) => ids[node as usize],
+        }
+    }
+
+    /// Hints that the id of `node`, which exists, will be read.
+    pub(super) fn prefetch(&self, node: u32) {
+        match self {
+            Self::Narrow(ids) => kernel::prefetch(&ids[node as usize], size_of::<u32>()),
+            Self::Wide(ids) => kernel::prefetch(&ids[node as usize], size_of::<u64>()),
         }
     }
 }

@@ -19,7 +19,7 @@ use super::format::{Prepared, RowDistances, RowFormat};
 use super::frozen::Frozen;
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
 use super::packed::PackedLayer;
-use super::walk::{Distances as _, Layer, Scratch};
+use super::walk::{Distances as _, Layer, Scratch, TOGETHER};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
 use crate::poll;
@@ -109,7 +109,7 @@ impl Searcher {
             None => {
                 self.begin(graph, k, ef);
                 let mut steps = 0;
-                let each = poll::steps(graph.rows().stride());
+                let each = poll::steps(graph.rows().stride(), TOGETHER);
                 let mut settled = graph
                     .full()
                     .map(|_| graph.meta.rows.reranked(k).min(ef - ef / 4));
@@ -265,7 +265,7 @@ impl Searcher {
             graph,
         };
         let wanted = || !context.should_stop();
-        let each = poll::steps(graph.rows().stride());
+        let each = poll::steps(graph.rows().stride(), 1);
         self.scratch.walk_where(
             &ground,
             &distances,
@@ -335,6 +335,10 @@ impl Searcher {
             })
         };
         let candidates = self.scratch.pool.iter();
+        let compared = graph.full().map_or(k, |_| meta.rows.reranked(k));
+        for (_, node) in candidates.clone().take(compared) {
+            ids.prefetch(node);
+        }
         let mut hits: Vec<Neighbor> = match graph.full() {
             None => {
                 // All as near as the k-th, so that ties are decided by id.
@@ -347,7 +351,7 @@ impl Searcher {
                     .set(&self.vector, format, meta.metric, graph.grids());
                 self.nodes.clear();
                 self.nodes
-                    .extend(candidates.take(meta.rows.reranked(k)).map(|(_, node)| node));
+                    .extend(candidates.take(compared).map(|(_, node)| node));
                 self.distances.resize(self.nodes.len(), 0.0);
                 let distances = self.full.to(format, meta.metric, rows);
                 distances.to(&self.nodes, &mut self.distances);

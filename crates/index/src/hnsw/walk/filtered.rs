@@ -29,6 +29,7 @@ impl Scratch {
         let nodes = layer.nodes();
         self.visited.reserve(nodes);
         self.met.clear();
+        self.compared = 0;
         self.frontier.clear();
         self.pool.reset(ef, ef);
         self.meet_where(distances, [entry].into_iter(), nodes, &allows);
@@ -61,9 +62,8 @@ impl Scratch {
         allows: &impl Fn(u32) -> bool,
     ) {
         self.gather(found, nodes);
-        let new = &self.met[self.compared..];
-        distances.to(new, &mut self.distances);
-        for (&node, &distance) in new.iter().zip(&self.distances) {
+        let new = self.compute(distances);
+        for (&node, &distance) in self.met[new].iter().zip(&self.distances) {
             let key = key(distance, node);
             if self.pool.admits(key) {
                 self.frontier.push(Reverse(key));

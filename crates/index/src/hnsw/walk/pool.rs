@@ -94,10 +94,12 @@ impl Pool {
         Some(node)
     }
 
-    /// The candidate that [`Pool::follow`] would return, as far as is known now.
+    /// The candidates that [`Pool::follow`] would return, as far as is known now, the next one first.
     #[inline]
-    pub(crate) fn upcoming(&self) -> Option<u32> {
-        self.keys.get(self.next).map(|&key| node(key))
+    pub(crate) fn upcoming(&self) -> impl Iterator<Item = u32> {
+        let rest = self.keys.get(self.next..).unwrap_or_default();
+        let unfollowed = rest.iter().filter(|&key| key & FOLLOWED == 0);
+        unfollowed.map(|&key| node(key))
     }
 
     /// How many of the nearest candidates have all been followed.
