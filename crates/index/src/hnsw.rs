@@ -74,6 +74,10 @@ pub struct HnswTable {
 }
 
 impl HnswTable {
+    /// Nodes that a walk follows in one step: it waits for memory once a step.
+    #[doc(hidden)]
+    pub const FOLLOWED_A_STEP: usize = walk::FOLLOWED_A_STEP;
+
     /// Builds a graph over `rows` (`[n][dim]`, one after the other); ids are row numbers.
     ///
     /// # Errors

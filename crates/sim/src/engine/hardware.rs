@@ -6,7 +6,7 @@ mod rerank;
 
 use std::ops::Range;
 
-use chiplet_index::RowFormat;
+use chiplet_index::{HnswTable, RowFormat};
 use chiplet_policy::hnsw_query_bytes;
 
 use crate::cache::{Caches, Hits, Lines};
@@ -194,7 +194,8 @@ impl<'a> Hardware<'a> {
         let compute = rows * self.compute.row(dim);
         // Links are asked for one step ahead; of a step's rows the first is waited for, and the others come while it
         // and those before are compared.
-        let took = links * row_wait + compute.max(on_their_way / costs.walk_lines);
+        let steps = links / HnswTable::FOLLOWED_A_STEP as f64;
+        let took = steps * row_wait + compute.max(on_their_way / costs.walk_lines);
         let read =
             |part: usize| rows * sizes[0] * of_rows[part] + links * sizes[1] * of_links[part];
         let (l3, memory) = (read(0), read(1));

@@ -1,7 +1,7 @@
 //! Walks over the layers of a graph, whether it is being built or frozen.
 //!
 //! A walk keeps the `ef` nearest nodes that it has met, and follows the links of the nearest one not yet followed, until
-//! it has followed them all (arXiv 1603.09320, algorithm 2). The links of the [`TOGETHER`] nearest are gathered first, less
+//! it has followed them all (arXiv 1603.09320, algorithm 2). The links of the [`FOLLOWED_A_STEP`] nearest are gathered first, less
 //! those that were met before; then all their distances are computed in one call, which has the next rows fetched while it
 //! computes.
 
@@ -25,8 +25,8 @@ const ROOM: usize = 64;
 
 /// Nodes that are followed in one step. Rows beyond the caches arrive after some 200 ns, whether ten are asked for or thirty; so
 /// a step of three nodes takes hardly longer than one of a single node. Nearly all of them would be followed later: at `ef` 30
-/// a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8 (`docs/row-formats.md`).
-pub(crate) const TOGETHER: usize = 3;
+/// a walk reads 4 % more and finds as much more. Measured with 1, 2, 3, 4, 6 and 8 (`docs/performance.md`).
+pub(crate) const FOLLOWED_A_STEP: usize = 3;
 
 /// One layer of a graph.
 pub(crate) trait Layer {
@@ -119,12 +119,12 @@ impl Scratch {
         self.compare(layer, distances);
     }
 
-    /// Follows the nearest [`TOGETHER`] nodes that have not been followed, and gathers the nodes that they lead to. `false` if
+    /// Follows the nearest [`FOLLOWED_A_STEP`] nodes that have not been followed, and gathers the nodes that they lead to. `false` if
     /// all have been followed.
     #[inline]
     pub(crate) fn advance(&mut self, layer: &impl Layer) -> bool {
         let mut any = false;
-        for _ in 0..TOGETHER {
+        for _ in 0..FOLLOWED_A_STEP {
             let Some(node) = self.pool.follow() else {
                 break;
             };
@@ -138,7 +138,7 @@ impl Scratch {
     /// Hints that the links of the nodes will be read that are followed next, as far as is known now.
     #[inline]
     fn prefetch_links(&self, layer: &impl Layer) {
-        let next = self.pool.upcoming().take(TOGETHER);
+        let next = self.pool.upcoming().take(FOLLOWED_A_STEP);
         next.for_each(|node| layer.prefetch(node));
     }
 
