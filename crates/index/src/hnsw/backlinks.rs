@@ -61,6 +61,7 @@ mod tests {
             stride: 2,
             layers: vec![ground.concat()],
             one_look: false,
+            one_by_one: false,
             copies: Vec::new(),
         };
         assert_eq!(of(&links), [[0, 2], [1, 2], [1, 3], [0, 3]]);
@@ -77,6 +78,7 @@ mod tests {
             stride: 1,
             layers: vec![ground],
             one_look: false,
+            one_by_one: false,
             copies: Vec::new(),
         };
         assert_eq!(of(&links).len(), MOST);

@@ -61,6 +61,9 @@ pub(super) struct Meta {
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     #[serde(default)]
     pub(super) one_look: bool,
+    /// Whether a walk follows one node a step, as in the library that built the graph.
+    #[serde(default)]
+    pub(super) one_by_one: bool,
 }
 
 fn unpacked() -> usize {
@@ -261,6 +264,7 @@ impl Frozen {
             }),
             ef: config.ef,
             one_look: links.one_look,
+            one_by_one: links.one_by_one,
         };
         let mut draft = Draft::new();
         let link_bytes = meta.link_bytes;
@@ -501,9 +505,11 @@ impl Frozen {
         let Meta {
             link_bytes,
             ground_stride,
+            one_by_one,
             ..
         } = self.meta;
-        PackedLayer::new(section, link_bytes, 0, ground_stride, self.nodes())
+        let layer = PackedLayer::new(section, link_bytes, 0, ground_stride, self.nodes());
+        layer.one_by_one(one_by_one)
     }
 
     /// The layers above the ground, highest first.
@@ -580,6 +586,7 @@ mod tests {
             few,
             ef: 10,
             one_look: false,
+            one_by_one: false,
         };
         let with = |step, rotated| Some(FewMeta { step, rotated });
         for rows in [RowFormat::Sq4, RowFormat::Sq2, RowFormat::Sq1] {

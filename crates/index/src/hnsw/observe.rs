@@ -104,6 +104,10 @@ impl<L: Layer> Layer for ObservedLayer<'_, L> {
         self.layer.nodes()
     }
 
+    fn step(&self) -> usize {
+        self.layer.step()
+    }
+
     fn links(&self, node: u32) -> impl Iterator<Item = u32> {
         (self.observer)(Read {
             part: self.part,

@@ -60,6 +60,7 @@ mod tests {
             stride,
             layers,
             one_look: false,
+            one_by_one: false,
             copies: Vec::new(),
         }
     }

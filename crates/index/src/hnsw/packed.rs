@@ -5,7 +5,7 @@
 
 use crate::kernel;
 
-use super::walk::{Layer, NONE};
+use super::walk::{FOLLOWED_A_STEP, Layer, NONE};
 
 /// Bytes of a link in a file that does not say.
 pub(super) const UNPACKED: usize = 4;
@@ -40,6 +40,7 @@ pub(super) struct PackedLayer<'a> {
     link_bytes: usize,
     stride: usize,
     nodes: usize,
+    step: usize,
 }
 
 impl<'a> PackedLayer<'a> {
@@ -57,7 +58,16 @@ impl<'a> PackedLayer<'a> {
             link_bytes,
             stride,
             nodes,
+            step: FOLLOWED_A_STEP,
         }
+    }
+
+    /// Has a walk follow one node a step, if asked to.
+    pub(super) fn one_by_one(mut self, asked: bool) -> Self {
+        if asked {
+            self.step = 1;
+        }
+        self
     }
 
     /// Where the list of `node` begins.
@@ -69,6 +79,11 @@ impl<'a> PackedLayer<'a> {
 impl Layer for PackedLayer<'_> {
     fn nodes(&self) -> usize {
         self.nodes
+    }
+
+    #[inline]
+    fn step(&self) -> usize {
+        self.step
     }
 
     #[inline]

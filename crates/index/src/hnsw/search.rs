@@ -444,6 +444,10 @@ impl Layer for Widened<'_> {
         self.ground.nodes()
     }
 
+    fn step(&self) -> usize {
+        self.ground.step()
+    }
+
     fn links(&self, node: u32) -> impl Iterator<Item = u32> {
         self.ground.links(node).chain(self.graph.backlinks(node))
     }

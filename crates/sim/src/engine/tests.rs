@@ -303,8 +303,9 @@ fn tables_that_fit_their_domains_caches_are_faster_there() {
         .unwrap()
         .with_domains(4)
         .unwrap();
-    // 8 tables of 12 MB: two fit each domain, all together only the four.
-    let tables = "[[tables]]\nkind='hnsw'\ncount=8\nrows=[24000,24000]\ndims=[96]\nk=[20]";
+    // 8 tables of 12 MB: two fit each domain, all together only the four. Long rows, as walks wait for bytes: since they follow
+    // three nodes a step, 24,000 rows of 96 dimensions gain 1.09.
+    let tables = "[[tables]]\nkind='hnsw'\ncount=8\nrows=[12000,12000]\ndims=[200]\nk=[20]";
     let prepared = prepared(tables);
     let run = |strategy| {
         let mut scenario = Scenario::new(&machine, &prepared, strategy);
@@ -315,5 +316,5 @@ fn tables_that_fit_their_domains_caches_are_faster_there() {
     };
     let (blind, aware) = (run(Strategy::GLOBAL_STEAL), run(Strategy::CCD_AWARE));
     assert!(aware.l3_miss_ratio < 0.5 * blind.l3_miss_ratio);
-    assert!(aware.qps > 1.1 * blind.qps, "{} {}", aware.qps, blind.qps);
+    assert!(aware.qps > 1.2 * blind.qps, "{} {}", aware.qps, blind.qps);
 }

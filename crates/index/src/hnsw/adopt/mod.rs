@@ -234,6 +234,7 @@ impl Graph {
             ground_stride,
             stride,
             one_look: false,
+            one_by_one: true,
             copies: Vec::new(),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use chiplet_memory::MemoryError;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::hnsw::walk::{Layer, NONE};
+use crate::hnsw::walk::{FOLLOWED_A_STEP, Layer, NONE};
 use crate::{kernel, reserve};
 
 /// Links of each node, at a fixed stride, filled up with [`NONE`].
@@ -75,6 +75,11 @@ impl GrowingLayer {
 impl Layer for GrowingLayer {
     fn nodes(&self) -> usize {
         self.locks.len()
+    }
+
+    #[inline]
+    fn step(&self) -> usize {
+        FOLLOWED_A_STEP
     }
 
     #[inline]

@@ -44,6 +44,8 @@ pub(crate) struct Links {
     pub(crate) layers: Vec<Vec<u32>>,
     /// Whether a search looks at one list of links on each higher layer, and not on for as long as it gets nearer.
     pub(crate) one_look: bool,
+    /// Whether a walk follows one node a step, as in the library that built the graph, so that it finds what that one would.
+    pub(crate) one_by_one: bool,
     /// Nodes without links whose rows are equal to another node's: that node, and the one without links.
     pub(crate) copies: Vec<[u32; 2]>,
 }
@@ -129,6 +131,7 @@ pub(crate) fn build(
             .map(GrowingLayer::into_links)
             .collect(),
         one_look: false,
+        one_by_one: false,
         copies: Vec::new(),
     };
     if !copies.is_empty() {

@@ -1,7 +1,7 @@
 //! Walks over the layers of a graph, whether it is being built or frozen.
 //!
 //! A walk keeps the `ef` nearest nodes that it has met, and follows the links of the nearest one not yet followed, until
-//! it has followed them all (arXiv 1603.09320, algorithm 2). The links of the [`FOLLOWED_A_STEP`] nearest are gathered first, less
+//! it has followed them all (arXiv 1603.09320, algorithm 2). The links of the nearest few are gathered first, less
 //! those that were met before; then all their distances are computed in one call, which has the next rows fetched while it
 //! computes.
 
@@ -33,6 +33,9 @@ pub(crate) trait Layer {
     /// Nodes of the layer: numbers below this.
     fn nodes(&self) -> usize;
 
+    /// Nodes that a walk follows in one step, usually [`FOLLOWED_A_STEP`].
+    fn step(&self) -> usize;
+
     /// The nodes that `node` links to; they may be any numbers, if the graph is damaged.
     fn links(&self, node: u32) -> impl Iterator<Item = u32>;
 
@@ -43,6 +46,11 @@ pub(crate) trait Layer {
 impl<L: Layer> Layer for &L {
     fn nodes(&self) -> usize {
         L::nodes(self)
+    }
+
+    #[inline]
+    fn step(&self) -> usize {
+        L::step(self)
     }
 
     #[inline]
@@ -119,12 +127,12 @@ impl Scratch {
         self.compare(layer, distances);
     }
 
-    /// Follows the nearest [`FOLLOWED_A_STEP`] nodes that have not been followed, and gathers the nodes that they lead to. `false` if
+    /// Follows the nearest nodes that have not been followed, [`Layer::step`] of them, and gathers the nodes that they lead to. `false` if
     /// all have been followed.
     #[inline]
     pub(crate) fn advance(&mut self, layer: &impl Layer) -> bool {
         let mut any = false;
-        for _ in 0..FOLLOWED_A_STEP {
+        for _ in 0..layer.step() {
             let Some(node) = self.pool.follow() else {
                 break;
             };
@@ -138,7 +146,7 @@ impl Scratch {
     /// Hints that the links of the nodes will be read that are followed next, as far as is known now.
     #[inline]
     fn prefetch_links(&self, layer: &impl Layer) {
-        let next = self.pool.upcoming().take(FOLLOWED_A_STEP);
+        let next = self.pool.upcoming().take(layer.step());
         next.for_each(|node| layer.prefetch(node));
     }
 
