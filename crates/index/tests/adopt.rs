@@ -3,7 +3,7 @@
 mod common;
 
 use chiplet_index::hnsw::Graph;
-use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_index::{BuildError, FlatTable, HnswConfig, HnswTable, Metric, Pages, RowFormat};
 use chiplet_table::{Context, Query, Table};
 use common::unsplit;
 
@@ -48,14 +48,19 @@ fn work_is_the_rows_that_a_walk_compares_counted_by_hand() {
         let (rows, graph) = line(100, 50, false);
         let config = config(Metric::L2).reorder(reorder);
         let table = HnswTable::from_graph(&rows, 16, &graph, &config).unwrap();
-        let mut context = Context::default();
-        let hits = table.search(&at(7.2).top(3).ef(8), &mut context).unwrap();
-        assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [7, 8, 6]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        table.save(file.path()).unwrap();
+        let loaded = HnswTable::load(file.path(), Pages::Small).unwrap();
         // The entry, to find where the walk begins. Then the walk: row 51, which the entry links to, and all from the entry
         // down to 3, which is linked to the farthest of the eight nearest on that side, 4.
         let visited = 1 + (51 - 3 + 1);
-        // Rows of 64 bytes; two links on the ground layer, so M is 1: 3 bytes.
-        assert_eq!(context.bytes(), visited * (64 + 3));
+        for table in [table, loaded] {
+            let mut context = Context::default();
+            let hits = table.search(&at(7.2).top(3).ef(8), &mut context).unwrap();
+            assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [7, 8, 6]);
+            // Rows of 64 bytes; two links on the ground layer, so M is 1: 3 bytes.
+            assert_eq!(context.bytes(), visited * (64 + 3));
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use super::build::Links;
 use super::config::HnswConfig;
 use super::format::{Chosen, FewBits, Grid, Grids, RowFormat};
 use super::packed::{self, PackedLayer};
-use super::walk::{MAX_NODES, NONE};
+use super::walk::{FOLLOWED_A_STEP, MAX_NODES, NONE};
 
 /// What the sections mean.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +87,11 @@ pub(super) struct FewMeta {
 impl Meta {
     fn nodes(&self) -> usize {
         self.layers.first().copied().unwrap_or(0)
+    }
+
+    /// Nodes that a walk follows in one step.
+    pub(super) fn followed_a_step(&self) -> usize {
+        if self.one_by_one { 1 } else { FOLLOWED_A_STEP }
     }
 
     /// Whether rows are kept in `format`, for the walk or for re-ranking.
@@ -505,11 +510,10 @@ impl Frozen {
         let Meta {
             link_bytes,
             ground_stride,
-            one_by_one,
             ..
         } = self.meta;
         let layer = PackedLayer::new(section, link_bytes, 0, ground_stride, self.nodes());
-        layer.one_by_one(one_by_one)
+        layer.with_step(self.meta.followed_a_step())
     }
 
     /// The layers above the ground, highest first.

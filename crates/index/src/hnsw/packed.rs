@@ -62,12 +62,9 @@ impl<'a> PackedLayer<'a> {
         }
     }
 
-    /// Has a walk follow one node a step, if asked to.
-    pub(super) fn one_by_one(mut self, asked: bool) -> Self {
-        if asked {
-            self.step = 1;
-        }
-        self
+    /// Has a walk follow so many nodes a step.
+    pub(super) fn with_step(self, step: usize) -> Self {
+        Self { step, ..self }
     }
 
     /// Where the list of `node` begins.

@@ -19,7 +19,7 @@ use super::format::{Prepared, RowDistances, RowFormat};
 use super::frozen::Frozen;
 use super::observe::{ObservedLayer, ObservedRows, Part, Read};
 use super::packed::PackedLayer;
-use super::walk::{Distances as _, FOLLOWED_A_STEP, Layer, Scratch};
+use super::walk::{Distances as _, Layer, Scratch};
 use crate::kernel::Span;
 use crate::nearest::Nearest;
 use crate::poll;
@@ -109,7 +109,7 @@ impl Searcher {
             None => {
                 self.begin(graph, k, ef);
                 let mut steps = 0;
-                let each = poll::steps(graph.rows().stride(), FOLLOWED_A_STEP);
+                let each = poll::steps(graph.rows().stride(), graph.meta.followed_a_step());
                 let mut settled = graph
                     .full()
                     .map(|_| graph.meta.rows.reranked(k).min(ef - ef / 4));

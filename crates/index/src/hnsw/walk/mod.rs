@@ -127,8 +127,8 @@ impl Scratch {
         self.compare(layer, distances);
     }
 
-    /// Follows the nearest nodes that have not been followed, [`Layer::step`] of them, and gathers the nodes that they lead to. `false` if
-    /// all have been followed.
+    /// Follows the nearest nodes that have not been followed, [`Layer::step`] of them, and gathers the nodes that they lead
+    /// to. `false` if all have been followed.
     #[inline]
     pub(crate) fn advance(&mut self, layer: &impl Layer) -> bool {
         let mut any = false;

@@ -97,7 +97,8 @@ impl Pool {
     /// The candidates that [`Pool::follow`] would return, as far as is known now, the next one first.
     #[inline]
     pub(crate) fn upcoming(&self) -> impl Iterator<Item = u32> {
-        let rest = self.keys.get(self.next..).unwrap_or_default();
+        let end = self.followable.min(self.keys.len());
+        let rest = self.keys.get(self.next..end).unwrap_or_default();
         let unfollowed = rest.iter().filter(|&key| key & FOLLOWED == 0);
         unfollowed.map(|&key| node(key))
     }
@@ -153,9 +154,10 @@ mod tests {
             sorted.truncate(capacity);
             let kept: Vec<(i8, u32)> = pool.iter().map(|(d, node)| (d as i8, node)).collect();
             prop_assert_eq!(&kept, &sorted);
-            while let Some(node) = pool.follow() {
-                followed.push(node);
-            }
+            let upcoming: Vec<u32> = pool.upcoming().collect();
+            let rest: Vec<u32> = std::iter::from_fn(|| pool.follow()).collect();
+            prop_assert_eq!(&upcoming, &rest);
+            followed.extend(rest);
             let mut unique = followed.clone();
             unique.sort_unstable();
             unique.dedup();
