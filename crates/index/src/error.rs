@@ -79,6 +79,26 @@ pub enum BuildError {
         /// The most accepted.
         limit: usize,
     },
+    /// A key that two values were given for.
+    #[error("key {key} is given twice: value {first} and value {second}")]
+    KeyTwice {
+        /// The key.
+        key: u64,
+        /// The number of its first value.
+        first: usize,
+        /// The number of its second value.
+        second: usize,
+    },
+    /// A value of another length than all others.
+    #[error("the value of key {key} has {bytes} bytes; all values have {wanted}")]
+    ValueLength {
+        /// The key.
+        key: u64,
+        /// Bytes of its value.
+        bytes: usize,
+        /// Bytes of each value.
+        wanted: usize,
+    },
     /// A component too large for the format that rows are stored in.
     #[error(
         "row {row} has {value:e} at component {component}, {format} holds at most {limit}; store rows as bf16, or scale them down"

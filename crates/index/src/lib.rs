@@ -7,6 +7,8 @@
 //! | [`IvfTable`] | Faiss, which trains and encodes | `faiss`, to build | large or compressed tables; big `k` | by inverted lists |
 //! | [`Refined`] | any of them, or yours | | exact distances from compressed rows | as the table that it refines |
 //!
+//! Beside them [`KeyedRows`] hold values by key: what a service looks up for the rows found.
+//!
 //! All of them can be searched from any number of threads at once, return neighbours in ascending order
 //! (ties by id), and answer a split query exactly as an unsplit one.
 //!
@@ -150,6 +152,7 @@ mod image;
 pub mod ivf;
 mod kept;
 mod kernel;
+mod keyed;
 mod metric;
 mod nearest;
 mod poll;
@@ -167,6 +170,7 @@ pub use image::FileError;
 #[cfg(feature = "faiss")]
 pub use ivf::IvfConfig;
 pub use ivf::IvfTable;
+pub use keyed::{KeyedRows, KeyedVectors, LiveKeyedRows, UpdateError};
 pub use metric::{MAX_NORM, Metric, normalized};
 pub use nearest::Nearest;
 pub use progress::{Progress, Stage};

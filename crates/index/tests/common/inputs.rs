@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use chiplet_index::{
-    BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, Metric, Pages,
+    BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, KeyedRows, Metric, Pages,
 };
 use chiplet_table::{Context, Query, Table};
 use serde_json::Value;
@@ -103,7 +103,25 @@ fn open_any(file: &[u8]) {
         ends_well(IvfTable::load(&path, Pages::Small));
         ends_well(mapped::flat(&path));
         ends_well(FlatTable::load(&path, Pages::Small));
+        looks_up_well(mapped::keyed(&path));
+        looks_up_well(KeyedRows::load(&path, Pages::Small));
     });
+}
+
+/// Asserts that a file was refused, or that look-ups in it end, whatever they find.
+fn looks_up_well(opened: Result<KeyedRows, FileError>) {
+    let Ok(rows) = opened else {
+        return;
+    };
+    let some = rows.iter().take(100);
+    let keys: Vec<u64> = some.map(|(key, _)| key).chain([0, 1, u64::MAX]).collect();
+    let bytes = rows.value_bytes();
+    let (mut values, mut found) = (vec![0; keys.len() * bytes], vec![false; keys.len()]);
+    rows.get_many(&keys, &mut values, &mut found);
+    for (at, (key, found)) in keys.iter().zip(found).enumerate() {
+        let value = &values[at * bytes..][..bytes];
+        assert_eq!(rows.get(*key), found.then_some(value));
+    }
 }
 
 /// The JSON of a table's file.

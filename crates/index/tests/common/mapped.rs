@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use chiplet_index::{FileError, FlatTable, HnswTable, IvfTable};
+use chiplet_index::{FileError, FlatTable, HnswTable, IvfTable, KeyedRows};
 
 pub fn hnsw(path: impl AsRef<Path>) -> Result<HnswTable, FileError> {
     // SAFETY: nothing else writes to the file.
@@ -18,4 +18,9 @@ pub fn ivf(path: impl AsRef<Path>) -> Result<IvfTable, FileError> {
 pub fn flat(path: impl AsRef<Path>) -> Result<FlatTable, FileError> {
     // SAFETY: nothing else writes to the file.
     unsafe { FlatTable::map(path) }
+}
+
+pub fn keyed(path: impl AsRef<Path>) -> Result<KeyedRows, FileError> {
+    // SAFETY: nothing else writes to the file.
+    unsafe { KeyedRows::map(path) }
 }

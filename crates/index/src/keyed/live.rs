@@ -1,0 +1,199 @@
+//! Updates and deletions of keyed rows, until the next version.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::KeyedRows;
+use crate::error::BuildError;
+
+/// Keyed rows that change: a version that is constant, and in a small overlay what was written since.
+///
+/// Reads and writes go on while [`LiveKeyedRows::rebuild`] makes the next version, or [`LiveKeyedRows::replace`] takes one
+/// from a file. Whoever holds a version ([`LiveKeyedRows::version`]) keeps it.
+///
+/// ```
+/// use chiplet_index::{KeyedRows, LiveKeyedRows};
+///
+/// let rows = LiveKeyedRows::new(KeyedRows::build(&[1, 2], 1, |i| [b"a", b"b"][i])?, 1000);
+/// rows.insert(3, b"c")?;
+/// rows.remove(1)?;
+/// rows.rebuild()?;
+/// assert_eq!((rows.version().get(1), rows.version().get(3)), (None, Some(&b"c"[..])));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LiveKeyedRows {
+    state: RwLock<State>,
+    /// Held by whoever makes the next version.
+    building: Mutex<()>,
+    /// Keys that the overlay may hold.
+    limit: usize,
+    value_bytes: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    version: Arc<KeyedRows>,
+    overlay: HashMap<u64, Written>,
+    /// Counts writes, so that a rebuild tells those that came meanwhile.
+    writes: u64,
+}
+
+/// What was written for a key; without a value it was removed.
+#[derive(Clone, Debug)]
+struct Written {
+    value: Option<Box<[u8]>>,
+    write: u64,
+}
+
+/// Why a key was not written.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// A value of another length than all others.
+    #[error("the value of key {key} has {bytes} bytes; all values have {wanted}")]
+    ValueLength {
+        /// The key.
+        key: u64,
+        /// Bytes of its value.
+        bytes: usize,
+        /// Bytes of each value.
+        wanted: usize,
+    },
+    /// No room for another key until the next version.
+    #[error("{limit} keys were written since this version was built; rebuild, or allow more")]
+    Full {
+        /// Keys that may be written.
+        limit: usize,
+    },
+}
+
+impl LiveKeyedRows {
+    /// Begins with `version`. Up to `limit` keys may be written between two versions.
+    pub fn new(version: KeyedRows, limit: usize) -> Self {
+        let value_bytes = version.value_bytes();
+        Self {
+            state: RwLock::new(State {
+                version: Arc::new(version),
+                overlay: HashMap::new(),
+                writes: 0,
+            }),
+            building: Mutex::new(()),
+            limit,
+            value_bytes,
+        }
+    }
+
+    /// Gives `key` a value, whether it has one or not.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing has changed then.
+    pub fn insert(&self, key: u64, value: &[u8]) -> Result<(), UpdateError> {
+        if value.len() != self.value_bytes {
+            return Err(UpdateError::ValueLength {
+                key,
+                bytes: value.len(),
+                wanted: self.value_bytes,
+            });
+        }
+        self.write(key, Some(value.into()))
+    }
+
+    /// Removes `key`, if it is there.
+    ///
+    /// # Errors
+    /// [`UpdateError::Full`].
+    pub fn remove(&self, key: u64) -> Result<(), UpdateError> {
+        self.write(key, None)
+    }
+
+    fn write(&self, key: u64, value: Option<Box<[u8]>>) -> Result<(), UpdateError> {
+        let mut state = self.state.write();
+        let limit = self.limit;
+        if state.overlay.len() >= limit && !state.overlay.contains_key(&key) {
+            return Err(UpdateError::Full { limit });
+        }
+        state.writes += 1;
+        let write = state.writes;
+        state.overlay.insert(key, Written { value, write });
+        Ok(())
+    }
+
+    /// [`KeyedRows::get_many`], with all that was written: each call sees one state of it.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn get_many(&self, keys: &[u64], values: &mut [u8], found: &mut [bool]) -> usize {
+        let state = self.state.read();
+        let mut count = state.version.get_many(keys, values, found);
+        if state.overlay.is_empty() {
+            return count;
+        }
+        for (at, key) in keys.iter().enumerate() {
+            let Some(written) = state.overlay.get(key) else {
+                continue;
+            };
+            let out = &mut values[at * self.value_bytes..][..self.value_bytes];
+            match &written.value {
+                Some(value) => out.copy_from_slice(value),
+                None => out.fill(0),
+            }
+            count -= usize::from(found[at]);
+            found[at] = written.value.is_some();
+            count += usize::from(found[at]);
+        }
+        count
+    }
+
+    /// Keys written since the version was built.
+    pub fn written(&self) -> usize {
+        self.state.read().overlay.len()
+    }
+
+    /// The version that is read now, without what was written since.
+    pub fn version(&self) -> Arc<KeyedRows> {
+        Arc::clone(&self.state.read().version)
+    }
+
+    /// Builds the next version of this one and of what was written, and takes it. Who reads or writes meanwhile does not wait; what
+    /// is written meanwhile is kept for the version after it. A second call waits for the first.
+    ///
+    /// # Errors
+    /// [`BuildError::Memory`], [`BuildError::TooManyRows`]; nothing has changed then.
+    pub fn rebuild(&self) -> Result<(), BuildError> {
+        let _building = self.building.lock();
+        let (version, overlay, writes) = {
+            let state = self.state.read();
+            let version = Arc::clone(&state.version);
+            (version, state.overlay.clone(), state.writes)
+        };
+        let old = version.iter().filter(|(key, _)| !overlay.contains_key(key));
+        let new = overlay.iter().filter_map(|(&key, written)| Some((key, written.value.as_deref()?)));
+        let (keys, values): (Vec<u64>, Vec<&[u8]>) = old.chain(new).unzip();
+        let next = KeyedRows::build(&keys, self.value_bytes, |at| values[at])?;
+        let mut state = self.state.write();
+        state.version = Arc::new(next);
+        state.overlay.retain(|_, written| written.write > writes);
+        Ok(())
+    }
+
+    /// Takes `version`, as one from a file, for all that was built and written. Returns the version before.
+    ///
+    /// # Errors
+    /// [`BuildError::ValueLength`], which names no key but the first, if its values have another length.
+    pub fn replace(&self, version: KeyedRows) -> Result<Arc<KeyedRows>, BuildError> {
+        if version.value_bytes() != self.value_bytes {
+            return Err(BuildError::ValueLength {
+                key: version.iter().next().map_or(0, |(key, _)| key),
+                bytes: version.value_bytes(),
+                wanted: self.value_bytes,
+            });
+        }
+        let _building = self.building.lock();
+        let mut state = self.state.write();
+        state.overlay.clear();
+        Ok(std::mem::replace(&mut state.version, Arc::new(version)))
+    }
+}
