@@ -1,7 +1,6 @@
 //! Keyed rows: every key has its value and no other has one, in memory, from a file, while they change.
 
-#[path = "common/mapped.rs"]
-mod mapped;
+mod common;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +12,8 @@ use chiplet_index::{
 };
 use chiplet_table::{Context, Query, Table as _};
 use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::SeedableRng as _;
 
 fn build(pairs: &[(u64, Vec<u8>)], bytes: usize) -> KeyedRows {
     let keys: Vec<u64> = pairs.iter().map(|(key, _)| *key).collect();
@@ -37,7 +38,10 @@ fn holds(rows: &KeyedRows, pairs: &HashMap<u64, Vec<u8>>, absent: &[u64]) {
             None => assert!(!found[at] && value.iter().all(|&byte| byte == 0), "{key}"),
         }
     }
-    let all: HashMap<u64, Vec<u8>> = rows.iter().map(|(key, value)| (key, value.to_vec())).collect();
+    let all: HashMap<u64, Vec<u8>> = rows
+        .iter()
+        .map(|(key, value)| (key, value.to_vec()))
+        .collect();
     assert_eq!(&all, pairs);
     assert_eq!(rows.iter().count(), pairs.len(), "each once");
 }
@@ -59,7 +63,7 @@ proptest! {
         let path = folder.path().join("rows");
         rows.save(&path).unwrap();
         holds(&KeyedRows::load(&path, Pages::Small).unwrap(), &pairs, &absent);
-        let mapped = mapped::keyed(&path).unwrap();
+        let mapped = common::mapped::keyed(&path).unwrap();
         mapped.verify().unwrap();
         holds(&mapped, &pairs, &absent);
     }
@@ -68,7 +72,9 @@ proptest! {
 #[test]
 fn tables_of_all_small_sizes_are_built() {
     for keys in 0..400_u64 {
-        let pairs: Vec<(u64, Vec<u8>)> = (0..keys).map(|key| (key, key.to_le_bytes().to_vec())).collect();
+        let pairs: Vec<(u64, Vec<u8>)> = (0..keys)
+            .map(|key| (key, key.to_le_bytes().to_vec()))
+            .collect();
         let rows = build(&pairs, 8);
         holds(&rows, &pairs.into_iter().collect(), &[keys, u64::MAX]);
     }
@@ -80,7 +86,14 @@ fn many_keys_take_50_bytes_each_with_values_of_40() {
     for shift in [0, 44] {
         let keys: Vec<u64> = (0..200_000).map(|key| key << shift).collect();
         let rows = KeyedRows::build(&keys, 40, |_| &[][..]);
-        assert!(matches!(rows, Err(BuildError::ValueLength { bytes: 0, wanted: 40, .. })));
+        assert!(matches!(
+            rows,
+            Err(BuildError::ValueLength {
+                bytes: 0,
+                wanted: 40,
+                ..
+            })
+        ));
         let values: Vec<[u8; 40]> = keys.iter().map(|key| [(key >> shift) as u8; 40]).collect();
         let rows = KeyedRows::build(&keys, 40, |at| &values[at]).unwrap();
         for (key, value) in keys.iter().zip(&values) {
@@ -94,17 +107,37 @@ fn many_keys_take_50_bytes_each_with_values_of_40() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let build = |keys: &[u64], values: &'static [&'static [u8]]| {
+    let build = |keys: &[u64], values: &[&'static [u8]]| {
         KeyedRows::build(keys, 2, |at| values[at]).map(|_| ())
     };
-    let error = build(&[5, 77, 6, 77], &[b"ab"; 4]).unwrap_err();
-    assert_eq!(error, BuildError::KeyTwice { key: 77, first: 1, second: 3 });
+    let error = build(&[5, 77, 6, 77], &[&b"ab"[..]; 4]).unwrap_err();
+    assert_eq!(
+        error,
+        BuildError::KeyTwice {
+            key: 77,
+            first: 1,
+            second: 3
+        }
+    );
     assert!(error.to_string().contains("key 77"), "{error}");
-    let error = build(&[5, 77], &[b"ab", b"abc"]).unwrap_err();
-    assert_eq!(error, BuildError::ValueLength { key: 77, bytes: 3, wanted: 2 });
+    let error = build(&[5, 77], &[&b"ab"[..], b"abc"]).unwrap_err();
+    assert_eq!(
+        error,
+        BuildError::ValueLength {
+            key: 77,
+            bytes: 3,
+            wanted: 2
+        }
+    );
     assert!(error.to_string().contains("key 77"), "{error}");
     let error = KeyedRows::build(&[], usize::MAX, |_| unreachable!()).unwrap_err();
-    assert!(matches!(error, BuildError::Setting { setting: "value_bytes", .. }));
+    assert!(matches!(
+        error,
+        BuildError::Setting {
+            setting: "value_bytes",
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -121,9 +154,14 @@ fn a_damaged_file_is_refused() {
         assert!(KeyedRows::load(&path, Pages::Small).is_err(), "byte {at}");
     }
     std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-    assert!(mapped::keyed(&path).is_err());
-    FlatTable::build([1.0], 1, Metric::L2).unwrap().save(&path).unwrap();
-    let told = KeyedRows::load(&path, Pages::Small).unwrap_err().to_string();
+    assert!(common::mapped::keyed(&path).is_err());
+    FlatTable::build([1.0], 1, Metric::L2)
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    let told = KeyedRows::load(&path, Pages::Small)
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("flat") && told.contains("keyed"), "{told}");
 }
 
@@ -143,19 +181,36 @@ fn writes_are_read_at_once_and_kept_by_the_next_version() {
     assert_eq!(rows.insert(4, &[40]), Err(UpdateError::Full { limit: 3 }));
     rows.insert(3, &[31]).unwrap();
     let error = rows.insert(3, &[1, 2]).unwrap_err();
-    assert_eq!(error, UpdateError::ValueLength { key: 3, bytes: 2, wanted: 1 });
+    assert_eq!(
+        error,
+        UpdateError::ValueLength {
+            key: 3,
+            bytes: 2,
+            wanted: 1
+        }
+    );
     for rebuilt in [false, true] {
-        assert_eq!([1, 2, 3, 4].map(|key| look(&rows, key)), [None, Some(21), Some(31), None]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|key| look(&rows, key)),
+            [None, Some(21), Some(31), None]
+        );
         assert_eq!(rows.written(), if rebuilt { 0 } else { 3 });
         rows.rebuild().unwrap();
     }
     assert_eq!((rows.version().len(), before.len()), (2, 2));
-    assert_eq!(before.get(1), Some(&[10][..]), "who holds a version keeps it");
+    assert_eq!(
+        before.get(1),
+        Some(&[10][..]),
+        "who holds a version keeps it"
+    );
     assert!(rows.replace(build(&[(9, vec![1, 2])], 2)).is_err());
     rows.insert(5, &[5]).unwrap();
     let old = rows.replace(build(&[(9, vec![90])], 1)).unwrap();
     assert_eq!(old.len(), 2);
-    assert_eq!([2, 5, 9].map(|key| look(&rows, key)), [None, None, Some(90)]);
+    assert_eq!(
+        [2, 5, 9].map(|key| look(&rows, key)),
+        [None, None, Some(90)]
+    );
 }
 
 /// A counter for each key only grows, whoever rebuilds meanwhile: no write is lost and none comes back.
@@ -195,26 +250,33 @@ fn no_write_is_lost_while_versions_change() {
     rows.rebuild().unwrap();
     for key in 0..KEYS {
         let written = (1..=last).rev().find(|write| write % 7 == key % 7).unwrap();
-        assert_eq!(rows.version().get(key), Some(&written.to_le_bytes()[..]), "{key}");
+        assert_eq!(
+            rows.version().get(key),
+            Some(&written.to_le_bytes()[..]),
+            "{key}"
+        );
     }
 }
 
 #[test]
 fn a_refined_table_takes_its_rows_from_keys() {
     const DIM: usize = 24;
-    let value = |at: usize| ((at * 7919) % 97) as f32 / 97.0;
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut some = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random()).collect() };
     for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
-        let rows: Vec<f32> = (0..500 * DIM).map(value).collect();
+        let rows = some(500 * DIM);
         let exact = FlatTable::build(&rows, DIM, metric).unwrap();
         let keys: Vec<u64> = (0..500).collect();
         let keyed = KeyedRows::build(&keys, 4 * DIM, |at| {
             bytemuck::cast_slice(&rows[at * DIM..][..DIM])
         });
         let keyed = KeyedVectors::new(Arc::new(keyed.unwrap()), metric).unwrap();
-        let config = HnswConfig::new(metric).rows(RowFormat::Sq4).inside_refined();
+        let config = HnswConfig::new(metric)
+            .rows(RowFormat::Sq4)
+            .inside_refined();
         let coarse = HnswTable::build(&rows, DIM, &config).unwrap();
         let refined = Refined::new(coarse, keyed).unwrap();
-        let query = Query::new((0..DIM).map(|at| value(at * 31)).collect::<Vec<f32>>()).top(5).ef(300);
+        let query = Query::new(some(DIM)).top(5).ef(300);
         let found = refined.search(&query, &mut Context::default()).unwrap();
         let expected = exact.search(&query, &mut Context::default()).unwrap();
         for (found, expected) in found.iter().zip(&expected) {

@@ -170,7 +170,9 @@ impl LiveKeyedRows {
             (version, state.overlay.clone(), state.writes)
         };
         let old = version.iter().filter(|(key, _)| !overlay.contains_key(key));
-        let new = overlay.iter().filter_map(|(&key, written)| Some((key, written.value.as_deref()?)));
+        let new = overlay
+            .iter()
+            .filter_map(|(&key, written)| Some((key, written.value.as_deref()?)));
         let (keys, values): (Vec<u64>, Vec<&[u8]>) = old.chain(new).unzip();
         let next = KeyedRows::build(&keys, self.value_bytes, |at| values[at])?;
         let mut state = self.state.write();

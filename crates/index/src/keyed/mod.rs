@@ -336,7 +336,11 @@ impl KeyedRows {
     /// # Panics
     /// If `values` or `found` has another length.
     pub fn get_many(&self, keys: &[u64], values: &mut [u8], found: &mut [bool]) -> usize {
-        assert_eq!(values.len(), keys.len() * self.value_bytes(), "room for values");
+        assert_eq!(
+            values.len(),
+            keys.len() * self.value_bytes(),
+            "room for values"
+        );
         assert_eq!(found.len(), keys.len(), "room for found");
         let mut count = 0;
         self.each(keys, |at, value| {
@@ -453,7 +457,10 @@ impl<'a> Slots<'a> {
 
     #[inline]
     fn entry(&self, slot: usize) -> Option<(u64, &'a [u8])> {
-        let (key, value) = self.slots.get(self.place(slot))?.split_first_chunk::<KEY>()?;
+        let (key, value) = self
+            .slots
+            .get(self.place(slot))?
+            .split_first_chunk::<KEY>()?;
         Some((u64::from_le_bytes(*key), value))
     }
 

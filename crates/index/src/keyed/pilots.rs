@@ -59,7 +59,9 @@ impl Sorted {
             numbers[*next as usize] = number;
             *next += 1;
         }
-        let hashes = numbers.iter().map(|&number| shape.hash(keys[number as usize]));
+        let hashes = numbers
+            .iter()
+            .map(|&number| shape.hash(keys[number as usize]));
         Self {
             hashes: hashes.collect(),
             keys: numbers,
@@ -74,7 +76,12 @@ impl Sorted {
     }
 
     /// Finds the pilots of part `part`.
-    pub(super) fn place(&self, shape: Shape, part: usize, pilots: &mut [u8]) -> Result<(), Unplaced> {
+    pub(super) fn place(
+        &self,
+        shape: Shape,
+        part: usize,
+        pilots: &mut [u8],
+    ) -> Result<(), Unplaced> {
         let starts = &self.starts[part * shape.buckets..][..=shape.buckets];
         let part = Part {
             hashes: &self.hashes,
@@ -97,7 +104,9 @@ impl Part<'_> {
         for range in self.starts.windows(2) {
             let [from, to] = [range[0], range[1]].map(|at| at as usize);
             for one in from..to {
-                if let Some(other) = (from..one).find(|&other| self.hashes[other] == self.hashes[one]) {
+                if let Some(other) =
+                    (from..one).find(|&other| self.hashes[other] == self.hashes[one])
+                {
                     return Err(Unplaced::Twice(keys[other], keys[one]));
                 }
             }
@@ -155,7 +164,11 @@ impl Part<'_> {
 
     fn distinct(&self, hashes: &[Hash], pilot: u8) -> bool {
         let slot = |hash: &Hash| hash.slot(pilot, self.slots);
-        let earlier = |at: usize| hashes[..at].iter().all(|other| slot(other) != slot(&hashes[at]));
+        let earlier = |at: usize| {
+            hashes[..at]
+                .iter()
+                .all(|other| slot(other) != slot(&hashes[at]))
+        };
         (1..hashes.len()).all(earlier)
     }
 
@@ -164,7 +177,9 @@ impl Part<'_> {
         if !self.distinct(hashes, pilot) {
             return None;
         }
-        let others = hashes.iter().map(|hash| taken[hash.slot(pilot, self.slots)]);
+        let others = hashes
+            .iter()
+            .map(|hash| taken[hash.slot(pilot, self.slots)]);
         let mut cost = 0;
         for other in others.filter(|&other| other != FREE) {
             if recent.contains(&other) {

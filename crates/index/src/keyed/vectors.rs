@@ -67,7 +67,8 @@ impl ExactRows for KeyedVectors {
         for (ids, distances) in ids.chunks(block).zip(distances.chunks_mut(block)) {
             poll::read(context, (ids.len() * bytes) as u64)?;
             let (rows, found) = (&mut rows[..ids.len() * dim], &mut found[..ids.len()]);
-            self.rows.get_many(ids, bytemuck::cast_slice_mut(rows), found);
+            self.rows
+                .get_many(ids, bytemuck::cast_slice_mut(rows), found);
             for ((row, found), id) in rows.chunks_exact_mut(dim).zip(&*found).zip(ids) {
                 if !found {
                     return Err(SearchError::Backend(format!(
