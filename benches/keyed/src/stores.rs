@@ -113,7 +113,7 @@ impl Lmdb {
     fn new(data: &Data) -> Self {
         let folder = folder();
         let mut options = heed::EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(data.keys.len() * 200 + (64 << 20));
+        options.map_size((data.keys.len() * 200 + (64 << 20)).next_multiple_of(1 << 20));
         // SAFETY: the file is in a folder of this process alone.
         let env = unsafe { options.open(folder.path()) }.expect("a file can be made");
         let mut write = env.write_txn().expect("one writer");
