@@ -24,7 +24,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench pgvector peers verify fmt lint cold-build unit properties soak fuzz \
+.PHONY: help setup demo serve test clients server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
   tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
   examples topologies clean
 
@@ -62,10 +62,10 @@ unit: setup ## All tests and doc tests; builds the examples.
 	@scripts/vm-kernel.sh
 	cd datasets/glove-50d && sha256sum --check --quiet SHA256SUMS
 	cargo test --locked --workspace --all-features
-	@# The widest vector instructions are used above; the other ways to compute must give the same.
+	@# The widest vector instructions are used above; the other ways to compute must give the same. Nothing is compiled again.
 	for simd in portable avx2; do \
-	  CHIPLET_SIMD=$$simd cargo test --locked -p chiplet-index --features hnsw_rs --lib --test flat --test hnsw --test hnsw_rows \
-	    --test hnswlib; \
+	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --test flat --test hnsw --test hnsw_rows --test hnswlib; \
+	  CHIPLET_SIMD=$$simd cargo test --locked --workspace --all-features --lib --quiet -- kernel hnsw flat; \
 	done
 
 clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
@@ -128,7 +128,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind
@@ -170,6 +170,9 @@ dist: ## The chiplet command as one static file, target/dist/chiplet: copy it to
 peers: setup ## Our tables against hnswlib, Faiss, glass, SymphonyQG, ScaNN and others: hours; QUICK=1 a few minutes; ARGS=--help.
 	cargo build --release --locked -p chiplet-cli --features faiss
 	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
+
+keyed: setup ## KeyedRows against maps and stores (RocksDB is compiled: 10 minutes), sharding, Cube's report over gRPC: half an hour; ARGS=--help.
+	@scripts/keyed.sh $(ARGS)
 
 fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.
 	@cargo-fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-fuzz

@@ -3,12 +3,13 @@
 //! Each gets all keys with values of 40 bytes, then is asked for one key or for 100 at a time, drawn evenly or by Zipf's law; a
 //! tenth of the keys asked for is absent. All copy what they find to the same place. They take turns, round after round.
 
+mod sharding;
 mod stores;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Args, Parser};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -21,9 +22,17 @@ pub const VALUE: usize = 40;
 /// Keys that each case asks for, again and again.
 const ASKED: usize = 1 << 20;
 
-/// Keys a second of KeyedRows beside maps and embedded stores: 40-byte values, a tenth of the keys absent, one thread.
+/// Keyed rows beside what else would do.
 #[derive(Parser)]
-struct Args {
+enum Command {
+    /// Keys a second beside maps and embedded stores: 40-byte values, a tenth of the keys absent, one thread
+    Stores(Stores),
+    /// Whether cutting a batch into the shards of several caches pays
+    Sharding(sharding::Arguments),
+}
+
+#[derive(Args)]
+struct Stores {
     /// Keys of each store
     #[arg(long, default_value_t = 10_000_000)]
     keys: usize,
@@ -48,7 +57,13 @@ struct Case {
 }
 
 fn main() {
-    let args = Args::parse();
+    match Command::parse() {
+        Command::Stores(args) => stores(&args),
+        Command::Sharding(args) => sharding::run(&args),
+    }
+}
+
+fn stores(args: &Stores) {
     let mut random = SmallRng::seed_from_u64(1);
     let mut keys: Vec<u64> = (0..args.keys as u64 * 2).collect();
     keys.shuffle(&mut random);

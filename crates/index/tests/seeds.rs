@@ -10,7 +10,7 @@ mod run_seeds;
 
 use std::path::{Path, PathBuf};
 
-use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_index::{FlatTable, HnswConfig, HnswTable, KeyedRows, Metric, RowFormat};
 use run_seeds::run;
 
 #[test]
@@ -76,6 +76,12 @@ fn write_graphs() {
         .unwrap()
         .save(folder().join("flat"))
         .unwrap();
+    for (name, keys) in [("keyed-empty", 0), ("keyed", 300_u64)] {
+        let keys: Vec<u64> = (0..keys).map(|key| key * 7919).collect();
+        let values: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
+        let rows = KeyedRows::build(&keys, 8, |at| &values[at]).unwrap();
+        rows.save(folder().join(name)).unwrap();
+    }
 }
 
 /// The same for inverted lists.

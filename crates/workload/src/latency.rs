@@ -72,6 +72,14 @@ impl LatencyRecorder {
         LatencySummary::of(&self.merged())
     }
 
+    /// Of all that was recorded so far, in microseconds: for each of `quantiles`, from 0 to 1, what that share is at most. All
+    /// zero if nothing was recorded.
+    #[must_use]
+    pub fn quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
+        let all = self.merged();
+        quantiles.map(|quantile| at(&all, quantile))
+    }
+
     fn merged(&self) -> Histogram<u64> {
         let mut sum = empty();
         for histogram in self.histograms.lock().iter() {
@@ -120,7 +128,7 @@ pub struct LatencySummary {
 
 impl LatencySummary {
     fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1_000.0;
+        let at = |quantile| at(histogram, quantile);
         Self {
             count: histogram.len(),
             mean: histogram.mean() / 1_000.0,
@@ -152,6 +160,10 @@ impl fmt::Display for LatencySummary {
     }
 }
 
+fn at(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1_000.0
+}
+
 fn empty() -> Histogram<u64> {
     Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits are within the 0 to 5 that are allowed")
 }
@@ -179,10 +191,13 @@ mod tests {
                 handles[index % threads].record(Duration::from_nanos(value));
             }
             let summary = recorder.summary();
+            let [p80, p9999] = recorder.quantiles([0.8, 0.9999]);
             nanoseconds.sort_unstable();
             prop_assert_eq!(summary.count, nanoseconds.len() as u64);
             for (found, expected) in [
                 (summary.p50, exact(&nanoseconds, 0.5)),
+                (p80, exact(&nanoseconds, 0.8)),
+                (p9999, exact(&nanoseconds, 0.9999)),
                 (summary.p90, exact(&nanoseconds, 0.9)),
                 (summary.p99, exact(&nanoseconds, 0.99)),
                 (summary.p999, exact(&nanoseconds, 0.999)),

@@ -91,14 +91,7 @@ impl LiveKeyedRows {
     /// # Errors
     /// [`UpdateError`]; nothing has changed then.
     pub fn insert(&self, key: u64, value: &[u8]) -> Result<(), UpdateError> {
-        if value.len() != self.value_bytes {
-            return Err(UpdateError::ValueLength {
-                key,
-                bytes: value.len(),
-                wanted: self.value_bytes,
-            });
-        }
-        self.write(key, Some(value.into()))
+        self.write_many([(key, Some(value))])
     }
 
     /// Removes `key`, if it is there.
@@ -106,18 +99,41 @@ impl LiveKeyedRows {
     /// # Errors
     /// [`UpdateError::Full`].
     pub fn remove(&self, key: u64) -> Result<(), UpdateError> {
-        self.write(key, None)
+        self.write_many([(key, None)])
     }
 
-    fn write(&self, key: u64, value: Option<Box<[u8]>>) -> Result<(), UpdateError> {
+    /// Gives keys values, and removes those without one, all at once: no look-up sees a part of them. Of a key given twice the
+    /// last counts.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing has changed then.
+    pub fn write_many<'a>(
+        &self,
+        entries: impl IntoIterator<Item = (u64, Option<&'a [u8]>)>,
+    ) -> Result<(), UpdateError> {
+        let entries = entries.into_iter().map(|(key, value)| {
+            if let Some(value) = value.filter(|value| value.len() != self.value_bytes) {
+                return Err(UpdateError::ValueLength {
+                    key,
+                    bytes: value.len(),
+                    wanted: self.value_bytes,
+                });
+            }
+            Ok((key, value.map(Box::from)))
+        });
+        // Copied before the lock is taken.
+        let entries: HashMap<u64, Option<Box<[u8]>>> = entries.collect::<Result<_, _>>()?;
         let mut state = self.state.write();
+        let new = |key: &&u64| !state.overlay.contains_key(*key);
         let limit = self.limit;
-        if state.overlay.len() >= limit && !state.overlay.contains_key(&key) {
+        if state.overlay.len() + entries.keys().filter(new).count() > limit {
             return Err(UpdateError::Full { limit });
         }
         state.writes += 1;
         let write = state.writes;
-        state.overlay.insert(key, Written { value, write });
+        let written = entries.into_iter();
+        let written = written.map(|(key, value)| (key, Written { value, write }));
+        state.overlay.extend(written);
         Ok(())
     }
 

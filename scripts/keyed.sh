@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Measures keyed rows: against maps and embedded stores, cut into shards or not, and over gRPC as Cube's report did.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage='usage: make keyed ARGS="[--quick] [--without-rocksdb] [PART..]"
+  PART               stores, sharding or report; all without it
+  --quick            fewer keys and shorter rounds: some five minutes
+  --without-rocksdb  leave RocksDB out, which takes minutes to compile'
+
+parts=()
+features=(--features rocksdb)
+stores=()
+sharding=()
+report=()
+for argument in "$@"; do
+  case $argument in
+    --quick)
+      stores=(--keys 1000000 --seconds 0.3 --rounds 3)
+      sharding=(--keys 1000000 --seconds 0.3 --rounds 3)
+      report=(--seconds 1 --rounds 3)
+      ;;
+    --without-rocksdb) features=() ;;
+    stores | sharding | report) parts+=("$argument") ;;
+    --help) echo "$usage"; exit ;;
+    *) echo "$usage" >&2; exit 2 ;;
+  esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=(stores sharding report)
+wants() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+
+if wants stores && [ ${#features[@]} -gt 0 ] && command -v apt-get >/dev/null; then
+  # bindgen reads RocksDB's header.
+  ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1 || scripts/setup.sh libclang-dev
+fi
+bench=(cargo run --release --locked --quiet --manifest-path benches/keyed/Cargo.toml --target-dir target/keyed)
+if wants stores; then
+  echo "keyed: building (the first time with RocksDB: some minutes)" >&2
+  "${bench[@]}" "${features[@]}" -- stores "${stores[@]}"
+  echo
+fi
+if wants sharding; then
+  "${bench[@]}" -- sharding "${sharding[@]}"
+  echo
+fi
+if wants report; then
+  cargo build --release --locked -p keyed-rows
+  # Allocators that are installed take part.
+  for library in mimalloc:libmimalloc.so jemalloc:libjemalloc.so.2 tcmalloc:libtcmalloc_minimal.so.4; do
+    file=$(find /usr/lib /usr/local/lib -name "${library#*:}*" -print -quit 2>/dev/null || true)
+    if [ -n "$file" ]; then
+      report+=(--allocator "${library%%:*}=$file")
+    else
+      echo "keyed: ${library%%:*} is not installed and left out (Debian: apt-get install libmimalloc3 libjemalloc2 libtcmalloc-minimal4t64)" >&2
+    fi
+  done
+  target/release/keyed-rows report "${report[@]}"
+fi
