@@ -18,7 +18,7 @@ for argument in "$@"; do
     --quick)
       stores=(--keys 1000000 --seconds 0.3 --rounds 3)
       sharding=(--keys 1000000 --seconds 0.3 --rounds 3)
-      report=(--seconds 1 --rounds 3)
+      report=(--seconds 1 --shard-seconds 5 --rounds 3)
       ;;
     --without-rocksdb) features=() ;;
     stores | sharding | report) parts+=("$argument") ;;
@@ -46,8 +46,8 @@ fi
 if wants report; then
   cargo build --release --locked -p keyed-rows
   # Allocators that are installed take part.
-  for library in mimalloc:libmimalloc.so jemalloc:libjemalloc.so.2 tcmalloc:libtcmalloc_minimal.so.4; do
-    file=$(find /usr/lib /usr/local/lib -name "${library#*:}*" -print -quit 2>/dev/null || true)
+  for library in mimalloc:libmimalloc.so jemalloc:libjemalloc.so tcmalloc:libtcmalloc_minimal.so; do
+    file=$(ldconfig -p 2>/dev/null | awk -v name="${library#*:}" 'index($1, name) == 1 { print $NF; exit }')
     if [ -n "$file" ]; then
       report+=(--allocator "${library%%:*}=$file")
     else

@@ -34,13 +34,13 @@ enum Command {
 #[derive(Args)]
 struct Stores {
     /// Keys of each store
-    #[arg(long, default_value_t = 10_000_000)]
+    #[arg(long, default_value = "10000000", value_parser = counts(1_000, 1 << 31))]
     keys: usize,
     /// Seconds for each case of a round
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
     /// Rounds in which all take turns
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value = "5", value_parser = counts(1, 1_000))]
     rounds: usize,
     /// The exponent of Zipf's law
     #[arg(long, default_value_t = 1.0)]
@@ -48,6 +48,21 @@ struct Stores {
     /// Stores whose names begin so; all without it
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+}
+
+/// A number of things, from `least` to `most`.
+pub fn counts(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("give a number from {least} to {most}")),
+    }
+}
+
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number from 0.01 to 600".to_owned()),
+    }
 }
 
 struct Case {
@@ -95,7 +110,9 @@ fn stores(args: &Stores) {
     for round in 0..args.rounds {
         eprintln!("round {} of {}", round + 1, args.rounds);
         for (case, of_case) in cases.iter().enumerate() {
-            for (at, (_, store, _)) in stores.iter().enumerate() {
+            // Each round begins with another.
+            for at in (0..stores.len()).map(|at| (at + round) % stores.len()) {
+                let (_, store, _) = &stores[at];
                 rates[at][case].push(rate(&**store, of_case, args.seconds));
             }
         }

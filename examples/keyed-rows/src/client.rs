@@ -2,10 +2,11 @@
 //!
 //! Each key lives on one shard, and a shard on one server or several, its replicas. A call asks all shards that have one of its
 //! keys at once, each at the replica of two that has fewer of our calls under way. A replica that refuses or does not answer is
-//! left for the next one.
+//! left for the next one: a call has two seconds at each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rand::RngExt as _;
 use tokio::task::JoinSet;
@@ -15,6 +16,9 @@ use tonic::{Code, Status};
 use crate::made_up;
 use crate::protocol::rows_client::RowsClient;
 use crate::protocol::{GetReply, GetRequest, StatusReply, StatusRequest};
+
+/// How long a server may take for a call, and to be connected to.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a call has found: the values one after the other, and a byte for each key, 1 where it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +55,8 @@ impl Client {
             let mut replicas = Vec::new();
             for address in addresses {
                 let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
-                let endpoint = endpoint.tcp_nodelay(true);
+                let endpoint = endpoint.tcp_nodelay(true).connect_timeout(PATIENCE);
+                let endpoint = endpoint.timeout(PATIENCE);
                 let mut opened = Vec::new();
                 for _ in 0..connections.max(1) {
                     opened.push(RowsClient::new(endpoint.connect().await?));
@@ -111,10 +116,10 @@ impl Client {
         while let Some(answered) = asking.join_next().await {
             let (places, reply) = answered.map_err(|error| Status::internal(error.to_string()))?;
             let reply = reply?;
-            let values = reply.values.chunks_exact(bytes.max(1));
-            for ((&at, value), &found) in places.iter().zip(values).zip(&reply.found) {
+            for (from, &at) in places.iter().enumerate() {
+                let value = &reply.values[from * bytes..][..bytes];
                 all.values[at * bytes..][..bytes].copy_from_slice(value);
-                all.found[at] = found;
+                all.found[at] = reply.found[from];
             }
         }
         Ok(all)
@@ -191,7 +196,8 @@ fn least_busy(replicas: &[Replica]) -> usize {
         return 0;
     }
     let mut random = rand::rng();
-    let [one, other] = [(); 2].map(|()| random.random_range(0..replicas.len()));
+    let one = random.random_range(0..replicas.len());
+    let other = (one + random.random_range(1..replicas.len())) % replicas.len();
     let busy = |at: usize| replicas[at].under_way.load(Ordering::Relaxed);
     if busy(other) < busy(one) { other } else { one }
 }
@@ -199,6 +205,11 @@ fn least_busy(replicas: &[Replica]) -> usize {
 fn another_may_answer(code: Code) -> bool {
     matches!(
         code,
-        Code::Unavailable | Code::ResourceExhausted | Code::Unknown
+        Code::Unavailable
+            | Code::ResourceExhausted
+            | Code::DeadlineExceeded
+            | Code::Unknown
+            // What a call is that was sent as its connection was closed, or that took too long.
+            | Code::Cancelled
     )
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chiplet_index::{KeyedRows, LiveKeyedRows, UpdateError};
 use rustix::time::{ClockId, clock_gettime};
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// What `build.rs` makes of `proto/keyed.proto`.
@@ -32,6 +32,9 @@ use protocol::{
 
 /// Keys of one call.
 pub const MAX_KEYS: usize = 10_000;
+
+/// Bytes of one answer: what clients take unless they are told otherwise, 4 MiB, less some for what is around it.
+const MAX_ANSWER: usize = (4 << 20) - (64 << 10);
 
 /// Calls of one connection that are under way; others are refused with `RESOURCE_EXHAUSTED`.
 const MAX_CALLS: usize = 1_024;
@@ -64,11 +67,13 @@ impl Service {
         listener: tokio::net::TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), tonic::transport::Error> {
+        // Or an answer may wait until the one before it is acknowledged.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         tonic::transport::Server::builder()
             .concurrency_limit_per_connection(MAX_CALLS)
             .load_shed(true)
             .add_service(RowsServer::new(self))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
+            .serve_with_incoming_shutdown(incoming, stop)
             .await
     }
 
@@ -77,13 +82,23 @@ impl Service {
         if self.rows.written() < MAX_WRITTEN / 2 || self.building.swap(true, Ordering::AcqRel) {
             return;
         }
-        let service = self.clone();
+        let building = Building(Arc::clone(&self.building));
+        let rows = Arc::clone(&self.rows);
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = service.rows.rebuild() {
+            let _building = building;
+            if let Err(error) = rows.rebuild() {
                 eprintln!("the version before is served on: {error}");
             }
-            service.building.store(false, Ordering::Release);
         });
+    }
+}
+
+/// While the next version is built, whatever comes of it.
+struct Building(Arc<AtomicBool>);
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -92,6 +107,12 @@ impl Rows for Service {
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetReply>, Status> {
         let keys = request.into_inner().keys;
         refuse_many(keys.len())?;
+        let bytes = keys.len() * (self.rows.value_bytes() + 1);
+        if bytes > MAX_ANSWER {
+            return Err(Status::invalid_argument(format!(
+                "an answer of {bytes} bytes; at most {MAX_ANSWER}: send several calls"
+            )));
+        }
         // A thousand keys take some 50 us: less than handing them to another thread and back would add under load.
         let mut found = vec![false; keys.len()];
         let mut values = vec![0; keys.len() * self.rows.value_bytes()];

@@ -1,7 +1,6 @@
 //! Keys and values to try the server with: those of Cube's report, 40 bytes for each of the keys from 0 on.
 
-use chiplet_index::{BuildError, KeyedRows};
-use chiplet_memory::Pages;
+use chiplet_index::{BuildError, KeyedRows, Pages};
 
 /// Bytes of a value: ten features of four bytes.
 pub const VALUE: usize = 40;
@@ -22,7 +21,7 @@ pub fn shard(key: u64, shards: usize) -> usize {
     ((u128::from(hash) * shards as u128) >> 64) as usize
 }
 
-/// Those of the first `keys` keys that shard `shard` of `shards` has.
+/// Those of the first `keys` keys that shard `own` of `shards` has.
 ///
 /// # Errors
 /// There is no memory.

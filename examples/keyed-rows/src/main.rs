@@ -3,11 +3,9 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use chiplet_index::KeyedRows;
-use chiplet_memory::Pages;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use chiplet_index::{KeyedRows, Pages};
+use clap::{Args, Parser, ValueEnum};
 use keyed_rows::{Service, made_up, report};
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Values by key over gRPC: a server, and what it and its client cost.
 #[derive(Parser)]
@@ -58,7 +56,7 @@ enum Size {
 fn shard(text: &str) -> Result<(usize, usize), String> {
     let parsed = text
         .split_once('/')
-        .and_then(|(own, all)| Some((own.parse().ok()?, all.parse().ok()?)));
+        .and_then(|(own, all)| Some((own.parse::<usize>().ok()?, all.parse().ok()?)));
     match parsed {
         Some((own, all)) if own < all => Ok((own, all)),
         _ => Err("give the number from 0 on and how many there are, as 3/10".to_owned()),
@@ -73,7 +71,9 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn serve(arguments: &Serve) -> anyhow::Result<()> {
+    #[cfg(target_os = "linux")]
     if arguments.with_parent {
+        use rustix::process::{Signal, set_parent_process_death_signal};
         set_parent_process_death_signal(Some(Signal::TERM))?;
     }
     if !arguments.cpus.is_empty() {
@@ -104,12 +104,22 @@ fn serve(arguments: &Serve) -> anyhow::Result<()> {
             rows.len(),
             listener.local_addr()?
         );
-        let stop = async {
-            // Without a handler Ctrl-C ends the process, which is right too.
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        Ok(Service::new(rows).serve(listener, stop).await?)
+        Ok(Service::new(rows).serve(listener, stop()).await?)
     })
+}
+
+/// Ctrl-C, or what a service manager sends.
+async fn stop() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminate.recv() => return,
+            Ok(()) = tokio::signal::ctrl_c() => return,
+            else => {}
+        }
+    }
+    // Without a handler Ctrl-C ends the process, which is right too.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }

@@ -1,6 +1,6 @@
 //! Real clients over loopback: look-ups, refusals, writes, shards, replicas that end.
 
-use chiplet_memory::Pages;
+use chiplet_index::Pages;
 use keyed_rows::client::Client;
 use keyed_rows::protocol::rows_client::RowsClient;
 use keyed_rows::protocol::{Entry, GetRequest, StatusRequest, WriteRequest};

@@ -39,7 +39,7 @@ pub(super) struct Shape {
 }
 
 /// A key's hash. Different keys have different ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hash(u64);
 
 impl Shape {

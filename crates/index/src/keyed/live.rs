@@ -33,19 +33,28 @@ pub struct LiveKeyedRows {
     value_bytes: usize,
 }
 
+/// Keys that were written; those without a value were removed.
+type Overlay = HashMap<u64, Option<Box<[u8]>>>;
+
 #[derive(Debug)]
 struct State {
     version: Arc<KeyedRows>,
-    overlay: HashMap<u64, Written>,
-    /// Counts writes, so that a rebuild tells those that came meanwhile.
-    writes: u64,
+    /// What the next version is being built of, beside this one.
+    building: Arc<Overlay>,
+    /// What was written since that began.
+    overlay: Overlay,
 }
 
-/// What was written for a key; without a value it was removed.
-#[derive(Clone, Debug)]
-struct Written {
-    value: Option<Box<[u8]>>,
-    write: u64,
+impl State {
+    /// What was written for `key`, last.
+    fn written(&self, key: u64) -> Option<&Option<Box<[u8]>>> {
+        let overlay = self.overlay.get(&key);
+        overlay.or_else(|| self.building.get(&key))
+    }
+
+    fn len(&self) -> usize {
+        self.overlay.len() + self.building.len()
+    }
 }
 
 /// Why a key was not written.
@@ -77,8 +86,8 @@ impl LiveKeyedRows {
         Self {
             state: RwLock::new(State {
                 version: Arc::new(version),
-                overlay: HashMap::new(),
-                writes: 0,
+                building: Arc::default(),
+                overlay: Overlay::new(),
             }),
             building: Mutex::new(()),
             limit,
@@ -122,18 +131,14 @@ impl LiveKeyedRows {
             Ok((key, value.map(Box::from)))
         });
         // Copied before the lock is taken.
-        let entries: HashMap<u64, Option<Box<[u8]>>> = entries.collect::<Result<_, _>>()?;
+        let entries: Overlay = entries.collect::<Result<_, _>>()?;
         let mut state = self.state.write();
         let new = |key: &&u64| !state.overlay.contains_key(*key);
         let limit = self.limit;
-        if state.overlay.len() + entries.keys().filter(new).count() > limit {
+        if state.len() + entries.keys().filter(new).count() > limit {
             return Err(UpdateError::Full { limit });
         }
-        state.writes += 1;
-        let write = state.writes;
-        let written = entries.into_iter();
-        let written = written.map(|(key, value)| (key, Written { value, write }));
-        state.overlay.extend(written);
+        state.overlay.extend(entries);
         Ok(())
     }
 
@@ -144,28 +149,29 @@ impl LiveKeyedRows {
     pub fn get_many(&self, keys: &[u64], values: &mut [u8], found: &mut [bool]) -> usize {
         let state = self.state.read();
         let mut count = state.version.get_many(keys, values, found);
-        if state.overlay.is_empty() {
+        if state.len() == 0 {
             return count;
         }
         for (at, key) in keys.iter().enumerate() {
-            let Some(written) = state.overlay.get(key) else {
+            let Some(value) = state.written(*key) else {
                 continue;
             };
             let out = &mut values[at * self.value_bytes..][..self.value_bytes];
-            match &written.value {
+            match value {
                 Some(value) => out.copy_from_slice(value),
                 None => out.fill(0),
             }
             count -= usize::from(found[at]);
-            found[at] = written.value.is_some();
+            found[at] = value.is_some();
             count += usize::from(found[at]);
         }
         count
     }
 
-    /// Keys written since the version was built.
+    /// Keys written since the version was built, those that the next one is being built of included; one that was written again
+    /// meanwhile counts twice.
     pub fn written(&self) -> usize {
-        self.state.read().overlay.len()
+        self.state.read().len()
     }
 
     /// The version that is read now, without what was written since.
@@ -173,45 +179,57 @@ impl LiveKeyedRows {
         Arc::clone(&self.state.read().version)
     }
 
-    /// Builds the next version of this one and of what was written, and takes it. Who reads or writes meanwhile does not wait; what
-    /// is written meanwhile is kept for the version after it. A second call waits for the first.
+    /// Builds the next version of this one and of what was written, in pages of the same kind, and takes it. Who reads or writes
+    /// meanwhile does not wait; what is written meanwhile is kept for the version after it. A second call waits for the first.
     ///
     /// # Errors
-    /// [`BuildError::Memory`], [`BuildError::TooManyRows`]; nothing has changed then.
+    /// [`BuildError::Memory`], [`BuildError::TooManyRows`]; all that was written is still read then.
     pub fn rebuild(&self) -> Result<(), BuildError> {
         let _building = self.building.lock();
-        let (version, overlay, writes) = {
-            let state = self.state.read();
-            let version = Arc::clone(&state.version);
-            (version, state.overlay.clone(), state.writes)
+        let (version, written) = {
+            let mut state = self.state.write();
+            let overlay = std::mem::take(&mut state.overlay);
+            if state.building.is_empty() {
+                state.building = Arc::new(overlay);
+            } else {
+                // A build before has failed.
+                Arc::make_mut(&mut state.building).extend(overlay);
+            }
+            (Arc::clone(&state.version), Arc::clone(&state.building))
         };
-        let old = version.iter().filter(|(key, _)| !overlay.contains_key(key));
-        let new = overlay
+        let old = version.iter().filter(|(key, _)| !written.contains_key(key));
+        let new = written
             .iter()
-            .filter_map(|(&key, written)| Some((key, written.value.as_deref()?)));
+            .filter_map(|(&key, value)| Some((key, value.as_deref()?)));
         let (keys, values): (Vec<u64>, Vec<&[u8]>) = old.chain(new).unzip();
-        let next = KeyedRows::build(&keys, self.value_bytes, |at| values[at])?;
+        let pages = version.granted().pages.unwrap_or_default();
+        let next = KeyedRows::build_in(&keys, self.value_bytes, |at| values[at], pages)?;
         let mut state = self.state.write();
         state.version = Arc::new(next);
-        state.overlay.retain(|_, written| written.write > writes);
+        // The last to refer to them is this call, which drops them when the lock is free.
+        state.building = Arc::default();
         Ok(())
     }
 
     /// Takes `version`, as one from a file, for all that was built and written. Returns the version before.
     ///
     /// # Errors
-    /// [`BuildError::ValueLength`], which names no key but the first, if its values have another length.
+    /// [`BuildError::Setting`] if its values have another length; nothing has changed then.
     pub fn replace(&self, version: KeyedRows) -> Result<Arc<KeyedRows>, BuildError> {
         if version.value_bytes() != self.value_bytes {
-            return Err(BuildError::ValueLength {
-                key: version.iter().next().map_or(0, |(key, _)| key),
-                bytes: version.value_bytes(),
-                wanted: self.value_bytes,
+            return Err(BuildError::Setting {
+                setting: "value_bytes",
+                value: version.value_bytes().to_string(),
+                accepted: "as many as the values have that are served",
             });
         }
         let _building = self.building.lock();
         let mut state = self.state.write();
-        state.overlay.clear();
-        Ok(std::mem::replace(&mut state.version, Arc::new(version)))
+        let written = std::mem::take(&mut state.overlay);
+        let building = std::mem::take(&mut state.building);
+        let before = std::mem::replace(&mut state.version, Arc::new(version));
+        drop(state);
+        drop((written, building));
+        Ok(before)
     }
 }

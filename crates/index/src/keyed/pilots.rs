@@ -10,6 +10,10 @@ use super::hash::{Hash, Shape, slots_of};
 
 const FREE: u32 = u32::MAX;
 
+/// A bucket of more keys has no pilots: they have some three. Keys that were chosen to meet in one shall not cost a comparison of
+/// each with each.
+const LARGE: usize = 64;
+
 /// Buckets that were placed last, whose slots are not taken again.
 const RECENT: usize = 16;
 
@@ -103,6 +107,16 @@ impl Part<'_> {
     fn check(&self, keys: &[u32]) -> Result<(), Unplaced> {
         for range in self.starts.windows(2) {
             let [from, to] = [range[0], range[1]].map(|at| at as usize);
+            if to - from > LARGE {
+                let mut sorted: Vec<usize> = (from..to).collect();
+                sorted.sort_unstable_by_key(|&at| self.hashes[at]);
+                let mut pairs = sorted.windows(2);
+                let equal = pairs.find(|pair| self.hashes[pair[0]] == self.hashes[pair[1]]);
+                return Err(match equal {
+                    Some(pair) => Unplaced::Twice(keys[pair[0]], keys[pair[1]]),
+                    None => Unplaced::Seed,
+                });
+            }
             for one in from..to {
                 if let Some(other) =
                     (from..one).find(|&other| self.hashes[other] == self.hashes[one])

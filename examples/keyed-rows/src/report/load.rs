@@ -49,6 +49,8 @@ impl Load {
 /// What became of the calls.
 pub(super) struct Outcome {
     calls: u64,
+    /// Calls that no server answered.
+    pub(super) refused: u64,
     keys: u64,
     seconds: f64,
     pub(super) latency: LatencyRecorder,
@@ -65,7 +67,7 @@ impl Outcome {
         self.calls as f64 / self.seconds
     }
 
-    /// Microseconds of the servers and of the client for a key.
+    /// Microseconds of the servers for a key, and of the client and of what sends the calls.
     pub(super) fn processor_a_key(&self) -> [f64; 2] {
         [self.servers, self.client].map(|ns| ns as f64 / 1e3 / self.keys as f64)
     }
@@ -77,7 +79,7 @@ impl Outcome {
 
     /// Whether answers came as fast as calls were sent.
     pub(super) fn kept_up(&self) -> bool {
-        self.seconds <= self.lasting * (1.0 + BEHIND)
+        self.refused == 0 && self.seconds <= self.lasting * (1.0 + BEHIND)
     }
 }
 
@@ -223,6 +225,7 @@ impl Begun {
         latency.merge(&counts.latency);
         Ok(Outcome {
             calls,
+            refused: counts.refused.load(Ordering::Relaxed),
             keys: calls * load.batch as u64,
             seconds,
             latency,
@@ -236,6 +239,7 @@ impl Begun {
 
 struct Counts {
     calls: AtomicU64,
+    refused: AtomicU64,
     latency: LatencyRecorder,
     handle: LatencyHandle,
 }
@@ -245,6 +249,7 @@ impl Default for Counts {
         let latency = LatencyRecorder::new();
         Self {
             calls: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             handle: latency.handle(),
             latency,
         }
@@ -255,7 +260,10 @@ impl Counts {
     /// Asks, and counts the answer from `since` on. The first value is compared, so that nothing is fast because it is wrong.
     async fn ask(&self, client: &Client, keys: Vec<u64>, since: Instant) -> anyhow::Result<()> {
         let first = keys[0];
-        let Found { values, found } = client.get(keys).await?;
+        let Ok(Found { values, found }) = client.get(keys).await else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        };
         self.handle.record(since.elapsed());
         self.calls.fetch_add(1, Ordering::Relaxed);
         if !found.iter().all(|&found| found == 1) || values[..made_up::VALUE] != made_up::value(first)

@@ -25,6 +25,9 @@ use servers::{Server, Setting};
 /// Calls under way where each waits for its answer.
 const UNDER_WAY: usize = 32;
 
+/// Seconds of calls before those that count.
+const WARM_UP: f64 = 0.5;
+
 /// What part of saturation the calls are sent at.
 const SHARES: [f64; 3] = [0.1, 0.5, 0.9];
 
@@ -40,11 +43,14 @@ const RATE: f64 = 100.0;
 #[derive(Args)]
 pub struct Arguments {
     /// Keys, with values of 40 bytes.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=4_000_000_000))]
     keys: u64,
-    /// Seconds of each measurement. Those at 100 calls a second take four times as long.
+    /// Seconds of each measurement.
     #[arg(long, default_value_t = 4.0, value_parser = seconds)]
     seconds: f64,
+    /// Seconds of each measurement of shards, at 100 calls a second.
+    #[arg(long, default_value_t = 50.0, value_parser = seconds)]
+    shard_seconds: f64,
     /// Rounds in which other pages, threads, cpus and allocators take turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -94,8 +100,8 @@ fn allocator(text: &str) -> Result<(String, PathBuf), String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cpus = chiplet_topology::pin::current_affinity();
     println!(
-        "{} keys with values of 40 bytes; gRPC over loopback; servers and client share {} cpus. Times in microseconds, from the\n\
-         time at which a call was to be sent.\n",
+        "{} keys with values of 40 bytes; gRPC over loopback; servers and client share {} cpus. Latencies in microseconds, from\n\
+         the time at which a call was to be sent; `-` where there are too few calls to tell.\n",
         arguments.keys,
         cpus.len()
     );
@@ -136,6 +142,7 @@ fn single(
     let side = Side::connect(&[vec![server.address()]], None)?;
     let load = Load::new(arguments.keys, keys, arguments.seconds);
     progress.set_message(format!("{keys} keys a call: looking for saturation"));
+    side.closed(&Load::new(arguments.keys, keys, WARM_UP), UNDER_WAY)?;
     let mut rate = side.closed(&load, UNDER_WAY)?.calls_a_second();
     // With answers waited for, fewer things are done besides: what is kept up with at fixed times is less.
     while !side.open(&load, rate)?.kept_up() {
@@ -166,7 +173,8 @@ fn sharded(arguments: &Arguments, progress: &ProgressBar) -> anyhow::Result<Stri
         let side = Side::connect(&addresses, None)?;
         for keys in BATCHES {
             progress.set_message(format!("{SHARDS} shards of {replicas}: {keys} keys a call"));
-            let load = Load::new(arguments.keys, keys, 4.0 * arguments.seconds);
+            side.closed(&Load::new(arguments.keys, keys, WARM_UP), 2)?;
+            let load = Load::new(arguments.keys, keys, arguments.shard_seconds);
             lines.push((replicas, keys, side.open(&load, RATE)?));
         }
     }
@@ -204,8 +212,11 @@ fn variants(
         sides.push((name, server, side, Vec::<Outcome>::new()));
     }
     let load = Load::new(arguments.keys, 100, arguments.seconds.min(2.0));
+    let count = sides.len();
     for round in 0..arguments.rounds {
-        for (name, _, side, outcomes) in &mut sides {
+        // Each round begins with another.
+        for at in 0..count {
+            let (name, _, side, outcomes) = &mut sides[(at + round as usize) % count];
             progress.set_message(format!("round {} of {}: {name}", round + 1, arguments.rounds));
             outcomes.push(side.closed(&load, UNDER_WAY)?);
         }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 /// How a server is started.
 #[derive(Clone)]
 pub(super) struct Setting {
-    keys: u64,
+    pub(super) keys: u64,
     pub(super) shard: (usize, usize),
     pub(super) small_pages: bool,
     pub(super) threads: u16,
@@ -67,6 +67,14 @@ impl Server {
             said.push(line);
             address
         });
+        // The loader goes on without a library that it cannot load.
+        if setting.preload.is_some()
+            && let Some(line) = said.iter().find(|line| line.contains("cannot be preloaded"))
+        {
+            let _ = child.kill();
+            child.wait()?;
+            bail!("{line}");
+        }
         let Some(address) = address else {
             let status = child.wait()?;
             bail!("a server ended before it listened, {status}: {}", said.join("; "));

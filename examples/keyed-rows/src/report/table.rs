@@ -5,12 +5,35 @@ use std::fmt::Write as _;
 use super::load::Outcome;
 use super::theirs;
 
+/// Calls beyond a quantile that is told, but for rounding.
+const BEYOND: f64 = 4.99;
+
 const QUANTILES: [f64; 8] = [0.5, 0.7, 0.9, 0.95, 0.97, 0.99, 0.999, 0.9999];
 
 fn rounded(values: impl IntoIterator<Item = f64>) -> String {
-    values
-        .into_iter()
-        .fold(String::new(), |text, value| text + &format!(" {value:.0} |"))
+    let shown = values.into_iter().map(|value| format!(" {value:.0} |"));
+    shown.collect()
+}
+
+/// The mean and these quantiles; none beyond which there are fewer than [`BEYOND`] calls.
+fn latency<const N: usize>(outcome: &Outcome, quantiles: [f64; N]) -> String {
+    let summary = outcome.latency.summary();
+    let found = outcome.latency.quantiles(quantiles);
+    let shown = quantiles.iter().zip(found).map(|(quantile, found)| {
+        match summary.count as f64 * (1.0 - quantile) >= BEYOND {
+            true => format!(" {found:.0} |"),
+            false => " - |".to_owned(),
+        }
+    });
+    format!(" {:.0} |{}", summary.mean, shown.collect::<String>())
+}
+
+/// Says which calls no server answered.
+fn refused<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> String {
+    match outcomes.map(|outcome| outcome.refused).sum::<u64>() {
+        0 => String::new(),
+        calls => format!("\n{calls} calls were refused or not answered in time; they are in no figure.\n"),
+    }
 }
 
 /// One server, at parts of what it keeps up with.
@@ -24,22 +47,20 @@ pub(super) fn single(
     let mut text = format!(
         "### {calls}\n\nSaturation: {saturation:.0} calls a second are kept up with, {:.0} keys.\n\n\
          | | calls a second | processor | mean | 50 % | 70 % | 90 % | 95 % | 97 % | 99 % | 99.9 % | 99.99 % | server, us a key | \
-         client, us a key | sent late, 99 % |\n\
+         client and load, us a key | sent late, 99 % |\n\
          | --- |{}\n",
         saturation * keys as f64,
         " --: |".repeat(14)
     );
     for (share, outcome) in lines {
         let [server, client] = outcome.processor_a_key();
-        let latency = std::iter::once(outcome.latency.summary().mean);
-        let latency = latency.chain(outcome.latency.quantiles(QUANTILES));
         let _ = writeln!(
             text,
             "| ours, {:.0} % of it | {:.0} | {:.0} % of a core |{} {server:.2} | {client:.2} | {:.0} |",
             100.0 * share,
             outcome.calls_a_second(),
             100.0 * outcome.server_share(),
-            rounded(latency),
+            latency(outcome, QUANTILES),
             outcome.lag,
         );
     }
@@ -52,7 +73,7 @@ pub(super) fn single(
             rounded(line.latency.map(f64::from)),
         );
     }
-    text
+    text + &refused(lines.iter().map(|(_, outcome)| outcome))
 }
 
 /// Shards with some replicas.
@@ -64,7 +85,7 @@ pub(super) fn sharded(
 ) -> String {
     let mut text = format!(
         "### {shards} shards, {rate:.0} calls a second\n\n\
-         | | keys a call | mean | 80 % | 99 % | 99.9 % | 99.99 % | servers, us a key | client, us a key |\n\
+         | | keys a call | mean | 80 % | 99 % | 99.9 % | 99.99 % | servers, us a key | client and load, us a key |\n\
          | --- |{}\n",
         " --: |".repeat(8)
     );
@@ -74,18 +95,16 @@ pub(super) fn sharded(
             1 => "ours, 1 replica".to_owned(),
             many => format!("ours, {many} replicas"),
         };
-        let latency = std::iter::once(outcome.latency.summary().mean);
-        let latency = latency.chain(outcome.latency.quantiles([0.8, 0.99, 0.999, 0.9999]));
         let _ = writeln!(
             text,
             "| {name} | {keys} |{} {servers:.2} | {client:.2} |",
-            rounded(latency)
+            latency(outcome, [0.8, 0.99, 0.999, 0.9999])
         );
     }
     for (keys, latency) in theirs {
         let _ = writeln!(text, "| theirs | {keys} |{} | |", rounded(latency.map(f64::from)));
     }
-    text
+    text + &refused(lines.iter().map(|(_, _, outcome)| outcome))
 }
 
 /// Other settings, each to the first of the same round.
@@ -93,8 +112,8 @@ pub(super) fn variants(lines: &[(String, Vec<Outcome>)]) -> String {
     let mut text = "### Other settings\n\n\
          Calls of 100 keys, as many as are answered; ratios to the usual setting in the same round, medians, lowest and highest\n\
          in brackets.\n\n\
-         | server | calls a second | to usual | server, us a key, to usual | 99 % of a call, to usual |\n\
-         | --- | --: | --: | --: | --: |\n"
+         | server | calls a second | to usual | server, us a key, to usual |\n\
+         | --- | --: | --: | --: |\n"
         .to_owned();
     let Some((_, usual)) = lines.first() else {
         return text;
@@ -107,13 +126,12 @@ pub(super) fn variants(lines: &[(String, Vec<Outcome>)]) -> String {
         let calls = median(outcomes.iter().map(Outcome::calls_a_second).collect());
         let _ = writeln!(
             text,
-            "| {name} | {calls:.0} | {} | {} | {} |",
+            "| {name} | {calls:.0} | {} | {} |",
             to_usual(&Outcome::calls_a_second),
             to_usual(&|outcome| outcome.processor_a_key()[0]),
-            to_usual(&|outcome| outcome.latency.summary().p99),
         );
     }
-    text
+    text + &refused(lines.iter().flat_map(|(_, outcomes)| outcomes))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
