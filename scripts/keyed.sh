@@ -31,7 +31,7 @@ wants() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 
 if wants stores && [ ${#features[@]} -gt 0 ] && command -v apt-get >/dev/null; then
   # bindgen reads RocksDB's header.
-  ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1 || scripts/setup.sh libclang-dev
+  ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1 || scripts/setup.sh libclang-dev
 fi
 bench=(cargo run --release --locked --quiet --manifest-path benches/keyed/Cargo.toml --target-dir target/keyed)
 if wants stores; then

@@ -12,8 +12,8 @@ use chiplet_index::{
 };
 use chiplet_table::{Context, Query, Table as _};
 use proptest::prelude::*;
-use rand::rngs::SmallRng;
 use rand::SeedableRng as _;
+use rand::rngs::SmallRng;
 
 fn build(pairs: &[(u64, Vec<u8>)], bytes: usize) -> KeyedRows {
     let keys: Vec<u64> = pairs.iter().map(|(key, _)| *key).collect();

@@ -26,9 +26,7 @@ pub mod protocol {
 }
 
 use protocol::rows_server::{Rows, RowsServer};
-use protocol::{
-    GetReply, GetRequest, StatusReply, StatusRequest, WriteReply, WriteRequest,
-};
+use protocol::{GetReply, GetRequest, StatusReply, StatusRequest, WriteReply, WriteRequest};
 
 /// Keys of one call.
 pub const MAX_KEYS: usize = 10_000;
@@ -124,7 +122,9 @@ impl Rows for Service {
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteReply>, Status> {
         let entries = request.into_inner().entries;
         refuse_many(entries.len())?;
-        let entries = entries.iter().map(|entry| (entry.key, entry.value.as_deref()));
+        let entries = entries
+            .iter()
+            .map(|entry| (entry.key, entry.value.as_deref()));
         let written = self.rows.write_many(entries);
         self.renew();
         written.map_err(|error| match error {

@@ -9,7 +9,10 @@ pub const VALUE: usize = 40;
 pub fn value(key: u64) -> [u8; VALUE] {
     let mut value = [0; VALUE];
     for (part, at) in value.as_chunks_mut::<8>().0.iter_mut().zip(0..) {
-        *part = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at).to_le_bytes();
+        *part = key
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(at)
+            .to_le_bytes();
     }
     value
 }

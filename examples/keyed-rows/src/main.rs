@@ -86,9 +86,7 @@ fn serve(arguments: &Serve) -> anyhow::Result<()> {
     };
     let (own, all) = arguments.shard;
     let rows = match &arguments.file {
-        Some(file) => {
-            KeyedRows::load(file, pages).with_context(|| file.display().to_string())?
-        }
+        Some(file) => KeyedRows::load(file, pages).with_context(|| file.display().to_string())?,
         None => made_up::rows(arguments.keys, own, all, pages)?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -111,7 +109,9 @@ fn serve(arguments: &Serve) -> anyhow::Result<()> {
 /// Ctrl-C, or what a service manager sends.
 async fn stop() {
     #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+    if let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
         tokio::select! {
             _ = terminate.recv() => return,
             Ok(()) = tokio::signal::ctrl_c() => return,

@@ -67,7 +67,11 @@ async fn it_finds_refuses_and_writes() {
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("key 8"), "{refused}");
     assert_eq!(get(vec![7]).await.unwrap().values, made_up::value(7));
-    let entries = vec![entry(7, Some(&value)), entry(KEYS, Some(&value)), entry(3, None)];
+    let entries = vec![
+        entry(7, Some(&value)),
+        entry(KEYS, Some(&value)),
+        entry(3, None),
+    ];
     let reply = writer.write(WriteRequest { entries }).await.unwrap();
     assert_eq!(reply.into_inner().written, 3);
     let reply = get(vec![7, KEYS, 3]).await.unwrap();
@@ -102,11 +106,19 @@ async fn shards_answer_in_order_and_replicas_stand_in() {
     let shards = 3;
     let mut servers = Vec::new();
     for own in 0..shards {
-        servers.push([Server::start(own, shards).await, Server::start(own, shards).await]);
+        servers.push([
+            Server::start(own, shards).await,
+            Server::start(own, shards).await,
+        ]);
     }
     let addresses: Vec<Vec<String>> = servers
         .iter()
-        .map(|servers| servers.iter().map(|server| server.address.clone()).collect())
+        .map(|servers| {
+            servers
+                .iter()
+                .map(|server| server.address.clone())
+                .collect()
+        })
         .collect();
     let client = Client::connect(&addresses, 2).await.unwrap();
     let keys: Vec<u64> = (0..500).map(|at| at * 7919 % (KEYS + 500)).collect();
@@ -116,7 +128,11 @@ async fn shards_answer_in_order_and_replicas_stand_in() {
             let value = &found.values[at * made_up::VALUE..][..made_up::VALUE];
             let there = key < KEYS;
             assert_eq!(found.found[at], u8::from(there), "key {key}");
-            let wanted = if there { made_up::value(key) } else { [0; made_up::VALUE] };
+            let wanted = if there {
+                made_up::value(key)
+            } else {
+                [0; made_up::VALUE]
+            };
             assert_eq!(value, wanted, "key {key}");
         }
     };

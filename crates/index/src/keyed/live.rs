@@ -168,6 +168,11 @@ impl LiveKeyedRows {
         count
     }
 
+    /// Bytes of each value.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
     /// Keys written since the version was built, those that the next one is being built of included; one that was written again
     /// meanwhile counts twice.
     pub fn written(&self) -> usize {

@@ -117,10 +117,18 @@ impl Side {
             let mut asking = JoinSet::new();
             for number in 0..under_way {
                 let (client, counts) = (self.client.clone(), Arc::clone(&counts));
-                let Load { keys, batch, lasting } = *load;
+                let Load {
+                    keys,
+                    batch,
+                    lasting,
+                } = *load;
                 let mut random = SmallRng::seed_from_u64(number as u64);
                 asking.spawn(async move {
-                    let load = Load { keys, batch, lasting };
+                    let load = Load {
+                        keys,
+                        batch,
+                        lasting,
+                    };
                     while begun.at.elapsed() < lasting {
                         let keys = load.draw(&mut random);
                         counts.ask(&client, keys, Instant::now()).await?;
@@ -146,17 +154,21 @@ impl Side {
         let mut failed = None;
         let bound = Bound::to(self.cpus.as_deref())?;
         let begun = Begun::now(self)?;
-        let report = load::run(traffic.stream()?, &load::Load::lasting(load.lasting), |due| {
-            let (client, counts) = (self.client.clone(), Arc::clone(&counts));
-            let keys = load.draw(&mut random);
-            under_way.spawn_on(
-                async move { counts.ask(&client, keys, due.intended).await },
-                self.runtime.handle(),
-            );
-            while let Some(ended) = under_way.try_join_next() {
-                failed = failed.take().or(ended.map_err(Into::into).flatten().err());
-            }
-        });
+        let report = load::run(
+            traffic.stream()?,
+            &load::Load::lasting(load.lasting),
+            |due| {
+                let (client, counts) = (self.client.clone(), Arc::clone(&counts));
+                let keys = load.draw(&mut random);
+                under_way.spawn_on(
+                    async move { counts.ask(&client, keys, due.intended).await },
+                    self.runtime.handle(),
+                );
+                while let Some(ended) = under_way.try_join_next() {
+                    failed = failed.take().or(ended.map_err(Into::into).flatten().err());
+                }
+            },
+        );
         self.runtime.block_on(async {
             while let Some(ended) = under_way.join_next().await {
                 failed = failed.take().or(ended.map_err(Into::into).flatten().err());
@@ -266,7 +278,8 @@ impl Counts {
         };
         self.handle.record(since.elapsed());
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if !found.iter().all(|&found| found == 1) || values[..made_up::VALUE] != made_up::value(first)
+        if !found.iter().all(|&found| found == 1)
+            || values[..made_up::VALUE] != made_up::value(first)
         {
             bail!("a server answered wrongly");
         }

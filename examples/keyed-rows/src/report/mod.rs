@@ -61,7 +61,12 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "0")]
     server_cpus: Vec<u32>,
     /// Parts to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "one,hundred,shards,variants")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "one,hundred,shards,variants"
+    )]
     only: Vec<Part>,
 }
 
@@ -106,7 +111,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         cpus.len()
     );
     let progress = ProgressBar::new_spinner().with_style(
-        ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect("a template of known names"),
+        ProgressStyle::with_template("{spinner} {elapsed} {msg}")
+            .expect("a template of known names"),
     );
     progress.enable_steady_tick(Duration::from_millis(200));
     let wanted = |part| arguments.only.contains(&part);
@@ -150,7 +156,10 @@ fn single(
     }
     let mut lines = Vec::new();
     for share in SHARES {
-        progress.set_message(format!("{keys} keys a call: {:.0} % of saturation", 100.0 * share));
+        progress.set_message(format!(
+            "{keys} keys a call: {:.0} % of saturation",
+            100.0 * share
+        ));
         lines.push((share, side.open(&load, share * rate)?));
     }
     Ok(table::single(keys, rate, &lines, theirs))
@@ -164,7 +173,10 @@ fn sharded(arguments: &Arguments, progress: &ProgressBar) -> anyhow::Result<Stri
         for (shard, servers) in servers.iter_mut().enumerate() {
             progress.set_message(format!("starting replica {replicas} of shard {shard}"));
             let usual = Setting::usual(arguments.keys);
-            servers.push(Server::start(&Setting { shard: (shard, SHARDS), ..usual })?);
+            servers.push(Server::start(&Setting {
+                shard: (shard, SHARDS),
+                ..usual
+            })?);
         }
         let addresses: Vec<Vec<String>> = servers
             .iter()
@@ -182,27 +194,54 @@ fn sharded(arguments: &Arguments, progress: &ProgressBar) -> anyhow::Result<Stri
 }
 
 /// What other settings bring: calls of 100 keys, as many as are answered, each in turn with the usual server.
-fn variants(
-    arguments: &Arguments,
-    cpus: &[u32],
-    progress: &ProgressBar,
-) -> anyhow::Result<String> {
+fn variants(arguments: &Arguments, cpus: &[u32], progress: &ProgressBar) -> anyhow::Result<String> {
     let usual = Setting::usual(arguments.keys);
     let mut settings = vec![
-        ("usual: huge pages, 1 thread".to_owned(), usual.clone(), None),
-        ("small pages".to_owned(), Setting { small_pages: true, ..usual.clone() }, None),
-        ("2 threads".to_owned(), Setting { threads: 2, ..usual.clone() }, None),
+        (
+            "usual: huge pages, 1 thread".to_owned(),
+            usual.clone(),
+            None,
+        ),
+        (
+            "small pages".to_owned(),
+            Setting {
+                small_pages: true,
+                ..usual.clone()
+            },
+            None,
+        ),
+        (
+            "2 threads".to_owned(),
+            Setting {
+                threads: 2,
+                ..usual.clone()
+            },
+            None,
+        ),
     ];
-    let (own, others): (Vec<u32>, Vec<u32>) =
-        cpus.iter().partition(|cpu| arguments.server_cpus.contains(cpu));
+    let (own, others): (Vec<u32>, Vec<u32>) = cpus
+        .iter()
+        .partition(|cpu| arguments.server_cpus.contains(cpu));
     if own.is_empty() || others.is_empty() {
-        progress.suspend(|| eprintln!("left out: cpus of their own for server and client: there are {cpus:?}"));
+        progress.suspend(|| {
+            eprintln!("left out: cpus of their own for server and client: there are {cpus:?}")
+        });
     } else {
-        let setting = Setting { cpus: own, ..usual.clone() };
-        settings.push(("server and client bound to cpus of their own".to_owned(), setting, Some(others)));
+        let setting = Setting {
+            cpus: own,
+            ..usual.clone()
+        };
+        settings.push((
+            "server and client bound to cpus of their own".to_owned(),
+            setting,
+            Some(others),
+        ));
     }
     for (name, library) in &arguments.allocators {
-        let setting = Setting { preload: Some(library.clone()), ..usual.clone() };
+        let setting = Setting {
+            preload: Some(library.clone()),
+            ..usual.clone()
+        };
         settings.push((name.clone(), setting, None));
     }
     let mut sides = Vec::new();
@@ -217,10 +256,17 @@ fn variants(
         // Each round begins with another.
         for at in 0..count {
             let (name, _, side, outcomes) = &mut sides[(at + round as usize) % count];
-            progress.set_message(format!("round {} of {}: {name}", round + 1, arguments.rounds));
+            progress.set_message(format!(
+                "round {} of {}: {name}",
+                round + 1,
+                arguments.rounds
+            ));
             outcomes.push(side.closed(&load, UNDER_WAY)?);
         }
     }
-    let lines: Vec<_> = sides.into_iter().map(|(name, _, _, outcomes)| (name, outcomes)).collect();
+    let lines: Vec<_> = sides
+        .into_iter()
+        .map(|(name, _, _, outcomes)| (name, outcomes))
+        .collect();
     Ok(table::variants(&lines))
 }

@@ -48,7 +48,10 @@ impl Server {
         command.args(["--keys", &setting.keys.to_string()]);
         command.args(["--shard", &format!("{own}/{all}")]);
         command.args(["--threads", &setting.threads.to_string()]);
-        command.args(["--pages", if setting.small_pages { "small" } else { "huge" }]);
+        command.args([
+            "--pages",
+            if setting.small_pages { "small" } else { "huge" },
+        ]);
         if !setting.cpus.is_empty() {
             let cpus: Vec<String> = setting.cpus.iter().map(u32::to_string).collect();
             command.args(["--cpus", &cpus.join(",")]);
@@ -69,7 +72,9 @@ impl Server {
         });
         // The loader goes on without a library that it cannot load.
         if setting.preload.is_some()
-            && let Some(line) = said.iter().find(|line| line.contains("cannot be preloaded"))
+            && let Some(line) = said
+                .iter()
+                .find(|line| line.contains("cannot be preloaded"))
         {
             let _ = child.kill();
             child.wait()?;
@@ -77,7 +82,10 @@ impl Server {
         }
         let Some(address) = address else {
             let status = child.wait()?;
-            bail!("a server ended before it listened, {status}: {}", said.join("; "));
+            bail!(
+                "a server ended before it listened, {status}: {}",
+                said.join("; ")
+            );
         };
         // A log that nobody reads would block the server.
         let log = std::thread::spawn(move || lines.for_each(|line| eprintln!("server: {line}")));

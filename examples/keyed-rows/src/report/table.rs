@@ -32,7 +32,9 @@ fn latency<const N: usize>(outcome: &Outcome, quantiles: [f64; N]) -> String {
 fn refused<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> String {
     match outcomes.map(|outcome| outcome.refused).sum::<u64>() {
         0 => String::new(),
-        calls => format!("\n{calls} calls were refused or not answered in time; they are in no figure.\n"),
+        calls => format!(
+            "\n{calls} calls were refused or not answered in time; they are in no figure.\n"
+        ),
     }
 }
 
@@ -43,7 +45,11 @@ pub(super) fn single(
     lines: &[(f64, Outcome)],
     theirs: &[theirs::Line],
 ) -> String {
-    let calls = if keys == 1 { "1 key a call" } else { &format!("{keys} keys a call") };
+    let calls = if keys == 1 {
+        "1 key a call"
+    } else {
+        &format!("{keys} keys a call")
+    };
     let mut text = format!(
         "### {calls}\n\nSaturation: {saturation:.0} calls a second are kept up with, {:.0} keys.\n\n\
          | | calls a second | processor | mean | 50 % | 70 % | 90 % | 95 % | 97 % | 99 % | 99.9 % | 99.99 % | server, us a key | \
@@ -102,7 +108,11 @@ pub(super) fn sharded(
         );
     }
     for (keys, latency) in theirs {
-        let _ = writeln!(text, "| theirs | {keys} |{} | |", rounded(latency.map(f64::from)));
+        let _ = writeln!(
+            text,
+            "| theirs | {keys} |{} | |",
+            rounded(latency.map(f64::from))
+        );
     }
     text + &refused(lines.iter().map(|(_, _, outcome)| outcome))
 }
@@ -121,7 +131,11 @@ pub(super) fn variants(lines: &[(String, Vec<Outcome>)]) -> String {
     for (name, outcomes) in lines {
         let to_usual = |value: &dyn Fn(&Outcome) -> f64| {
             let rounds = outcomes.iter().zip(usual);
-            spread(rounds.map(|(own, usual)| value(own) / value(usual)).collect())
+            spread(
+                rounds
+                    .map(|(own, usual)| value(own) / value(usual))
+                    .collect(),
+            )
         };
         let calls = median(outcomes.iter().map(Outcome::calls_a_second).collect());
         let _ = writeln!(
@@ -142,5 +156,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
     let last = values.len() - 1;
-    format!("{:.2} ({:.2}-{:.2})", values[values.len() / 2], values[0], values[last])
+    format!(
+        "{:.2} ({:.2}-{:.2})",
+        values[values.len() / 2],
+        values[0],
+        values[last]
+    )
 }
