@@ -197,6 +197,17 @@ fn writes_are_read_at_once_and_kept_by_the_next_version() {
         assert_eq!(rows.written(), if rebuilt { 0 } else { 3 });
         rows.rebuild().unwrap();
     }
+    // All or nothing: of these one is of the wrong length, of those one is too many.
+    let wrong = [(7, Some(&[70][..])), (8, Some(&[1, 2][..]))];
+    assert!(rows.write_many(wrong).is_err());
+    let many = [7, 8, 9, 10].map(|key| (key, Some(&[1][..])));
+    assert_eq!(rows.write_many(many), Err(UpdateError::Full { limit: 3 }));
+    assert_eq!((look(&rows, 7), rows.written()), (None, 0));
+    let twice = [(7, Some(&[70][..])), (2, None), (7, Some(&[71][..]))];
+    rows.write_many(twice).unwrap();
+    assert_eq!([7, 2].map(|key| look(&rows, key)), [Some(71), None]);
+    rows.write_many([(7, None), (2, Some(&[21][..]))]).unwrap();
+    rows.rebuild().unwrap();
     assert_eq!((rows.version().len(), before.len()), (2, 2));
     assert_eq!(
         before.get(1),

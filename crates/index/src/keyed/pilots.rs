@@ -204,3 +204,27 @@ impl Part<'_> {
         Some(cost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys that somebody has chosen to meet in one bucket cost no comparison of each with each, and another seed parts them.
+    #[test]
+    fn a_bucket_of_many_keys_is_left_to_another_seed() {
+        let shape = Shape::of(3_000, 0);
+        let meet = |key: &u64| shape.bucket(shape.hash(*key)) == (0, 0);
+        let mut keys: Vec<u64> = (0..u64::MAX).filter(meet).take(LARGE + 36).collect();
+        let place = |keys: &[u64], shape: Shape| {
+            let mut pilots = vec![0; shape.buckets];
+            Sorted::new(shape, keys).place(shape, 0, &mut pilots)
+        };
+        assert_eq!(place(&keys, shape), Err(Unplaced::Seed));
+        assert_eq!(place(&keys, Shape { seed: 1, ..shape }), Ok(()));
+        keys[7] = keys[90];
+        let Err(Unplaced::Twice(one, other)) = place(&keys, shape) else {
+            panic!("two keys are equal");
+        };
+        assert_eq!((one.min(other), one.max(other)), (7, 90));
+    }
+}
