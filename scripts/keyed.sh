@@ -51,7 +51,7 @@ if wants report; then
     if [ -n "$file" ]; then
       report+=(--allocator "${library%%:*}=$file")
     else
-      echo "keyed: ${library%%:*} is not installed and left out (Debian: apt-get install libmimalloc3 libjemalloc2 libtcmalloc-minimal4t64)" >&2
+      echo "keyed: ${library%%:*} is not installed and left out (Debian 12: apt-get install libmimalloc2.0 libjemalloc2 libtcmalloc-minimal4)" >&2
     fi
   done
   target/release/keyed-rows report "${report[@]}"
