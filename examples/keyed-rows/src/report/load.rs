@@ -67,6 +67,11 @@ impl Outcome {
         self.calls as f64 / self.seconds
     }
 
+    /// Mean latency in microseconds.
+    pub(super) fn mean(&self) -> f64 {
+        self.latency.summary().mean
+    }
+
     /// Microseconds of the servers for a key, and of the client and of what sends the calls.
     pub(super) fn processor_a_key(&self) -> [f64; 2] {
         [self.servers, self.client].map(|ns| ns as f64 / 1e3 / self.keys as f64)

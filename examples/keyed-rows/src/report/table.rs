@@ -25,7 +25,7 @@ fn latency<const N: usize>(outcome: &Outcome, quantiles: [f64; N]) -> String {
             false => " - |".to_owned(),
         }
     });
-    format!(" {:.0} |{}", summary.mean, shown.collect::<String>())
+    format!(" {:.0} |{}", outcome.mean(), shown.collect::<String>())
 }
 
 /// Says which calls no server answered.
@@ -51,7 +51,7 @@ pub(super) fn single(
         &format!("{keys} keys a call")
     };
     let mut text = format!(
-        "### {calls}\n\nSaturation: {saturation:.0} calls a second are kept up with, {:.0} keys.\n\n\
+        "### {calls}\n\nSaturation: {saturation:.0} calls a second are kept up with, {:.0} keys. Each line is the median of three runs.\n\n\
          | | calls a second | processor | mean | 50 % | 70 % | 90 % | 95 % | 97 % | 99 % | 99.9 % | 99.99 % | server, us a key | \
          client and load, us a key | sent late, 99 % |\n\
          | --- |{}\n",
