@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 usage='usage: make keyed ARGS="[--quick] [--without-rocksdb] [PART..]"
   PART               stores, sharding or report; all without it
   --quick            fewer keys and shorter rounds: some five minutes
-  --without-rocksdb  leave RocksDB out, which takes minutes to compile'
+  --without-rocksdb  leave RocksDB out, which takes half an hour to compile on 2 cores'
 
 parts=()
 features=(--features rocksdb)
@@ -35,7 +35,7 @@ if wants stores && [ ${#features[@]} -gt 0 ] && command -v apt-get >/dev/null; t
 fi
 bench=(cargo run --release --locked --quiet --manifest-path benches/keyed/Cargo.toml --target-dir target/keyed)
 if wants stores; then
-  echo "keyed: building (the first time with RocksDB: some minutes)" >&2
+  echo "keyed: building (the first time with RocksDB: half an hour on 2 cores)" >&2
   "${bench[@]}" "${features[@]}" -- stores "${stores[@]}"
   echo
 fi

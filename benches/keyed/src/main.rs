@@ -86,7 +86,9 @@ fn stores(args: &Stores) {
     let values: Vec<[u8; VALUE]> = keys.iter().map(|key| [*key as u8; VALUE]).collect();
     let data = Data { keys, values };
     let cases = cases(&data.keys, &absent, args.skew, &mut random);
-    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| name.starts_with(only.as_str()));
+    let wanted = |name: &str| {
+        args.only.is_empty() || args.only.iter().any(|only| name.starts_with(only.as_str()))
+    };
     let mut stores: Vec<(&str, Box<dyn Store>, f64)> = Vec::new();
     for (name, build) in all() {
         if wanted(name) {
@@ -101,10 +103,18 @@ fn stores(args: &Stores) {
         let mut found = Vec::new();
         for (name, store, _) in &stores {
             let mut out = [[0; VALUE]; 100];
-            let count: usize = case.keys[..10_000].chunks(100).map(|keys| store.get(keys, &mut out)).sum();
+            let count: usize = case.keys[..10_000]
+                .chunks(100)
+                .map(|keys| store.get(keys, &mut out))
+                .sum();
             found.push((count, *name));
         }
-        assert!(found.iter().all(|(count, _)| *count == found[0].0 && *count > 8_000), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|(count, _)| *count == found[0].0 && *count > 8_000),
+            "{found:?}"
+        );
     }
     let mut rates = vec![vec![Vec::new(); cases.len()]; stores.len()];
     for round in 0..args.rounds {
@@ -118,16 +128,22 @@ fn stores(args: &Stores) {
         }
     }
     let titles = cases.iter().map(|case| format!(" {} |", case.name));
-    println!("| million keys a second |{} bytes a key | taken in s |", titles.collect::<String>());
+    println!(
+        "| million keys a second |{} bytes a key | taken in s |",
+        titles.collect::<String>()
+    );
     println!("| --- |{} --: | --: |", " --: |".repeat(cases.len()));
     for ((name, store, took), rates) in stores.iter().zip(&mut rates) {
         print!("| {name} |");
         for rates in rates {
             rates.sort_by(f64::total_cmp);
-            let [low, middle, high] = [0, rates.len() / 2, rates.len() - 1].map(|at| rates[at] / 1e6);
+            let [low, middle, high] =
+                [0, rates.len() / 2, rates.len() - 1].map(|at| rates[at] / 1e6);
             print!(" {middle:.2} ({low:.2}-{high:.2}) |");
         }
-        let bytes = store.bytes().map_or("".into(), |bytes| format!("{:.1}", bytes as f64 / args.keys as f64));
+        let bytes = store.bytes().map_or("".into(), |bytes| {
+            format!("{:.1}", bytes as f64 / args.keys as f64)
+        });
         println!(" {bytes} | {took:.1} |");
     }
 }
@@ -140,13 +156,21 @@ fn cases(keys: &[u64], absent: &[u64], skew: f64, random: &mut SmallRng) -> Vec<
             false => zipf.sample(random) as usize - 1,
         };
         let asked = (0..ASKED).map(|_| {
-            let from = if random.random_range(0..10) == 0 { absent } else { keys };
+            let from = if random.random_range(0..10) == 0 {
+                absent
+            } else {
+                keys
+            };
             from[rank(random)]
         });
         asked.collect()
     };
     let (even, skewed) = (draw(true), draw(false));
-    let case = |name, keys: &Vec<u64>, batch| Case { name, keys: keys.clone(), batch };
+    let case = |name, keys: &Vec<u64>, batch| Case {
+        name,
+        keys: keys.clone(),
+        batch,
+    };
     vec![
         case("1 key, even", &even, 1),
         case("100 keys, even", &even, 100),

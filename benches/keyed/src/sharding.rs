@@ -52,7 +52,11 @@ pub fn run(args: &Arguments) {
     let start = |level| {
         // Tables stay where they are put.
         let still = PlannerConfig::new().trigger(TriggerConfig::new().cooldown(None));
-        Executor::builder().level(level).planner(still).build().expect("the machine can be read")
+        Executor::builder()
+            .level(level)
+            .planner(still)
+            .build()
+            .expect("the machine can be read")
     };
     let mut executor = start(LevelChoice::L3);
     if executor.topology().domains().len() == 1 {
@@ -60,7 +64,9 @@ pub fn run(args: &Arguments) {
     }
     let count = executor.topology().domains().len();
     let build = |own: Option<usize>| {
-        let keys: Vec<u64> = (0..args.keys as u64).filter(|&key| own.is_none_or(|own| shard(key, count) == own)).collect();
+        let keys: Vec<u64> = (0..args.keys as u64)
+            .filter(|&key| own.is_none_or(|own| shard(key, count) == own))
+            .collect();
         let value = [1; VALUE];
         Arc::new(KeyedRows::build(&keys, VALUE, |_| &value).expect("different keys"))
     };
@@ -69,12 +75,26 @@ pub fn run(args: &Arguments) {
         (executor.add_closure_table(name, rows.size_bytes()), rows)
     };
     let whole = table("whole".into(), None);
-    let shards: Vec<_> = (0..count).map(|own| table(format!("shard-{own}"), Some(own))).collect();
-    let homes: Vec<String> = shards.iter().map(|(table, _)| format!("{:?}", executor.placement().homes(*table))).collect();
+    let shards: Vec<_> = (0..count)
+        .map(|own| table(format!("shard-{own}"), Some(own)))
+        .collect();
+    let homes: Vec<String> = shards
+        .iter()
+        .map(|(table, _)| format!("{:?}", executor.placement().homes(*table)))
+        .collect();
     eprintln!("homes of the shards: {}", homes.join("; "));
-    let shards = Shards { executor, whole, shards };
-    println!("{} keys, {count} domains, {} clients. Ratios to *here*: medians of {} rounds, lowest and highest.\n", args.keys, args.clients, args.rounds);
-    println!("| keys a batch | here: us a batch | whole: time of a batch | sharded | whole: keys a second | sharded |");
+    let shards = Shards {
+        executor,
+        whole,
+        shards,
+    };
+    println!(
+        "{} keys, {count} domains, {} clients. Ratios to *here*: medians of {} rounds, lowest and highest.\n",
+        args.keys, args.clients, args.rounds
+    );
+    println!(
+        "| keys a batch | here: us a batch | whole: time of a batch | sharded | whole: keys a second | sharded |"
+    );
     println!("| --: | --: | --: | --: | --: | --: |");
     let ways = [Way::Here, Way::Whole, Way::Sharded];
     for &batch in &args.batch {
@@ -88,7 +108,15 @@ pub fn run(args: &Arguments) {
                 rates[at].push(rate);
             }
         }
-        let to_here = |values: &[Vec<f64>], at: usize| spread(values[at].iter().zip(&values[0]).map(|(own, here)| own / here).collect());
+        let to_here = |values: &[Vec<f64>], at: usize| {
+            spread(
+                values[at]
+                    .iter()
+                    .zip(&values[0])
+                    .map(|(own, here)| own / here)
+                    .collect(),
+            )
+        };
         println!(
             "| {batch} | {} | {} | {} | {} | {} |",
             spread(times[0].clone()),
@@ -109,14 +137,22 @@ fn measure(shards: &Shards, args: &Arguments, batch: usize, way: Way) -> (f64, f
             scope.spawn(move || {
                 let mut random = SmallRng::seed_from_u64(client as u64);
                 let mut times = Vec::new();
-                let drawn: Vec<u64> = (0..(1 << 18) + batch).map(|_| random.random_range(0..args.keys as u64)).collect();
+                let drawn: Vec<u64> = (0..(1 << 18) + batch)
+                    .map(|_| random.random_range(0..args.keys as u64))
+                    .collect();
                 let mut asked = drawn.windows(batch).step_by(batch).cycle();
                 while begun.elapsed() < lasting {
                     let keys = asked.next().expect("it begins again").to_vec();
                     let start = Instant::now();
                     let count = match way {
                         Way::Here => look_up(&shards.whole.1, &keys).2,
-                        Way::Whole => shards.send(&shards.whole, keys).wait().expect("it is answered").2,
+                        Way::Whole => {
+                            shards
+                                .send(&shards.whole, keys)
+                                .wait()
+                                .expect("it is answered")
+                                .2
+                        }
                         Way::Sharded => shards.sharded(&keys),
                     };
                     assert_eq!(count, batch);
@@ -126,7 +162,10 @@ fn measure(shards: &Shards, args: &Arguments, batch: usize, way: Way) -> (f64, f
             })
         };
         let asking: Vec<_> = (0..args.clients).map(ask).collect();
-        asking.into_iter().flat_map(|thread| thread.join().expect("a client does not panic")).collect()
+        asking
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a client does not panic"))
+            .collect()
     });
     let rate = (times.len() * batch) as f64 / begun.elapsed().as_secs_f64();
     times.sort_by(f64::total_cmp);
@@ -136,7 +175,11 @@ fn measure(shards: &Shards, args: &Arguments, batch: usize, way: Way) -> (f64, f
 type Found = (Vec<u8>, Vec<bool>, usize);
 
 impl Shards {
-    fn send(&self, (table, rows): &(TableId, Arc<KeyedRows>), keys: Vec<u64>) -> chiplet::Ticket<Found> {
+    fn send(
+        &self,
+        (table, rows): &(TableId, Arc<KeyedRows>),
+        keys: Vec<u64>,
+    ) -> chiplet::Ticket<Found> {
         let rows = Arc::clone(rows);
         self.executor.spawn(*table, move || look_up(&rows, &keys))
     }
@@ -150,7 +193,11 @@ impl Shards {
             places.push(at);
             part.push(key);
         }
-        let sent: Vec<_> = parts.into_iter().zip(&self.shards).map(|((places, part), own)| (places, self.send(own, part))).collect();
+        let sent: Vec<_> = parts
+            .into_iter()
+            .zip(&self.shards)
+            .map(|((places, part), own)| (places, self.send(own, part)))
+            .collect();
         let mut all = 0;
         for (places, ticket) in sent {
             let (values, _, found) = ticket.wait().expect("it is answered");
@@ -175,5 +222,10 @@ fn shard(key: u64, shards: usize) -> usize {
 
 fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2}-{:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
+    format!(
+        "{:.2} ({:.2}-{:.2})",
+        values[values.len() / 2],
+        values[0],
+        values[values.len() - 1]
+    )
 }

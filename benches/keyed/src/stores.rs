@@ -47,10 +47,18 @@ pub fn all() -> Vec<(&'static str, Build)> {
             Box::new(rows.expect("rows of different keys"))
         }),
         ("hashbrown", |data| {
-            Box::new(data.pairs().map(|(key, value)| (key, *value)).collect::<hashbrown::HashMap<_, _>>())
+            Box::new(
+                data.pairs()
+                    .map(|(key, value)| (key, *value))
+                    .collect::<hashbrown::HashMap<_, _>>(),
+            )
         }),
         ("dashmap", |data| {
-            Box::new(data.pairs().map(|(key, value)| (key, *value)).collect::<dashmap::DashMap<_, _>>())
+            Box::new(
+                data.pairs()
+                    .map(|(key, value)| (key, *value))
+                    .collect::<dashmap::DashMap<_, _>>(),
+            )
         }),
         ("lmdb (heed)", |data| Box::new(Lmdb::new(data))),
         ("redb", |data| Box::new(Redb::new(data))),
@@ -65,7 +73,11 @@ impl Store for KeyedRows {
             return copy(KeyedRows::get(self, *key), &mut out[0]);
         }
         let mut found = [false; 100];
-        self.get_many(keys, out[..keys.len()].as_flattened_mut(), &mut found[..keys.len()])
+        self.get_many(
+            keys,
+            out[..keys.len()].as_flattened_mut(),
+            &mut found[..keys.len()],
+        )
     }
 
     fn bytes(&self) -> Option<u64> {
@@ -75,7 +87,10 @@ impl Store for KeyedRows {
 
 impl Store for hashbrown::HashMap<u64, [u8; VALUE]> {
     fn get(&self, keys: &[u64], out: &mut [[u8; VALUE]]) -> usize {
-        let found = keys.iter().zip(out).map(|(key, out)| copy(self.get(key).map(|value| &value[..]), out));
+        let found = keys
+            .iter()
+            .zip(out)
+            .map(|(key, out)| copy(self.get(key).map(|value| &value[..]), out));
         found.sum()
     }
 
@@ -130,13 +145,22 @@ impl Lmdb {
         }
         write.commit().expect("room for all");
         let read = env.static_read_txn().expect("a reader");
-        Self { read, folder, database }
+        Self {
+            read,
+            folder,
+            database,
+        }
     }
 }
 
 impl Store for Lmdb {
     fn get(&self, keys: &[u64], out: &mut [[u8; VALUE]]) -> usize {
-        let found = keys.iter().zip(out).map(|(key, out)| copy(self.database.get(&self.read, key).expect("a whole file"), out));
+        let found = keys.iter().zip(out).map(|(key, out)| {
+            copy(
+                self.database.get(&self.read, key).expect("a whole file"),
+                out,
+            )
+        });
         found.sum()
     }
 
@@ -159,7 +183,9 @@ impl Redb {
         let folder = folder();
         let mut builder = redb::Database::builder();
         builder.set_cache_size(data.keys.len() * 200 + (64 << 20));
-        let database = builder.create(folder.path().join("rows")).expect("a file can be made");
+        let database = builder
+            .create(folder.path().join("rows"))
+            .expect("a file can be made");
         let write = database.begin_write().expect("one writer");
         {
             let mut table = write.open_table(TABLE).expect("a table");
@@ -170,7 +196,11 @@ impl Redb {
         write.commit().expect("room for all");
         let read = redb::ReadableDatabase::begin_read(&database).expect("a reader");
         let table = read.open_table(TABLE).expect("the table");
-        Self { table, folder, _database: database }
+        Self {
+            table,
+            folder,
+            _database: database,
+        }
     }
 }
 
@@ -178,7 +208,14 @@ impl Store for Redb {
     fn get(&self, keys: &[u64], out: &mut [[u8; VALUE]]) -> usize {
         let found = keys.iter().zip(out).map(|(key, out)| {
             let value = self.table.get(key).expect("a whole file");
-            copy(value.as_ref().map(|value| value.value()).as_ref().map(|value| &value[..]), out)
+            copy(
+                value
+                    .as_ref()
+                    .map(|value| value.value())
+                    .as_ref()
+                    .map(|value| &value[..]),
+                out,
+            )
         });
         found.sum()
     }
@@ -204,8 +241,10 @@ impl Rocks {
         let database = rocksdb::DB::open(&options, folder.path()).expect("a file can be made");
         for pairs in data.sorted().chunks(100_000) {
             let mut batch = rocksdb::WriteBatch::default();
-            pairs.iter().for_each(|(key, value)| batch.put(key.to_be_bytes(), value));
-            database.write(&batch).expect("room for all");
+            pairs
+                .iter()
+                .for_each(|(key, value)| batch.put(key.to_be_bytes(), value));
+            database.write(batch).expect("room for all");
         }
         database.compact_range(None::<&[u8]>, None::<&[u8]>);
         Self { folder, database }
@@ -216,12 +255,18 @@ impl Rocks {
 impl Store for Rocks {
     fn get(&self, keys: &[u64], out: &mut [[u8; VALUE]]) -> usize {
         if let [key] = keys {
-            let value = self.database.get_pinned(key.to_be_bytes()).expect("a whole file");
+            let value = self
+                .database
+                .get_pinned(key.to_be_bytes())
+                .expect("a whole file");
             return copy(value.as_deref(), &mut out[0]);
         }
         let keys = keys.iter().map(|key| key.to_be_bytes());
         let values = self.database.multi_get(keys);
-        let found = values.iter().zip(out).map(|(value, out)| copy(value.as_ref().expect("a whole file").as_deref(), out));
+        let found = values
+            .iter()
+            .zip(out)
+            .map(|(value, out)| copy(value.as_ref().expect("a whole file").as_deref(), out));
         found.sum()
     }
 
@@ -237,5 +282,10 @@ fn folder() -> TempDir {
 fn size(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let files = std::fs::read_dir(folder).expect("the folder");
-    files.map(|file| file.and_then(|file| file.metadata()).map_or(0, |of| of.blocks() * 512)).sum()
+    files
+        .map(|file| {
+            file.and_then(|file| file.metadata())
+                .map_or(0, |of| of.blocks() * 512)
+        })
+        .sum()
 }
