@@ -3,21 +3,20 @@
 //! Each gets all keys with values of 40 bytes, then is asked for one key or for 100 at a time, drawn evenly or by Zipf's law; a
 //! tenth of the keys asked for is absent. All copy what they find to the same place. They take turns, round after round.
 
+mod arguments;
 mod sharding;
 mod stores;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use arguments::{counts, seconds};
 use clap::{Args, Parser};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Zipf};
-use stores::{Data, Store, all};
-
-/// Bytes of each value.
-pub const VALUE: usize = 40;
+use stores::{Data, Store, VALUE, all};
 
 /// Keys that each case asks for, again and again.
 const ASKED: usize = 1 << 20;
@@ -48,21 +47,6 @@ struct Stores {
     /// Stores whose names begin so; all without it
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-}
-
-/// A number of things, from `least` to `most`.
-pub fn counts(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
-    move |text| match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("give a number from {least} to {most}")),
-    }
-}
-
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give a number from 0.01 to 600".to_owned()),
-    }
 }
 
 struct Case {

@@ -13,7 +13,8 @@ use clap::Args;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::{VALUE, counts, seconds};
+use crate::arguments::{counts, seconds};
+use crate::stores::VALUE;
 
 #[derive(Args)]
 pub struct Arguments {

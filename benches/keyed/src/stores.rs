@@ -5,7 +5,8 @@ use std::path::Path;
 use chiplet_index::{KeyedRows, Pages};
 use tempfile::TempDir;
 
-use crate::VALUE;
+/// Bytes of each value.
+pub const VALUE: usize = 40;
 
 pub struct Data {
     pub keys: Vec<u64>,
