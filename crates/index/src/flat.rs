@@ -11,7 +11,7 @@ use chiplet_table::{
     Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 
-use chiplet_memory::{Granted, Pages};
+use chiplet_memory::{Granted, Pages, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
@@ -91,7 +91,7 @@ impl FlatTable {
         Self::build_in(rows, dim, metric, Pages::default())
     }
 
-    /// [`FlatTable::build`], in pages of this kind.
+    /// [`FlatTable::build`], in memory of this [`Place`], or in pages of this kind.
     ///
     /// # Errors
     /// As [`FlatTable::build`].
@@ -99,7 +99,7 @@ impl FlatTable {
         rows: impl AsRef<[f32]>,
         dim: usize,
         metric: Metric,
-        pages: Pages,
+        place: impl Into<Place>,
     ) -> Result<Self, BuildError> {
         let rows = rows.as_ref();
         let limit = MAX_DIM;
@@ -113,7 +113,7 @@ impl FlatTable {
         };
         let mut draft = Draft::new();
         let section = draft.add("rows", size_of_val(rows));
-        let mut image = draft.allocate(pages)?;
+        let mut image = draft.allocate(place)?;
         let own = image.section_mut::<f32>(section);
         own.copy_from_slice(rows);
         if metric == Metric::Cosine {
@@ -160,8 +160,8 @@ impl FlatTable {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), pages)?)
+    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), place)?)
     }
 
     /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows are not checked,

@@ -32,7 +32,7 @@ mod walk;
 
 use std::path::Path;
 
-use chiplet_memory::{Granted, Pages, Region};
+use chiplet_memory::{Granted, Place, Region};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use crate::error::{BuildError, at_least_one};
@@ -136,8 +136,8 @@ impl HnswTable {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
-        let image = Image::load(path.as_ref(), pages)?;
+    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+        let image = Image::load(path.as_ref(), place)?;
         Ok(Self {
             graph: Frozen::open(image)?,
         })

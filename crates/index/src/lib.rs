@@ -161,7 +161,7 @@ mod refined;
 mod reserve;
 mod rows;
 
-pub use chiplet_memory::{Granted, Pages};
+pub use chiplet_memory::{Granted, Pages, Place};
 pub use error::BuildError;
 pub use exact::ExactRows;
 pub use flat::FlatTable;

@@ -37,6 +37,17 @@ pub enum MemoryError {
         /// What the system said.
         source: OsError,
     },
+    /// The system does not let memory be bound to these NUMA nodes.
+    #[error(
+        "memory cannot be bound to the NUMA nodes {nodes:?}: {source}; `chiplet topology` shows those of this machine, and a \
+        container may need CAP_SYS_NICE for it (Docker's default seccomp profile)"
+    )]
+    Bind {
+        /// The nodes.
+        nodes: Vec<u32>,
+        /// What the system said.
+        source: OsError,
+    },
     /// A file ends before the part that was to be mapped does.
     #[error(
         "the file has {length} bytes, bytes {offset} to {offset}+{bytes} were asked for; it was cut off, or is another one"

@@ -27,10 +27,10 @@
 //! So a region never costs twice what it holds, except with [`Pages::HugeTlb`], where its last huge page may be nearly
 //! empty. Linux does all of this. Elsewhere every region is on the heap, and a file is read instead of mapped.
 //!
-//! # Not here yet
+//! # On which NUMA node
 //!
-//! A region will be bound to a NUMA node between [`Region::new`] and the first write or [`Region::populate`], because the
-//! kernel chooses a page's node when the page is first used.
+//! The kernel chooses a page's node when the page is first used, near the core that uses it. [`Place::on`] says another one
+//! before that. Nothing is moved later: whoever wants memory elsewhere copies it.
 
 mod error;
 mod granted;
@@ -42,6 +42,7 @@ mod mapping;
 #[cfg(target_os = "linux")]
 mod node;
 mod pages;
+mod place;
 mod region;
 #[cfg(any(target_os = "linux", test))]
 mod smaps;
@@ -49,6 +50,7 @@ mod smaps;
 pub use error::{MemoryError, OsError};
 pub use granted::Granted;
 pub use pages::Pages;
+pub use place::Place;
 pub use region::Region;
 
 /// What every region of its own memory, and every file part at a multiple of it, is aligned to: a cache line of x86-64 and of

@@ -1,23 +1,95 @@
-//! Which NUMA node holds memory: what `move_pages(2)` says of a sample of its pages.
+//! On which NUMA node memory lies: what `move_pages(2)` says of a sample of its pages, and what `mbind(2)` asks for.
 #![allow(
     unsafe_code,
-    reason = "no library has this system call; it is given an array of addresses and one to write to"
+    reason = "no library has these system calls; they are given arrays of addresses and of bits"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use rustix::param::page_size;
 
-/// So many pages are asked about, evenly spread.
+/// So many pages are asked about, evenly spread, to tell where most are.
 const SAMPLE: usize = 64;
+
+/// The same to tell where all are: a page for each so many bytes, up to so many.
+const EACH: usize = 2 << 20;
+const MOST: usize = 4_096;
+
+/// Nodes are below this (`MAX_NUMNODES` of the kernel's largest configuration).
+const NODES: usize = 1_024;
+
+/// Has pages of `addresses` that are first used from now on lie on `nodes`: on one as long as it has room, on several in turn.
+/// Does nothing without nodes.
+///
+/// Preferred, not bound: where a node is full the kernel ends a process whose memory may lie nowhere else.
+pub(crate) fn bind(addresses: Range<usize>, nodes: &[u32]) -> io::Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let mut mask = [0_u64; NODES / 64];
+    let known = Path::new("/sys/devices/system/node");
+    for &node in nodes {
+        // Of several nodes the kernel passes over those that are not there.
+        if known.exists() && !known.join(format!("node{node}")).exists() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let Some(word) = mask.get_mut(node as usize / 64) else {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        };
+        *word |= 1 << (node % 64);
+    }
+    let mode = match mask.iter().map(|word| word.count_ones()).sum::<u32>() {
+        1 => libc::MPOL_PREFERRED,
+        _ => libc::MPOL_INTERLEAVE,
+    };
+    // SAFETY: the kernel reads `NODES` bits of the mask, which it takes for one less than it is told. It changes no content:
+    // the range is the caller's to have, and what is used of it stays where it is.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            addresses.start,
+            addresses.len(),
+            mode,
+            mask.as_ptr(),
+            NODES + 1,
+            0,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// The node with at least three quarters of those of the sampled pages of `addresses` that are in memory. `None` if there
 /// is no such node, nothing is in memory, or the system does not say: containers often may not ask (`CAP_SYS_NICE`).
-pub(crate) fn node_of(addresses: Range<usize>) -> Option<u32> {
+pub(crate) fn most(addresses: Range<usize>) -> Option<u32> {
+    most_of(&sample(addresses, SAMPLE)?)
+}
+
+/// Bytes on each node, as far as they are in memory; none if the system does not say.
+pub(crate) fn residence(addresses: Range<usize>) -> Vec<(u32, usize)> {
+    let bytes = addresses.len();
+    let wanted = bytes.div_ceil(EACH).clamp(SAMPLE, MOST);
+    let status = sample(addresses, wanted).unwrap_or_default();
+    let mut pages = BTreeMap::new();
+    for node in status.iter().filter_map(|&node| u32::try_from(node).ok()) {
+        *pages.entry(node).or_insert(0_u128) += 1;
+    }
+    let share = |count: u128| (bytes as u128 * count / status.len() as u128) as usize;
+    let nodes = pages.into_iter();
+    nodes.map(|(node, count)| (node, share(count))).collect()
+}
+
+/// The node of each of up to `wanted` pages of `addresses`, evenly spread; a negative number where it is not in memory.
+fn sample(addresses: Range<usize>, wanted: usize) -> Option<Vec<i32>> {
     let page = page_size();
     let pages = (addresses.start / page)..addresses.end.div_ceil(page);
-    let count = pages.len().min(SAMPLE);
+    let count = pages.len().min(wanted);
     let sampled: Vec<*const c_void> = (0..count)
         .map(|at| ((pages.start + pages.len() * at / count) * page) as *const c_void)
         .collect();
@@ -35,11 +107,11 @@ pub(crate) fn node_of(addresses: Range<usize>) -> Option<u32> {
             0,
         )
     };
-    (result == 0).then(|| most(&status)).flatten()
+    (result == 0).then_some(status)
 }
 
 /// The node of at least three quarters of these pages; negative ones are not in memory.
-fn most(status: &[i32]) -> Option<u32> {
+fn most_of(status: &[i32]) -> Option<u32> {
     let nodes: Vec<u32> = status
         .iter()
         .filter_map(|&node| u32::try_from(node).ok())
@@ -55,10 +127,10 @@ mod tests {
 
     #[test]
     fn three_quarters_of_what_is_in_memory_decide() {
-        assert_eq!(most(&[1, 1, 0, 1]), Some(1));
-        assert_eq!(most(&[1, 1, 0, 0]), None);
-        assert_eq!(most(&[-2, -14, 2]), Some(2));
-        assert_eq!(most(&[-2, -2]), None);
-        assert_eq!(most(&[]), None);
+        assert_eq!(most_of(&[1, 1, 0, 1]), Some(1));
+        assert_eq!(most_of(&[1, 1, 0, 0]), None);
+        assert_eq!(most_of(&[-2, -14, 2]), Some(2));
+        assert_eq!(most_of(&[-2, -2]), None);
+        assert_eq!(most_of(&[]), None);
     }
 }

@@ -14,8 +14,8 @@ use crate::layout::Layout;
 #[cfg(target_os = "linux")]
 use crate::mapping::Mapping;
 #[cfg(target_os = "linux")]
-use crate::node::node_of;
-use crate::pages::Pages;
+use crate::node;
+use crate::place::Place;
 #[cfg(target_os = "linux")]
 use crate::smaps;
 
@@ -29,8 +29,8 @@ const TINY: usize = 64 << 10;
 /// Its memory goes back to the system when it is dropped.
 pub struct Region {
     backing: Backing,
-    /// `None` for a file.
-    pages: Option<Pages>,
+    /// What was asked for; `None` for a file.
+    place: Option<Place>,
 }
 
 enum Backing {
@@ -44,11 +44,13 @@ impl Region {
     /// [`Region::populate`] says so.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`].
-    pub fn new(bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`];
+    /// [`MemoryError::Bind`] with nodes.
+    pub fn new(bytes: usize, place: impl Into<Place>) -> Result<Self, MemoryError> {
+        let place = place.into();
         Ok(Self {
-            backing: Backing::new(bytes, pages)?,
-            pages: Some(pages),
+            backing: Backing::new(bytes, &place)?,
+            place: Some(place),
         })
     }
 
@@ -91,7 +93,7 @@ impl Region {
         }
         Ok(Self {
             backing: Backing::of_file(file, offset, bytes)?,
-            pages: None,
+            place: None,
         })
     }
 
@@ -109,7 +111,7 @@ impl Region {
     /// The bytes, to be written; `None` for a file.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
-        self.pages?;
+        self.place.as_ref()?;
         match &mut self.backing {
             Backing::Heap(heap) => Some(heap.as_mut_slice()),
             #[cfg(target_os = "linux")]
@@ -132,7 +134,13 @@ impl Region {
     /// Whether this is a part of a file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        self.pages.is_none()
+        self.place.is_none()
+    }
+
+    /// Where it was to lie; `None` for a file.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
 
     /// Makes all of it resident now rather than at first use: own memory is zeroed, a file is read. `progress` is called
@@ -164,7 +172,18 @@ impl Region {
         match &self.backing {
             Backing::Heap(_) => None,
             #[cfg(target_os = "linux")]
-            Backing::Mapping(mapping) => node_of(mapping.addresses()),
+            Backing::Mapping(mapping) => node::most(mapping.addresses()),
+        }
+    }
+
+    /// The nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not yet in memory is
+    /// on none. Empty where [`Region::node`] does not know.
+    #[must_use]
+    pub fn residence(&self) -> Vec<(u32, usize)> {
+        match &self.backing {
+            Backing::Heap(_) => Vec::new(),
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => node::residence(mapping.addresses()),
         }
     }
 
@@ -172,10 +191,11 @@ impl Region {
     /// reports, not for a query's way.
     #[must_use]
     pub fn granted(&self) -> Granted {
+        let pages = self.place.as_ref().map(|place| place.pages);
         match &self.backing {
             // No pages of its own.
             Backing::Heap(heap) => Granted {
-                pages: self.pages,
+                pages,
                 reserved: heap.reserved(),
                 resident: None,
                 huge: None,
@@ -184,7 +204,7 @@ impl Region {
             Backing::Mapping(mapping) => {
                 let measured = smaps::measure(mapping.addresses());
                 Granted {
-                    pages: self.pages,
+                    pages,
                     reserved: mapping.addresses().len(),
                     resident: measured.map(|measured| measured.resident),
                     huge: measured.map(|measured| measured.huge),
@@ -198,24 +218,29 @@ impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("bytes", &self.len())
-            .field("pages", &self.pages)
+            .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
 
 impl Backing {
     #[cfg(target_os = "linux")]
-    fn new(bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, place: &Place) -> Result<Self, MemoryError> {
         if bytes < TINY {
             return Heap::new(bytes).map(Self::Heap);
         }
-        let layout = Layout::of(bytes, pages, rustix::param::page_size());
+        let layout = Layout::of(bytes, place.pages, rustix::param::page_size());
         let layout = layout.ok_or(MemoryError::TooLarge { bytes })?;
-        Mapping::anonymous(bytes, layout, pages).map(Self::Mapping)
+        let mapping = Mapping::anonymous(bytes, layout, place.pages)?;
+        node::bind(mapping.addresses(), &place.nodes).map_err(|source| MemoryError::Bind {
+            nodes: place.nodes.clone(),
+            source: source.into(),
+        })?;
+        Ok(Self::Mapping(mapping))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn new(bytes: usize, _: Pages) -> Result<Self, MemoryError> {
+    fn new(bytes: usize, _: &Place) -> Result<Self, MemoryError> {
         Heap::new(bytes).map(Self::Heap)
     }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Region};
+use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Place, Region};
 use proptest::prelude::*;
 
 const MIB: usize = 1 << 20;
@@ -223,4 +223,41 @@ proptest! {
 fn map(file: &File, offset: u64, bytes: usize) -> Result<Region, MemoryError> {
     // SAFETY: nothing writes to the file.
     unsafe { Region::map(file, offset, bytes) }
+}
+
+/// Every machine has a node 0. `instruments/vm` has machines with more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_region_lies_where_it_was_told_to() {
+    for bytes in [64 << 10, 3 * MIB, 40 * MIB] {
+        for pages in [Pages::Small, Pages::Transparent] {
+            let place = Place::on([0]).pages(pages);
+            let mut region = match Region::new(bytes, place.clone()) {
+                Ok(region) => region,
+                // A container may not ask.
+                Err(MemoryError::Bind { source, .. }) => {
+                    assert_eq!(source.code(), Some(libc::EPERM));
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(region.residence(), [], "nothing was touched");
+            region.as_mut_slice().unwrap().fill(7);
+            assert_eq!(region.place(), Some(&place));
+            if region.node().is_some() {
+                assert_eq!(region.node(), Some(0));
+                assert_eq!(region.residence(), [(0, bytes.next_multiple_of(4096))]);
+            }
+        }
+    }
+    // Too small for pages of its own.
+    assert!(Region::new(100, Place::on([0])).is_ok());
+    for missing in [63, 1_023, 1_024, u32::MAX] {
+        let error = Region::new(MIB, Place::on([0, missing])).unwrap_err();
+        let MemoryError::Bind { nodes, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(nodes, &[0, missing]);
+        assert!(error.to_string().contains("chiplet topology"), "{error}");
+    }
 }

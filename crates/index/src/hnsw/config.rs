@@ -1,6 +1,7 @@
 //! How a graph is built, each default with its reason.
 
-use chiplet_memory::Pages;
+#[expect(unused_imports, reason = "for the documentation")]
+use chiplet_memory::{Pages, Place};
 
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
@@ -31,7 +32,7 @@ pub struct HnswConfig {
     pub(super) inside_refined: bool,
     pub(super) fit: Option<Fit>,
     pub(super) reorder: bool,
-    pub(super) pages: Pages,
+    pub(super) place: Place,
     pub(super) cpus: Vec<u32>,
 }
 
@@ -57,7 +58,7 @@ impl HnswConfig {
             inside_refined: false,
             fit: None,
             reorder: true,
-            pages: Pages::default(),
+            place: Place::default(),
             cpus: Vec::new(),
         }
     }
@@ -186,10 +187,11 @@ impl HnswConfig {
         packed::link_bytes(rows)
     }
 
-    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`] or a [`Place`]; in transparent huge pages and where it is
+    /// first written unless said otherwise.
     #[must_use]
-    pub fn pages(mut self, pages: Pages) -> Self {
-        self.pages = pages;
+    pub fn place(mut self, place: impl Into<Place>) -> Self {
+        self.place = place.into();
         self
     }
 

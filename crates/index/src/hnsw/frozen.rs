@@ -290,7 +290,7 @@ impl Frozen {
             copies: pairs(&mut draft, "copies", links.copies.len()),
             backlinks: pairs(&mut draft, "backlinks", backlinks.len()),
         };
-        let mut image = draft.allocate(config.pages)?;
+        let mut image = draft.allocate(config.place.clone())?;
         image
             .section_mut::<f32>(sections.low)
             .copy_from_slice(&chosen.low);

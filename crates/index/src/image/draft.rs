@@ -4,7 +4,7 @@ use std::iter;
 use std::ops::Range;
 
 use bytemuck::Pod;
-use chiplet_memory::{ALIGNMENT, MemoryError, Pages, Region};
+use chiplet_memory::{ALIGNMENT, MemoryError, Place, Region};
 use serde::Serialize;
 
 use super::{Entry, FileError, Image, Section, described};
@@ -57,14 +57,14 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Region::new`].
-    pub(crate) fn allocate(self, pages: Pages) -> Result<ImageMut, MemoryError> {
+    pub(crate) fn allocate(self, place: impl Into<Place>) -> Result<ImageMut, MemoryError> {
         let bytes = if self.too_large {
             usize::MAX
         } else {
             total(&self.entries)
         };
         Ok(ImageMut {
-            region: Region::new(bytes, pages)?,
+            region: Region::new(bytes, place)?,
             entries: self.entries,
         })
     }

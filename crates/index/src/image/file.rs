@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use chiplet_memory::{MemoryError, Pages, Region};
+use chiplet_memory::{MemoryError, Place, Region};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{self, Header, Wrong};
@@ -34,9 +34,9 @@ impl Image {
     ///
     /// # Errors
     /// All of [`FileError`] but [`FileError::OtherKind`] and [`FileError::Description`].
-    pub(crate) fn load(path: &Path, pages: Pages) -> Result<Self, FileError> {
+    pub(crate) fn load(path: &Path, place: impl Into<Place>) -> Result<Self, FileError> {
         let mut opened = Opened::open(path)?;
-        let region = Region::new(opened.payload, pages);
+        let region = Region::new(opened.payload, place);
         let mut region = region.map_err(|source| memory(path, source))?;
         let bytes = region.as_mut_slice();
         let bytes = bytes.expect("a new region is its own memory");

@@ -101,7 +101,7 @@ pub(super) fn store(
         groups.as_ref(),
         map,
         &values,
-        config.pages,
+        config.place.clone(),
     )?;
     for (list, (ids, &number)) in ids.iter().zip(&order).enumerate() {
         let codes = ivf.list_codes(number, codes.bytes);

@@ -1,6 +1,7 @@
 //! How an IVF table is searched, each default with its reason.
 
-use chiplet_memory::Pages;
+#[expect(unused_imports, reason = "for the documentation")]
+use chiplet_memory::{Pages, Place};
 
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
@@ -17,7 +18,7 @@ pub struct IvfConfig {
     pub(super) nprobe: usize,
     pub(super) grain: Option<usize>,
     pub(super) faiss_scans: bool,
-    pub(super) pages: Pages,
+    pub(super) place: Place,
 }
 
 impl IvfConfig {
@@ -31,7 +32,7 @@ impl IvfConfig {
             nprobe: Self::DEFAULT_NPROBE,
             grain: None,
             faiss_scans: false,
-            pages: Pages::default(),
+            place: Place::default(),
         }
     }
 
@@ -50,10 +51,11 @@ impl IvfConfig {
         self
     }
 
-    /// Sets the pages of the table's memory; transparent huge pages unless said otherwise. Faiss allocates what it scans itself.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`] or a [`Place`]; in transparent huge pages and where it is
+    /// first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
-    pub fn pages(mut self, pages: Pages) -> Self {
-        self.pages = pages;
+    pub fn place(mut self, place: impl Into<Place>) -> Self {
+        self.place = place.into();
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use chiplet_memory::Pages;
+use chiplet_memory::Place;
 
 use super::store::Store;
 use super::{IvfTable, Scans};
@@ -28,12 +28,12 @@ impl IvfTable {
         }
     }
 
-    /// Reads a table into memory of its own, in `pages`, and checks all of it against its checksums.
+    /// Reads a table into memory of its own, in `place`, and checks all of it against its checksums.
     ///
     /// # Errors
     /// [`FileError`], for a file that cannot be read, or is damaged or of something else.
-    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), pages)?)
+    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), place)?)
     }
 
     /// Maps a table's file, which takes milliseconds: a search reads from the file what it needs. Sizes are checked, checksums

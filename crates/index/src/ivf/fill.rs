@@ -1,6 +1,6 @@
 //! A [`Store`] in the making: first sizes, then one list after the other.
 
-use chiplet_memory::{MemoryError, Pages};
+use chiplet_memory::{MemoryError, Place};
 
 use super::full::Full;
 use super::groups::Groups;
@@ -32,7 +32,7 @@ impl Filler {
         groups: Option<&Groups>,
         map: Option<Linear<'_>>,
         values: &[f32],
-        pages: Pages,
+        place: Place,
     ) -> Result<Self, MemoryError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;
@@ -95,7 +95,7 @@ impl Filler {
             },
             offsets,
         };
-        let mut image = draft.allocate(pages)?;
+        let mut image = draft.allocate(place)?;
         image.section_mut(places.starts).copy_from_slice(&starts);
         image.section_mut(places.values).copy_from_slice(values);
         if let Some(rows) = places.centroid_rows {

@@ -24,7 +24,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::path::Path;
 
-use chiplet_memory::{Granted, Pages};
+use chiplet_memory::{Granted, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
@@ -102,10 +102,10 @@ impl KeyedRows {
         value_bytes: usize,
         value: impl Fn(usize) -> &'a [u8],
     ) -> Result<Self, BuildError> {
-        Self::build_in(keys, value_bytes, value, Pages::default())
+        Self::build_in(keys, value_bytes, value, Place::default())
     }
 
-    /// [`KeyedRows::build`], in pages of this kind.
+    /// [`KeyedRows::build`], in memory of this place, or in pages of this kind.
     ///
     /// # Errors
     /// As [`KeyedRows::build`].
@@ -113,8 +113,9 @@ impl KeyedRows {
         keys: &[u64],
         value_bytes: usize,
         value: impl Fn(usize) -> &'a [u8],
-        pages: Pages,
+        place: impl Into<Place>,
     ) -> Result<Self, BuildError> {
+        let place = place.into();
         if keys.len() > MAX_KEYS {
             return Err(BuildError::TooManyRows {
                 rows: keys.len(),
@@ -140,7 +141,7 @@ impl KeyedRows {
                 shape,
             };
             let sorted = Sorted::new(shape, keys);
-            match Self::place(keys, &sorted, meta, &value, pages) {
+            match Self::filled(keys, &sorted, meta, &value, &place) {
                 Err(Failed::Unplaced(Unplaced::Seed)) => {}
                 Err(Failed::Unplaced(Unplaced::Twice(one, other))) => {
                     let [first, second] = [one, other].map(|number| number as usize);
@@ -157,12 +158,12 @@ impl KeyedRows {
         unreachable!("no seed spreads {} keys", keys.len())
     }
 
-    fn place<'a>(
+    fn filled<'a>(
         keys: &[u64],
         sorted: &Sorted,
         meta: Meta,
         value: &impl Fn(usize) -> &'a [u8],
-        pages: Pages,
+        place: &Place,
     ) -> Result<Self, Failed> {
         let Meta {
             value_bytes, shape, ..
@@ -178,7 +179,7 @@ impl KeyedRows {
         let starts_section = draft.add("starts", size_of_val(&starts[..]));
         let stride = meta.stride();
         let slots = draft.add("slots", (last as usize).saturating_mul(stride));
-        let mut image = draft.allocate(pages).map_err(BuildError::from)?;
+        let mut image = draft.allocate(place.clone()).map_err(BuildError::from)?;
         image.section_mut(starts_section).copy_from_slice(&starts);
         for part in 0..shape.parts {
             let all = image.section_mut::<u8>(pilots);
@@ -269,8 +270,8 @@ impl KeyedRows {
     ///
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
-    pub fn load(path: impl AsRef<Path>, pages: Pages) -> Result<Self, FileError> {
-        Self::open(Image::load(path.as_ref(), pages)?)
+    pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
+        Self::open(Image::load(path.as_ref(), place)?)
     }
 
     /// Maps the file at `path`: keys can be looked up at once, and the system reads what they touch. Values are not checked, see
@@ -302,6 +303,11 @@ impl KeyedRows {
     /// What the system has given the table's memory up to now.
     pub fn granted(&self) -> Granted {
         self.image.region().granted()
+    }
+
+    /// Where the memory of the next version is to lie.
+    fn place(&self) -> Place {
+        self.image.region().place().cloned().unwrap_or_default()
     }
 
     /// Keys.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use chiplet_index::{FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Progress, Stage};
+use chiplet_index::{FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Pages, Progress, Stage};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -149,7 +149,7 @@ impl Any {
     #[expect(unsafe_code, reason = "mapped files")]
     fn open(file: &Path, arguments: &Arguments) -> Result<Self, FileError> {
         let options = &arguments.direct;
-        let pages = options.pages.into();
+        let pages = Pages::from(options.pages);
         Ok(match (options.index, options.map) {
             (Index::Hnsw, false) => Self::Graph(HnswTable::load(file, pages)?),
             // SAFETY: `--map` tells its user that the file must stay as it is.
@@ -263,7 +263,7 @@ fn graph_config(arguments: &Arguments, metric: Metric) -> HnswConfig {
         .ef_construction(options.ef_construction as usize)
         .threads(options.build_threads.unwrap_or(1) as usize)
         .reorder(!options.no_reorder)
-        .pages(options.pages.into());
+        .place(Pages::from(options.pages));
     if let Some(format) = options.rerank {
         config = config.rerank(format);
     }
@@ -287,7 +287,7 @@ fn lists(
     }
     let rows = &source.vectors;
     let factory = tables::factory(arguments, rows.len());
-    let config = chiplet_index::IvfConfig::new(metric).pages(arguments.direct.pages.into());
+    let config = chiplet_index::IvfConfig::new(metric).place(Pages::from(arguments.direct.pages));
     let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, show)?;
     Ok(Any::Lists(table, factory))
 }
