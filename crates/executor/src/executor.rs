@@ -4,12 +4,13 @@ pub(crate) mod builder;
 mod submit_batch;
 mod table_options;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chiplet_policy::{Class, Placement, TableId};
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
-use chiplet_topology::{Process, Topology, TopologyError};
+use chiplet_topology::{Domain, Process, Topology, TopologyError};
 
 use crate::engine::registry::EntryRef;
 use crate::engine::task::Header;
@@ -125,15 +126,43 @@ impl Executor {
 
     /// A table's size in bytes, and where that counts the NUMA node that holds it.
     fn memory_of(&self, table: &dyn Table) -> (u64, Option<u32>) {
+        let node = self.knows_nodes().then(|| table.node()).flatten();
+        (table.size_bytes(), node)
+    }
+
+    /// Whether memory is nearer to some workers than to others, and the system knows those nodes: it does not know a made-up
+    /// machine's.
+    fn knows_nodes(&self) -> bool {
         let topology = &self.engine.topology;
         let domains = topology.domains();
-        let several = domains
-            .iter()
-            .any(|domain| domain.package != domains[0].package);
-        // The nodes of a made-up machine are not the system's.
-        let known = several && topology.is_this_machine();
-        let node = known.then(|| table.node()).flatten();
-        (table.size_bytes(), node)
+        let other = |domain: &Domain| domain.package != domains[0].package;
+        topology.is_this_machine() && domains.iter().any(other)
+    }
+
+    /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its home
+    /// would be now. None on a machine with one socket, where any memory is as near. Build or load the table with them, then
+    /// add it soon:
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(1, 2, 32 << 20)).build()?;
+    /// assert_eq!(executor.nodes_for(1 << 30), []);
+    /// // HnswTable::build(&rows, dim, &config.place(Place::on(executor.nodes_for(1 << 30))))
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
+        if !self.knows_nodes() {
+            return Vec::new();
+        }
+        let homes = self.balancer.home_for(size_bytes);
+        let domains = self.engine.topology.domains();
+        let home = homes.iter().next();
+        let package = home.map(|home| domains[home.domain.0 as usize].package);
+        let there = domains.iter().filter(|domain| Some(domain.package) == package);
+        let nodes: BTreeSet<u32> = there.map(|domain| domain.node).collect();
+        nodes.into_iter().collect()
     }
 
     /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,

@@ -154,6 +154,12 @@ impl Planner {
         homes
     }
 
+    /// The home that a new table of `size_bytes` would get now, wherever its memory was.
+    #[must_use]
+    pub fn home_for(&self, size_bytes: u64) -> Homes {
+        self.tallies.home(size_bytes, None)
+    }
+
     /// Takes a table out and forgets its load. The version rises by one, unless it was not placed.
     pub fn remove_table(&mut self, table: TableId) {
         if self.placement.homes(table).is_none() {

@@ -120,6 +120,11 @@ impl Balancer {
         publish(control.planner.add_table_on(table, size_bytes, node));
     }
 
+    /// The home that a new table of so many bytes would get now.
+    pub(crate) fn home_for(&self, size_bytes: u64) -> Homes {
+        self.control.lock().planner.home_for(size_bytes)
+    }
+
     /// Takes note of a table's new memory and sees to it that its old index is dropped. `replace` puts the new one into
     /// place and returns the old entry; two calls take turns, so that it is the last
     /// one's.
