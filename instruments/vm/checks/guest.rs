@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use chiplet::index::{FlatTable, Metric};
+use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric, Place};
 use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
 use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
@@ -59,7 +59,7 @@ const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [Check; 9] = [
+const WITH_SYS: [Check; 10] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -69,6 +69,10 @@ const WITH_SYS: [Check; 9] = [
     }),
     ("queries run on their home's cpus only", at_home),
     ("a table's home is near its memory", near_memory),
+    (
+        "a table's memory is on the nodes that were asked for",
+        on_its_nodes,
+    ),
     (
         "a cpu goes offline while serving and comes back",
         one_cpu_offline,
@@ -299,6 +303,41 @@ fn near_memory(shape: &Shape) {
         assert_eq!(table.node(), Some(node), "who touches memory first has it");
         let table = executor.add_table("built", table);
         assert_eq!(home(table), node);
+    }
+}
+
+fn on_its_nodes(shape: &Shape) {
+    let executor = executor(Pin::Domain);
+    // Wherever this thread runs, which touches all of it.
+    let rows = vec![1.0; 64 * 4_096];
+    let build = |place: Place| FlatTable::build_in(&rows, 64, Metric::L2, place).unwrap();
+    for node in 0..shape.nodes {
+        assert_eq!(build(Place::on([node])).node(), Some(node));
+        let values: Vec<f32> = (0..64 * 2_000).map(|at| (at * 7919 % 1009) as f32).collect();
+        let config = HnswConfig::new(Metric::L2).place(Place::on([node]));
+        let graph = HnswTable::build(&values, 64, &config).unwrap();
+        assert_eq!(graph.node(), Some(node));
+    }
+    let all = build(Place::on(0..shape.nodes));
+    assert!(shape.nodes < 2 || all.node().is_none(), "page by page in turn");
+    // New tables go where the others are not.
+    let mut nodes = Cpus::new();
+    for _ in 0..shape.domains {
+        let wanted = executor.nodes_for(all.size_bytes());
+        assert!(!wanted.is_empty(), "the machine has several sockets");
+        let table = build(Place::on(wanted.clone()));
+        let placed = executor.add_table("placed", table);
+        let placement = executor.placement();
+        let home = placement.homes(placed).expect("it was added").main().domain;
+        let domains = executor.topology().domains();
+        let home = domains.iter().find(|domain| domain.id == home).expect("homes exist");
+        assert!(wanted.contains(&home.node), "{wanted:?}, home on {}", home.node);
+        nodes.extend(wanted);
+    }
+    assert_eq!(nodes.len() as u32, shape.nodes, "all sockets have got one");
+    for missing in [shape.nodes, 1_000] {
+        let refused = FlatTable::build_in(&rows, 64, Metric::L2, Place::on([missing]));
+        assert!(refused.is_err(), "node {missing}");
     }
 }
 
