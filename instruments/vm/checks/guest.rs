@@ -308,18 +308,23 @@ fn near_memory(shape: &Shape) {
 
 fn on_its_nodes(shape: &Shape) {
     let executor = executor(Pin::Domain);
-    // Wherever this thread runs, which touches all of it.
-    let rows = vec![1.0; 64 * 4_096];
+    // Wherever this thread runs, which touches all of it. Some huge pages, so that they can take turns.
+    let rows = vec![1.0; 64 * 32_768];
     let build = |place: Place| FlatTable::build_in(&rows, 64, Metric::L2, place).unwrap();
     for node in 0..shape.nodes {
         assert_eq!(build(Place::on([node])).node(), Some(node));
-        let values: Vec<f32> = (0..64 * 2_000).map(|at| (at * 7919 % 1009) as f32).collect();
+        let values: Vec<f32> = (0..64 * 2_000)
+            .map(|at| (at * 7919 % 1009) as f32)
+            .collect();
         let config = HnswConfig::new(Metric::L2).place(Place::on([node]));
         let graph = HnswTable::build(&values, 64, &config).unwrap();
         assert_eq!(graph.node(), Some(node));
     }
     let all = build(Place::on(0..shape.nodes));
-    assert!(shape.nodes < 2 || all.node().is_none(), "page by page in turn");
+    assert!(
+        shape.nodes < 2 || all.node().is_none(),
+        "page by page in turn"
+    );
     // New tables go where the others are not.
     let mut nodes = Cpus::new();
     for _ in 0..shape.domains {
@@ -330,8 +335,15 @@ fn on_its_nodes(shape: &Shape) {
         let placement = executor.placement();
         let home = placement.homes(placed).expect("it was added").main().domain;
         let domains = executor.topology().domains();
-        let home = domains.iter().find(|domain| domain.id == home).expect("homes exist");
-        assert!(wanted.contains(&home.node), "{wanted:?}, home on {}", home.node);
+        let home = domains
+            .iter()
+            .find(|domain| domain.id == home)
+            .expect("homes exist");
+        assert!(
+            wanted.contains(&home.node),
+            "{wanted:?}, home on {}",
+            home.node
+        );
         nodes.extend(wanted);
     }
     assert_eq!(nodes.len() as u32, shape.nodes, "all sockets have got one");
