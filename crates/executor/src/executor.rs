@@ -160,7 +160,9 @@ impl Executor {
         let domains = self.engine.topology.domains();
         let home = homes.iter().next();
         let package = home.map(|home| domains[home.domain.0 as usize].package);
-        let there = domains.iter().filter(|domain| Some(domain.package) == package);
+        let there = domains
+            .iter()
+            .filter(|domain| Some(domain.package) == package);
         let nodes: BTreeSet<u32> = there.map(|domain| domain.node).collect();
         nodes.into_iter().collect()
     }

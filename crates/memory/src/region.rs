@@ -44,7 +44,7 @@ impl Region {
     /// [`Region::populate`] says so.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`];
+    /// [`MemoryError::TooLarge`], [`MemoryError::Refused`]; [`MemoryError::HugePages`] with [`Pages::HugeTlb`](crate::Pages::HugeTlb);
     /// [`MemoryError::Bind`] with nodes.
     pub fn new(bytes: usize, place: impl Into<Place>) -> Result<Self, MemoryError> {
         let place = place.into();

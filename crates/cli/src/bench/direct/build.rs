@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use chiplet_index::{FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Pages, Progress, Stage};
+use chiplet_index::{
+    FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Pages, Progress, Stage,
+};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use indicatif::{MultiProgress, ProgressBar};
 
