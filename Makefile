@@ -171,7 +171,7 @@ peers: setup ## Our tables against hnswlib, Faiss, glass, SymphonyQG, ScaNN and 
 	cargo build --release --locked -p chiplet-cli --features faiss
 	@scripts/peers.sh $(if $(QUICK),--quick) $(ARGS)
 
-keyed: setup ## KeyedRows against maps and stores (RocksDB is compiled: half an hour on 2 cores), sharding, Cube's report over gRPC: half an hour; ARGS=--help.
+keyed: setup ## KeyedRows against maps and stores sharding, Cube's report over gRPC: a quarter of an hour, and half an hour to compile RocksDB; ARGS=--help.
 	@scripts/keyed.sh $(ARGS)
 
 fuzz: setup ## Fuzz everything that reads outside input: FUZZ_SECONDS=60 for each target.

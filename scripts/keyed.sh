@@ -40,14 +40,16 @@ if wants stores; then
   echo
 fi
 if wants sharding; then
-  "${bench[@]}" -- sharding "${sharding[@]}"
-  echo
+  for clients in 1 2; do
+    "${bench[@]}" -- sharding --clients "$clients" "${sharding[@]}"
+    echo
+  done
 fi
 if wants report; then
   cargo build --release --locked -p keyed-rows
   # Allocators that are installed take part.
   for library in mimalloc:libmimalloc.so jemalloc:libjemalloc.so tcmalloc:libtcmalloc_minimal.so; do
-    file=$(ldconfig -p 2>/dev/null | awk -v name="${library#*:}" 'index($1, name) == 1 { print $NF; exit }')
+    file=$(ldconfig -p 2>/dev/null | awk -v name="${library#*:}" 'index($1, name) == 1 { file = $NF } END { print file }')
     if [ -n "$file" ]; then
       report+=(--allocator "${library%%:*}=$file")
     else

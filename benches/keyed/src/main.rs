@@ -5,6 +5,7 @@
 
 mod arguments;
 mod sharding;
+mod spread;
 mod stores;
 
 use std::hint::black_box;
@@ -16,6 +17,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Zipf};
+use spread::spread;
 use stores::{Data, Store, VALUE, all};
 
 /// Keys that each case asks for, again and again.
@@ -117,13 +119,13 @@ fn stores(args: &Stores) {
         titles.collect::<String>()
     );
     println!("| --- |{} --: | --: |", " --: |".repeat(cases.len()));
-    for ((name, store, took), rates) in stores.iter().zip(&mut rates) {
+    for ((name, store, took), rates) in stores.iter().zip(&rates) {
         print!("| {name} |");
         for rates in rates {
-            rates.sort_by(f64::total_cmp);
-            let [low, middle, high] =
-                [0, rates.len() / 2, rates.len() - 1].map(|at| rates[at] / 1e6);
-            print!(" {middle:.2} ({low:.2}-{high:.2}) |");
+            print!(
+                " {} |",
+                spread(rates.iter().map(|rate| rate / 1e6).collect())
+            );
         }
         let bytes = store.bytes().map_or("".into(), |bytes| {
             format!("{:.1}", bytes as f64 / args.keys as f64)

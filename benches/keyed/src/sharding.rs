@@ -14,6 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::arguments::{counts, seconds};
+use crate::spread::spread;
 use crate::stores::VALUE;
 
 #[derive(Args)]
@@ -219,14 +220,4 @@ fn look_up(rows: &KeyedRows, keys: &[u64]) -> Found {
 
 fn shard(key: u64, shards: usize) -> usize {
     ((u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * shards as u128) >> 64) as usize
-}
-
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    format!(
-        "{:.2} ({:.2}-{:.2})",
-        values[values.len() / 2],
-        values[0],
-        values[values.len() - 1]
-    )
 }

@@ -156,13 +156,10 @@ impl Executor {
         if !self.knows_nodes() {
             return Vec::new();
         }
-        let homes = self.balancer.home_for(size_bytes);
+        let home = self.balancer.home_for(size_bytes).main().domain;
         let domains = self.engine.topology.domains();
-        let home = homes.iter().next();
-        let package = home.map(|home| domains[home.domain.0 as usize].package);
-        let there = domains
-            .iter()
-            .filter(|domain| Some(domain.package) == package);
+        let package = domains[home.0 as usize].package;
+        let there = domains.iter().filter(|domain| domain.package == package);
         let nodes: BTreeSet<u32> = there.map(|domain| domain.node).collect();
         nodes.into_iter().collect()
     }

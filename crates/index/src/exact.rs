@@ -11,6 +11,13 @@ use chiplet_table::{Context, Neighbor, Query, SearchError, merge_nearest};
 use crate::hnsw::RowFormat;
 use crate::metric::Metric;
 
+/// What a store answers that has no row for a candidate: `problem` says it of the candidate.
+pub(crate) fn no_row(problem: std::fmt::Arguments<'_>) -> SearchError {
+    SearchError::Backend(format!(
+        "candidate {problem}: the table and the rows that it is compared with do not belong together"
+    ))
+}
+
 /// Rows, by id, that candidates are compared with: a [`FlatTable`](crate::FlatTable), or a store of your own.
 ///
 /// ```

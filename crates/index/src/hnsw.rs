@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `build` | the graph's construction, by one thread or several |
 //! | `frozen` | the finished graph: one piece of memory, which is also its file |
+//! | `meta` | what that file says of itself |
 //! | `format` | how rows are stored, and distances to them |
 //! | `fit`, `choose` | what a table must find, and which row format finds it |
 //! | `walk` | the walk over a layer, which builds and searches |
@@ -24,6 +25,7 @@ mod config;
 mod fit;
 mod format;
 mod frozen;
+mod meta;
 mod observe;
 mod order;
 mod packed;

@@ -2,7 +2,7 @@
 
 use chiplet_table::{Context, SearchError};
 
-use crate::exact::ExactRows;
+use crate::exact::{ExactRows, no_row};
 use crate::hnsw::{Grid, Grids, Prepared, RowDistances, RowFormat};
 use crate::kernel::{Numbers, Rows};
 use crate::metric::Metric;
@@ -40,8 +40,8 @@ impl ExactRows for Kept<'_> {
     ) -> Result<(), SearchError> {
         let count = self.rows.count() as u64;
         if let Some(id) = ids.iter().find(|&&id| id >= count) {
-            return Err(SearchError::Backend(format!(
-                "candidate {id} has no exact row, of which there are {count}: the table and the rows that it is compared with do not belong together"
+            return Err(no_row(format_args!(
+                "{id} has no exact row, of which there are {count}"
             )));
         }
         let mut prepared = Prepared::default();

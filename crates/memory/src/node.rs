@@ -76,12 +76,8 @@ pub(crate) fn residence(addresses: Range<usize>) -> Vec<(u32, usize)> {
     let bytes = addresses.len();
     let wanted = bytes.div_ceil(EACH).clamp(SAMPLE, MOST);
     let status = sample(addresses, wanted).unwrap_or_default();
-    let mut pages = BTreeMap::new();
-    for node in status.iter().filter_map(|&node| u32::try_from(node).ok()) {
-        *pages.entry(node).or_insert(0_u128) += 1;
-    }
-    let share = |count: u128| (bytes as u128 * count / status.len() as u128) as usize;
-    let nodes = pages.into_iter();
+    let share = |count: usize| (bytes as u128 * count as u128 / status.len() as u128) as usize;
+    let nodes = by_node(&status).into_iter();
     nodes.map(|(node, count)| (node, share(count))).collect()
 }
 
@@ -110,15 +106,21 @@ fn sample(addresses: Range<usize>, wanted: usize) -> Option<Vec<i32>> {
     (result == 0).then_some(status)
 }
 
-/// The node of at least three quarters of these pages; negative ones are not in memory.
+/// How many of these pages each node has; negative ones are not in memory.
+fn by_node(status: &[i32]) -> BTreeMap<u32, usize> {
+    let mut pages = BTreeMap::new();
+    for node in status.iter().filter_map(|&node| u32::try_from(node).ok()) {
+        *pages.entry(node).or_default() += 1;
+    }
+    pages
+}
+
+/// The node of at least three quarters of those pages that are in memory.
 fn most_of(status: &[i32]) -> Option<u32> {
-    let nodes: Vec<u32> = status
-        .iter()
-        .filter_map(|&node| u32::try_from(node).ok())
-        .collect();
-    let count = |node: u32| nodes.iter().filter(|&&other| other == node).count();
-    let node = nodes.iter().copied().max_by_key(|&node| count(node))?;
-    (4 * count(node) >= 3 * nodes.len()).then_some(node)
+    let pages = by_node(status);
+    let all: usize = pages.values().sum();
+    let (node, count) = pages.into_iter().max_by_key(|&(_, count)| count)?;
+    (4 * count >= 3 * all).then_some(node)
 }
 
 #[cfg(test)]

@@ -36,12 +36,6 @@ impl Place {
         self.pages = pages;
         self
     }
-
-    /// The nodes.
-    #[must_use]
-    pub fn nodes(&self) -> &[u32] {
-        &self.nodes
-    }
 }
 
 impl From<Pages> for Place {

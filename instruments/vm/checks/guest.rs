@@ -277,15 +277,18 @@ fn at_home(shape: &Shape) {
 
 /// The memory of each of these tables has been touched first by a worker of another domain. They are added in the order
 /// of the domains turned around, which is not the order in which new tables are spread.
+/// The node of a table's home.
+fn home_node(executor: &Executor, table: TableId) -> u32 {
+    let placement = executor.placement();
+    let id = placement.homes(table).expect("it was added").main().domain;
+    let domains = executor.topology().domains();
+    let home = domains.iter().find(|domain| domain.id == id);
+    home.expect("homes exist").node
+}
+
 fn near_memory(shape: &Shape) {
     let executor = executor(Pin::Domain);
-    let home = |table| {
-        let placement = executor.placement();
-        let id = placement.homes(table).expect("it was added").main().domain;
-        let domains = executor.topology().domains();
-        let home = domains.iter().find(|domain| domain.id == id);
-        home.expect("homes exist").node
-    };
+    let home = |table| home_node(&executor, table);
     let builders: Vec<TableId> = (0..shape.domains)
         .map(|_| executor.add_closure_table("builds", 1))
         .collect();
@@ -332,18 +335,8 @@ fn on_its_nodes(shape: &Shape) {
         assert!(!wanted.is_empty(), "the machine has several sockets");
         let table = build(Place::on(wanted.clone()));
         let placed = executor.add_table("placed", table);
-        let placement = executor.placement();
-        let home = placement.homes(placed).expect("it was added").main().domain;
-        let domains = executor.topology().domains();
-        let home = domains
-            .iter()
-            .find(|domain| domain.id == home)
-            .expect("homes exist");
-        assert!(
-            wanted.contains(&home.node),
-            "{wanted:?}, home on {}",
-            home.node
-        );
+        let home = home_node(&executor, placed);
+        assert!(wanted.contains(&home), "{wanted:?}, home on {home}");
         nodes.extend(wanted);
     }
     assert_eq!(nodes.len() as u32, shape.nodes, "all sockets have got one");

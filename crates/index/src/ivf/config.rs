@@ -1,7 +1,6 @@
 //! How an IVF table is searched, each default with its reason.
 
-#[expect(unused_imports, reason = "for the documentation")]
-use chiplet_memory::{Pages, Place};
+use chiplet_memory::Place;
 
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
@@ -51,8 +50,8 @@ impl IvfConfig {
         self
     }
 
-    /// Sets where the table's memory lies, and in which pages: [`Pages`] or a [`Place`]; in transparent huge pages and where it is
-    /// first written unless said otherwise. Faiss allocates what it scans itself.
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`Place`]; in transparent huge
+    /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
     pub fn place(mut self, place: impl Into<Place>) -> Self {
         self.place = place.into();

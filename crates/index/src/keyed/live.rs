@@ -28,7 +28,7 @@ pub struct LiveKeyedRows {
     state: RwLock<State>,
     /// Held by whoever makes the next version.
     building: Mutex<()>,
-    /// Keys that the overlay may hold.
+    /// Keys that may be written between two versions.
     limit: usize,
     value_bytes: usize,
 }
@@ -80,7 +80,8 @@ pub enum UpdateError {
 }
 
 impl LiveKeyedRows {
-    /// Begins with `version`. Up to `limit` keys may be written between two versions.
+    /// Begins with `version`. Up to `limit` keys may be written between two versions; while the next one is built, those that it
+    /// is built of still count.
     pub fn new(version: KeyedRows, limit: usize) -> Self {
         let value_bytes = version.value_bytes();
         Self {

@@ -6,7 +6,7 @@ use chiplet_table::{Context, SearchError};
 
 use super::KeyedRows;
 use crate::error::BuildError;
-use crate::exact::ExactRows;
+use crate::exact::{ExactRows, no_row};
 use crate::metric::{self, Metric};
 use crate::poll;
 
@@ -71,9 +71,7 @@ impl ExactRows for KeyedVectors {
                 .get_many(ids, bytemuck::cast_slice_mut(rows), found);
             for ((row, found), id) in rows.chunks_exact_mut(dim).zip(&*found).zip(ids) {
                 if !found {
-                    return Err(SearchError::Backend(format!(
-                        "candidate {id} is no key: the table and the rows that it is compared with do not belong together"
-                    )));
+                    return Err(no_row(format_args!("{id} is no key")));
                 }
                 if !row.iter().all(|x| x.is_finite()) {
                     return Err(SearchError::Backend(format!(

@@ -24,6 +24,7 @@ const CONNECTIONS: usize = 4;
 const BEHIND: f64 = 0.02;
 
 /// What is asked for.
+#[derive(Clone, Copy)]
 pub(super) struct Load {
     keys: u64,
     batch: usize,
@@ -122,19 +123,10 @@ impl Side {
             let mut asking = JoinSet::new();
             for number in 0..under_way {
                 let (client, counts) = (self.client.clone(), Arc::clone(&counts));
-                let Load {
-                    keys,
-                    batch,
-                    lasting,
-                } = *load;
+                let load = *load;
                 let mut random = SmallRng::seed_from_u64(number as u64);
                 asking.spawn(async move {
-                    let load = Load {
-                        keys,
-                        batch,
-                        lasting,
-                    };
-                    while begun.at.elapsed() < lasting {
+                    while begun.at.elapsed() < load.lasting {
                         let keys = load.draw(&mut random);
                         counts.ask(&client, keys, Instant::now()).await?;
                     }

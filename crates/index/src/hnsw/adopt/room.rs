@@ -2,7 +2,7 @@
 //! one, and those of the higher layers as much as theirs. So one long list could make a small file take gigabytes.
 
 use crate::error::{BuildError, bad_graph};
-use crate::hnsw::frozen::MAX_STRIDE;
+use crate::hnsw::meta::MAX_STRIDE;
 
 /// Room for so many links, 4 MiB, is given to any graph.
 const LEAST: usize = 1 << 20;
