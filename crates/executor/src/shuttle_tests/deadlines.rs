@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chiplet_table::Query;
 use shuttle::future::block_on;
+use shuttle::rand::Rng as _;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
@@ -18,6 +19,9 @@ use crate::{Error, Shutdown};
 
 /// How soon a deadline is that may come before, while or after its task runs.
 const SOON: Duration = Duration::from_millis(1);
+
+/// How many steps of the others a ticket's owner lets pass, at most, before it waits.
+const MOST_STEPS: u32 = 60;
 
 /// Takes part in a scenario's balance of values that were made and values that were dropped.
 struct Counted(Arc<AtomicU32>);
@@ -135,7 +139,12 @@ fn late_units() {
     let table = executor.add_table("lists", Lists);
     let query = Query::new([0.0]).top(3).deadline(now() + SOON);
     let ticket = executor.submit(table, query).unwrap();
-    let told = match shuttle::rand::Rng::r#gen(&mut shuttle::rand::thread_rng()) {
+    let mut dice = shuttle::rand::thread_rng();
+    // A deadline comes soon after somebody waits for it: at any stage of the query, if the wait begins at any.
+    for _ in 0..dice.gen_range(0..MOST_STEPS) {
+        thread::yield_now();
+    }
+    let told = match dice.r#gen() {
         true => ticket.wait(),
         false => block_on(ticket),
     };
