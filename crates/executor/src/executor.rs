@@ -4,15 +4,14 @@ pub(crate) mod builder;
 mod submit_batch;
 mod table_options;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Class, Placement, TableId};
+use chiplet_policy::{Class, Homes, Placement, TableId};
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
-use chiplet_topology::{Domain, Process, Topology, TopologyError};
+use chiplet_topology::{Process, Topology, TopologyError};
 
-use crate::engine::registry::EntryRef;
+use crate::engine::registry::{EntryRef, Index};
 use crate::engine::task::Header;
 use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError, TableError};
@@ -99,44 +98,29 @@ impl Executor {
         table: impl IntoTable,
         options: TableOptions,
     ) -> TableId {
-        let table = table.into_table();
-        let memory = self.memory_of(&*table);
-        self.add(name.into(), Some(table), memory, options)
+        let placed = self.engine.placed(table.into_table());
+        let memory = (placed.table.size_bytes(), placed.package);
+        self.add(name.into(), Index::new(placed), memory, options)
     }
 
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
         let memory = (size_bytes, None);
-        self.add(name.into(), None, memory, TableOptions::default())
+        self.add(name.into(), Index::default(), memory, TableOptions::default())
     }
 
     fn add(
         &self,
         name: Arc<str>,
-        table: Option<Arc<dyn Table>>,
+        index: Index,
         memory: (u64, Option<u32>),
         options: TableOptions,
     ) -> TableId {
         let id = self.engine.registry.reserve();
         let registry = &self.engine.registry;
-        let publish = |homes| registry.publish(id, name, table, options, homes);
+        let publish = |homes| registry.publish(id, name, index, options, homes);
         self.balancer.add_table(id, memory, publish);
         id
-    }
-
-    /// A table's size in bytes, and where that counts the NUMA node that holds it.
-    fn memory_of(&self, table: &dyn Table) -> (u64, Option<u32>) {
-        let node = self.knows_nodes().then(|| table.node()).flatten();
-        (table.size_bytes(), node)
-    }
-
-    /// Whether memory is nearer to some workers than to others, and the system knows those nodes: it does not know a made-up
-    /// machine's.
-    fn knows_nodes(&self) -> bool {
-        let topology = &self.engine.topology;
-        let domains = topology.domains();
-        let other = |domain: &Domain| domain.package != domains[0].package;
-        topology.is_this_machine() && domains.iter().any(other)
     }
 
     /// The NUMA nodes on which a new table of `size_bytes` bytes should have its memory: those of the socket where its home
@@ -153,15 +137,22 @@ impl Executor {
     /// ```
     #[must_use]
     pub fn nodes_for(&self, size_bytes: u64) -> Vec<u32> {
-        if !self.knows_nodes() {
-            return Vec::new();
-        }
-        let home = self.balancer.home_for(size_bytes).main().domain;
-        let domains = self.engine.topology.domains();
-        let package = domains[home.0 as usize].package;
-        let there = domains.iter().filter(|domain| domain.package == package);
-        let nodes: BTreeSet<u32> = there.map(|domain| domain.node).collect();
-        nodes.into_iter().collect()
+        self.nodes_near(&self.balancer.home_for(size_bytes))
+    }
+
+    /// The NUMA nodes on which another index for `table` should have its memory ([`Executor::replace_table`]): those of the
+    /// socket where its home is now. None on a machine with one socket, and if there is no such table.
+    #[must_use]
+    pub fn nodes_of(&self, table: TableId) -> Vec<u32> {
+        let placement = self.placement();
+        let homes = placement.homes(table);
+        homes.map_or_else(Vec::new, |homes| self.nodes_near(homes))
+    }
+
+    fn nodes_near(&self, homes: &Homes) -> Vec<u32> {
+        let home = homes.main().domain;
+        let package = self.engine.topology.domains()[home.0 as usize].package;
+        self.engine.nodes.of_package(package)
     }
 
     /// Puts another index behind `table`, as a service does after a rebuild. The table keeps its id, name, homes,
@@ -201,11 +192,16 @@ impl Executor {
         table: TableId,
         index: impl IntoTable,
     ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
-        let index = index.into_table();
-        let memory = self.memory_of(&*index);
-        let replace = || self.engine.registry.replace(table, &index);
+        let placed = self.engine.placed(index.into_table());
+        let memory = (placed.table.size_bytes(), placed.package);
+        let replace = || {
+            self.engine.registry.replace(table, |before| match before.is_there() {
+                true => Ok(Index::new(placed.clone())),
+                false => Err(TableError::NoIndex),
+            })
+        };
         if let Err(reason) = self.balancer.replace_table(table, memory, replace) {
-            let input = index;
+            let input = placed.table;
             return Err(Refused { reason, input });
         }
         let now = self.engine.hub.clock().now();
@@ -339,7 +335,7 @@ impl Executor {
     /// The table that is to be searched for `queries`, or why they are refused.
     fn find_index(&self, table: TableId, queries: &[Query]) -> Result<EntryRef, SubmitError> {
         let entry = self.find(table)?;
-        if entry.table.is_none() {
+        if !entry.index.is_there() {
             return Err(SubmitError::NotSearchable);
         }
         self.limits.check(queries)?;

@@ -34,6 +34,10 @@ pub struct Snapshot {
     pub steals: Steals,
     /// Placement changes since the start, without those of adding and removing tables.
     pub remaps: u64,
+    /// Tables that were copied to the memory of another socket since the start.
+    pub copied_tables: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
     /// The placement in force.
     pub placement: Arc<Placement>,
 }
@@ -50,6 +54,11 @@ pub struct TableSnapshot {
     pub counts: Counts,
     /// Its homes.
     pub homes: Homes,
+    /// The NUMA nodes that hold its memory, each with how many bytes, as of when it was added, replaced or last copied; empty
+    /// on machines with one socket, and where the table or the system does not say.
+    pub memory: Vec<(u32, u64)>,
+    /// Its index and all copies of it: 0 for a table that only closures search.
+    pub copies: usize,
     /// Core-seconds a second that it asks for, served and refused, over the fast and the slow window.
     pub load: Rates,
     /// Its measured traffic, in bytes per second, over the fast and the slow window.
@@ -193,6 +202,8 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
                     name: Arc::clone(&entry.name),
                     counts: Counts::from_parts(intake, served),
                     homes: entry.state.homes.load(),
+                    memory: entry.index.residence(),
+                    copies: entry.index.iter().count(),
                     load,
                     traffic,
                     wait,
@@ -207,6 +218,8 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             total,
             steals,
             remaps: view.remaps,
+            copied_tables: view.copied.0,
+            copied_bytes: view.copied.1,
             placement: view.placement,
         }
     })

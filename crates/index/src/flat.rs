@@ -274,8 +274,16 @@ impl Table for FlatTable {
         self.len() as u64 * self.row_bytes()
     }
 
-    fn node(&self) -> Option<u32> {
-        self.image.region().node()
+    fn residence(&self) -> Vec<(u32, u64)> {
+        self.image.residence()
+    }
+
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        self.image.copy_to(nodes, pace, Self::open)
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

@@ -226,8 +226,17 @@ impl Table for HnswTable {
         self.graph.image().bytes() as u64
     }
 
-    fn node(&self) -> Option<u32> {
-        self.region().node()
+    fn residence(&self) -> Vec<(u32, u64)> {
+        self.graph.image().residence()
+    }
+
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        let open = |image| Frozen::open(image).map(|graph| Self { graph });
+        self.graph.image().copy_to(nodes, pace, open)
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

@@ -58,6 +58,8 @@ mod scratch;
 mod store;
 
 use std::ops::Range;
+#[cfg(feature = "faiss")]
+use std::sync::Arc;
 
 use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{
@@ -111,7 +113,7 @@ enum Scans {
         store: Store,
         /// Finds the lists to visit, where that is not done by looking at all centroids.
         #[cfg(feature = "faiss")]
-        quantizer: Option<Ivf>,
+        quantizer: Option<Arc<Ivf>>,
     },
     #[cfg(feature = "faiss")]
     Faiss(FaissLists),
@@ -153,7 +155,7 @@ impl IvfTable {
     ) -> Result<(), SearchError> {
         #[cfg(feature = "faiss")]
         let quantizer = match &self.scans {
-            Scans::Own { quantizer, .. } => quantizer.as_ref(),
+            Scans::Own { quantizer, .. } => quantizer.as_deref(),
             Scans::Faiss(lists) => Some(&lists.ivf),
         };
         #[cfg(feature = "faiss")]
@@ -266,11 +268,33 @@ impl Table for IvfTable {
         }
     }
 
-    fn node(&self) -> Option<u32> {
+    fn residence(&self) -> Vec<(u32, u64)> {
         match &self.scans {
-            Scans::Own { store, .. } => store.image().region().node(),
+            Scans::Own { store, .. } => store.image().residence(),
             #[cfg(feature = "faiss")]
-            Scans::Faiss(_) => None,
+            Scans::Faiss(_) => Vec::new(),
+        }
+    }
+
+    /// Not of a table whose lists Faiss scans: its memory is Faiss'. A graph over the centroids is shared.
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        match &self.scans {
+            Scans::Own {
+                store,
+                #[cfg(feature = "faiss")]
+                quantizer,
+            } => store.image().copy_to(nodes, pace, |image| {
+                let table = Self::open(image)?;
+                #[cfg(feature = "faiss")]
+                let table = table.with_quantizer(quantizer.clone());
+                Ok(table)
+            }),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => Ok(None),
         }
     }
 

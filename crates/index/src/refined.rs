@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
 
@@ -31,7 +32,7 @@ use crate::flat::FlatTable;
 /// ```
 pub struct Refined<T, R = FlatTable> {
     inner: T,
-    rows: R,
+    rows: Arc<R>,
 }
 
 impl<T: Table, R: ExactRows> Refined<T, R> {
@@ -47,7 +48,10 @@ impl<T: Table, R: ExactRows> Refined<T, R> {
                 accepted: "that of the table which they refine",
             });
         }
-        Ok(Self { inner, rows })
+        Ok(Self {
+            inner,
+            rows: Arc::new(rows),
+        })
     }
 
     fn widened(&self, query: &Query) -> Result<Query, SearchError> {
@@ -86,13 +90,26 @@ impl<T: Table, R: ExactRows + 'static> Table for Refined<T, R> {
     }
 
     /// The inner table's: a query reads few exact rows beside it.
-    fn node(&self) -> Option<u32> {
-        self.inner.node()
+    fn residence(&self) -> Vec<(u32, u64)> {
+        self.inner.residence()
+    }
+
+    /// Of the inner table. The exact rows stay where they are.
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        let copy = self.inner.copy_to(nodes, pace)?;
+        Ok(copy.map(|inner| {
+            let rows = Arc::clone(&self.rows);
+            Box::new(Refined { inner, rows }) as Box<dyn Table>
+        }))
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         let found = self.inner.search(&self.widened(query)?, context)?;
-        nearest_exactly(&self.rows, query, &found, context)
+        nearest_exactly(&*self.rows, query, &found, context)
     }
 
     fn search_batch(
@@ -113,7 +130,7 @@ impl<T: Table, R: ExactRows + 'static> Table for Refined<T, R> {
             sound?;
             let lost = || SearchError::Backend("the refined table left a query out".to_owned());
             let found = found.next().ok_or_else(lost)??;
-            nearest_exactly(&self.rows, query, &found, context)
+            nearest_exactly(&*self.rows, query, &found, context)
         };
         let queries = queries.iter().zip(sound);
         queries.map(|(query, sound)| refine(query, sound)).collect()
@@ -157,6 +174,6 @@ impl<T: Table, R: ExactRows + 'static> SplitTable for Refined<T, R> {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let found = self.split()?.merge(&self.widened(query)?, parts, context)?;
-        nearest_exactly(&self.rows, query, &found, context)
+        nearest_exactly(&*self.rows, query, &found, context)
     }
 }

@@ -237,7 +237,7 @@ fn what_is_compared_is_counted() {
     let sizes = Table::size_bytes(&coarse) + 200 * 6_000;
     assert_eq!(refined.size_bytes(), sizes);
     assert_eq!((refined.dim(), refined.len()), (WORD_DIM, 6_000));
-    assert_eq!(refined.node(), coarse.node());
+    assert_eq!(refined.residence(), coarse.residence());
 }
 
 #[test]

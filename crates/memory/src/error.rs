@@ -39,8 +39,7 @@ pub enum MemoryError {
     },
     /// The system does not let memory be bound to these NUMA nodes.
     #[error(
-        "memory cannot be bound to the NUMA nodes {nodes:?}: {source}; `chiplet topology` shows those of this machine, and a \
-        container may need CAP_SYS_NICE for it (Docker's default seccomp profile)"
+        "memory cannot be bound to the NUMA nodes {nodes:?}: {source}; `chiplet topology` shows those of this machine"
     )]
     Bind {
         /// The nodes.

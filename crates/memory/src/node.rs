@@ -12,10 +12,8 @@ use std::path::Path;
 
 use rustix::param::page_size;
 
-/// So many pages are asked about, evenly spread, to tell where most are.
-const SAMPLE: usize = 64;
-
-/// The same to tell where all are: a page for each so many bytes, up to so many.
+/// So many pages are asked about at least, evenly spread: one for each so many bytes, up to so many.
+const LEAST: usize = 64;
 const EACH: usize = 2 << 20;
 const MOST: usize = 4_096;
 
@@ -25,7 +23,8 @@ const NODES: usize = 1_024;
 /// Has pages of `addresses` that are first used from now on lie on `nodes`: on one as long as it has room, on several in turn.
 /// Does nothing without nodes.
 ///
-/// Preferred, not bound: where a node is full the kernel ends a process whose memory may lie nowhere else.
+/// Preferred, not bound: where a node is full the kernel ends a process whose memory may lie nowhere else. So nothing is
+/// refused either where this process may not ask, as in a container without `CAP_SYS_NICE`.
 pub(crate) fn bind(addresses: Range<usize>, nodes: &[u32]) -> io::Result<()> {
     if nodes.is_empty() {
         return Ok(());
@@ -59,24 +58,22 @@ pub(crate) fn bind(addresses: Range<usize>, nodes: &[u32]) -> io::Result<()> {
             0,
         )
     };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => Ok(()),
+        _ => Err(error),
     }
 }
 
-/// The node with at least three quarters of those of the sampled pages of `addresses` that are in memory. `None` if there
-/// is no such node, nothing is in memory, or the system does not say: containers often may not ask (`CAP_SYS_NICE`).
-pub(crate) fn most(addresses: Range<usize>) -> Option<u32> {
-    most_of(&sample(addresses, SAMPLE)?)
-}
-
 /// Bytes on each node, as far as they are in memory; none if the system does not say.
-pub(crate) fn residence(addresses: Range<usize>) -> Vec<(u32, usize)> {
+pub(crate) fn residence(addresses: Range<usize>) -> Vec<(u32, u64)> {
     let bytes = addresses.len();
-    let wanted = bytes.div_ceil(EACH).clamp(SAMPLE, MOST);
+    let wanted = bytes.div_ceil(EACH).clamp(LEAST, MOST);
     let status = sample(addresses, wanted).unwrap_or_default();
-    let share = |count: usize| (bytes as u128 * count as u128 / status.len() as u128) as usize;
+    let share = |count: usize| (bytes as u128 * count as u128 / status.len() as u128) as u64;
     let nodes = by_node(&status).into_iter();
     nodes.map(|(node, count)| (node, share(count))).collect()
 }
@@ -113,26 +110,4 @@ fn by_node(status: &[i32]) -> BTreeMap<u32, usize> {
         *pages.entry(node).or_default() += 1;
     }
     pages
-}
-
-/// The node of at least three quarters of those pages that are in memory.
-fn most_of(status: &[i32]) -> Option<u32> {
-    let pages = by_node(status);
-    let all: usize = pages.values().sum();
-    let (node, count) = pages.into_iter().max_by_key(|&(_, count)| count)?;
-    (4 * count >= 3 * all).then_some(node)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_quarters_of_what_is_in_memory_decide() {
-        assert_eq!(most_of(&[1, 1, 0, 1]), Some(1));
-        assert_eq!(most_of(&[1, 1, 0, 0]), None);
-        assert_eq!(most_of(&[-2, -14, 2]), Some(2));
-        assert_eq!(most_of(&[-2, -2]), None);
-        assert_eq!(most_of(&[]), None);
-    }
 }

@@ -21,7 +21,8 @@ impl Place {
     /// On this NUMA node as long as it has room, then on others; on several of them, page by page in turn: a socket whose
     /// memory is several nodes (NPS2, NPS4) reads from all its channels so. Anywhere without nodes: where it is first written.
     ///
-    /// It holds for memory of 64 KiB and more that is not mapped from a file. What is there is never moved.
+    /// It holds for memory of 64 KiB and more that is not mapped from a file, and where the system lets the process ask: Docker's
+    /// default seccomp profile wants `CAP_SYS_NICE` for that. What is there is never moved.
     #[must_use]
     pub fn on(nodes: impl IntoIterator<Item = u32>) -> Self {
         Self {

@@ -24,6 +24,9 @@ use crate::smaps;
 #[cfg(target_os = "linux")]
 const TINY: usize = 64 << 10;
 
+/// Bytes that are copied at a time.
+const PIECE: usize = 1 << 20;
+
 /// A piece of memory. It is zeroed and writable, or a part of a file and read-only.
 ///
 /// Its memory goes back to the system when it is dropped.
@@ -164,22 +167,38 @@ impl Region {
         }
     }
 
-    /// The NUMA node that holds at least three quarters of it, by a sample of its pages that are in memory. `None` if there
-    /// is none, nothing is in memory yet, or the system does not say: it is on the heap (under 64 KiB), not Linux, or a
-    /// container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's default seccomp profile).
-    #[must_use]
-    pub fn node(&self) -> Option<u32> {
-        match &self.backing {
-            Backing::Heap(_) => None,
-            #[cfg(target_os = "linux")]
-            Backing::Mapping(mapping) => node::most(mapping.addresses()),
+    /// A copy in memory of its own: in pages of the same kind, those of [`Pages::default`](crate::Pages) for a file, and on
+    /// these NUMA nodes as [`Place::on`] has it.
+    ///
+    /// `pace` is told before each piece of at most 1 MiB how many bytes come next, and may take its time. With `false` the
+    /// copy is given up: `None`.
+    ///
+    /// # Errors
+    /// As [`Region::new`].
+    pub fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Self>, MemoryError> {
+        let pages = self.place.as_ref().map_or_else(Default::default, |place| place.pages);
+        let place = Place::on(nodes.iter().copied()).pages(pages);
+        let mut copy = Self::new(self.len(), place)?;
+        let bytes = copy.as_mut_slice();
+        let bytes = bytes.expect("a new region is its own memory");
+        for (from, to) in self.as_slice().chunks(PIECE).zip(bytes.chunks_mut(PIECE)) {
+            if !pace(from.len() as u64) {
+                return Ok(None);
+            }
+            to.copy_from_slice(from);
         }
+        Ok(Some(copy))
     }
 
-    /// The nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not yet in memory is
-    /// on none. Empty where [`Region::node`] does not know.
+    /// The NUMA nodes that hold it, each with how many bytes, by a sample of its pages that are in memory; what is not yet in
+    /// memory is on none. Empty if nothing is in memory yet, or the system does not say: it is on the heap (under 64 KiB), not
+    /// Linux, or a container that may not ask (`move_pages` needs `CAP_SYS_NICE` under Docker's default seccomp profile).
     #[must_use]
-    pub fn residence(&self) -> Vec<(u32, usize)> {
+    pub fn residence(&self) -> Vec<(u32, u64)> {
         match &self.backing {
             Backing::Heap(_) => Vec::new(),
             #[cfg(target_os = "linux")]

@@ -232,22 +232,28 @@ fn a_region_lies_where_it_was_told_to() {
     for bytes in [64 << 10, 3 * MIB, 40 * MIB] {
         for pages in [Pages::Small, Pages::Transparent] {
             let place = Place::on([0]).pages(pages);
-            let mut region = match Region::new(bytes, place.clone()) {
-                Ok(region) => region,
-                // A container may not ask.
-                Err(MemoryError::Bind { source, .. }) => {
-                    assert_eq!(source.code(), Some(libc::EPERM));
-                    return;
-                }
-                Err(error) => panic!("{error}"),
-            };
+            let mut region = Region::new(bytes, place.clone()).unwrap();
             assert_eq!(region.residence(), [], "nothing was touched");
             region.as_mut_slice().unwrap().fill(7);
             assert_eq!(region.place(), Some(&place));
-            if region.node().is_some() {
-                assert_eq!(region.node(), Some(0));
-                assert_eq!(region.residence(), [(0, region.granted().reserved)]);
+            // A container may not ask.
+            if let [held] = region.residence()[..] {
+                assert_eq!(held, (0, region.granted().reserved as u64));
             }
+            let mut asked = 0;
+            let mut pace = |bytes| {
+                asked += bytes;
+                true
+            };
+            let copy = region.copy_to(&[0], &mut pace).unwrap().unwrap();
+            assert_eq!(asked, bytes as u64);
+            assert_eq!(copy.as_slice(), region.as_slice());
+            assert_eq!(copy.place(), region.place());
+            assert!(region.copy_to(&[0], &mut |_| false).unwrap().is_none());
+            assert!(matches!(
+                region.copy_to(&[1_023], &mut |_| true),
+                Err(MemoryError::Bind { .. })
+            ));
         }
     }
     // Too small for pages of its own.

@@ -80,7 +80,7 @@ pub use mapper::{
 pub use neighbours::{neighbours, overflow_domains};
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
-pub use planner::{Planner, PlannerConfig, Remap};
+pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};
 pub use queue::Class;
 pub use split::{Hands, SplitConfig, next_unit};
 pub use steal::{

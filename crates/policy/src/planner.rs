@@ -31,10 +31,10 @@
 
 mod candidate;
 mod cold;
+mod memory;
 mod peaks;
 mod tallies;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chiplet_topology::DomainId;
@@ -45,6 +45,8 @@ use crate::{
 };
 use candidate::{Candidate, Judge, Seen, load_of, total, under};
 use cold::Warmth;
+pub use memory::{MemoryChange, MemoryStep};
+use memory::Memories;
 use peaks::Peaks;
 use tallies::Tallies;
 
@@ -79,14 +81,6 @@ pub struct Remap {
     pub cold_bytes: u64,
 }
 
-/// What is known of a table besides its load.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    size: u64,
-    /// The NUMA node that holds its memory.
-    node: Option<u32>,
-}
-
 /// Keeps track of load and decides where tables live. The crate's front page has an example.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -96,8 +90,8 @@ pub struct Planner {
     trigger: Trigger,
     /// Shared with whoever asked for it; copied only if it changes while they still hold it.
     placement: Arc<Placement>,
-    /// What is known of the tables placed.
-    known: BTreeMap<TableId, Known>,
+    /// The memory of the tables placed.
+    memories: Memories,
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
     peaks: Peaks,
@@ -122,7 +116,7 @@ impl Planner {
             windows: UsageWindows::new(config.windows),
             trigger: Trigger::new(config.trigger),
             placement: Arc::default(),
-            known: BTreeMap::new(),
+            memories: Memories::default(),
             tallies,
             peaks: Peaks::new(config.windows.slow),
             expected: 0.0,
@@ -140,16 +134,20 @@ impl Planner {
         self.add_table_on(table, size_bytes, None)
     }
 
-    /// As [`Planner::add_table`], for a table whose memory is on NUMA node `node`. Where tables are placed by time, its
-    /// home is in that node's package as long as that is not much busier than others.
-    pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, node: Option<u32>) -> Homes {
+    /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home is
+    /// there as long as that is not much busier than others.
+    pub fn add_table_on(
+        &mut self,
+        table: TableId,
+        size_bytes: u64,
+        package: Option<u32>,
+    ) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
         }
-        let homes = self.tallies.home(size_bytes, node);
+        let homes = self.tallies.home(size_bytes, package);
         self.tallies.add(&homes, self.expected, size_bytes);
-        let size = size_bytes;
-        self.known.insert(table, Known { size, node });
+        self.note_memory(table, size_bytes, package);
         Arc::make_mut(&mut self.placement).insert(table, homes.clone());
         homes
     }
@@ -168,24 +166,27 @@ impl Planner {
         let placing = self.config.mapper.placing;
         let load = load_of(&self.windows, placing, table, self.latest);
         if let Some(homes) = Arc::make_mut(&mut self.placement).remove(table) {
-            let known = self.known.remove(&table).unwrap_or_default();
-            self.tallies.remove(&homes, load.slow, known.size);
+            self.tallies.remove(&homes, load.slow, self.memories.remove(table));
         }
         self.windows.forget(table);
         self.trigger.forget(table);
         self.peaks.forget(table);
     }
 
-    /// `table` takes `size_bytes` on NUMA node `node` from now on. New tables are placed by that; the placement and its
-    /// version stay. A table that is not placed is ignored: it may have been removed meanwhile.
-    pub fn set_memory(&mut self, table: TableId, size_bytes: u64, node: Option<u32>) {
+    /// `table` takes `size_bytes` near `package` from now on, and there are no copies of it. New tables are placed by that;
+    /// the placement and its version stay. A table that is not placed is ignored: it may have been removed meanwhile.
+    pub fn set_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) {
         let Some(homes) = self.placement.homes(table).cloned() else {
             return;
         };
-        let size = size_bytes;
-        let before = self.known.insert(table, Known { size, node });
-        let before = before.unwrap_or_default().size;
+        let before = self.note_memory(table, size_bytes, package);
         self.tallies.resize(&homes, before, size_bytes);
+    }
+
+    /// As [`Memories::set`]. What is read of it is known once a fast window has passed.
+    fn note_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> u64 {
+        let known_at = self.latest + self.config.windows.fast;
+        self.memories.set(table, size_bytes, package, known_at)
     }
 
     /// Adds what `table` used at `now`. A table that is not placed is ignored: its last
@@ -290,7 +291,7 @@ impl Planner {
         let mut seen = Seen::new(
             &self.placement,
             &self.windows,
-            &self.known,
+            &self.memories,
             self.config.mapper.placing,
             now,
         );

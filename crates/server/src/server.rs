@@ -166,7 +166,7 @@ impl Server {
         };
         let background = Background::new(&scheduler);
         let runtime = runtime(settings, &background)?;
-        let builder = Builder::start(settings.index.builders, &background)
+        let builder = Builder::start(settings.index.builders, &background, &scheduler)
             .context("the threads that build indexes could not be started")?;
         let limit = match settings.limits.memory_bytes {
             0 => memory::available() / 2,

@@ -30,10 +30,28 @@ pub trait Table: Send + Sync + 'static {
     /// Memory the table's index occupies, in bytes, as well as it is known.
     fn size_bytes(&self) -> u64;
 
-    /// The NUMA node that holds the index's memory, if it is one and known. Asked when the table is added or replaced, on
-    /// machines with several packages: its home is near that memory, as long as load and caches allow.
-    fn node(&self) -> Option<u32> {
-        None
+    /// The NUMA nodes that hold the index's memory, each with how many bytes; empty, the default, if that is not known. Asked
+    /// when the table is added or replaced, on machines with several packages: its home is near that memory, as long as load
+    /// and caches allow.
+    fn residence(&self) -> Vec<(u32, u64)> {
+        Vec::new()
+    }
+
+    /// A copy of this table that answers alike and has its memory on these NUMA nodes: on one, or spread evenly over several.
+    /// With it a table's memory follows its home from socket to socket. The default, `None`: this table is not copied.
+    ///
+    /// `pace` is told before each piece, of a few MiB at most, how many bytes are copied next, and takes its time. With
+    /// `false` the copy is not wanted any more: `None`.
+    ///
+    /// # Errors
+    /// Whatever keeps the copy from being made; this table stays as it is.
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        let _ = (nodes, pace);
+        Ok(None)
     }
 
     /// The nearest neighbours of `query`, ascending; what was read goes into `context`.
@@ -62,6 +80,53 @@ pub trait Table: Send + Sync + 'static {
     /// This table as one whose queries can be split, if they can.
     fn as_split(&self) -> Option<&dyn SplitTable> {
         None
+    }
+}
+
+/// What [`Table::copy_to`] makes is a table like any other.
+impl<T: Table + ?Sized> Table for Box<T> {
+    fn dim(&self) -> usize {
+        (**self).dim()
+    }
+
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+
+    fn residence(&self) -> Vec<(u32, u64)> {
+        (**self).residence()
+    }
+
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        (**self).copy_to(nodes, pace)
+    }
+
+    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        (**self).search(query, context)
+    }
+
+    fn search_batch(
+        &self,
+        queries: &[Query],
+        context: &mut Context,
+    ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
+        (**self).search_batch(queries, context)
+    }
+
+    fn batch_size(&self) -> usize {
+        (**self).batch_size()
+    }
+
+    fn as_split(&self) -> Option<&dyn SplitTable> {
+        (**self).as_split()
     }
 }
 

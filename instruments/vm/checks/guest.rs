@@ -11,6 +11,7 @@ use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId,
 use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
 
+use crate::copying;
 use crate::serving::{Service, wait_until};
 
 type Cpus = BTreeSet<u32>;
@@ -59,7 +60,7 @@ const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [Check; 10] = [
+const WITH_SYS: [Check; 13] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -73,6 +74,15 @@ const WITH_SYS: [Check; 10] = [
         "a table's memory is on the nodes that were asked for",
         on_its_nodes,
     ),
+    ("a table's memory follows its home", |_| {
+        copying::memory_follows_its_home();
+    }),
+    ("a full node gets no copy of a table", |_| {
+        copying::a_full_node_gets_no_copy();
+    }),
+    ("a copy ends with its executor", |_| {
+        copying::a_copy_ends_with_its_executor();
+    }),
     (
         "a cpu goes offline while serving and comes back",
         one_cpu_offline,
@@ -286,6 +296,12 @@ fn home_node(executor: &Executor, table: TableId) -> u32 {
     home.expect("homes exist").node
 }
 
+/// The NUMA nodes that hold a table's memory.
+fn nodes_of(table: &impl Table) -> Vec<u32> {
+    let residence = table.residence().into_iter();
+    residence.map(|(node, _)| node).collect()
+}
+
 fn near_memory(shape: &Shape) {
     let executor = executor(Pin::Domain);
     let home = |table| home_node(&executor, table);
@@ -303,7 +319,7 @@ fn near_memory(shape: &Shape) {
     let nodes: Cpus = built.iter().map(|(_, node)| *node).collect();
     assert_eq!(nodes.len() as u32, shape.nodes, "each domain has built one");
     for (table, node) in built.into_iter().rev() {
-        assert_eq!(table.node(), Some(node), "who touches memory first has it");
+        assert_eq!(nodes_of(&table), [node], "who touches memory first has it");
         let table = executor.add_table("built", table);
         assert_eq!(home(table), node);
     }
@@ -315,19 +331,20 @@ fn on_its_nodes(shape: &Shape) {
     let rows = vec![1.0; 64 * 32_768];
     let build = |place: Place| FlatTable::build_in(&rows, 64, Metric::L2, place).unwrap();
     for node in 0..shape.nodes {
-        assert_eq!(build(Place::on([node])).node(), Some(node));
+        assert_eq!(nodes_of(&build(Place::on([node]))), [node]);
         let values: Vec<f32> = (0..64 * 2_000)
             .map(|at| (at * 7919 % 1009) as f32)
             .collect();
         let config = HnswConfig::new(Metric::L2).place(Place::on([node]));
         let graph = HnswTable::build(&values, 64, &config).unwrap();
-        assert_eq!(graph.node(), Some(node));
+        assert_eq!(nodes_of(&graph), [node]);
     }
     let all = build(Place::on(0..shape.nodes));
-    assert!(
-        shape.nodes < 2 || all.node().is_none(),
-        "page by page in turn"
-    );
+    let spread = all.residence();
+    assert_eq!(spread.len() as u32, shape.nodes, "page by page in turn");
+    let bytes = |&(_, bytes): &(u32, u64)| bytes;
+    let (least, most) = (spread.iter().map(bytes).min(), spread.iter().map(bytes).max());
+    assert!(2 * least.unwrap_or(0) > most.unwrap_or(0), "{spread:?}");
     // New tables go where the others are not.
     let mut nodes = Cpus::new();
     for _ in 0..shape.domains {

@@ -7,6 +7,8 @@
 //! a kernel (`scripts/vm-kernel.sh`) it says so and does nothing.
 
 #[cfg(target_os = "linux")]
+mod copying;
+#[cfg(target_os = "linux")]
 mod guest;
 #[cfg(target_os = "linux")]
 mod serving;

@@ -19,11 +19,13 @@ pub(crate) mod worker;
 use std::sync::Arc;
 
 use chiplet_policy::SplitConfig;
+use chiplet_table::Table;
 use chiplet_topology::Topology;
 
+use crate::placement::nodes::Nodes;
 use crate::scheduler::Hub;
 use exits::{Exits, Threads};
-use registry::Registry;
+use registry::{Placed, Registry};
 use stats::Stats;
 use substitutes::Substitutes;
 use task::{Invitation, Task};
@@ -32,6 +34,7 @@ use timer::Timer;
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) topology: Arc<Topology>,
+    pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) registry: Registry,
@@ -49,6 +52,7 @@ pub(crate) struct Engine {
 /// The fixed parts of [`Engine`].
 pub(crate) struct EngineParts {
     pub(crate) topology: Arc<Topology>,
+    pub(crate) nodes: Nodes,
     pub(crate) split: SplitConfig,
     pub(crate) hub: Hub<Arc<dyn Task>, Invitation>,
     pub(crate) substitutes: Substitutes,
@@ -74,6 +78,7 @@ impl Engine {
             ),
             hub: parts.hub,
             topology: parts.topology,
+            nodes: parts.nodes,
             stats,
             exits: Exits::new(workers, Arc::clone(&timer)),
             threads: Arc::default(),
@@ -82,6 +87,19 @@ impl Engine {
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
+        }
+    }
+
+    /// An index, with what is known of its memory where that matters.
+    pub(crate) fn placed(&self, table: Arc<dyn Table>) -> Placed {
+        let residence = match self.nodes.matter() {
+            true => table.residence(),
+            false => Vec::new(),
+        };
+        Placed {
+            package: self.nodes.package_of(&residence),
+            residence,
+            table,
         }
     }
 }

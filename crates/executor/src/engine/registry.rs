@@ -3,11 +3,12 @@
 //! Nothing here is written by every query of a table from wherever it is: tasks count their references in shares
 //! ([`EntryRef`]), and latencies are kept apart for each domain.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::{Homes, TableId};
+use chiplet_policy::{Homes, MemoryChange, MemoryStep, TableId};
 use chiplet_topology::DomainId;
 
 use chiplet_table::Table;
@@ -30,8 +31,7 @@ const SHARES: usize = 8;
 pub(crate) struct TableEntry {
     pub(crate) id: TableId,
     pub(crate) name: Arc<str>,
-    /// `None` for a table that only closures search.
-    pub(crate) table: Option<Arc<dyn Table>>,
+    pub(crate) index: Index,
     /// What all entries of this id share.
     pub(crate) state: Arc<TableState>,
     /// The executor's. It is found here by tickets: a task refers to its entry already, and nobody counts references to
@@ -45,8 +45,80 @@ impl Drop for TableEntry {
     /// The index's destructor is the caller's code. Whoever lets go of the table last, be it the executor that goes with
     /// many of them, gets no panic of it.
     fn drop(&mut self) {
-        let table = self.table.take();
-        contain(|| drop(table));
+        let index = std::mem::take(&mut self.index);
+        for placed in index.0 {
+            contain(|| drop(placed));
+        }
+    }
+}
+
+/// A table's index and the copies of it, which answer alike; none for a table that only closures search.
+#[derive(Clone, Default)]
+pub(crate) struct Index(Vec<Placed>);
+
+/// An index in its memory.
+#[derive(Clone)]
+pub(crate) struct Placed {
+    pub(crate) table: Arc<dyn Table>,
+    /// The NUMA nodes that hold it, each with how many bytes, where nodes matter.
+    pub(crate) residence: Vec<(u32, u64)>,
+    /// The package that is near these.
+    pub(crate) package: Option<u32>,
+}
+
+impl Index {
+    /// One, without copies.
+    pub(crate) fn new(placed: Placed) -> Self {
+        Self(vec![placed])
+    }
+
+    /// The one that copies are made of.
+    pub(crate) fn main(&self) -> Option<&Placed> {
+        self.0.first()
+    }
+
+    /// The one that workers of `package` search.
+    #[inline]
+    pub(crate) fn nearest(&self, package: u32) -> Option<&Arc<dyn Table>> {
+        let all = &self.0;
+        let near = match all.len() {
+            0 | 1 => None,
+            _ => all.iter().find(|placed| placed.package == Some(package)),
+        };
+        near.or(all.first()).map(|placed| &placed.table)
+    }
+
+    /// Whether queries can be answered.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// All of it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Placed> {
+        self.0.iter()
+    }
+
+    /// Bytes on each NUMA node, all copies together.
+    pub(crate) fn residence(&self) -> Vec<(u32, u64)> {
+        let mut all = BTreeMap::new();
+        for &(node, bytes) in self.0.iter().flat_map(|placed| &placed.residence) {
+            *all.entry(node).or_insert(0) += bytes;
+        }
+        all.into_iter().collect()
+    }
+
+    /// What it is after `step`, for which `copy` was made if it needs one; `None` if the step is not possible any more.
+    pub(crate) fn after(&self, step: MemoryStep, copy: Option<Placed>) -> Option<Self> {
+        let mut all = self.0.clone();
+        match (step.change, copy) {
+            (MemoryChange::Move, Some(copy)) => all = vec![copy],
+            (MemoryChange::Copy, Some(copy)) => all.push(copy),
+            (MemoryChange::Drop, _) => {
+                all.retain(|placed| placed.package != Some(step.package));
+            }
+            (MemoryChange::Move | MemoryChange::Copy, None) => return None,
+        }
+        (!all.is_empty()).then_some(Self(all))
     }
 }
 
@@ -299,14 +371,14 @@ impl Registry {
         &self,
         id: TableId,
         name: Arc<str>,
-        table: Option<Arc<dyn Table>>,
+        index: Index,
         options: TableOptions,
         homes: Homes,
     ) {
         let listing = Listing::new(TableEntry {
             id,
             name,
-            table,
+            index,
             state: Arc::new(TableState {
                 homes: KeptHomes::new(homes),
                 over_share: AtomicBool::new(false),
@@ -344,23 +416,21 @@ impl Registry {
             .map(|listing| with(listing))
     }
 
-    /// Puts another index behind an id. Returns the listing of the one before, which lives on in the tasks that refer to
-    /// it; `None` if there is no such table or only closures search it.
+    /// Puts another index behind an id, as `change` makes it of the one before. Returns the listing of that, which lives on
+    /// in the tasks that refer to it.
     pub(crate) fn replace(
         &self,
         id: TableId,
-        table: &Arc<dyn Table>,
+        change: impl FnOnce(&Index) -> Result<Index, TableError>,
     ) -> Result<Arc<Listing>, TableError> {
         // As in `remove`: an id that is removed meanwhile must not come back.
         let _changes = self.free.lock();
         let before = self.listing(id).ok_or(TableError::Unknown)?;
-        if before.entry.table.is_none() {
-            return Err(TableError::NoIndex);
-        }
+        let index = change(&before.entry.index)?;
         let listing = Listing::new(TableEntry {
             id,
             name: Arc::clone(&before.entry.name),
-            table: Some(Arc::clone(table)),
+            index,
             state: Arc::clone(&before.entry.state),
             timer: Arc::clone(&before.entry.timer),
             cores: Arc::clone(&before.entry.cores),

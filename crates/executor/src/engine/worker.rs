@@ -21,6 +21,7 @@ pub(crate) struct Locality {
     pub(crate) domain: DomainId,
     /// Its NUMA node, by the operating system's number.
     pub(crate) node: u32,
+    pub(crate) package: u32,
 }
 
 /// The thread's own state.
@@ -65,11 +66,16 @@ impl Drop for Blocked<'_> {
 impl Worker {
     pub(crate) fn new(engine: Arc<Engine>, local: Local<Invitation>) -> Self {
         let domain = engine.hub.crew.domain_of(local.group);
-        let node = engine.topology.domains()[domain.0 as usize].node;
+        let spec = &engine.topology.domains()[domain.0 as usize];
+        let (node, package) = (spec.node, spec.package);
         Self {
             engine,
             local,
-            place: Locality { domain, node },
+            place: Locality {
+                domain,
+                node,
+                package,
+            },
             began: Time::ZERO,
         }
     }

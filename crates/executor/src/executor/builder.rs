@@ -6,7 +6,7 @@ use std::time::Duration;
 use chiplet_policy::queue::QUEUE_PER_WORKER;
 use chiplet_policy::{Planner, PlannerConfig, SplitConfig, StealConfig, neighbours};
 use chiplet_topology::pin::Pin;
-use chiplet_topology::{DomainId, LevelChoice, Topology};
+use chiplet_topology::{DomainId, LevelChoice, Topology, numa_balancing};
 
 use crate::engine::substitutes::Substitutes;
 use crate::engine::timer;
@@ -16,8 +16,10 @@ use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::limits::QueryLimits;
 use crate::placement::balancer::{Balancer, OnRemap};
+use crate::placement::copier::{Copier, CopyLimits};
 use crate::placement::cores::{self, DomainCores};
 use crate::placement::event::RemapEvent;
+use crate::placement::nodes::Nodes;
 use crate::placement::workers::{self, PinnedWorker, Place, WorkerOptions, Workers};
 use crate::scheduler::{Crossing, Discipline, GroupSpec, Hub, Rules};
 use crate::sync::{mpsc, now};
@@ -46,6 +48,8 @@ pub struct Builder {
     planner: PlannerConfig,
     steal: StealConfig,
     split: SplitConfig,
+    copies: Option<CopyLimits>,
+    believes_nodes: bool,
     on_remap: Option<OnRemap>,
     name: String,
 }
@@ -68,6 +72,8 @@ impl Default for Builder {
             planner: PlannerConfig::default(),
             steal: StealConfig::default(),
             split: SplitConfig::default(),
+            copies: Some(CopyLimits::default()),
+            believes_nodes: false,
             on_remap: None,
             name: "chiplet".to_owned(),
         }
@@ -193,6 +199,36 @@ impl Builder {
         self
     }
 
+    /// Bytes that copies of tables may take beyond one of each. Default: 0.
+    ///
+    /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a copy, if
+    /// queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given up.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        if let Some(limits) = &mut self.copies {
+            limits.budget = bytes;
+        }
+        self
+    }
+
+    /// How many bytes a second are copied at most when a table's memory follows its home to another socket; with `None` it
+    /// never does, and [`Builder::memory_budget`] counts for nothing. Default: 1 GB.
+    ///
+    /// One thread copies, where a machine has several sockets and a table says where its memory is
+    /// ([`Table::residence`](chiplet_table::Table::residence)): if its homes read four times its size from another socket in
+    /// a minute, at most once in ten minutes, and where there is room. Meanwhile there are two of it.
+    pub fn copy_rate(mut self, bytes: Option<u64>) -> Self {
+        let before = self.copies.unwrap_or_default();
+        self.copies = bytes.map(|rate| CopyLimits { rate, ..before });
+        self
+    }
+
+    /// Whether the system knows the NUMA nodes of a topology that is not this machine's: for tests.
+    #[doc(hidden)]
+    pub fn believe_nodes(mut self) -> Self {
+        self.believes_nodes = true;
+        self
+    }
+
     /// Called after each placement change, on the balancer's thread, with no lock held. The same is logged
     /// through `tracing` at `INFO`.
     ///
@@ -295,7 +331,16 @@ impl Builder {
             tick,
             hub.clock(),
         ));
+        let nodes = Nodes::of(&topology, self.believes_nodes);
+        if nodes.matter() && numa_balancing() == Some(true) {
+            tracing::warn!(
+                "automatic NUMA balancing is on: it takes pages of tables away for a while to see who reads them; build and \
+                 load tables on nodes (Executor::nodes_for), which it leaves alone, or turn it off (sysctl \
+                 kernel.numa_balancing=0)"
+            );
+        }
         let engine = Arc::new(Engine::new(EngineParts {
+            nodes,
             split: self.split,
             hub,
             substitutes,
@@ -345,6 +390,14 @@ impl Builder {
             let timer = Arc::clone(&engine.timer);
             ("timer", Box::new(move || timer.run()))
         }));
+        if let Some(limits) = self.copies.filter(|_| engine.nodes.matter()) {
+            let copier = Copier {
+                engine: Arc::clone(&engine),
+                balancer: Arc::clone(&balancer),
+                limits,
+            };
+            bodies.push(("copy", Box::new(move || copier.run())));
+        }
         for (what, body) in bodies {
             let name = format!("{}-{what}", self.name);
             if let Err(source) = threads.spawn(name.clone(), body) {

@@ -168,10 +168,10 @@ impl BatchTask {
 impl Part {
     /// Answers its queries one after the other, or as many at once as the table wants. Before each call the ticket and
     /// the deadlines are looked at.
-    fn search(&self, context: &mut Context<'_>) -> Answers {
+    fn search(&self, package: u32, context: &mut Context<'_>) -> Answers {
         let batch = &*self.batch;
         let mut left = &batch.work.queries[self.queries.clone()];
-        let (table, together) = match self.table() {
+        let (table, together) = match self.table(package) {
             Ok(known) => known,
             Err(error) => return vec![Err(error); left.len()],
         };
@@ -208,10 +208,10 @@ impl Part {
         }
     }
 
-    /// The table, and how many queries it wants at once.
-    fn table(&self) -> Result<(&dyn Table, usize), Error> {
-        let table = self.batch.header.entry.table.as_deref();
-        let table = table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))?;
+    /// The table, as workers of `package` search it, and how many queries it wants at once.
+    fn table(&self, package: u32) -> Result<(&dyn Table, usize), Error> {
+        let table = self.batch.header.entry.index.nearest(package);
+        let table = &**table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))?;
         guarded(|| Ok((table, table.batch_size().max(1))))
     }
 
@@ -311,8 +311,9 @@ impl Task for Part {
 
     fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
         let header = &self.batch.header;
+        let package = worker.place().package;
         let (mut found, used) = in_context(worker, Arc::clone(&self) as _, |context| {
-            self.search(context)
+            self.search(package, context)
         });
         self.explain(&mut found);
         let ended = worker.now();

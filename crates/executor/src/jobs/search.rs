@@ -40,8 +40,9 @@ pub(crate) fn task(header: Header, query: Query) -> SearchTask {
 }
 
 impl SearchTask {
-    fn table(&self) -> Result<&Arc<dyn Table>, Error> {
-        let table = self.header.entry.table.as_ref();
+    /// The index, or the copy of it that is nearest to `worker`.
+    fn table(&self, worker: &Worker) -> Result<&Arc<dyn Table>, Error> {
+        let table = self.header.entry.index.nearest(worker.place().package);
         table.ok_or(Error::Refused(crate::SubmitError::NotSearchable))
     }
 
@@ -139,7 +140,7 @@ impl SearchTask {
             let first = unit.start;
             let found = guarded(|| {
                 self.check(now())?;
-                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                let table = self.table(worker)?.as_split().ok_or(Error::Cancelled)?;
                 Ok(table.scan(&self.work.query, &units.probes, unit, context)?)
             });
             units.put(first, rung, found.map_err(|error| self.explain(error)));
@@ -169,7 +170,7 @@ impl SearchTask {
             let parts = parts?;
             let merged = guarded(|| {
                 self.check(now())?;
-                let table = self.table()?.as_split().ok_or(Error::Cancelled)?;
+                let table = self.table(worker)?.as_split().ok_or(Error::Cancelled)?;
                 Ok(table.merge(&self.work.query, parts, context)?)
             });
             merged.map_err(|error| self.explain(error))
@@ -224,7 +225,7 @@ impl Run<Vec<Neighbor>> for Search {
         }
         let (served, mut used) = in_context(worker, Arc::clone(&task) as _, |context| {
             let served = guarded(|| {
-                let table = task.table()?;
+                let table = task.table(worker)?;
                 match table.as_split() {
                     Some(split) => task.share(split, worker, (started, rung), context),
                     None => Ok(Served::Answered(table.search(&task.work.query, context)?)),

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{Costs, Homes, Placement, Planner, Rates, Remap, Speed, TableId, Time};
+use chiplet_policy::{
+    Costs, Homes, MemoryStep, Placement, Planner, Rates, Remap, Speed, TableId, Time,
+};
 use chiplet_table::host::contain;
 
 use super::demand::{self, Missed};
@@ -17,7 +19,7 @@ use super::event::{RemapEvent, TableMove};
 use super::workers::{PinnedWorker, WorkerInfo, Workers};
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::engine::registry::Listing;
+use crate::engine::registry::{Listing, Placed};
 use crate::error::TableError;
 use crate::sync::{Condvar, Mutex, Step, left_out, now};
 
@@ -41,6 +43,8 @@ struct Control {
     events: Vec<RemapEvent>,
     stop: bool,
     remaps: u64,
+    /// Tables that were copied from package to package, and their bytes.
+    copied: (u64, u64),
     /// Removed tables whose counters are still kept apart.
     removed: Vec<Arc<Listing>>,
     /// Indexes that were replaced and may still be searched.
@@ -56,6 +60,7 @@ struct Control {
 pub(crate) struct View {
     pub(crate) placement: Arc<Placement>,
     pub(crate) remaps: u64,
+    pub(crate) copied: (u64, u64),
 }
 
 /// What a table asks for, as a snapshot shows it.
@@ -74,6 +79,7 @@ impl Balancer {
                 events: Vec::new(),
                 stop: false,
                 remaps: 0,
+                copied: (0, 0),
                 removed: Vec::new(),
                 replaced: Vec::new(),
                 speed: Vec::new(),
@@ -113,11 +119,11 @@ impl Balancer {
     pub(crate) fn add_table(
         &self,
         table: TableId,
-        (size_bytes, node): (u64, Option<u32>),
+        (size_bytes, package): (u64, Option<u32>),
         publish: impl FnOnce(Homes),
     ) {
         let mut control = self.control.lock();
-        publish(control.planner.add_table_on(table, size_bytes, node));
+        publish(control.planner.add_table_on(table, size_bytes, package));
     }
 
     /// The home that a new table of so many bytes would get now.
@@ -131,14 +137,62 @@ impl Balancer {
     pub(crate) fn replace_table(
         &self,
         table: TableId,
-        (size_bytes, node): (u64, Option<u32>),
+        (size_bytes, package): (u64, Option<u32>),
         replace: impl FnOnce() -> Result<Arc<Listing>, TableError>,
     ) -> Result<(), TableError> {
         let mut control = self.control.lock();
         let before = replace()?;
-        control.planner.set_memory(table, size_bytes, node);
+        control.planner.set_memory(table, size_bytes, package);
         control.replaced.push(before);
         Ok(())
+    }
+
+    /// What is to be done next about the tables' memory; copies may take `budget` bytes beyond one of each.
+    pub(crate) fn next_memory_step(&self, budget: u64) -> Option<MemoryStep> {
+        self.control.lock().planner.next_memory_step(budget)
+    }
+
+    /// A step was not taken.
+    pub(crate) fn gave_up(&self, step: MemoryStep) {
+        self.control.lock().planner.took(step, false);
+    }
+
+    /// Takes a step, for which `copy` was made of `index`, if it needs one; false if that is the table's index no more.
+    pub(crate) fn take(
+        &self,
+        engine: &Engine,
+        step: MemoryStep,
+        index: &Placed,
+        copy: Option<Placed>,
+    ) -> bool {
+        let mut control = self.control.lock();
+        let bytes = copy.as_ref().map(|copy| copy.table.size_bytes());
+        let before = engine.registry.replace(step.table, |now| {
+            let is_same = |main: &Placed| Arc::ptr_eq(&main.table, &index.table);
+            let is_current = now.main().is_some_and(is_same) || left_out(Step::CopyIsOfIndex);
+            let next = is_current.then(|| now.after(step, copy)).flatten();
+            next.ok_or(TableError::Unknown)
+        });
+        let Ok(before) = before else {
+            // What replaced it has been placed anew.
+            return false;
+        };
+        if let Some(bytes) = bytes {
+            control.copied.0 += 1;
+            control.copied.1 += bytes;
+        }
+        control.planner.took(step, true);
+        control.replaced.push(before);
+        true
+    }
+
+    /// Waits until `time`; false if the executor is shut down.
+    pub(crate) fn rests(&self, time: Instant) -> bool {
+        let mut control = self.control.lock();
+        while !control.stop && now() < time {
+            control = self.wake.wait_until(control, time);
+        }
+        !control.stop
     }
 
     pub(crate) fn remove_table(&self, listing: Arc<Listing>) {
@@ -154,6 +208,7 @@ impl Balancer {
         let view = View {
             placement: control.planner.placement(),
             remaps: control.remaps,
+            copied: control.copied,
         };
         with(view, &|table| Asked {
             load: control.planner.load(table, now),

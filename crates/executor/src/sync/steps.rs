@@ -76,6 +76,8 @@ pub(crate) enum Step {
     RetireWaits,
     /// They are put away only when nobody refers to an index that it had before, either.
     RetireWaitsForReplaced,
+    /// A copy takes the place of the index that it was made of, and of no other.
+    CopyIsOfIndex,
     /// Shutdown calls those who stand by.
     CloseCallsAll,
 }

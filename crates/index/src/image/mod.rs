@@ -23,6 +23,7 @@
 //!
 //! The payload begins at a page so that it can be mapped; 64 bytes are a cache line and the widest vector register.
 
+mod copy;
 mod draft;
 mod error;
 mod file;

@@ -1,9 +1,13 @@
 //! Tables to and from files.
 
 use std::path::Path;
+#[cfg(feature = "faiss")]
+use std::sync::Arc;
 
-use chiplet_memory::Place;
+use chiplet_memory::{Granted, Place};
 
+#[cfg(feature = "faiss")]
+use super::ffi::Ivf;
 use super::store::Store;
 use super::{IvfTable, Scans};
 use crate::image::{FileError, Image};
@@ -68,7 +72,25 @@ impl IvfTable {
         }
     }
 
-    fn open(image: Image) -> Result<Self, FileError> {
+    /// What the system has given the table's memory up to now; `None` if Faiss scans its lists, which are Faiss'.
+    pub fn granted(&self) -> Option<Granted> {
+        match &self.scans {
+            Scans::Own { store, .. } => Some(store.image().region().granted()),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => None,
+        }
+    }
+
+    /// With a graph over the centroids that finds the lists to visit.
+    #[cfg(feature = "faiss")]
+    pub(super) fn with_quantizer(mut self, graph: Option<Arc<Ivf>>) -> Self {
+        if let Scans::Own { quantizer, .. } = &mut self.scans {
+            *quantizer = graph;
+        }
+        self
+    }
+
+    pub(super) fn open(image: Image) -> Result<Self, FileError> {
         let store = Store::open(image)?;
         let shape = store.shape();
         Ok(Self {

@@ -91,8 +91,8 @@ pub struct Demand {
     /// Its size in bytes: with the size of the cache, what it asks a home's cache to hold. Ignored where tables are
     /// placed by traffic.
     pub size: u64,
-    /// The NUMA node that holds its memory, if it is one and known. Ignored where tables are placed by traffic.
-    pub node: Option<u32>,
+    /// The package whose NUMA nodes hold its memory, if it is one and known. Ignored where tables are placed by traffic.
+    pub package: Option<u32>,
 }
 
 impl Demand {
@@ -103,7 +103,7 @@ impl Demand {
             load,
             traffic: 0.0,
             size: 0,
-            node: None,
+            package: None,
         }
     }
 }

@@ -12,8 +12,8 @@ pub(super) struct Item<'a> {
     /// Clean bytes per second over the links, and size in bytes; 0 unless tables are placed by time.
     pub(super) traffic: f64,
     pub(super) size: u64,
-    /// NUMA node and package of its memory, if tables are placed by time and it is known.
-    memory: Option<(u32, u32)>,
+    /// The package of its memory, if tables are placed by time and it is known.
+    memory: Option<u32>,
     /// Its homes in the current placement.
     pub(super) current: Option<&'a Homes>,
     /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
@@ -43,7 +43,7 @@ impl<'a> Item<'a> {
             load: clean(demand.load),
             traffic: if by_time { clean(demand.traffic) } else { 0.0 },
             size: if by_time { demand.size } else { 0 },
-            memory: demand.node.and_then(|node| machine.memory(node)),
+            memory: demand.package.filter(|_| by_time),
             current,
             homes,
             wanted: 1,
@@ -61,8 +61,7 @@ impl<'a> Item<'a> {
 
     /// Whether its memory lies in another package than `domain`.
     pub(super) fn is_remote(&self, domain: &DomainSpec) -> bool {
-        let far = |(node, package)| domain.node != node && domain.package != package;
-        self.memory.is_some_and(far)
+        self.memory.is_some_and(|package| package != domain.package)
     }
 
     /// Whether none of its current homes has vanished from the machine.

@@ -114,13 +114,6 @@ impl Machine {
         }
     }
 
-    /// A NUMA node with its package, if tables are placed by time.
-    pub(super) fn memory(&self, node: u32) -> Option<(u32, u32)> {
-        let local = self.domains.iter().find(|spec| spec.node == node);
-        let local = local.filter(|_| self.by_time())?;
-        Some((node, local.package))
-    }
-
     /// Its cores, each as much as it is worth.
     pub(super) fn cores(&self, domain: usize) -> f64 {
         self.domains[domain].strength()

@@ -1,9 +1,7 @@
 //! What one tick has seen, and a placement that it considers, judged by both windows.
 
-use std::collections::BTreeMap;
-
-use super::Known;
 use super::cold::Warmth;
+use super::memory::Memories;
 use crate::mapper::{Balance, Demand, DomainSpec, Loads, balance};
 use crate::wait::load_times_wait;
 use crate::{Move, PlaceBy, Placement, Rates, TableId, Time, Trigger, TriggerConfig, UsageWindows};
@@ -21,7 +19,7 @@ impl Seen {
     pub(super) fn new(
         placement: &Placement,
         windows: &UsageWindows,
-        known: &BTreeMap<TableId, Known>,
+        memories: &Memories,
         placing: PlaceBy,
         now: Time,
     ) -> Self {
@@ -29,13 +27,13 @@ impl Seen {
         for (table, _) in placement.iter() {
             let load = load_of(windows, placing, table, now);
             let traffic = windows.traffic(table, now);
-            let Known { size, node } = known.get(&table).copied().unwrap_or_default();
+            let (size, package) = memories.of(table);
             let demand = |load, traffic| Demand {
                 table,
                 load,
                 traffic,
                 size,
-                node,
+                package,
             };
             last.push(demand(windows.last_load(table), traffic.fast));
             fast.push(demand(load.fast, traffic.fast));

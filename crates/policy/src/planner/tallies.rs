@@ -19,8 +19,8 @@ pub(super) struct Tallies {
     list: Vec<DomainTally>,
     /// Bytes of each one's cache, 0 if unknown.
     caches: Vec<u64>,
-    /// NUMA node and package of each.
-    places: Vec<(u32, u32)>,
+    /// The package of each.
+    packages: Vec<u32>,
 }
 
 impl Tallies {
@@ -41,24 +41,19 @@ impl Tallies {
             placing,
             list: domains.iter().map(empty).collect(),
             caches: domains.iter().map(|spec| spec.cache_bytes).collect(),
-            places: domains
-                .iter()
-                .map(|spec| (spec.node, spec.package))
-                .collect(),
+            packages: domains.iter().map(|spec| spec.package).collect(),
         }
     }
 
-    /// A home for a new table of `size_bytes`. Where tables are placed by time and the node that holds its memory is known:
-    /// in that node's package, unless only another package's cache has room for it.
-    pub(super) fn home(&self, size_bytes: u64, node: Option<u32>) -> Homes {
+    /// A home for a new table of `size_bytes`. Where tables are placed by time and the package that holds its memory is known:
+    /// in that package, unless only another one's cache has room for it.
+    pub(super) fn home(&self, size_bytes: u64, package: Option<u32>) -> Homes {
         let anywhere = place_new(&self.list);
-        let node = node.filter(|_| self.placing == PlaceBy::Time);
-        let Some((node, package)) = node.and_then(|node| self.package_of(node)) else {
+        let Some(package) = package.filter(|_| self.placing == PlaceBy::Time) else {
             return anywhere;
         };
-        let places = self.list.iter().zip(&self.places);
-        let is_near = |place: &(u32, u32)| place.0 == node || place.1 == package;
-        let near = places.filter(|(tally, place)| tally.cores > 0 && is_near(place));
+        let near = self.list.iter().zip(&self.packages);
+        let near = near.filter(|&(tally, &of)| tally.cores > 0 && of == package);
         let near: Vec<DomainTally> = near.map(|(tally, _)| *tally).collect();
         if near.is_empty() {
             return anywhere;
@@ -69,11 +64,6 @@ impl Tallies {
             true => anywhere,
             false => nearest,
         }
-    }
-
-    /// A NUMA node with its package.
-    fn package_of(&self, node: u32) -> Option<(u32, u32)> {
-        self.places.iter().copied().find(|place| place.0 == node)
     }
 
     /// Whether the cache of `domain` holds so many bytes besides.

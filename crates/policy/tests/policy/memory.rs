@@ -1,7 +1,10 @@
-//! Tables whose memory is known to lie on one NUMA node.
+//! Tables whose memory is known to lie near one package: homes near it, and copies of it.
+
+use std::time::Duration;
 
 use chiplet_policy::{
-    Demand, DomainSpec, MapperConfig, PlaceBy, Planner, PlannerConfig, Time, place,
+    Demand, DomainSpec, MapperConfig, MemoryChange, MemoryStep, PlaceBy, Planner, PlannerConfig,
+    Time, Usage, place,
 };
 use proptest::prelude::*;
 
@@ -19,12 +22,12 @@ fn packages(demands: &[Demand], specs: &[DomainSpec], config: &MapperConfig) -> 
     demands.iter().map(package).collect()
 }
 
-/// Tables of so much load and so many bytes, by turns with memory on node 0 (package 0) and on node 2 (package 1).
+/// Tables of so much load and so many bytes, by turns with memory near package 0 and near package 1.
 fn by_turns(count: u32, load: f64, size: u64) -> Vec<Demand> {
     (0..count)
         .map(|slot| Demand {
             size,
-            node: Some(2 * (slot % 2)),
+            package: Some(slot % 2),
             ..Demand::new(table(slot), load)
         })
         .collect()
@@ -43,11 +46,11 @@ proptest! {
         prop_assert!(packages.iter().zip(0..).all(|(&package, slot)| package == slot % 2), "{packages:?}");
     }
 
-    /// Load comes first: one node's memory does not leave the other package idle.
+    /// Load comes first: the memory of one package does not leave the other idle.
     #[test]
     fn a_full_package_is_left_all_the_same(count in 64_u32..200) {
         let (specs, mut demands) = (with_caches(16, 8), by_turns(count, 0.5, 64 * CACHE));
-        demands.iter_mut().for_each(|demand| demand.node = Some(0));
+        demands.iter_mut().for_each(|demand| demand.package = Some(0));
         let assignment = place(&demands, &specs, None, &MapperConfig::default());
         let fair = 0.5 / 8.0;
         let peak = assignment.balance.peak;
@@ -60,7 +63,7 @@ fn caches_with_room_count_more_than_distance() {
     let specs = with_caches(16, 8);
     // Memory of one package, and as much as both packages' caches hold.
     let mut demands = by_turns(16, 0.1, CACHE);
-    demands.iter_mut().for_each(|demand| demand.node = Some(0));
+    demands.iter_mut().for_each(|demand| demand.package = Some(0));
     let config = MapperConfig::default();
     let found = packages(&demands, &specs, &config);
     assert_eq!(found.iter().filter(|&&package| package == 1).count(), 8);
@@ -75,16 +78,16 @@ fn caches_with_room_count_more_than_distance() {
 fn a_new_table_goes_near_its_memory_while_there_is_room() {
     let specs = with_caches(16, 8);
     let mut planner = Planner::new(PlannerConfig::default(), specs.clone());
-    let home = |planner: &mut Planner, slot, size, node| {
-        let domain = planner.add_table_on(table(slot), size, node).main().domain;
+    let home = |planner: &mut Planner, slot, size, package| {
+        let domain = planner.add_table_on(table(slot), size, package).main().domain;
         let spec = specs.iter().find(|spec| spec.id == domain);
         spec.expect("homes are on the machine").package
     };
     for slot in 0..8 {
-        assert_eq!(home(&mut planner, slot, CACHE, Some(3)), 1, "table {slot}");
+        assert_eq!(home(&mut planner, slot, CACHE, Some(1)), 1, "table {slot}");
     }
     assert_eq!(
-        home(&mut planner, 8, CACHE, Some(3)),
+        home(&mut planner, 8, CACHE, Some(1)),
         0,
         "its package is full"
     );
@@ -92,12 +95,12 @@ fn a_new_table_goes_near_its_memory_while_there_is_room() {
     assert_eq!(
         home(&mut planner, 10, 1, Some(77)),
         0,
-        "no domain is near that node"
+        "no domain is near that memory"
     );
     for slot in 20..26 {
         home(&mut planner, slot, CACHE, Some(0));
     }
-    assert_eq!(home(&mut planner, 30, CACHE, Some(3)), 1, "both are full");
+    assert_eq!(home(&mut planner, 30, CACHE, Some(1)), 1, "both are full");
 }
 
 #[test]
@@ -107,8 +110,73 @@ fn by_traffic_memory_does_not_count() {
     let mut planner = Planner::new(config, with_caches(16, 8));
     let mut plain = planner.clone();
     for slot in 0..40 {
-        let homes = planner.add_table_on(table(slot), MIB, Some(2));
+        let homes = planner.add_table_on(table(slot), MIB, Some(1));
         assert_eq!(homes, plain.add_table(table(slot), MIB));
     }
     assert!(planner.tick(Time::from_secs(60), &[]).is_none());
+}
+
+/// Package 0 has no workers any more: table 0 lives in package 1, and its memory in package 0.
+fn moved_away() -> Planner {
+    let mut planner = Planner::new(PlannerConfig::default(), with_caches(16, 8));
+    planner.add_table_on(table(0), 64 * MIB, Some(0));
+    let cores: Vec<u32> = (0..16).map(|domain| if domain < 8 { 0 } else { 8 }).collect();
+    assert!(planner.resize(Time::from_secs(1), &cores).is_some());
+    planner
+}
+
+/// For so many seconds queries read so many bytes a second.
+fn read(planner: &mut Planner, seconds: std::ops::RangeInclusive<u64>, bytes: u64) {
+    for second in seconds {
+        let now = Time::from_secs(second);
+        let busy = Duration::from_millis(100);
+        planner.record(table(0), now, Usage { busy, bytes });
+        let _ = planner.tick(now, &[]);
+    }
+}
+
+#[test]
+fn memory_is_copied_to_where_a_table_lives_and_not_back_at_once() {
+    let mut planner = moved_away();
+    read(&mut planner, 2..=80, MIB);
+    assert_eq!(planner.next_memory_step(0), None, "60 of 64 MiB a minute");
+    // A burst is not enough: the slow window has seen less.
+    read(&mut planner, 81..=84, 8 * MIB);
+    assert_eq!(planner.next_memory_step(0), None);
+    read(&mut planner, 85..=160, 8 * MIB);
+    let step = planner.next_memory_step(0).expect("480 MiB a minute");
+    let wanted = MemoryStep {
+        table: table(0),
+        package: 1,
+        change: MemoryChange::Move,
+    };
+    assert_eq!(step, wanted);
+    assert_eq!(planner.next_memory_step(0), Some(wanted), "said again");
+    let mut failed = planner.clone();
+    failed.took(step, false);
+    read(&mut failed, 161..=700, 8 * MIB);
+    assert_eq!(failed.next_memory_step(0), None, "not tried again at once");
+    read(&mut failed, 701..=800, 8 * MIB);
+    assert_eq!(failed.next_memory_step(0), Some(wanted));
+    planner.took(step, true);
+    read(&mut planner, 161..=1_000, 8 * MIB);
+    assert_eq!(planner.next_memory_step(0), None, "it is there");
+    // Another index, wherever its memory is.
+    planner.set_memory(table(0), 64 * MIB, Some(0));
+    assert_eq!(planner.next_memory_step(0), None, "just now");
+    read(&mut planner, 1_001..=1_011, 8 * MIB);
+    assert_eq!(planner.next_memory_step(0), Some(wanted));
+    planner.remove_table(table(0));
+    assert_eq!(planner.next_memory_step(0), None);
+    planner.took(step, true);
+}
+
+#[test]
+fn by_traffic_no_memory_is_copied() {
+    let mut config = PlannerConfig::default();
+    config.mapper.placing = PlaceBy::Traffic;
+    let mut planner = Planner::new(config, with_caches(16, 8));
+    planner.add_table_on(table(0), MIB, Some(1));
+    read(&mut planner, 1..=100, 64 * MIB);
+    assert_eq!(planner.next_memory_step(u64::MAX), None);
 }

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus. Labels are bounded: methods and reasons are lists in the code, domains are the machine's,
 //! tables are the busiest few and `other`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,8 @@ use tonic::Code;
 use super::Admin;
 use super::others::Counted;
 use super::process::Process;
-use crate::collection::catalog::Troubles;
+use crate::collection::catalog::{Listed, Troubles};
+use crate::collection::rows::IndexMemory;
 
 /// Upper bounds of the histograms' buckets, in seconds: a search takes tens of microseconds to tens of milliseconds,
 /// a full queue's wait up to a second.
@@ -159,6 +160,8 @@ struct Readings {
     executor: Option<Snapshot>,
     /// What the tables without a label have counted.
     others: Counted,
+    /// The memory of the indexes of those with one.
+    memories: Vec<(String, IndexMemory)>,
     queue_limit: u64,
     process: Option<Process>,
     ready: bool,
@@ -181,7 +184,20 @@ impl Readings {
     fn take(admin: &Admin) -> Self {
         let api = &admin.api;
         let (executor, others) = tables(admin);
+        let listed = api.catalog.list();
+        let shown = executor.as_ref().map(|snapshot| busiest(&snapshot.tables).0);
+        let shown: HashSet<&str> = shown.iter().flatten().map(|table| &*table.name).collect();
+        let memories = listed.iter().filter(|listed| shown.contains(listed.name()));
+        let memories = memories.filter_map(|listed| match listed {
+            Listed::Serving(collection) => {
+                let memory = collection.view().base.index_memory.clone();
+                Some((collection.name.to_string(), memory))
+            }
+            Listed::Damaged { .. } | Listed::Loading { .. } => None,
+        });
+        let memories = memories.collect();
         Self {
+            memories,
             executor,
             others,
             queue_limit: api.scheduler.queue_limit() as u64,
@@ -191,7 +207,7 @@ impl Readings {
                 .meters
                 .connections
                 .load(std::sync::atomic::Ordering::Relaxed),
-            collections: api.catalog.list().len() as u64,
+            collections: listed.len() as u64,
             troubles: api.catalog.troubles(),
             building: api.builder.pending() as u64,
             writes_failed: api.catalog.failed_writes(),
@@ -366,6 +382,7 @@ impl Collector for Readings {
         match &self.executor {
             Some(snapshot) => {
                 domain_metrics(&mut page, snapshot, self.queue_limit)?;
+                memory_metrics(&mut page, &self.memories)?;
                 table_metrics(&mut page, snapshot, self.others)
             }
             None => Ok(()),
@@ -510,6 +527,18 @@ fn domain_metrics(page: &mut Page<'_>, snapshot: &Snapshot, queue_limit: u64) ->
         "Changes of placement that traffic caused",
         None,
         snapshot.remaps as f64,
+    )?;
+    page.counter(
+        "chiplet_copied_tables",
+        "Tables whose memory was copied to another socket",
+        None,
+        snapshot.copied_tables as f64,
+    )?;
+    page.counter(
+        "chiplet_copied",
+        "What was copied of tables to the memory of another socket",
+        Some(&Unit::Bytes),
+        snapshot.copied_bytes as f64,
     )
 }
 
@@ -528,6 +557,30 @@ pub(crate) fn busiest(tables: &[TableSnapshot]) -> (Vec<&TableSnapshot>, Vec<&Ta
     let mut others = tables.split_off(tables.len().min(TABLES_SHOWN));
     others.extend(namesakes);
     (tables, others)
+}
+
+/// Where the indexes of the busiest tables lie.
+fn memory_metrics(page: &mut Page<'_>, memories: &[(String, IndexMemory)]) -> fmt::Result {
+    let on_nodes = memories.iter().flat_map(|(table, memory)| {
+        memory.nodes.iter().map(|&(node, bytes)| {
+            let labels: Labels = vec![("table", table.clone()), ("node", node.to_string())];
+            (labels, bytes as f64)
+        })
+    });
+    page.gauges(
+        "chiplet_table_node_bytes",
+        "An index's memory on a NUMA node, as of when it was built or loaded",
+        on_nodes.collect(),
+    )?;
+    let huge = memories.iter().filter_map(|(table, memory)| {
+        let labels: Labels = vec![("table", table.clone())];
+        Some((labels, memory.huge_bytes? as f64))
+    });
+    page.gauges(
+        "chiplet_table_huge_page_bytes",
+        "What of an index's memory is in huge pages, as of when it was built or loaded",
+        huge.collect(),
+    )
 }
 
 fn table_metrics(page: &mut Page<'_>, snapshot: &Snapshot, sum: Counted) -> fmt::Result {

@@ -12,6 +12,7 @@ use super::Admin;
 use super::metrics::busiest;
 use crate::collection::Collection;
 use crate::collection::catalog::Listed;
+use crate::collection::rows::IndexMemory;
 use crate::scheduling::Slot;
 
 /// Rates and percentiles are of about this much time.
@@ -108,6 +109,8 @@ impl From<Steals> for StealCounts {
 struct Placement {
     version: u64,
     remaps: u64,
+    copied_tables: u64,
+    copied_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -143,6 +146,9 @@ struct Table {
     points: usize,
     traffic_bytes_per_second: f64,
     homes: Vec<Home>,
+    memory: Vec<NodeBytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    huge_page_bytes: Option<u64>,
     queued: u64,
     done_per_second: f64,
     shed: u64,
@@ -155,6 +161,13 @@ struct Table {
 struct Home {
     domain: u32,
     weight: f64,
+}
+
+/// What of an index is on a NUMA node.
+#[derive(Serialize)]
+struct NodeBytes {
+    node: u32,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -291,6 +304,8 @@ fn fill(
     state.placement = Placement {
         version: snapshot.placement.version(),
         remaps: snapshot.remaps,
+        copied_tables: snapshot.copied_tables,
+        copied_bytes: snapshot.copied_bytes,
     };
     state.domains = snapshot
         .domains
@@ -374,7 +389,14 @@ fn table(listed: &Listed, now: Option<&TableSnapshot>, window: Option<&Window>) 
         }
         Listed::Loading { name } => (name.to_string(), "none", 0, "yellow", None),
     };
+    let memory = match listed {
+        Listed::Serving(collection) => collection.view().base.index_memory.clone(),
+        Listed::Damaged { .. } | Listed::Loading { .. } => IndexMemory::default(),
+    };
+    let nodes = memory.nodes.iter();
     Table {
+        memory: nodes.map(|&(node, bytes)| NodeBytes { node, bytes }).collect(),
+        huge_page_bytes: memory.huge_bytes,
         id: now.map(|now| now.id.slot),
         name,
         index,

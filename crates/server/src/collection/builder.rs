@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chiplet::Table;
-use chiplet::index::{BuildError, HnswTable};
+use chiplet::index::{BuildError, HnswTable, Place};
 use parking_lot::{Condvar, Mutex};
 
 use super::allowance::{Allowance, Loan, Need, TooMuch};
@@ -20,10 +20,11 @@ use super::field_index;
 use super::filter::Patience;
 use super::footprint::{graph_config, has_index};
 use super::quiet::Quiet;
-use super::rows::{Base, Row, View};
+use super::rows::{Base, IndexMemory, Row, View};
 use super::saved::Save;
 use super::schema::{IndexKind, Settings};
 use crate::memory::Budget;
+use crate::scheduling::Scheduler;
 use crate::scheduling::background::Background;
 
 pub(crate) struct Builder {
@@ -38,6 +39,7 @@ struct Shared {
     pending: AtomicUsize,
     /// The memory of those being built.
     allowance: Allowance,
+    scheduler: Arc<Scheduler>,
 }
 
 #[derive(Default)]
@@ -52,12 +54,17 @@ impl Builder {
     ///
     /// # Errors
     /// The system refused a thread.
-    pub(crate) fn start(threads: usize, background: &Background) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(
+        threads: usize,
+        background: &Background,
+        scheduler: &Arc<Scheduler>,
+    ) -> std::io::Result<Arc<Self>> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             wake: Condvar::new(),
             pending: AtomicUsize::new(0),
             allowance: Allowance::default(),
+            scheduler: Arc::clone(scheduler),
         });
         let threads = (0..threads)
             .map(|number| {
@@ -193,7 +200,7 @@ impl Shared {
 fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
     let state = &collection.build;
     let began = Instant::now();
-    match build_within(collection, &shared.allowance, why) {
+    match build_within(collection, shared, why) {
         Ok(()) => state.succeeded(),
         Err(problem) => {
             tracing::error!(
@@ -227,12 +234,19 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
 }
 
 /// Builds an index over what there is, if there is memory for it. If not, dead rows are forgotten all the same.
-fn build_within(collection: &Collection, allowance: &Allowance, why: Why) -> Result<(), String> {
+fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<(), String> {
     let settings = collection.settings();
+    let allowance = &shared.allowance;
+    // The index is searched near its collection's home.
+    let place = Place::on(shared.scheduler.nodes_of(&collection.slot));
+    let replace = |settings: &Settings, indexed, loan| {
+        let place = place.clone();
+        replace(collection, settings, indexed.then_some(place), loan)
+    };
     let need = || Need::of(&collection.view(), &settings);
     let first = need();
     let refused = match allowance.take(collection.budget(), &first) {
-        Ok(loan) => return replace(collection, &settings, true, loan),
+        Ok(loan) => return replace(&settings, true, loan),
         // The index that there is is worth more than what it lacks.
         Err(_) if why == Why::Leftovers => return Ok(()),
         Err(refused) => refused,
@@ -252,21 +266,21 @@ fn build_within(collection: &Collection, allowance: &Allowance, why: Why) -> Res
         return problem(first);
     }
     match allowance.take(collection.budget(), &rows_alone) {
-        Ok(loan) => replace(collection, &settings, false, loan)?,
+        Ok(loan) => replace(&settings, false, loan)?,
         Err(_) => return problem(first),
     }
     let second = need();
     match allowance.take(collection.budget(), &second) {
-        Ok(loan) => replace(collection, &settings, true, loan),
+        Ok(loan) => replace(&settings, true, loan),
         Err(_) => problem(second),
     }
 }
 
-/// Puts the live rows in the place of all, with an index over them or without.
+/// Puts the live rows in the place of all, with an index over them in this memory or without.
 fn replace(
     collection: &Collection,
     settings: &Settings,
-    indexed: bool,
+    place: Option<Place>,
     mut loan: Loan<'_>,
 ) -> Result<(), String> {
     // Looked at only now: it may have waited long for its memory.
@@ -274,9 +288,9 @@ fn replace(
         return Ok(());
     }
     let view = collection.view();
-    let began = Instant::now();
+    let (began, indexed) = (Instant::now(), place.is_some());
     let (kept, base, ids, save) =
-        catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, indexed)))
+        catch_unwind(AssertUnwindSafe(|| rebuild(&view, settings, place)))
             .unwrap_or_else(|_| Err("the index library panicked".to_owned()))?;
     if collection.deleted.load(Ordering::Relaxed) {
         return Ok(());
@@ -321,11 +335,11 @@ fn replace(
     Ok(())
 }
 
-/// The live rows of `view` without gaps, and an index over them if they are to have one.
+/// The live rows of `view` without gaps, and an index over them if they are to have one, in this memory.
 fn rebuild(
     view: &View,
     settings: &Settings,
-    indexed: bool,
+    place: Option<Place>,
 ) -> Result<(Vec<Row>, Base, Ids, Option<Save>), String> {
     let kept: Vec<Row> = view.live_rows().collect();
     let mut vectors = Vec::with_capacity(kept.len() * view.dim);
@@ -340,10 +354,11 @@ fn rebuild(
     let vectors = Arc::new(vectors);
     let mut base = Base::cut(Arc::clone(&vectors), view.dim, &ids, payloads, &versions);
     let mut save = None;
-    if indexed && has_index(kept.len(), settings) {
-        let built = index(&vectors, view, settings).map_err(|error| explained(&error))?;
-        if let Some((table, how)) = built {
+    if let Some(place) = place.filter(|_| has_index(kept.len(), settings)) {
+        let built = index(&vectors, view, settings, place).map_err(|error| explained(&error))?;
+        if let Some((table, memory, how)) = built {
             base.set_index(table, settings.index.is_coded(), view.metric);
+            base.index_memory = memory;
             save = Some(how);
         }
     }
@@ -362,10 +377,15 @@ fn explained(error: &BuildError) -> String {
     }
 }
 
-/// An index, and how it is saved.
-type Built = (Arc<dyn Table>, Save);
+/// An index, its memory, and how it is saved.
+type Built = (Arc<dyn Table>, IndexMemory, Save);
 
-fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Built>, BuildError> {
+fn index(
+    vectors: &[f32],
+    view: &View,
+    settings: &Settings,
+    place: Place,
+) -> Result<Option<Built>, BuildError> {
     Ok(match &settings.index {
         IndexKind::Flat => None,
         IndexKind::Hnsw {
@@ -377,10 +397,12 @@ fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Bui
             // the same order give the same graph.
             let config = graph_config(view.metric, *m, *codes)
                 .ef_construction(*ef_construct)
+                .place(place)
                 .threads(1);
             let table = Arc::new(HnswTable::build(vectors, view.dim, &config)?);
+            let memory = IndexMemory::of(&*table, Some(table.granted()));
             let save = Arc::clone(&table);
-            Some((table, Box::new(move |path| save.save(path))))
+            Some((table, memory, Box::new(move |path| save.save(path))))
         }
         #[cfg(feature = "ivf")]
         IndexKind::Ivf {
@@ -390,11 +412,12 @@ fn index(vectors: &[f32], view: &View, settings: &Settings) -> Result<Option<Bui
         } => {
             use chiplet::index::{IvfConfig, IvfTable};
             let lists = super::footprint::lists(*nlist, vectors.len() / view.dim);
-            let config = IvfConfig::new(view.metric).nprobe(*nprobe);
+            let config = IvfConfig::new(view.metric).nprobe(*nprobe).place(place);
             let factory = format!("IVF{lists},{code}");
             let table = Arc::new(IvfTable::build(vectors, view.dim, &factory, &config)?);
+            let memory = IndexMemory::of(&*table, table.granted());
             let save = Arc::clone(&table);
-            Some((table, Box::new(move |path| save.save(path))))
+            Some((table, memory, Box::new(move |path| save.save(path))))
         }
         #[cfg(not(feature = "ivf"))]
         IndexKind::Ivf { .. } => {

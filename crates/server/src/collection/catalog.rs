@@ -237,7 +237,7 @@ impl Catalog {
         // The rows are there twice for a while, in the store's order and in the index'.
         let twice = Need::without_index(&content.view);
         let content = match (&saved, self.builder.lend(&self.budget, &twice)) {
-            (Some(saved), Some(_loan)) => saved.restore(content),
+            (Some(saved), Some(_loan)) => saved.restore(content, &self.scheduler),
             _ => content,
         };
         let loaded_index = content.view.base.index.is_some();

@@ -92,8 +92,16 @@ impl Table for Coarse {
         self.0.size_bytes()
     }
 
-    fn node(&self) -> Option<u32> {
-        self.0.node()
+    fn residence(&self) -> Vec<(u32, u64)> {
+        self.0.residence()
+    }
+
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        self.0.copy_to(nodes, pace)
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

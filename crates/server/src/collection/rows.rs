@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use chiplet::Table;
-use chiplet::index::Metric;
+use chiplet::index::{Granted, Metric};
 
 use super::field_index::Indexes;
 use super::point::{Payload, PointId};
@@ -124,6 +124,26 @@ pub(crate) struct Base {
     pub(crate) coded: bool,
     /// Memory of the index.
     pub(crate) index_bytes: u64,
+    pub(crate) index_memory: IndexMemory,
+}
+
+/// Where an index lies, as of when it was built or loaded.
+#[derive(Clone, Default)]
+pub(crate) struct IndexMemory {
+    /// NUMA nodes, each with how many bytes; none where the system does not say.
+    pub(crate) nodes: Vec<(u32, u64)>,
+    /// Bytes in huge pages, if known.
+    pub(crate) huge_bytes: Option<u64>,
+}
+
+impl IndexMemory {
+    pub(crate) fn of(index: &dyn Table, granted: Option<Granted>) -> Self {
+        let huge = granted.and_then(|granted| granted.huge);
+        Self {
+            nodes: index.residence(),
+            huge_bytes: huge.map(|bytes| bytes as u64),
+        }
+    }
 }
 
 impl Base {
@@ -134,6 +154,7 @@ impl Base {
             index: None,
             coded: false,
             index_bytes: 0,
+            index_memory: IndexMemory::default(),
         }
     }
 
@@ -168,6 +189,7 @@ impl Base {
             index: None,
             coded: false,
             index_bytes: 0,
+            index_memory: IndexMemory::default(),
         }
     }
 

@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chiplet::Table;
-use chiplet::index::{FileError, HnswTable, Pages};
+use chiplet::index::{FileError, HnswTable, Place};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::collection::{Content, Ids};
 use super::point::{Payload, PointId, stored_bytes};
-use super::rows::{Base, Row, View};
+use super::rows::{Base, IndexMemory, Row, View};
 use super::schema::{IndexKind, Settings};
 use super::store;
 use crate::private;
+use crate::scheduling::Scheduler;
 
 const FOLDER: &str = "chiplet-indexes";
 const TABLE: &str = "table";
@@ -143,15 +144,22 @@ impl Saved {
         }
     }
 
-    fn table(&self, settings: &Settings) -> Option<Arc<dyn Table>> {
-        let table: Result<Arc<dyn Table>, FileError> = match &settings.index {
+    fn table(&self, settings: &Settings, place: Place) -> Option<(Arc<dyn Table>, IndexMemory)> {
+        let table: Result<(Arc<dyn Table>, IndexMemory), FileError> = match &settings.index {
             IndexKind::Flat => return None,
             IndexKind::Hnsw { .. } => {
-                HnswTable::load(&self.table, Pages::default()).map(|table| Arc::new(table) as _)
+                HnswTable::load(&self.table, place).map(|table| {
+                    let memory = IndexMemory::of(&table, Some(table.granted()));
+                    (Arc::new(table) as _, memory)
+                })
             }
             #[cfg(feature = "ivf")]
-            IndexKind::Ivf { .. } => chiplet::index::IvfTable::load(&self.table, Pages::default())
-                .map(|table| Arc::new(table) as _),
+            IndexKind::Ivf { .. } => {
+                chiplet::index::IvfTable::load(&self.table, place).map(|table| {
+                    let memory = IndexMemory::of(&table, table.granted());
+                    (Arc::new(table) as _, memory)
+                })
+            }
             #[cfg(not(feature = "ivf"))]
             IndexKind::Ivf { .. } => return None,
         };
@@ -164,8 +172,9 @@ impl Saved {
         }
     }
 
-    /// Puts the saved index in its place, if there is one that fits, and memory for it.
-    pub(crate) fn restore(&self, mut content: Content) -> Content {
+    /// Puts the saved index in its place, if there is one that fits, and memory for it: that of a new table, as `scheduler`
+    /// says.
+    pub(crate) fn restore(&self, mut content: Content, scheduler: &Scheduler) -> Content {
         let settings = &content.settings;
         let Some(rows) = self.rows(settings) else {
             return content;
@@ -182,7 +191,9 @@ impl Saved {
         if rows.is_empty() || dead > rows.len() / 2 {
             return content;
         }
-        let Some(table) = self.table(settings) else {
+        let bytes = std::fs::metadata(&self.table).map_or(0, |file| file.len());
+        let place = Place::on(scheduler.nodes_for(bytes));
+        let Some((table, memory)) = self.table(settings, place) else {
             return content;
         };
         let bytes = table.size_bytes() + dead as u64 * stored_bytes(settings.dim, 0);
@@ -198,6 +209,7 @@ impl Saved {
             table,
             settings.index.is_coded(),
         );
+        content.view.base.index_memory = memory;
         content
     }
 }

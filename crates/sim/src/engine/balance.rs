@@ -55,6 +55,8 @@ pub(super) struct Balancer {
     taken: Vec<(u64, u64)>,
     /// Each item's size.
     pub(super) bytes: Vec<u64>,
+    /// The package whose memory holds each table.
+    pub(super) holders: Vec<usize>,
     /// Each domain's cache.
     pub(super) caches: Vec<u64>,
     budgets: Budgets,
@@ -89,6 +91,9 @@ impl Balancer {
             fixed: Vec::new(),
             taken: vec![(0, 0); count],
             bytes: bytes.collect(),
+            holders: (0..tables.len())
+                .map(|table| scenario.machine.holder(table))
+                .collect(),
             caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
             budgets: scenario.settings.ideas.budgets,
         }
@@ -102,19 +107,15 @@ impl Balancer {
         shares: &[f64],
         means: Option<&Means>,
     ) {
-        let (machine, domains) = (scenario.machine, scenario.machine.topology.domains());
+        let domains = scenario.machine.topology.domains();
         for (slot, &table) in items.tables.iter().enumerate() {
-            let holder = machine.holder(table as usize);
-            let node = domains
-                .iter()
-                .find(|domain| domain.package as usize == holder);
             let bytes = match self.budgets.cache {
                 true => self.bytes[slot],
                 false => 0,
             };
             let id = table_id(slot as u32);
-            let node = node.map(|domain| domain.node);
-            self.planner.add_table_on(id, bytes, node);
+            let holder = self.holders[table as usize] as u32;
+            self.planner.add_table_on(id, bytes, Some(holder));
         }
         if let Some(means) = means {
             self.settle(scenario, items, shares, means);
@@ -168,8 +169,23 @@ impl Balancer {
                 self.planner.record(table_id(slot as u32), now, usage);
             }
             let _ = self.planner.tick(now, &[]);
+            self.copy_tables(items);
         }
         self.offset = Duration::from_secs(SETTLING);
+    }
+
+    /// Copies tables to where they are searched, as the planner says. It takes seconds, which have passed when the run
+    /// begins; none is copied later, as a run is shorter than that.
+    fn copy_tables(&mut self, items: &Items) {
+        while let Some(step) = self.planner.next_memory_step(0) {
+            let item = step.table.slot as usize;
+            // A part of a table that is cut into regions has its memory with the others.
+            let whole = items.siblings(item) == 1;
+            self.planner.took(step, whole);
+            if whole {
+                self.holders[items.tables[item] as usize] = step.package as usize;
+            }
+        }
     }
 
     /// What the planner is told of items that were busy for so many seconds and read so many bytes.

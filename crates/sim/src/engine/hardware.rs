@@ -112,11 +112,13 @@ pub(super) struct Hardware<'a> {
 }
 
 impl<'a> Hardware<'a> {
+    /// With so many workers, and tables in the memory of these sockets.
     pub(super) fn new(
         machine: &'a Machine,
         prepared: &'a Prepared,
         compute: Compute,
         workers: usize,
+        holders: &[usize],
     ) -> Self {
         let domains = machine.topology.domains().iter();
         let sizes = domains.map(|spec| (spec.cache_bytes, spec.cores.len()));
@@ -130,7 +132,7 @@ impl<'a> Hardware<'a> {
             prepared,
             compute,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
-            memory: Memory::new(machine, prepared.plans.len()),
+            memory: Memory::new(machine, holders),
             found: vec![found; workers],
         }
     }

@@ -254,7 +254,13 @@ impl<'a> Engine<'a> {
         Self {
             scenario,
             timeline: Timeline::new(None),
-            hardware: Hardware::new(machine, prepared, scenario.compute, workers.len()),
+            hardware: Hardware::new(
+                machine,
+                prepared,
+                scenario.compute,
+                workers.len(),
+                &balancer.holders,
+            ),
             groups,
             crossing,
             meter: Meter::new(workers.len(), Clients::rows(&prepared.workload.asking)),

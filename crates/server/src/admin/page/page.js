@@ -194,7 +194,7 @@ function showTotals(totals, placement) {
     same: of(domain),
     other: of(remote),
     version: `v${placement.version}`,
-    "remap-count": plural(placement.remaps, "remap"),
+    "remap-count": plural(placement.remaps, "remap") + copiesOf(placement),
   });
   shedBefore = totals.shed;
   for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
@@ -418,6 +418,7 @@ const COLUMNS = {
   status: [(table) => ["red", "yellow", "green"].indexOf(table.status), (_, table) => statusOf(table)],
   index: [(table) => table.index, String],
   homes: [(table) => table.homes[0]?.domain, (_, table) => homesOf(table)],
+  memory: [(table) => table.memory[0]?.node, (_, table) => memoryOf(table)],
   points: [(table) => table.points, count],
   traffic: [(table) => table.traffic_bytes_per_second, traffic],
   rate: [(table) => table.done_per_second, rate],
@@ -452,6 +453,18 @@ function homesOf(table) {
   const weights = table.homes.reduce((sum, home) => sum + home.weight, 0);
   const weight = (home) => (table.homes.length > 1 ? ` (${Math.round((home.weight / weights) * 100)} %)` : "");
   return table.homes.map((home) => `${home.domain}${weight(home)}`).join(", ") || NOTHING;
+}
+
+// Tables whose memory has followed them to another socket.
+function copiesOf({ copied_tables: tables, copied_bytes: bytes }) {
+  return tables ? `, ${plural(tables, "table")} copied (${memory(bytes)})` : "";
+}
+
+// Where the system does not say, or a table has no index, there is nothing.
+function memoryOf(table) {
+  const parts = table.memory.map((part) => `${part.node} (${memory(part.bytes)})`);
+  const huge = table.huge_page_bytes ? `, ${memory(table.huge_page_bytes)} in huge pages` : "";
+  return parts.length ? parts.join(", ") + huge : NOTHING;
 }
 
 function fillRow(row, table) {

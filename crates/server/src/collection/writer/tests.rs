@@ -52,7 +52,7 @@ impl Server {
             ..SchedulerSettings::default()
         };
         let scheduler = Arc::new(Scheduler::start(&settings, |_| ()).unwrap());
-        let builder = Builder::start(1, &Background::new(&scheduler)).unwrap();
+        let builder = Builder::start(1, &Background::new(&scheduler), &scheduler).unwrap();
         let budget = Arc::new(Budget::new(MEMORY));
         let catalog = Catalog::new(folder, scheduler, Arc::clone(&builder), budget, 10);
         catalog.scan().unwrap();

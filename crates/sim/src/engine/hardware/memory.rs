@@ -71,7 +71,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(machine: &Machine, tables: usize) -> Self {
+    /// Of tables that these sockets' memory holds.
+    pub(crate) fn new(machine: &Machine, holders: &[usize]) -> Self {
         let link_of = machine.links();
         let domains = machine.topology.domains();
         let socket_of: Vec<usize> = domains
@@ -84,7 +85,7 @@ impl Memory {
             links: vec![Pipe::new(costs.link_gbs); count(&link_of)],
             sockets: vec![Pipe::new(costs.socket_gbs); count(&socket_of)],
             bridges: vec![Pipe::new(costs.bridge_gbs); count(&socket_of)],
-            holders: (0..tables).map(|table| machine.holder(table)).collect(),
+            holders: holders.to_vec(),
             link_of,
             socket_of,
             memory_ns: costs.memory_ns,

@@ -1,0 +1,138 @@
+//! The thread that copies a table's memory to the socket where it is searched.
+//!
+//! What is to be copied is `chiplet_policy`'s to say (`planner/memory.rs`). Here room is looked for, the table is asked for a
+//! copy of itself, at a bounded rate, and the copy is put beside the table's index or in its place: for whoever submits and
+//! searches that is as [`Executor::replace_table`](crate::Executor::replace_table). If anything fails the table stays as it is.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{MemoryChange, MemoryStep};
+use chiplet_table::Table;
+use chiplet_table::host::contain;
+use chiplet_topology::room_on;
+
+use super::balancer::Balancer;
+use crate::engine::Engine;
+use crate::engine::registry::Placed;
+use crate::sync::now;
+
+/// Between two looks at what is to be copied.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A copy is made only where this part of its size is left besides: others take memory meanwhile.
+const MARGIN: u64 = 8;
+
+/// How much may be copied, and how fast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyLimits {
+    /// Bytes a second.
+    pub(crate) rate: u64,
+    /// Bytes that copies may take beyond one of each table.
+    pub(crate) budget: u64,
+}
+
+impl Default for CopyLimits {
+    /// Some hundredths of the bandwidth of a socket, both ways, and less than a core can do.
+    fn default() -> Self {
+        Self {
+            rate: 1_000_000_000,
+            budget: 0,
+        }
+    }
+}
+
+pub(crate) struct Copier {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) balancer: Arc<Balancer>,
+    pub(crate) limits: CopyLimits,
+}
+
+impl Copier {
+    /// The thread.
+    pub(crate) fn run(&self) {
+        while self.balancer.rests(now() + LOOK) {
+            if let Some(step) = self.balancer.next_memory_step(self.limits.budget) {
+                self.take(step);
+            }
+        }
+    }
+
+    /// Takes a step, and says how it went.
+    fn take(&self, step: MemoryStep) {
+        let Some(entry) = self.engine.registry.find(step.table) else {
+            return self.balancer.gave_up(step);
+        };
+        let Some(index) = entry.index.main() else {
+            return self.balancer.gave_up(step);
+        };
+        let begun = now();
+        let copied = match step.change {
+            MemoryChange::Drop => Ok(None),
+            MemoryChange::Move | MemoryChange::Copy => self.copy(index, step.package).map(Some),
+        };
+        let (package, table) = (step.package, &*entry.name);
+        let bytes = index.table.size_bytes();
+        match copied {
+            Ok(copy) => {
+                let is_copy = copy.is_some();
+                let done = self.balancer.take(&self.engine, step, index, copy);
+                if done && is_copy {
+                    let seconds = now().saturating_duration_since(begun).as_secs_f64();
+                    tracing::info!(table, bytes, package, seconds, "copied a table's memory");
+                } else if done {
+                    tracing::info!(table, bytes, package, "gave up a copy of a table");
+                }
+            }
+            Err(reason) => {
+                if let Some(reason) = reason {
+                    tracing::warn!(table, bytes, package, reason, "did not copy a table's memory");
+                }
+                self.balancer.gave_up(step);
+            }
+        }
+        // Whatever this was the last reference to is the caller's code.
+        contain(|| drop(entry));
+    }
+
+    /// A copy of `index` near `package`, or why there is none; without a reason if a table is not to be copied.
+    fn copy(&self, index: &Placed, package: u32) -> Result<Placed, Option<String>> {
+        let nodes = self.engine.nodes.of_package(package);
+        let bytes = index.table.size_bytes();
+        let wanted = bytes.saturating_add(bytes / MARGIN);
+        if let Some(room) = room_on(&nodes).filter(|&room| room < wanted) {
+            return Err(Some(format!(
+                "nodes {nodes:?} have room for {room} bytes and {wanted} are needed: free memory there, or raise the control \
+                 group's limit"
+            )));
+        }
+        let mut next = now();
+        let mut pace = |bytes: u64| self.wait_for(&mut next, bytes);
+        let copied = catch_unwind(AssertUnwindSafe(|| index.table.copy_to(&nodes, &mut pace)));
+        match copied {
+            Ok(Ok(Some(copy))) => {
+                let placed = self.engine.placed(Arc::from(copy));
+                match placed.package == Some(package) {
+                    true => Ok(placed),
+                    // Or it was full, and the kernel took other nodes.
+                    false => Err(Some(format!("the copy came to lie on {:?}", placed.residence))),
+                }
+            }
+            Ok(Ok(None)) => Err(None),
+            Ok(Err(error)) => Err(Some(error.to_string())),
+            Err(payload) => {
+                contain(|| drop(payload));
+                Err(Some("it panicked".to_owned()))
+            }
+        }
+    }
+
+    /// Waits until so many bytes may be copied; false if the executor is shut down. `next` is when the rate allows more.
+    fn wait_for(&self, next: &mut Instant, bytes: u64) -> bool {
+        let goes_on = self.balancer.rests(*next);
+        let takes = Duration::from_secs_f64(bytes as f64 / self.limits.rate.max(1) as f64);
+        *next = (*next).max(now()) + takes;
+        goes_on
+    }
+}
