@@ -17,7 +17,10 @@ const MIB: u64 = 1 << 20;
 
 /// Two sockets of a domain each, with nodes 0 and 1.
 fn two_sockets() -> Builder {
-    let topology = Topology::builder().domain(32 * MIB, 1).package().domain(32 * MIB, 1);
+    let topology = Topology::builder()
+        .domain(32 * MIB, 1)
+        .package()
+        .domain(32 * MIB, 1);
     Executor::builder()
         .topology(topology.build().unwrap())
         .believe_nodes()
@@ -166,7 +169,9 @@ fn memory_follows_its_table_to_the_other_socket() {
     assert_eq!(snapshot.tables[0].memory, [(1, 16 * MIB)]);
     assert_eq!(snapshot.tables[0].copies, 1);
     // The original goes with the last query that may search it.
-    until(&executor, table, || counted.dropped.load(Ordering::SeqCst) == 1);
+    until(&executor, table, || {
+        counted.dropped.load(Ordering::SeqCst) == 1
+    });
     // What is added near the workers that are left stays.
     let near = executor.add_table("near", counted.on_node(1, 8, Fate::Made));
     for _ in 0..100 {
@@ -183,13 +188,19 @@ fn a_copy_that_fails_leaves_the_table_where_it_is() {
     for fate in [Fate::Refused, Fate::Panics, Fate::Astray] {
         let counted = Counted::new();
         let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, fate));
-        until(&executor, table, || counted.copies.load(Ordering::SeqCst) == 1);
+        until(&executor, table, || {
+            counted.copies.load(Ordering::SeqCst) == 1
+        });
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(2_500) {
             assert_eq!(found(&executor, table), (7, 0));
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(counted.copies.load(Ordering::SeqCst), 1, "not tried again at once");
+        assert_eq!(
+            counted.copies.load(Ordering::SeqCst),
+            1,
+            "not tried again at once"
+        );
         assert_eq!(executor.snapshot().copied_tables, 0);
     }
 }
@@ -218,10 +229,14 @@ fn an_index_that_was_replaced_meanwhile_is_not_put_back() {
     let (fate, begun, go) = waiting();
     let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, fate));
     until(&executor, table, || begun.try_recv().is_ok());
-    executor.replace_table(table, counted.on_node(1, 8, Fate::Made)).unwrap();
+    executor
+        .replace_table(table, counted.on_node(1, 8, Fate::Made))
+        .unwrap();
     drop(go);
     // The first index, and its copy.
-    until(&executor, table, || counted.dropped.load(Ordering::SeqCst) == 2);
+    until(&executor, table, || {
+        counted.dropped.load(Ordering::SeqCst) == 2
+    });
     assert_eq!(found(&executor, table), (8, 1));
     assert_eq!(executor.snapshot().copied_tables, 0);
 }
@@ -273,7 +288,9 @@ fn a_table_with_homes_on_both_sockets_has_a_copy_on_each() {
                         let begun = Instant::now();
                         while begun.elapsed() < Duration::from_micros(300) {}
                     };
-                    let busy = executor.submit_fn(table, None, code).map(|ticket| ticket.wait());
+                    let busy = executor
+                        .submit_fn(table, None, code)
+                        .map(|ticket| ticket.wait());
                     assert!(busy.is_ok_and(|done| done.is_ok()));
                     let (version, node) = found(executor, table);
                     assert_eq!(version, 7);

@@ -106,7 +106,12 @@ impl Executor {
     /// Adds a table that only closures search ([`Executor::spawn`]), of about `size_bytes` bytes.
     pub fn add_closure_table(&self, name: impl Into<Arc<str>>, size_bytes: u64) -> TableId {
         let memory = (size_bytes, None);
-        self.add(name.into(), Index::default(), memory, TableOptions::default())
+        self.add(
+            name.into(),
+            Index::default(),
+            memory,
+            TableOptions::default(),
+        )
     }
 
     fn add(
@@ -195,10 +200,12 @@ impl Executor {
         let placed = self.engine.placed(index.into_table());
         let memory = (placed.table.size_bytes(), placed.package);
         let replace = || {
-            self.engine.registry.replace(table, |before| match before.is_there() {
-                true => Ok(Index::new(placed.clone())),
-                false => Err(TableError::NoIndex),
-            })
+            self.engine
+                .registry
+                .replace(table, |before| match before.main() {
+                    Some(_) => Ok(Index::new(placed.clone())),
+                    None => Err(TableError::NoIndex),
+                })
         };
         if let Err(reason) = self.balancer.replace_table(table, memory, replace) {
             let input = placed.table;
@@ -335,7 +342,7 @@ impl Executor {
     /// The table that is to be searched for `queries`, or why they are refused.
     fn find_index(&self, table: TableId, queries: &[Query]) -> Result<EntryRef, SubmitError> {
         let entry = self.find(table)?;
-        if !entry.index.is_there() {
+        if entry.index.main().is_none() {
             return Err(SubmitError::NotSearchable);
         }
         self.limits.check(queries)?;

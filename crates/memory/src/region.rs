@@ -180,7 +180,10 @@ impl Region {
         nodes: &[u32],
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Self>, MemoryError> {
-        let pages = self.place.as_ref().map_or_else(Default::default, |place| place.pages);
+        let pages = self
+            .place
+            .as_ref()
+            .map_or_else(Default::default, |place| place.pages);
         let place = Place::on(nodes.iter().copied()).pages(pages);
         let mut copy = Self::new(self.len(), place)?;
         let bytes = copy.as_mut_slice();

@@ -77,7 +77,7 @@ pub use mapper::{
     Assignment, Balance, Demand, DomainSpec, DomainTally, MapperConfig, PlaceBy, balance,
     homes_wanted, hot_cold, place, place_new,
 };
-pub use neighbours::{neighbours, overflow_domains};
+pub use neighbours::{Neighbours, neighbours, overflow_domains};
 pub use overload::is_too_late;
 pub use placement::{Home, Homes, Move, Placement};
 pub use planner::{MemoryChange, MemoryStep, Planner, PlannerConfig, Remap};

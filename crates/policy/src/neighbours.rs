@@ -1,5 +1,7 @@
 //! In which order a group looks at the others: for help, for work that is worth crossing for, for room.
 
+use std::ops::Deref;
+
 use chiplet_topology::{DomainId, Topology};
 
 use crate::TableId;
@@ -7,7 +9,62 @@ use crate::TableId;
 /// Domains that a table's queries overflow to.
 const OVERFLOW: usize = 3;
 
-/// For each group of workers every other one, the nearest first. `domains` names each group's domain.
+/// Every other group as one of them looks at them: the nearest first.
+///
+/// ```
+/// use chiplet_policy::Neighbours;
+///
+/// let nearest = Neighbours::new(vec![1, 2, 3], 1);
+/// assert_eq!(*nearest, [1, 2, 3]);
+/// assert_eq!(nearest.of_socket(), [1]);
+/// assert!(nearest.is_far(3));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    all: Vec<usize>,
+    /// How many of them are of its own socket.
+    of_socket: usize,
+}
+
+impl Neighbours {
+    /// `all` others in order, the first `of_socket` of which share its memory.
+    pub fn new(all: Vec<usize>, of_socket: usize) -> Self {
+        Self { all, of_socket }
+    }
+
+    /// Those of its own socket.
+    #[inline]
+    pub fn of_socket(&self) -> &[usize] {
+        &self.all[..self.of_socket]
+    }
+
+    /// Whether `other` is of another socket: the memory of its tables is farther away.
+    #[inline]
+    pub fn is_far(&self, other: usize) -> bool {
+        self.all[self.of_socket..].contains(&other)
+    }
+}
+
+/// All of them of one socket.
+impl FromIterator<usize> for Neighbours {
+    fn from_iter<I: IntoIterator<Item = usize>>(others: I) -> Self {
+        let all: Vec<usize> = others.into_iter().collect();
+        Self {
+            of_socket: all.len(),
+            all,
+        }
+    }
+}
+
+impl Deref for Neighbours {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.all
+    }
+}
+
+/// For each group of workers every other one. `domains` names each group's domain.
 ///
 /// Of groups that are equally near, the one that follows in the list comes first. So the groups of a socket ask
 /// different ones for help, and not all of them group 0.
@@ -22,17 +79,24 @@ const OVERFLOW: usize = 3;
 /// let ccds = (0..4).fold(Topology::builder(), |machine, _| machine.domain(32 << 20, 8));
 /// let domains: Vec<DomainId> = (0..4).map(DomainId).collect();
 /// let nearest = neighbours(&ccds.build()?, &domains);
-/// assert_eq!(nearest[0], [1, 2, 3]);
-/// assert_eq!(nearest[2], [3, 0, 1]);
+/// assert_eq!(*nearest[0], [1, 2, 3]);
+/// assert_eq!(*nearest[2], [3, 0, 1]);
 /// # Ok::<(), chiplet_topology::TopologyError>(())
 /// ```
-pub fn neighbours(topology: &Topology, domains: &[DomainId]) -> Vec<Vec<usize>> {
+pub fn neighbours(topology: &Topology, domains: &[DomainId]) -> Vec<Neighbours> {
     let count = domains.len();
     let nearest = |group: usize| {
         let mut others: Vec<usize> = (1..count).map(|step| (group + step) % count).collect();
         // Stable: what is equally near keeps its order.
         others.sort_by_key(|&other| topology.distance(domains[group], domains[other]));
-        others
+        let package = |group: usize| {
+            let all = topology.domains().iter();
+            let mut of = all.filter(|domain| domain.id == domains[group]);
+            of.next().map(|domain| domain.package)
+        };
+        let is_near = |&&other: &&usize| package(other) == package(group);
+        let of_socket = others.iter().take_while(is_near).count();
+        Neighbours::new(others, of_socket)
     };
     (0..count).map(nearest).collect()
 }

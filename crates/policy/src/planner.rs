@@ -45,8 +45,8 @@ use crate::{
 };
 use candidate::{Candidate, Judge, Seen, load_of, total, under};
 use cold::Warmth;
-pub use memory::{MemoryChange, MemoryStep};
 use memory::Memories;
+pub use memory::{MemoryChange, MemoryStep};
 use peaks::Peaks;
 use tallies::Tallies;
 
@@ -136,12 +136,7 @@ impl Planner {
 
     /// As [`Planner::add_table`], for a table whose memory is near `package`. Where tables are placed by time, its home is
     /// there as long as that is not much busier than others.
-    pub fn add_table_on(
-        &mut self,
-        table: TableId,
-        size_bytes: u64,
-        package: Option<u32>,
-    ) -> Homes {
+    pub fn add_table_on(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> Homes {
         if let Some(homes) = self.placement.homes(table) {
             return homes.clone();
         }
@@ -166,7 +161,8 @@ impl Planner {
         let placing = self.config.mapper.placing;
         let load = load_of(&self.windows, placing, table, self.latest);
         if let Some(homes) = Arc::make_mut(&mut self.placement).remove(table) {
-            self.tallies.remove(&homes, load.slow, self.memories.remove(table));
+            self.tallies
+                .remove(&homes, load.slow, self.memories.remove(table));
         }
         self.windows.forget(table);
         self.trigger.forget(table);

@@ -38,9 +38,17 @@ pub fn evens_out(
     if at_home < LONG_WAIT {
         return None;
     }
-    let (nearest, price) = (faces.nearest(home), faces.price(home));
-    let mut others = overflow_domains(table, nearest.len()).map(|at| nearest[at]);
-    others.find(|&other| !faces.is_vacant(other) && is_worth_evening(at_home, wait(other), price))
+    let nearest = faces.nearest(home);
+    // To another socket only where its own has no other domain.
+    let among = match nearest.of_socket() {
+        [] => &**nearest,
+        near => near,
+    };
+    let mut others = overflow_domains(table, among.len()).map(|at| among[at]);
+    others.find(|&other| {
+        let price = faces.price_on(home, other);
+        !faces.is_vacant(other) && is_worth_evening(at_home, wait(other), price)
+    })
 }
 
 /// The nearest other group with workers to spare, which may take tasks that `group` has no place for.

@@ -33,12 +33,17 @@ fn ends(topology: &Topology) -> (u32, u32) {
 
 /// Cpus of the domains near `node`.
 fn cpus_near(topology: &Topology, node: u32) -> Vec<u32> {
-    let near = topology.domains().iter().filter(|domain| domain.node == node);
+    let near = topology
+        .domains()
+        .iter()
+        .filter(|domain| domain.node == node);
     near.flat_map(|domain| domain.cpus()).collect()
 }
 
 fn rows(count: usize) -> Vec<f32> {
-    (0..count * DIM).map(|at| (at * 7_919 % 1_009) as f32).collect()
+    (0..count * DIM)
+        .map(|at| (at * 7_919 % 1_009) as f32)
+        .collect()
 }
 
 fn ask(executor: &Executor, table: TableId) -> Vec<Neighbor> {
@@ -79,12 +84,7 @@ fn preferring(node: u32) -> BTreeMap<u32, u64> {
 }
 
 /// Asks until that comes true, and holds each answer against `expected`.
-fn until(
-    executor: &Executor,
-    table: TableId,
-    expected: &[Neighbor],
-    there: impl Fn() -> bool,
-) {
+fn until(executor: &Executor, table: TableId, expected: &[Neighbor], there: impl Fn() -> bool) {
     let begun = Instant::now();
     while !there() {
         assert!(begun.elapsed() < HANG, "{:?}", executor.snapshot());
@@ -118,9 +118,12 @@ pub fn memory_follows_its_home() {
     let near = cpus_near(executor.topology(), last);
     executor.restrict_to(&near).expect("they are the machine's");
     for (table, expected) in tables.into_iter().zip(&expected) {
-        until(&executor, table, expected, || {
-            matches!(memory(&executor, table)[..], [(node, _)] if node == last)
-        });
+        until(
+            &executor,
+            table,
+            expected,
+            || matches!(memory(&executor, table)[..], [(node, _)] if node == last),
+        );
         until(&executor, table, expected, || true);
     }
     assert!(executor.snapshot().copied_tables >= 2);

@@ -343,7 +343,10 @@ fn on_its_nodes(shape: &Shape) {
     let spread = all.residence();
     assert_eq!(spread.len() as u32, shape.nodes, "page by page in turn");
     let bytes = |&(_, bytes): &(u32, u64)| bytes;
-    let (least, most) = (spread.iter().map(bytes).min(), spread.iter().map(bytes).max());
+    let (least, most) = (
+        spread.iter().map(bytes).min(),
+        spread.iter().map(bytes).max(),
+    );
     assert!(2 * least.unwrap_or(0) > most.unwrap_or(0), "{spread:?}");
     // New tables go where the others are not.
     let mut nodes = Cpus::new();

@@ -45,8 +45,8 @@ impl Drop for TableEntry {
     /// The index's destructor is the caller's code. Whoever lets go of the table last, be it the executor that goes with
     /// many of them, gets no panic of it.
     fn drop(&mut self) {
-        let index = std::mem::take(&mut self.index);
-        for placed in index.0 {
+        let Index { main, copies } = std::mem::take(&mut self.index);
+        for placed in main.into_iter().chain(copies) {
             contain(|| drop(placed));
         }
     }
@@ -54,7 +54,11 @@ impl Drop for TableEntry {
 
 /// A table's index and the copies of it, which answer alike; none for a table that only closures search.
 #[derive(Clone, Default)]
-pub(crate) struct Index(Vec<Placed>);
+pub(crate) struct Index {
+    main: Option<Placed>,
+    /// Where the table has homes on several sockets.
+    copies: Vec<Placed>,
+}
 
 /// An index in its memory.
 #[derive(Clone)]
@@ -69,39 +73,42 @@ pub(crate) struct Placed {
 impl Index {
     /// One, without copies.
     pub(crate) fn new(placed: Placed) -> Self {
-        Self(vec![placed])
+        Self {
+            main: Some(placed),
+            copies: Vec::new(),
+        }
     }
 
     /// The one that copies are made of.
     pub(crate) fn main(&self) -> Option<&Placed> {
-        self.0.first()
+        self.main.as_ref()
+    }
+
+    /// Whether `main` is its main one.
+    pub(crate) fn is_of(&self, main: &Placed) -> bool {
+        self.main()
+            .is_some_and(|own| Arc::ptr_eq(&own.table, &main.table))
     }
 
     /// The one that workers of `package` search.
     #[inline]
     pub(crate) fn nearest(&self, package: u32) -> Option<&Arc<dyn Table>> {
-        let all = &self.0;
-        let near = match all.len() {
-            0 | 1 => None,
-            _ => all.iter().find(|placed| placed.package == Some(package)),
+        let near = match self.copies.is_empty() {
+            true => None,
+            false => self.iter().find(|placed| placed.package == Some(package)),
         };
-        near.or(all.first()).map(|placed| &placed.table)
-    }
-
-    /// Whether queries can be answered.
-    pub(crate) fn is_there(&self) -> bool {
-        !self.0.is_empty()
+        near.or(self.main()).map(|placed| &placed.table)
     }
 
     /// All of it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Placed> {
-        self.0.iter()
+        self.main.iter().chain(&self.copies)
     }
 
     /// Bytes on each NUMA node, all copies together.
     pub(crate) fn residence(&self) -> Vec<(u32, u64)> {
         let mut all = BTreeMap::new();
-        for &(node, bytes) in self.0.iter().flat_map(|placed| &placed.residence) {
+        for &(node, bytes) in self.iter().flat_map(|placed| &placed.residence) {
             *all.entry(node).or_insert(0) += bytes;
         }
         all.into_iter().collect()
@@ -109,16 +116,21 @@ impl Index {
 
     /// What it is after `step`, for which `copy` was made if it needs one; `None` if the step is not possible any more.
     pub(crate) fn after(&self, step: MemoryStep, copy: Option<Placed>) -> Option<Self> {
-        let mut all = self.0.clone();
-        match (step.change, copy) {
-            (MemoryChange::Move, Some(copy)) => all = vec![copy],
-            (MemoryChange::Copy, Some(copy)) => all.push(copy),
-            (MemoryChange::Drop, _) => {
-                all.retain(|placed| placed.package != Some(step.package));
+        let mut all: Vec<Placed> = match step.change {
+            MemoryChange::Move => Vec::new(),
+            MemoryChange::Copy => self.iter().cloned().collect(),
+            MemoryChange::Drop => {
+                let stays = |placed: &&Placed| placed.package != Some(step.package);
+                self.iter().filter(stays).cloned().collect()
             }
-            (MemoryChange::Move | MemoryChange::Copy, None) => return None,
-        }
-        (!all.is_empty()).then_some(Self(all))
+        };
+        all.extend(copy);
+        let mut all = all.into_iter();
+        let main = all.next()?;
+        Some(Self {
+            main: Some(main),
+            copies: all.collect(),
+        })
     }
 }
 

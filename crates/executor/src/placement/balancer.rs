@@ -168,8 +168,7 @@ impl Balancer {
         let mut control = self.control.lock();
         let bytes = copy.as_ref().map(|copy| copy.table.size_bytes());
         let before = engine.registry.replace(step.table, |now| {
-            let is_same = |main: &Placed| Arc::ptr_eq(&main.table, &index.table);
-            let is_current = now.main().is_some_and(is_same) || left_out(Step::CopyIsOfIndex);
+            let is_current = now.is_of(index) || left_out(Step::CopyIsOfIndex);
             let next = is_current.then(|| now.after(step, copy)).flatten();
             next.ok_or(TableError::Unknown)
         });

@@ -8,8 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet_policy::{MemoryChange, MemoryStep};
-use chiplet_table::Table;
+use chiplet_policy::{MemoryChange, MemoryStep, TableId};
 use chiplet_table::host::contain;
 use chiplet_topology::room_on;
 
@@ -70,7 +69,7 @@ impl Copier {
         let begun = now();
         let copied = match step.change {
             MemoryChange::Drop => Ok(None),
-            MemoryChange::Move | MemoryChange::Copy => self.copy(index, step.package).map(Some),
+            MemoryChange::Move | MemoryChange::Copy => self.copy(step, index).map(Some),
         };
         let (package, table) = (step.package, &*entry.name);
         let bytes = index.table.size_bytes();
@@ -87,7 +86,13 @@ impl Copier {
             }
             Err(reason) => {
                 if let Some(reason) = reason {
-                    tracing::warn!(table, bytes, package, reason, "did not copy a table's memory");
+                    tracing::warn!(
+                        table,
+                        bytes,
+                        package,
+                        reason,
+                        "did not copy a table's memory"
+                    );
                 }
                 self.balancer.gave_up(step);
             }
@@ -96,8 +101,15 @@ impl Copier {
         contain(|| drop(entry));
     }
 
-    /// A copy of `index` near `package`, or why there is none; without a reason if a table is not to be copied.
-    fn copy(&self, index: &Placed, package: u32) -> Result<Placed, Option<String>> {
+    /// Whether `index` is the table's, still.
+    fn is_index(&self, table: TableId, index: &Placed) -> bool {
+        let entry = self.engine.registry.find(table);
+        entry.is_some_and(|entry| entry.index.is_of(index))
+    }
+
+    /// A copy of `index` where the step wants it, or why there is none; without a reason if a table is not to be copied.
+    fn copy(&self, step: MemoryStep, index: &Placed) -> Result<Placed, Option<String>> {
+        let package = step.package;
         let nodes = self.engine.nodes.of_package(package);
         let bytes = index.table.size_bytes();
         let wanted = bytes.saturating_add(bytes / MARGIN);
@@ -108,7 +120,8 @@ impl Copier {
             )));
         }
         let mut next = now();
-        let mut pace = |bytes: u64| self.wait_for(&mut next, bytes);
+        let mut pace =
+            |bytes: u64| self.wait_for(&mut next, bytes) && self.is_index(step.table, index);
         let copied = catch_unwind(AssertUnwindSafe(|| index.table.copy_to(&nodes, &mut pace)));
         match copied {
             Ok(Ok(Some(copy))) => {
@@ -116,7 +129,10 @@ impl Copier {
                 match placed.package == Some(package) {
                     true => Ok(placed),
                     // Or it was full, and the kernel took other nodes.
-                    false => Err(Some(format!("the copy came to lie on {:?}", placed.residence))),
+                    false => Err(Some(format!(
+                        "the copy came to lie on {:?}",
+                        placed.residence
+                    ))),
                 }
             }
             Ok(Ok(None)) => Err(None),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chiplet_policy::Rung;
+use chiplet_policy::{Neighbours, Rung};
 use chiplet_topology::DomainId;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct GroupSpec {
     pub(crate) domain: DomainId,
     pub(crate) workers: Range<usize>,
-    /// Every other group, nearest first.
-    pub(crate) nearest: Vec<usize>,
+    pub(crate) nearest: Neighbours,
 }
 
 /// The workers, numbered first, and their substitutes, in the order of the workers that they stand in for.

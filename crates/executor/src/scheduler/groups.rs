@@ -4,9 +4,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chiplet_policy::Class;
 use chiplet_policy::group::{Faces, Group, Next};
 use chiplet_policy::queue::Pace;
+use chiplet_policy::{Class, Neighbours};
 use crossbeam_utils::CachePadded;
 
 use super::FreeCores;
@@ -29,8 +29,7 @@ pub(crate) struct Groups<T> {
 }
 
 struct Cell<T> {
-    /// Every other group, nearest first.
-    nearest: Vec<usize>,
+    nearest: Neighbours,
     state: CachePadded<Mutex<Group<T>>>,
     seen: CachePadded<Seen>,
 }
@@ -206,7 +205,7 @@ impl<T> Faces for Groups<T> {
         self.count()
     }
 
-    fn nearest(&self, group: usize) -> &[usize] {
+    fn nearest(&self, group: usize) -> &Neighbours {
         &self.list[group].nearest
     }
 }

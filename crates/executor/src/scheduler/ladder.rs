@@ -380,7 +380,8 @@ impl<T, U> Climb<'_, T, U> {
     }
 
     fn choose_victim(&self) -> Option<usize> {
-        ladder::victim(&self.hub.groups, self.local.group)
+        let (hub, local) = (self.hub, &self.local);
+        ladder::victim(&hub.groups, hub.crossing(), local.group, local.now)
     }
 
     /// Whether anything may ever leave its group.

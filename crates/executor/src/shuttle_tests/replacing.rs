@@ -133,7 +133,10 @@ fn copying() {
         .slow(Duration::from_nanos(10));
     let trigger = TriggerConfig::new().cooldown(None);
     let planner = PlannerConfig::new().windows(windows).trigger(trigger);
-    let machine = Topology::builder().domain(1 << 20, 1).package().domain(1 << 20, 1);
+    let machine = Topology::builder()
+        .domain(1 << 20, 1)
+        .package()
+        .domain(1 << 20, 1);
     let executor = Executor::builder()
         .topology(machine.build().unwrap())
         .believe_nodes()

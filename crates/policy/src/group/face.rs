@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::queue::{Class, Pace};
-use crate::{NEAR, StealConfig, Time};
+use crate::steal::FAR_PRICE;
+use crate::{NEAR, Neighbours, StealConfig, Time};
 
 /// When work may leave its group; the same for all groups of an executor.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +114,15 @@ pub trait Faces {
     fn groups(&self) -> usize;
 
     /// Every other group, the nearest first ([`neighbours`](crate::neighbours)).
-    fn nearest(&self, group: usize) -> &[usize];
+    fn nearest(&self, group: usize) -> &Neighbours;
+
+    /// What a cold cache would cost the next task of `group` on workers of `other`.
+    fn price_on(&self, group: usize, other: usize) -> Duration {
+        match self.nearest(group).is_far(other) {
+            true => FAR_PRICE * self.price(group),
+            false => self.price(group),
+        }
+    }
 
     /// Whether workers of `group` may help `other`: it is one of the few that are [near](NEAR) to that, or free.
     fn may_help(&self, group: usize, other: usize) -> bool {

@@ -143,7 +143,9 @@ impl Memory {
                 return Some((self.packages[at], MemoryChange::Drop, f64::INFINITY));
             }
         }
-        let far = rates.iter().filter(|(package, _)| !self.packages.contains(package));
+        let far = rates
+            .iter()
+            .filter(|(package, _)| !self.packages.contains(package));
         let (&package, &most) = far.max_by(|one, other| one.1.total_cmp(other.1))?;
         let gained = |rate: f64| rate / self.size as f64;
         if let [here] = self.packages[..]
@@ -262,12 +264,21 @@ mod tests {
         assert_eq!(is(&[(1, 40.1)], 0), Some((1, MemoryChange::Move)));
         // What is read near it is lost.
         assert_eq!(is(&[(0, 10.0), (1, 50.0)], 0), None);
-        assert_eq!(is(&[(0, 10.0), (1, 50.1)], SIZE), Some((1, MemoryChange::Move)));
+        assert_eq!(
+            is(&[(0, 10.0), (1, 50.1)], SIZE),
+            Some((1, MemoryChange::Move))
+        );
         assert_eq!(is(&[(0, 100.0), (1, 100.0)], 0), None);
         assert_eq!(is(&[(0, 100.0), (1, 100.0)], SIZE - 1), None);
-        assert_eq!(is(&[(0, 100.0), (1, 100.0)], SIZE), Some((1, MemoryChange::Copy)));
+        assert_eq!(
+            is(&[(0, 100.0), (1, 100.0)], SIZE),
+            Some((1, MemoryChange::Copy))
+        );
         // Most of it here, and enough there.
-        assert_eq!(is(&[(0, 900.0), (1, 41.0)], SIZE), Some((1, MemoryChange::Copy)));
+        assert_eq!(
+            is(&[(0, 900.0), (1, 41.0)], SIZE),
+            Some((1, MemoryChange::Copy))
+        );
         // Where it lies is not known.
         assert_eq!(step(&mut memory(&[]), &[(1, 1e9)], SIZE, at), None);
     }

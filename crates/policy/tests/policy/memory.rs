@@ -63,7 +63,9 @@ fn caches_with_room_count_more_than_distance() {
     let specs = with_caches(16, 8);
     // Memory of one package, and as much as both packages' caches hold.
     let mut demands = by_turns(16, 0.1, CACHE);
-    demands.iter_mut().for_each(|demand| demand.package = Some(0));
+    demands
+        .iter_mut()
+        .for_each(|demand| demand.package = Some(0));
     let config = MapperConfig::default();
     let found = packages(&demands, &specs, &config);
     assert_eq!(found.iter().filter(|&&package| package == 1).count(), 8);
@@ -79,7 +81,10 @@ fn a_new_table_goes_near_its_memory_while_there_is_room() {
     let specs = with_caches(16, 8);
     let mut planner = Planner::new(PlannerConfig::default(), specs.clone());
     let home = |planner: &mut Planner, slot, size, package| {
-        let domain = planner.add_table_on(table(slot), size, package).main().domain;
+        let domain = planner
+            .add_table_on(table(slot), size, package)
+            .main()
+            .domain;
         let spec = specs.iter().find(|spec| spec.id == domain);
         spec.expect("homes are on the machine").package
     };
@@ -120,7 +125,9 @@ fn by_traffic_memory_does_not_count() {
 fn moved_away() -> Planner {
     let mut planner = Planner::new(PlannerConfig::default(), with_caches(16, 8));
     planner.add_table_on(table(0), 64 * MIB, Some(0));
-    let cores: Vec<u32> = (0..16).map(|domain| if domain < 8 { 0 } else { 8 }).collect();
+    let cores: Vec<u32> = (0..16)
+        .map(|domain| if domain < 8 { 0 } else { 8 })
+        .collect();
     assert!(planner.resize(Time::from_secs(1), &cores).is_some());
     planner
 }

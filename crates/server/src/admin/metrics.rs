@@ -185,7 +185,9 @@ impl Readings {
         let api = &admin.api;
         let (executor, others) = tables(admin);
         let listed = api.catalog.list();
-        let shown = executor.as_ref().map(|snapshot| busiest(&snapshot.tables).0);
+        let shown = executor
+            .as_ref()
+            .map(|snapshot| busiest(&snapshot.tables).0);
         let shown: HashSet<&str> = shown.iter().flatten().map(|table| &*table.name).collect();
         let memories = listed.iter().filter(|listed| shown.contains(listed.name()));
         let memories = memories.filter_map(|listed| match listed {

@@ -395,7 +395,9 @@ fn table(listed: &Listed, now: Option<&TableSnapshot>, window: Option<&Window>) 
     };
     let nodes = memory.nodes.iter();
     Table {
-        memory: nodes.map(|&(node, bytes)| NodeBytes { node, bytes }).collect(),
+        memory: nodes
+            .map(|&(node, bytes)| NodeBytes { node, bytes })
+            .collect(),
         huge_page_bytes: memory.huge_bytes,
         id: now.map(|now| now.id.slot),
         name,

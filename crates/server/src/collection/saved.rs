@@ -147,12 +147,10 @@ impl Saved {
     fn table(&self, settings: &Settings, place: Place) -> Option<(Arc<dyn Table>, IndexMemory)> {
         let table: Result<(Arc<dyn Table>, IndexMemory), FileError> = match &settings.index {
             IndexKind::Flat => return None,
-            IndexKind::Hnsw { .. } => {
-                HnswTable::load(&self.table, place).map(|table| {
-                    let memory = IndexMemory::of(&table, Some(table.granted()));
-                    (Arc::new(table) as _, memory)
-                })
-            }
+            IndexKind::Hnsw { .. } => HnswTable::load(&self.table, place).map(|table| {
+                let memory = IndexMemory::of(&table, Some(table.granted()));
+                (Arc::new(table) as _, memory)
+            }),
             #[cfg(feature = "ivf")]
             IndexKind::Ivf { .. } => {
                 chiplet::index::IvfTable::load(&self.table, place).map(|table| {

@@ -3,6 +3,7 @@
 use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
+use chiplet_policy::Neighbours;
 use chiplet_policy::group::{self, Crossing, Faces, Next};
 use chiplet_policy::queue::{Class, Discipline, Pace};
 
@@ -29,8 +30,7 @@ pub(super) enum Call {
 
 pub(super) struct Groups {
     list: Vec<Group>,
-    /// For each group every other one, nearest first.
-    nearest: Vec<Vec<usize>>,
+    nearest: Vec<Neighbours>,
 }
 
 impl Group {
@@ -56,7 +56,7 @@ impl Group {
 }
 
 impl Groups {
-    pub(super) fn new(list: Vec<Group>, nearest: Vec<Vec<usize>>) -> Self {
+    pub(super) fn new(list: Vec<Group>, nearest: Vec<Neighbours>) -> Self {
         Self { list, nearest }
     }
 }
@@ -116,7 +116,7 @@ impl Faces for Groups {
         self.list.len()
     }
 
-    fn nearest(&self, group: usize) -> &[usize] {
+    fn nearest(&self, group: usize) -> &Neighbours {
         &self.nearest[group]
     }
 }

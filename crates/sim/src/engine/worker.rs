@@ -241,7 +241,7 @@ impl Engine<'_> {
         let group = self.workers[worker].group;
         self.go_away(worker);
         self.workers[worker].call = Call::None;
-        if ladder::victim(&self.groups, group).is_some() {
+        if ladder::victim(&self.groups, &self.crossing, group, now).is_some() {
             self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;
