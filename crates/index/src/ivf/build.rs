@@ -1,5 +1,7 @@
 //! From rows, or from a Faiss index, to a table.
 
+use std::sync::Arc;
+
 use chiplet_memory::MemoryError;
 use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
@@ -206,7 +208,7 @@ impl IvfTable {
                     None
                 } else {
                     ivf.forget_rows().map_err(BuildError::Faiss)?;
-                    Some(ivf)
+                    Some(Arc::new(ivf))
                 };
                 let grain = store.shape().grain;
                 (Scans::Own { store, quantizer }, grain)
