@@ -179,7 +179,7 @@ mod tests {
     use chiplet_topology::DomainId;
 
     use super::*;
-    use crate::engine::registry::Registry;
+    use crate::engine::registry::{Index, Registry};
     use crate::engine::task::Header;
     use crate::error::Error;
     use crate::jobs::closure;
@@ -215,7 +215,7 @@ mod tests {
         registry.publish(
             id,
             "t".into(),
-            None,
+            Index::default(),
             TableOptions::default(),
             Homes::single(DomainId(0)),
         );

@@ -239,7 +239,7 @@ fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<()
     let allowance = &shared.allowance;
     // The index is searched near its collection's home.
     let place = Place::on(shared.scheduler.nodes_of(&collection.slot));
-    let replace = |settings: &Settings, indexed, loan| {
+    let replace = |settings: &Settings, indexed: bool, loan| {
         let place = place.clone();
         replace(collection, settings, indexed.then_some(place), loan)
     };
