@@ -52,6 +52,7 @@ mod level;
 mod limits;
 mod machine;
 mod model;
+mod numa;
 mod options;
 pub mod pin;
 mod sysfs;
@@ -73,5 +74,8 @@ pub use hwloc::from_hwloc;
 pub use level::{Level, LevelChoice};
 pub use limits::{Quota, Restriction};
 pub use model::{Core, Domain, DomainId, Source, Topology};
+#[doc(hidden)]
+pub use numa::{NodeMemory, NumaMemory};
+pub use numa::{numa_balancing, room_on};
 pub use options::ReadOptions;
 pub use usable::{memory_limit, usable_now};

@@ -11,6 +11,7 @@ use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId,
 use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
 
+use crate::memory;
 use crate::serving::{Service, wait_until};
 
 type Cpus = BTreeSet<u32>;
@@ -59,7 +60,7 @@ const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [Check; 10] = [
+const WITH_SYS: [Check; 11] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -72,6 +73,10 @@ const WITH_SYS: [Check; 10] = [
     (
         "a table's memory is on the nodes that were asked for",
         on_its_nodes,
+    ),
+    (
+        "each node tells its memory, and pages move between nodes",
+        |shape| memory::moves(shape.nodes),
     ),
     (
         "a cpu goes offline while serving and comes back",

@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 mod guest;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod serving;
 
 #[cfg(target_os = "linux")]

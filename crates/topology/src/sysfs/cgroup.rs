@@ -6,9 +6,9 @@
 //! while the mount shows only the part below the container's own group; then the part that the mount
 //! does not show is cut off.
 //!
-//! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has
-//! already intersected it with those above. Quotas and limits of memory are not intersected by the kernel's
-//! files, so the tightest on the way to the root counts.
+//! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has already intersected
+//! it with those above. So are the nodes that it may have memory on. Quotas and limits of memory are not intersected by
+//! the kernel's files, so the tightest on the way to the root counts.
 
 use super::tree::Tree;
 use crate::cpuset::CpuSet;
@@ -23,27 +23,37 @@ const MAX_MOUNTS: usize = 256;
 
 /// The cpus that the group may use, or `None` if there is no cpuset.
 pub(crate) fn cpuset(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
+    of_cpuset(tree, "cpus")
+}
+
+/// The NUMA nodes that the group may have memory on, or `None` if there is no cpuset.
+pub(crate) fn nodes(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
+    of_cpuset(tree, "mems")
+}
+
+/// What a cpuset says of `cpus` or of `mems`.
+fn of_cpuset(tree: &Tree, what: &str) -> Result<Option<CpuSet>, TopologyError> {
     for mount in mounts(tree)
         .iter()
         .filter(|mount| mount.controls(tree, "cpuset"))
     {
         let file = match mount.kind {
-            Kind::V2 => "cpuset.cpus.effective",
-            Kind::V1 if mount.has_option("noprefix") => "cpus",
-            Kind::V1 => "cpuset.cpus",
-            Kind::Cpuset => "cpus",
+            Kind::V2 => format!("cpuset.{what}.effective"),
+            Kind::V1 if mount.has_option("noprefix") => what.to_owned(),
+            Kind::V1 => format!("cpuset.{what}"),
+            Kind::Cpuset => what.to_owned(),
         };
         let own = tree
             .text("proc/self/cpuset")
             .map(|path| path.trim().to_owned())
             .or_else(|| own_group(tree, mount.kind, "cpuset"));
         for group in mount.groups_upwards(tree, own) {
-            // An empty file is a group whose cpus are not set yet, not one without cpus.
-            if let Some(cpus) = tree
+            // An empty file is a group whose set is not set yet, not one without cpus or nodes.
+            if let Some(set) = tree
                 .list(&format!("{group}/{file}"))?
-                .filter(|cpus| !cpus.is_empty())
+                .filter(|set| !set.is_empty())
             {
-                return Ok(Some(cpus));
+                return Ok(Some(set));
             }
         }
     }
@@ -72,22 +82,60 @@ pub(crate) fn quota(tree: &Tree) -> Option<Quota> {
     tightest
 }
 
-/// The least memory, in bytes, that the group and those above it may have. The word `max` is no limit.
-pub(crate) fn memory(tree: &Tree) -> Option<u64> {
+/// A group's limit of memory and what counts against it, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) limit: u64,
+    /// 0 if the group does not tell.
+    pub(crate) used: u64,
+    /// Of what is used, the file cache: 0 if the group does not tell.
+    pub(crate) cached: u64,
+    /// Of the file cache, what processes have mapped.
+    pub(crate) mapped: u64,
+}
+
+/// The group and those above it that limit memory. The word `max` is no limit.
+pub(crate) fn memory(tree: &Tree) -> Vec<Memory> {
     mounts(tree)
         .iter()
         .filter(|mount| mount.kind == Kind::V2 || mount.controls(tree, "memory"))
         .flat_map(|mount| {
-            let file = match mount.kind {
-                Kind::V2 => "memory.max",
-                _ => "memory.limit_in_bytes",
-            };
             mount
                 .groups_upwards(tree, own_group(tree, mount.kind, "memory"))
                 .into_iter()
-                .filter_map(move |group| tree.number(&format!("{group}/{file}")))
+                .filter_map(|group| memory_of(tree, mount.kind, &group))
         })
-        .min()
+        .collect()
+}
+
+fn memory_of(tree: &Tree, kind: Kind, group: &str) -> Option<Memory> {
+    // v1 tells of the group alone, and with `total_` of those below it too, as v2 does and as the limit counts.
+    let (limit, used, total) = match kind {
+        Kind::V2 => ("memory.max", "memory.current", ""),
+        _ => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    };
+    let number = |file: &str| tree.number(&format!("{group}/{file}"));
+    let limit = number(limit)?;
+    let stat = tree.text(&format!("{group}/memory.stat"));
+    let stat = stat.unwrap_or_default();
+    let figure = |name: &str| {
+        let of = |line: &str| {
+            let (key, bytes) = line.split_once(' ')?;
+            let ours = key.strip_prefix(total)? == name;
+            ours.then(|| bytes.trim().parse::<u64>().ok()).flatten()
+        };
+        stat.lines().find_map(of).unwrap_or(0)
+    };
+    let mapped = match kind {
+        Kind::V2 => "file_mapped",
+        _ => "mapped_file",
+    };
+    Some(Memory {
+        limit,
+        used: number(used).unwrap_or(0),
+        cached: figure("active_file").saturating_add(figure("inactive_file")),
+        mapped: figure(mapped),
+    })
 }
 
 /// `cpu.max` is `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out.

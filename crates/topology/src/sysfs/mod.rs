@@ -12,7 +12,7 @@
 
 mod caches;
 mod capacity;
-mod cgroup;
+pub(crate) mod cgroup;
 mod tree;
 
 use crate::assemble::assemble;
@@ -24,7 +24,7 @@ use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use caches::Caches;
 use std::path::Path;
-use tree::Tree;
+pub(crate) use tree::Tree;
 
 impl Topology {
     /// Reads Linux `/sys` and `/proc` below `root`, in pure Rust.
@@ -122,7 +122,8 @@ pub(crate) fn usable_by_this_process() -> Option<CpuSet> {
 
 /// The memory that the control groups of the process let it take.
 pub(crate) fn memory_limit(root: &Path) -> Option<u64> {
-    cgroup::memory(&Tree::new(root))
+    let groups = cgroup::memory(&Tree::new(root));
+    groups.iter().map(|group| group.limit).min()
 }
 
 fn topology(cpu: u32, file: &str) -> String {
