@@ -85,8 +85,113 @@ fn the_json_of_a_saved_machine_is_exactly_this() {
         "domains": [domain(0, [[0], [1]]), domain(1, [[2], [3]])],
         "worker_limit": 4,
         "warnings": [],
+        "memory": [],
+        "numa_balancing": null,
     });
     assert_eq!(json(&["--sysfs", path, "--json"]), expected);
+}
+
+/// Adds files of the memory of nodes: (node, MiB in all, MiB free).
+fn save_memory(root: &Path, nodes: &[(u32, u64, u64)], balancing: &str) {
+    for (node, total, free) in nodes {
+        let folder = root.join(format!("sys/devices/system/node/node{node}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let line = |name, mib: u64| format!("Node {node} {name}: {} kB\n", mib << 10);
+        let text = line("MemTotal", *total) + &line("MemFree", *free);
+        std::fs::write(folder.join("meminfo"), text).unwrap();
+    }
+    let kernel = root.join("proc/sys/kernel");
+    std::fs::create_dir_all(&kernel).unwrap();
+    std::fs::write(kernel.join("numa_balancing"), balancing).unwrap();
+}
+
+#[test]
+fn the_memory_of_each_node_is_shown_with_what_balancing_means() {
+    let root = tempfile::tempdir().unwrap();
+    save_machine(root.path());
+    let path = root.path().to_str().unwrap();
+    let text = || stdout(&chiplet(&["--sysfs", path]));
+    assert!(!text().contains("memory:"), "nothing was saved");
+    save_memory(root.path(), &[(0, 65_536, 41_000)], "1\n");
+    let one = text();
+    assert!(
+        one.contains("  NUMA node 0  64 GiB, 39 GiB free\n"),
+        "{one}"
+    );
+    assert!(
+        !one.contains("balancing"),
+        "there is nothing to balance: {one}"
+    );
+    save_memory(root.path(), &[(1, 512, 108)], "1\n");
+    let two = text();
+    assert!(
+        two.contains("  NUMA node 1  512 MiB, 100 MiB free\n"),
+        "{two}"
+    );
+    assert!(
+        two.contains("automatic NUMA balancing: on: ") && two.contains("Place::on"),
+        "{two}"
+    );
+    assert!(two.lines().all(|line| line.len() <= 120), "{two}");
+    let machine = json(&["--json", "--sysfs", path, "--domains", "0-1,2-3"]);
+    let expected = serde_json::json!([
+        { "node": 0, "total_bytes": 64_u64 << 30, "free_bytes": (41_000_u64 - 1024) << 20 },
+        { "node": 1, "total_bytes": 512 << 20, "free_bytes": 100 << 20 },
+    ]);
+    assert_eq!(machine["memory"], expected);
+    assert_eq!(machine["numa_balancing"], true);
+    for (setting, words) in [("0", "off: "), ("?", "not there: ")] {
+        save_memory(root.path(), &[], setting);
+        let text = text();
+        assert!(text.contains(&format!("balancing: {words}")), "{text}");
+    }
+}
+
+#[test]
+fn damaged_files_of_memory_are_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    save_machine(root.path());
+    save_memory(root.path(), &[(0, 64, 32), (3, 64, 32)], "yes");
+    let path = root.path().to_str().unwrap();
+    let file = root.path().join("sys/devices/system/node/node0/meminfo");
+    for damaged in [&b""[..], b"\xff\xfe\0", b"Node 0 MemTotal: many kB\n"] {
+        std::fs::write(&file, damaged).unwrap();
+        let machine = json(&["--json", "--sysfs", path]);
+        let memory = machine["memory"].as_array().unwrap();
+        assert_eq!(
+            (memory.len(), &memory[0]["node"]),
+            (1, &serde_json::json!(3))
+        );
+        assert!(machine["numa_balancing"].is_null());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_is_copied_and_the_answer_has_each_size() {
+    let text = stdout(&chiplet(&["--copy", "--copy-up-to", "64"]));
+    for part in ["16 MiB", "64 MiB", "GB/s", "small pages", "moved"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+    assert!(!text.contains("256 MiB"), "{text}");
+    let measured = json(&["--copy", "--copy-up-to", "16", "--json"]);
+    let copies = measured["copies"].as_array().unwrap();
+    assert!(!copies.is_empty());
+    for copy in copies {
+        assert_eq!(copy["bytes"], 16 << 20);
+        assert!(copy["small"]["milliseconds"].as_f64().unwrap() > 0.0);
+        assert!(copy["huge"]["gb_per_s"].as_f64().unwrap() > 0.0);
+        let same = copy["from"] == copy["to"];
+        assert!(!same || copy["moved"].is_null(), "{copy}");
+    }
+}
+
+#[test]
+fn copying_is_for_this_machine_and_its_bound_for_copying() {
+    refused(&["--copy", "--sysfs", "a"], &["--copy", "--sysfs"]);
+    refused(&["--copy", "--probe"], &["--copy", "--probe"]);
+    refused(&["--copy-up-to", "64"], &["--copy"]);
+    refused(&["--copy", "--copy-up-to", "15"], &["15", "16.."]);
 }
 
 #[test]

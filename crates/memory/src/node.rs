@@ -1,4 +1,5 @@
-//! On which NUMA node memory lies: what `move_pages(2)` says of a sample of its pages, and what `mbind(2)` asks for.
+//! On which NUMA node memory lies: what `move_pages(2)` says of a sample of its pages, what `mbind(2)` asks for, and
+//! moving pages to another node.
 #![allow(
     unsafe_code,
     reason = "no library has these system calls; they are given arrays of addresses and of bits"
@@ -16,6 +17,12 @@ use rustix::param::page_size;
 const LEAST: usize = 64;
 const EACH: usize = 2 << 20;
 const MOST: usize = 4_096;
+
+/// Only pages that no other process has mapped (`MPOL_MF_MOVE` of `linux/mempolicy.h`, which libc does not have).
+const MOVE: i32 = 1 << 1;
+
+/// So many pages are moved by one system call: 64 MiB of small ones, for which the arrays take 256 KiB.
+const MOVED: usize = 16_384;
 
 /// Nodes are below this (`MAX_NUMNODES` of the kernel's largest configuration).
 const NODES: usize = 1_024;
@@ -76,6 +83,46 @@ pub(crate) fn residence(addresses: Range<usize>) -> Vec<(u32, u64)> {
     let share = |count: usize| (bytes as u128 * count as u128 / status.len() as u128) as u64;
     let nodes = by_node(&status).into_iter();
     nodes.map(|(node, count)| (node, share(count))).collect()
+}
+
+/// Moves the pages of `addresses` that are in memory to `node`, and says how many bytes are there then. It begins and
+/// ends at a page. What the kernel cannot move stays: where the node has no room, or other processes have the page
+/// mapped too.
+pub(crate) fn migrate(addresses: Range<usize>, node: u32) -> io::Result<usize> {
+    let no_such_node = |_| io::Error::from_raw_os_error(libc::ENODEV);
+    let target = i32::try_from(node).map_err(no_such_node)?;
+    let page = page_size();
+    let mut there = 0;
+    for start in addresses.clone().step_by(MOVED * page) {
+        let end = addresses.end.min(start + MOVED * page);
+        let pages: Vec<*const c_void> = (start..end)
+            .step_by(page)
+            .map(|address| address as *const c_void)
+            .collect();
+        let targets = vec![target; pages.len()];
+        let mut status = vec![-1_i32; pages.len()];
+        // SAFETY: process 0 is this one. The kernel reads as many addresses and nodes as it is told, which is how long
+        // both vectors are, and writes as many numbers; all three live until it returns. It does not follow the
+        // addresses, and a page that moves keeps its address and its content for everybody who reads or writes it
+        // meanwhile.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0,
+                pages.len(),
+                pages.as_ptr(),
+                targets.as_ptr(),
+                status.as_mut_ptr(),
+                MOVE,
+            )
+        };
+        // More than 0 is a number of pages that stay.
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        there += status.iter().filter(|&&node| node == target).count();
+    }
+    Ok(there * page)
 }
 
 /// The node of each of up to `wanted` pages of `addresses`, evenly spread; a negative number where it is not in memory.

@@ -6,7 +6,7 @@ use std::io;
 #[cfg(any(not(target_os = "linux"), test))]
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::error::MemoryError;
+use crate::error::{MemoryError, OsError};
 use crate::granted::Granted;
 use crate::heap::Heap;
 #[cfg(target_os = "linux")]
@@ -206,6 +206,25 @@ impl Region {
             Backing::Heap(_) => Vec::new(),
             #[cfg(target_os = "linux")]
             Backing::Mapping(mapping) => node::residence(mapping.addresses()),
+        }
+    }
+
+    /// Moves its pages that are in memory to a NUMA node and returns how many bytes are there then, counted in whole
+    /// pages; 0 on the heap (under 64 KiB) and on other systems than Linux. Fewer than all where the node has no room.
+    /// Pages that come later go where its [`Place`] says.
+    ///
+    /// It is here to be measured (`chiplet topology --copy`); the library moves no memory.
+    ///
+    /// # Errors
+    /// What the system said: there is no such node, it is outside the cpuset, or a container may not move pages
+    /// (`CAP_SYS_NICE` under Docker's default seccomp profile). What has moved before stays there.
+    #[doc(hidden)]
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables))]
+    pub fn migrate(&mut self, node: u32) -> Result<usize, OsError> {
+        match &self.backing {
+            Backing::Heap(_) => Ok(0),
+            #[cfg(target_os = "linux")]
+            Backing::Mapping(mapping) => Ok(node::migrate(mapping.addresses(), node)?),
         }
     }
 

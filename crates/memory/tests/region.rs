@@ -267,3 +267,31 @@ fn a_region_lies_where_it_was_told_to() {
         assert!(error.to_string().contains("chiplet topology"), "{error}");
     }
 }
+
+/// Here from node 0 to itself; `instruments/vm` moves between nodes.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_in_memory_moves_and_keeps_its_content() {
+    for pages in [Pages::Small, Pages::Transparent] {
+        // More than one system call, and a part that is never touched.
+        let mut region = Region::new(70 * MIB, pages).unwrap();
+        region.as_mut_slice().unwrap()[..66 * MIB].fill(7);
+        let there = match region.migrate(0) {
+            Ok(there) => there,
+            // A container may not move pages.
+            Err(error) => {
+                assert_eq!(error.code(), Some(libc::EPERM));
+                return;
+            }
+        };
+        assert_eq!(there, 66 * MIB);
+        assert!(region.as_slice()[..66 * MIB].iter().all(|&byte| byte == 7));
+        assert!(region.as_slice()[66 * MIB..].iter().all(|&byte| byte == 0));
+        for missing in [63, 1_023, u32::MAX] {
+            let error = region.migrate(missing).unwrap_err();
+            assert_eq!(error.code(), Some(libc::ENODEV), "{missing}");
+        }
+    }
+    let mut tiny = Region::new(100, Pages::Small).unwrap();
+    assert_eq!(tiny.migrate(0), Ok(0));
+}

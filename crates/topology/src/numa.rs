@@ -1,26 +1,26 @@
 //! What the system says now of NUMA memory: how much each node has and how much of it is free, how much more a process
 //! may take, and whether the kernel moves pages by itself.
 //!
-//! It is read from `/sys/devices/system/node/nodeN/meminfo`, or from `/proc/meminfo` where the kernel knows no nodes, from
-//! `/proc/sys/vm/min_free_kbytes`, `/proc/sys/kernel/numa_balancing` and the files of control groups. A file that is not
-//! there, or holds what no kernel writes, is a thing not known.
+//! It is read from `/sys/devices/system/node/nodeN/meminfo`, or from `/proc/meminfo` where the kernel knows no nodes,
+//! from `/proc/sys/vm/min_free_kbytes`, `/proc/sys/kernel/numa_balancing` and the files of control groups. A file that
+//! is not there, or holds what no kernel writes, is a thing not known.
 
 use crate::cpuset::CpuSet;
 use crate::sysfs::{Tree, cgroup};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Of each node 1/64 is left to the kernel, beside what it is told to keep (`vm.min_free_kbytes`). It begins to take pages
-/// from processes when less than some thousandths are free (`vm.watermark_scale_factor`).
+/// Of each node 1/64 is left to the kernel, beside what it is told to keep (`vm.min_free_kbytes`). It begins to take
+/// pages from processes when less than some thousandths are free (`vm.watermark_scale_factor`).
 const KEPT: u64 = 64;
 
-/// How many more bytes this process may take now on these NUMA nodes, together; on all of them if none is named, as with
-/// memory that is placed nowhere. `None` if the system does not tell of one of them, as on all systems but Linux.
+/// How many more bytes this process may take now on these NUMA nodes, together; on all of them if none is named, as
+/// with memory that is placed nowhere. `None` if the system does not tell of one of them, as on all systems but Linux.
 ///
 /// What counts of a node: its free pages, and its file cache that no process has mapped, which the kernel drops when
 /// memory is needed; less 1/64 of the node and what `vm.min_free_kbytes` keeps. A node outside the cpuset
-/// (`cpuset.mems`) counts as full. It is never more than the process's control group and those above it leave, their file
-/// cache counted alike. Slabs that the kernel could shrink do not count, nor does swap.
+/// (`cpuset.mems`) counts as full. It is never more than the process's control group and those above it leave, their
+/// file cache counted alike. Slabs that the kernel could shrink do not count, nor does swap.
 ///
 /// Others may take the same memory a moment later. A look reads a handful of small files, and one for each node.
 ///
@@ -34,12 +34,12 @@ pub fn room_on(nodes: &[u32]) -> Option<u64> {
     NumaMemory::read("/").room_on(nodes)
 }
 
-/// Whether the kernel's automatic NUMA balancing (AutoNUMA) is on; `None` where the kernel does not have it, or the system
-/// is not Linux.
+/// Whether the kernel's automatic NUMA balancing (AutoNUMA) is on; `None` where the kernel does not have it, or the
+/// system is not Linux.
 ///
-/// When it is on, the kernel unmaps pages, some at a time, to see from which node they are used next, and moves those that
-/// another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own (`Place::on`) and mapped
-/// files that are only read are left out of both.
+/// When it is on, the kernel unmaps pages, some at a time, to see from which node they are used next, and moves those
+/// that another node uses. Each page that was unmapped costs a fault. Memory with a policy of its own (`Place::on`) and
+/// mapped files that are only read are left out of both.
 ///
 /// ```
 /// if chiplet_topology::numa_balancing() == Some(true) {

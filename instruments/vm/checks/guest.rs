@@ -12,6 +12,7 @@ use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
 
 use crate::copying;
+use crate::memory;
 use crate::serving::{Service, wait_until};
 
 type Cpus = BTreeSet<u32>;
@@ -60,7 +61,7 @@ const WITHOUT_SYS: [Check; 1] = [(
     "without /sys the machine goes by its number of cpus",
     without_sys,
 )];
-const WITH_SYS: [Check; 13] = [
+const WITH_SYS: [Check; 14] = [
     ("both readers see what the kernel shows", detection),
     ("each worker is tied to exactly its domain", |shape| {
         masks(shape, Pin::Domain)
@@ -83,6 +84,10 @@ const WITH_SYS: [Check; 13] = [
     ("a copy ends with its executor", |_| {
         copying::a_copy_ends_with_its_executor();
     }),
+    (
+        "each node tells its memory, and pages move between nodes",
+        |shape| memory::moves(shape.nodes),
+    ),
     (
         "a cpu goes offline while serving and comes back",
         one_cpu_offline,

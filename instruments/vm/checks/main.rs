@@ -11,6 +11,8 @@ mod copying;
 #[cfg(target_os = "linux")]
 mod guest;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod serving;
 
 #[cfg(target_os = "linux")]

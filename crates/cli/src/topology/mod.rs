@@ -1,14 +1,16 @@
 //! `chiplet topology`: the domains of this machine or of another one that was saved or described.
 
+mod copy;
+mod memory;
 mod probe;
 
 use chiplet_topology::{
-    Domain, DomainList, DomainsError, LevelChoice, ReadOptions, Topology, TopologyError,
+    Domain, DomainList, DomainsError, LevelChoice, NumaMemory, ReadOptions, Topology, TopologyError,
 };
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Show the machine: domains, their cores and caches, who is near whom, what may be used.
+/// Show the machine: domains, their cores and caches, who is near whom, what may be used, memory by NUMA node.
 ///
 /// A domain is a set of cores that share a last-level cache (a CCD, or a CCX where a CCD holds two). By
 /// default this machine is shown, as far as the cpuset, the affinity mask and the CPU quota let this
@@ -48,6 +50,16 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["machine", "domains"])]
     probe: bool,
 
+    /// Measure what it takes to have memory on another NUMA node: 16 MiB to 2.5 GiB, copied into small and into huge
+    /// pages, and moved by the kernel; between the first two nodes, both ways, or on one node from it to itself. Takes
+    /// half a minute to two, one core, and at most half of the memory that is free; changes nothing and needs no rights
+    #[arg(long, conflicts_with_all = ["machine", "domains", "probe"])]
+    copy: bool,
+
+    /// With --copy: no more than so many MiB at a time
+    #[arg(long, value_name = "MIB", requires = "copy", value_parser = clap::value_parser!(u64).range(16..))]
+    copy_up_to: Option<u64>,
+
     /// Write JSON for a program instead of text for a person
     #[arg(long)]
     json: bool,
@@ -62,15 +74,21 @@ Examples:
   chiplet topology --synthetic 'package:2 l3:6(size=32MiB) core:8 pu:2'
   chiplet topology --probe                  measure which cores are near each other
   chiplet topology --domains 0-7,8-15       this machine with these two domains
+  chiplet topology --copy                   measure what copying and moving memory between NUMA nodes takes
 
 JSON: {\"source\", \"level\", \"reason\", \"domains\": [{\"id\", \"cache_bytes\", \"node\", \"package\",
-\"cores\": [[cpu, ...], ...], \"speed\"}], \"worker_limit\", \"warnings\"}; level is L3, L2, or Node, Package or
-Machine where no cache is shared, or Given; cache_bytes is 0 where the size is not known; speed is what one core does,
-1.0 being the fastest of the machine. With --probe: {\"finding\",
-\"domains\", \"cpus\", \"nanoseconds\": [[number or null, ...], ...]}; finding is domains, alike, too few, too
-noisy or unfinished, and domains is what to give to --domains.
+\"cores\": [[cpu, ...], ...], \"speed\"}], \"worker_limit\", \"warnings\", \"memory\": [{\"node\", \"total_bytes\",
+\"free_bytes\"}], \"numa_balancing\"}; level is L3, L2, or Node, Package or Machine where no cache is shared, or Given;
+cache_bytes is 0 where the size is not known; speed is what one core does, 1.0 being the fastest of the machine;
+free_bytes counts file cache that no process has mapped, less a part for the kernel; memory is empty where it is not
+known (--xml, --synthetic); numa_balancing is whether automatic NUMA balancing is on, or null.
+With --probe: {\"finding\", \"domains\", \"cpus\", \"nanoseconds\": [[number or null, ...], ...]}; finding is domains,
+alike, too few, too noisy or unfinished, and domains is what to give to --domains.
+With --copy: {\"copies\": [{\"from\", \"to\", \"bytes\", \"small\", \"huge\", \"huge_share\", \"moved\"}], \"left_out\":
+[{\"from\", \"to\", \"bytes\"}], \"notes\"}; small, huge and moved are {\"milliseconds\", \"gb_per_s\"}; huge_share is how
+much of the copy lies in huge pages, of 1; moved is null where nothing was moved; left_out is what has no room.
 
-Exit status: 0, or 2 if the machine cannot be read.";
+Exit status: 0, or 2 if the machine cannot be read or has too little free memory to copy.";
 
 fn level(text: &str) -> Result<LevelChoice, TopologyError> {
     text.parse()
@@ -94,13 +112,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.probe {
         return Ok(probe::run(&machine, arguments.json)?);
     }
+    if arguments.copy {
+        return copy::run(&machine, arguments.copy_up_to, arguments.json);
+    }
     if let Some(domains) = &arguments.domains {
         machine = machine.with_domains(domains)?;
     }
+    let memory = memory::of(&machine);
     if !arguments.json {
-        return Ok(machine.to_string());
+        return Ok(machine.to_string() + &memory::lines(&memory));
     }
-    let mut json = serde_json::to_string_pretty(&Json::of(&machine))
+    let mut json = serde_json::to_string_pretty(&Json::of(&machine, &memory))
         .expect("numbers and strings always make JSON");
     json.push('\n');
     Ok(json)
@@ -146,6 +168,8 @@ struct Json<'a> {
     domains: Vec<JsonDomain<'a>>,
     worker_limit: usize,
     warnings: Vec<String>,
+    memory: Vec<memory::Json>,
+    numa_balancing: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -159,7 +183,7 @@ struct JsonDomain<'a> {
 }
 
 impl<'a> Json<'a> {
-    fn of(machine: &'a Topology) -> Self {
+    fn of(machine: &'a Topology, memory: &NumaMemory) -> Self {
         let domain = |domain: &'a Domain| JsonDomain {
             id: domain.id.0,
             cache_bytes: domain.cache_bytes,
@@ -175,6 +199,8 @@ impl<'a> Json<'a> {
             domains: machine.domains().iter().map(domain).collect(),
             worker_limit: machine.worker_limit(),
             warnings: machine.warnings().iter().map(ToString::to_string).collect(),
+            memory: memory::Json::of(memory),
+            numa_balancing: memory.balancing(),
         }
     }
 }

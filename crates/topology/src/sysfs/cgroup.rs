@@ -6,9 +6,9 @@
 //! while the mount shows only the part below the container's own group; then the part that the mount
 //! does not show is cut off.
 //!
-//! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has
-//! already intersected it with those above. So are the nodes that it may have memory on. Quotas and limits of memory are
-//! not intersected by the kernel's files, so the tightest on the way to the root counts.
+//! A cpuset is that of the group itself, or of the nearest group above that has one: the kernel has already intersected
+//! it with those above. So are the nodes that it may have memory on. Quotas and limits of memory are not intersected by
+//! the kernel's files, so the tightest on the way to the root counts.
 
 use super::tree::Tree;
 use crate::cpuset::CpuSet;

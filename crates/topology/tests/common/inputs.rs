@@ -3,7 +3,7 @@
 
 use super::{checks, common};
 use arbitrary::Unstructured;
-use chiplet_topology::{LevelChoice, Topology, TopologyError};
+use chiplet_topology::{LevelChoice, NumaMemory, Topology, TopologyError};
 use common::{Cpu, Saved, epyc, files};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,6 +23,17 @@ fn check(read: Result<Topology, TopologyError>) {
     }
 }
 
+/// No node has more free than it has, and no more can be taken than is free.
+fn check_memory(root: &Path) {
+    let memory = NumaMemory::read(root);
+    let mut free = 0_u64;
+    for node in memory.nodes() {
+        assert!(node.free_bytes <= node.total_bytes, "{node:?}");
+        free = free.saturating_add(node.free_bytes);
+    }
+    assert!(memory.room_on(&[]).is_none_or(|room| room <= free));
+}
+
 /// The bytes are a list of cpus and a mask of cpus.
 pub fn cpu_sets(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
@@ -40,7 +51,7 @@ pub fn cpu_sets(data: &[u8]) {
 }
 
 /// Files of a machine in a tree. `#` is a number from the input.
-const SYSFS: [&str; 28] = [
+const SYSFS: [&str; 32] = [
     "sys/devices/system/cpu/online",
     "sys/devices/system/cpu",
     "sys/devices/system/cpu/cpu#",
@@ -69,6 +80,10 @@ const SYSFS: [&str; 28] = [
     "sys/devices/system/node/node#/cpulist",
     "proc/cpuinfo",
     "sys",
+    "sys/devices/system/node/node#/meminfo",
+    "proc/meminfo",
+    "proc/sys/vm/min_free_kbytes",
+    "proc/sys/kernel/numa_balancing",
 ];
 
 /// The bytes are changes to a tree of a machine.
@@ -77,7 +92,7 @@ pub fn sysfs(data: &[u8]) {
 }
 
 /// What says in which control group a process is, and what the group may use.
-const CGROUP: [&str; 23] = [
+const CGROUP: [&str; 27] = [
     "proc/self/cgroup",
     "proc/self/mountinfo",
     "proc/mounts",
@@ -101,6 +116,10 @@ const CGROUP: [&str; 23] = [
     "sys/fs/cgroup/cpu/cpu.cfs_quota_us",
     "sys/fs/cgroup/cpu/cpu.cfs_period_us",
     "sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us",
+    "sys/fs/cgroup/pod/memory.max",
+    "sys/fs/cgroup/pod/app/memory.max",
+    "sys/fs/cgroup/pod/app/memory.current",
+    "sys/fs/cgroup/pod/app/memory.stat",
 ];
 
 /// A process in a group of both versions, none of which takes anything away.
@@ -163,6 +182,7 @@ fn changed_tree(
         let read = Topology::from_sysfs(tree.root(), choice);
         read.iter().for_each(&check_more);
         check(read);
+        check_memory(tree.root());
         if rebuild {
             Touched::Shape
         } else {
