@@ -284,7 +284,8 @@ fn what_is_in_memory_moves_and_keeps_its_content() {
                 return;
             }
         };
-        assert_eq!(there, 66 * MIB);
+        // The kernel passes over pages that it is just about to list.
+        assert!((65 * MIB..=66 * MIB).contains(&there), "{there}");
         assert!(region.as_slice()[..66 * MIB].iter().all(|&byte| byte == 7));
         assert!(region.as_slice()[66 * MIB..].iter().all(|&byte| byte == 0));
         for missing in [63, 1_023, u32::MAX] {

@@ -27,11 +27,20 @@ pub fn moves(nodes: u32) {
         // Others take and give memory meanwhile.
         assert!(left < before - bytes as u64 / 2, "{before}, then {left}");
         for node in (0..nodes).rev() {
-            assert_eq!(region.migrate(node).unwrap(), bytes);
-            assert_eq!(region.residence()[..], [(node, bytes as u64)]);
+            // The kernel passes over pages that it is just about to list.
+            let moved = region.migrate(node).unwrap();
+            assert!(moved >= bytes - bytes / 64, "{moved} to {node}");
+            assert!(most(&region, node), "{:?}", region.residence());
             assert!(region.as_slice().iter().all(|&byte| byte == 7));
         }
         assert!(region.migrate(nodes).is_err(), "there is no such node");
-        assert_eq!(region.residence()[..], [(0, bytes as u64)], "it stays");
+        assert!(most(&region, 0), "it stays: {:?}", region.residence());
     }
+}
+
+/// Whether nearly all of it is on `node`.
+fn most(region: &Region, node: u32) -> bool {
+    let residence = region.residence();
+    let here = residence.iter().find(|(on, _)| *on == node);
+    here.is_some_and(|&(_, bytes)| bytes >= region.len() as u64 / 64 * 62)
 }
