@@ -35,6 +35,7 @@ mod memory;
 mod peaks;
 mod tallies;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chiplet_topology::DomainId;
@@ -183,6 +184,32 @@ impl Planner {
     fn note_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> u64 {
         let known_at = self.latest + self.config.windows.fast;
         self.memories.set(table, size_bytes, package, known_at)
+    }
+
+    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
+    /// tables the one that gains most for each byte copied. Copies beyond one of each table take at most `budget` bytes.
+    ///
+    /// Nothing where tables are placed by traffic. It is said again until [`Planner::took`] says how it went.
+    pub fn next_memory_step(&mut self, budget: u64) -> Option<MemoryStep> {
+        if !self.by_time() {
+            return None;
+        }
+        let now = self.latest;
+        let (placement, windows, domains) = (&self.placement, &self.windows, &self.domains);
+        self.memories.next_step(budget, now, |table| {
+            // What both windows say is no burst, and not over.
+            let traffic = windows.traffic(table, now);
+            let bytes = traffic.fast.min(traffic.slow);
+            let homes = placement.homes(table);
+            homes.map_or_else(BTreeMap::new, |homes| {
+                memory::by_package(homes, domains, bytes)
+            })
+        })
+    }
+
+    /// A step was taken, or could not be: then the table's memory stays where it is for some minutes.
+    pub fn took(&mut self, step: MemoryStep, done: bool) {
+        self.memories.took(step, done, self.latest);
     }
 
     /// Adds what `table` used at `now`. A table that is not placed is ignored: its last

@@ -161,7 +161,7 @@ impl Work<'_> {
             own(&mut copy).copy_from_slice(original.as_slice());
             *time = begun.elapsed();
             black_box(copy.as_slice());
-            lies_on(&copy, self.pair.to)?;
+            self.check(&copy, self.pair.to)?;
             let huge = copy.granted().huge;
             share = huge.map(|huge| (huge as f64 / self.bytes as f64).min(1.0));
             self.bar.inc(self.bytes as u64);
@@ -177,7 +177,9 @@ impl Work<'_> {
             let begun = Instant::now();
             let there = region.migrate(self.pair.to)?;
             *time = begun.elapsed();
-            ensure!(there == self.bytes, "only {} arrived", size(there as u64));
+            // The kernel passes over pages that it is just about to list.
+            let enough = there >= self.bytes - self.bytes / 64;
+            ensure!(enough, "only {} arrived", size(there as u64));
             region.migrate(self.pair.from)?;
             self.bar.inc(self.bytes as u64);
         }
@@ -188,8 +190,28 @@ impl Work<'_> {
     fn written(&self, pages: Pages) -> anyhow::Result<Region> {
         let mut region = self.region(self.pair.from, pages)?;
         own(&mut region).fill(1);
-        lies_on(&region, self.pair.from)?;
+        self.check(&region, self.pair.from)?;
         Ok(region)
+    }
+
+    /// That most of it lies on `node`.
+    fn check(&self, region: &Region, node: u32) -> anyhow::Result<()> {
+        if !self.placed {
+            return Ok(());
+        }
+        let residence = region.residence();
+        let Some((most, bytes)) = residence.iter().copied().max_by_key(|&(_, bytes)| bytes) else {
+            bail!(
+                "the system does not tell where memory lies, so copies between nodes cannot be told apart; a container \
+                 needs CAP_SYS_NICE for that (docker run --cap-add SYS_NICE)"
+            );
+        };
+        let enough = most == node && bytes >= region.len() as u64 / 4 * 3;
+        ensure!(
+            enough,
+            "node {node} has become full: memory for it lies on node {most} too; try again when others need less"
+        );
+        Ok(())
     }
 
     fn region(&self, node: u32, pages: Pages) -> Result<Region, MemoryError> {
@@ -205,17 +227,6 @@ fn own(region: &mut Region) -> &mut [u8] {
     region
         .as_mut_slice()
         .expect("a region that is no file can be written")
-}
-
-/// Where the system does not say it is believed.
-fn lies_on(region: &Region, node: u32) -> anyhow::Result<()> {
-    let residence = region.residence();
-    match residence.iter().find(|(other, _)| *other != node) {
-        Some((other, _)) => bail!(
-            "node {node} has become full: memory for it lies on node {other}; try again when others need less"
-        ),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Planner;
 use crate::{DomainSpec, Homes, TableId, Time};
 
 /// How far ahead a copy has to pay: as long as the slow window looks back.
@@ -104,6 +103,39 @@ impl Memories {
         self.0.remove(&table).map_or(0, |memory| memory.size)
     }
 
+    /// The best next step of all tables, if any: the one that gains most for each byte copied, where copies beyond one of
+    /// each table may take `budget` bytes. `rates` says how many bytes a second each package's workers read of a table.
+    pub(super) fn next_step(
+        &mut self,
+        budget: u64,
+        now: Time,
+        rates: impl Fn(TableId) -> BTreeMap<u32, f64>,
+    ) -> Option<MemoryStep> {
+        let extra = budget.saturating_sub(self.extra());
+        let steps = self.0.iter_mut().filter_map(|(&table, memory)| {
+            let (package, change, gained) = memory.step(&rates(table), extra, now)?;
+            let step = MemoryStep {
+                table,
+                package,
+                change,
+            };
+            Some((step, gained))
+        });
+        let best = steps.max_by(|one, other| one.1.total_cmp(&other.1));
+        best.map(|(step, _)| step)
+    }
+
+    /// A step was taken at `now`, or could not be.
+    pub(super) fn took(&mut self, step: MemoryStep, done: bool, now: Time) {
+        let Some(memory) = self.0.get_mut(&step.table) else {
+            return;
+        };
+        memory.rests_until = now + REST;
+        if done {
+            memory.take(step.package, step.change);
+        }
+    }
+
     /// Bytes of all copies beyond one of each table.
     fn extra(&self) -> u64 {
         let extra = |memory: &Memory| memory.size * (memory.packages.len().max(1) as u64 - 1);
@@ -176,48 +208,8 @@ impl Memory {
     }
 }
 
-impl Planner {
-    /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
-    /// tables the one that gains most for each byte copied. Copies beyond one of each table take at most `budget` bytes.
-    ///
-    /// Nothing where tables are placed by traffic. It is said again until [`Planner::took`] says how it went.
-    pub fn next_memory_step(&mut self, budget: u64) -> Option<MemoryStep> {
-        if !self.by_time() {
-            return None;
-        }
-        let now = self.latest;
-        let extra = budget.saturating_sub(self.memories.extra());
-        let steps = self.memories.0.iter_mut().filter_map(|(&table, memory)| {
-            let homes = self.placement.homes(table)?;
-            let traffic = self.windows.traffic(table, now);
-            // What both windows say is no burst, and not over.
-            let rates = by_package(homes, &self.domains, traffic.fast.min(traffic.slow));
-            let (package, change, gained) = memory.step(&rates, extra, now)?;
-            let step = MemoryStep {
-                table,
-                package,
-                change,
-            };
-            Some((step, gained))
-        });
-        let best = steps.max_by(|one, other| one.1.total_cmp(&other.1));
-        best.map(|(step, _)| step)
-    }
-
-    /// A step was taken, or could not be: then the table's memory stays where it is for some minutes.
-    pub fn took(&mut self, step: MemoryStep, done: bool) {
-        let Some(memory) = self.memories.0.get_mut(&step.table) else {
-            return;
-        };
-        memory.rests_until = self.latest + REST;
-        if done {
-            memory.take(step.package, step.change);
-        }
-    }
-}
-
 /// So many bytes a second, as they are read by the workers of each package.
-fn by_package(homes: &Homes, domains: &[DomainSpec], bytes: f64) -> BTreeMap<u32, f64> {
+pub(super) fn by_package(homes: &Homes, domains: &[DomainSpec], bytes: f64) -> BTreeMap<u32, f64> {
     let mut rates = BTreeMap::new();
     for home in homes {
         if let Some(spec) = domains.iter().find(|spec| spec.id == home.domain) {
