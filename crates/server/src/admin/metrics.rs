@@ -529,18 +529,6 @@ fn domain_metrics(page: &mut Page<'_>, snapshot: &Snapshot, queue_limit: u64) ->
         "Changes of placement that traffic caused",
         None,
         snapshot.remaps as f64,
-    )?;
-    page.counter(
-        "chiplet_copied_tables",
-        "Tables whose memory was copied to another socket",
-        None,
-        snapshot.copied_tables as f64,
-    )?;
-    page.counter(
-        "chiplet_copied",
-        "What was copied of tables to the memory of another socket",
-        Some(&Unit::Bytes),
-        snapshot.copied_bytes as f64,
     )
 }
 

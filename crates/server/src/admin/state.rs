@@ -109,8 +109,6 @@ impl From<Steals> for StealCounts {
 struct Placement {
     version: u64,
     remaps: u64,
-    copied_tables: u64,
-    copied_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -304,8 +302,6 @@ fn fill(
     state.placement = Placement {
         version: snapshot.placement.version(),
         remaps: snapshot.remaps,
-        copied_tables: snapshot.copied_tables,
-        copied_bytes: snapshot.copied_bytes,
     };
     state.domains = snapshot
         .domains

@@ -194,7 +194,7 @@ function showTotals(totals, placement) {
     same: of(domain),
     other: of(remote),
     version: `v${placement.version}`,
-    "remap-count": plural(placement.remaps, "remap") + copiesOf(placement),
+    "remap-count": plural(placement.remaps, "remap"),
   });
   shedBefore = totals.shed;
   for (const [level, part] of [["own", own], ["same", domain], ["other", remote]]) {
@@ -453,11 +453,6 @@ function homesOf(table) {
   const weights = table.homes.reduce((sum, home) => sum + home.weight, 0);
   const weight = (home) => (table.homes.length > 1 ? ` (${Math.round((home.weight / weights) * 100)} %)` : "");
   return table.homes.map((home) => `${home.domain}${weight(home)}`).join(", ") || NOTHING;
-}
-
-// Tables whose memory has followed them to another socket.
-function copiesOf({ copied_tables: tables, copied_bytes: bytes }) {
-  return tables ? `, ${plural(tables, "table")} copied (${memory(bytes)})` : "";
 }
 
 // Where the system does not say, or a table has no index, there is nothing.
