@@ -45,6 +45,8 @@ struct Placed {
     node: u32,
     fate: Fate,
     copies: Arc<AtomicU32>,
+    /// When the latest copy was begun.
+    begun: Arc<Mutex<Option<Instant>>>,
     dropped: Arc<AtomicU32>,
 }
 
@@ -77,6 +79,7 @@ impl Table for Placed {
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Box<dyn Table>>, SearchError> {
         self.copies.fetch_add(1, Ordering::SeqCst);
+        *self.begun.lock() = Some(Instant::now());
         let node = match self.fate {
             Fate::Refused => return Err(SearchError::Backend("no memory".to_owned())),
             Fate::Panics => panic!("a copy that panics"),
@@ -97,6 +100,7 @@ impl Table for Placed {
             node,
             fate: self.fate.clone(),
             copies: Arc::clone(&self.copies),
+            begun: Arc::clone(&self.begun),
             dropped: Arc::clone(&self.dropped),
         })))
     }
@@ -110,6 +114,7 @@ impl Table for Placed {
 
 struct Counted {
     copies: Arc<AtomicU32>,
+    begun: Arc<Mutex<Option<Instant>>>,
     dropped: Arc<AtomicU32>,
 }
 
@@ -117,6 +122,7 @@ impl Counted {
     fn new() -> Self {
         Self {
             copies: Arc::default(),
+            begun: Arc::default(),
             dropped: Arc::default(),
         }
     }
@@ -127,6 +133,7 @@ impl Counted {
             node,
             fate,
             copies: Arc::clone(&self.copies),
+            begun: Arc::clone(&self.begun),
             dropped: Arc::clone(&self.dropped),
         }
     }
@@ -247,15 +254,19 @@ fn a_shutdown_waits_for_no_copy() {
     let (fate, begun, go) = waiting();
     let (executor, table) = moved_away(two_sockets(), counted.on_node(0, 7, fate));
     until(&executor, table, || begun.try_recv().is_ok());
-    executor.remove_table(table).unwrap();
-    let stop = std::thread::spawn(move || {
-        executor.shutdown(Shutdown::Drain(HANG));
-        drop(executor);
-    });
+    let executor = Arc::new(executor);
+    let stop = {
+        let executor = Arc::clone(&executor);
+        std::thread::spawn(move || executor.shutdown(Shutdown::Drain(HANG)))
+    };
+    while executor.submit_fn(table, None, |_| ()).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // One piece more, and the rest is not asked for.
     std::thread::sleep(Duration::from_millis(50));
     go.send(()).unwrap();
     stop.join().unwrap();
+    drop(executor);
     assert_eq!(counted.dropped.load(Ordering::SeqCst), 1);
     drop(go);
 }
@@ -264,10 +275,11 @@ fn a_shutdown_waits_for_no_copy() {
 fn copies_are_made_no_faster_than_they_may() {
     let counted = Counted::new();
     let builder = two_sockets().copy_rate(Some(64 * MIB));
-    let begun = Instant::now();
+    let begins = Arc::clone(&counted.begun);
     let (executor, table) = moved_away(builder, counted.on_node(0, 7, Fate::Made));
     until(&executor, table, || executor.snapshot().copied_tables == 1);
     // A quarter of a second; the first piece does not wait.
+    let begun = begins.lock().expect("it was copied");
     assert!(begun.elapsed() >= Duration::from_millis(200));
 }
 

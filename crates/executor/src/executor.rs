@@ -99,7 +99,7 @@ impl Executor {
         options: TableOptions,
     ) -> TableId {
         let placed = self.engine.placed(table.into_table());
-        let memory = (placed.table.size_bytes(), placed.package);
+        let memory = (placed.bytes, placed.package);
         self.add(name.into(), Index::new(placed), memory, options)
     }
 
@@ -198,7 +198,7 @@ impl Executor {
         index: impl IntoTable,
     ) -> Result<(), Refused<Arc<dyn Table>, TableError>> {
         let placed = self.engine.placed(index.into_table());
-        let memory = (placed.table.size_bytes(), placed.package);
+        let memory = (placed.bytes, placed.package);
         let replace = || {
             self.engine
                 .registry

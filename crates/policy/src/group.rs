@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::queue::{Discipline, Pace, Queue, Refusal, Run, Terms};
-use crate::steal::is_worth;
+use crate::steal::{FAR_PRICE, is_worth};
 use crate::{Staff, TableId, Time, can_help_far, can_lend, can_spare};
 pub use away::{LOOK, Looked, Ordered};
 pub use face::{Crossing, Face, Faces, News, Next};
@@ -386,22 +386,25 @@ impl<T> Group<T> {
         self.looked_at = (now, queued);
         self.news.tasks = true;
         let face = &mut self.face;
-        let mut needy = false;
+        let (mut needy, mut needy_far) = (false, false);
         (face.waits, face.next) = Default::default();
         if queued > 0 {
             let outlook = self.queue.outlook(now);
             let steal = &self.crossing.steal;
             face.price = steal.price(&outlook.backlog);
             needy = is_worth(&outlook.backlog, steal, face.price);
+            needy_far = needy && is_worth(&outlook.backlog, steal, FAR_PRICE * face.price);
             face.waits = [outlook.waits, outlook.waits_over];
             face.next = Some(Next {
                 since: now.before(outlook.lag),
                 fair: outlook.fair,
             });
         }
-        let changed = std::mem::replace(&mut face.needy, needy) != needy;
-        self.news.needy |= changed;
-        needy && changed
+        let before = (face.needy, face.needy_far);
+        (face.needy, face.needy_far) = (needy, needy_far);
+        self.news.needy |= before != (needy, needy_far);
+        // More may help now than could before.
+        (needy && !before.0) || (needy_far && !before.1)
     }
 
     /// Sets whether the group has workers to spare: a sleeper that it can do without, and nothing queued; and whether it may

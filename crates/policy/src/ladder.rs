@@ -119,7 +119,7 @@ impl Ladder {
                     self.stage = Stage::Rest;
                     let spun = std::mem::replace(&mut self.spun, true);
                     // Work elsewhere that is worth crossing for is not to be waited for.
-                    if !spun && victim(faces, crossing, own, now).is_none() {
+                    if !spun && victim(faces, own).is_none() {
                         return Attempt::Spin;
                     }
                 }
@@ -130,7 +130,7 @@ impl Ladder {
                 Stage::Listed { spares } => {
                     self.stage = Stage::Park;
                     // Tasks that are worth crossing for come before what others have started: they have waited.
-                    match victim(faces, crossing, own, now) {
+                    match victim(faces, own) {
                         Some(group) => return Attempt::Cross(group),
                         None if spares => return Attempt::JoinAway,
                         None => {}
@@ -213,30 +213,16 @@ impl Ladder {
 }
 
 /// The group from which an idle worker of `own` should take a task, if there is any.
-pub fn victim(faces: &impl Faces, crossing: &Crossing, own: usize, now: Time) -> Option<usize> {
+pub fn victim(faces: &impl Faces, own: usize) -> Option<usize> {
     if !faces.is_any_needy() {
         return None;
     }
     let nearest = faces.nearest(own).iter().copied();
-    let is_overdue = |group| {
-        let next = faces.next(group);
-        next.is_some_and(|next| now.since(next.since) >= crossing.steal.max_wait)
-    };
-    let needy = nearest.filter(|&group| {
-        faces.is_needy(group)
-            && faces.may_help(own, group)
-            && (is_worth_from(faces, own, group) || is_overdue(group))
-    });
+    let needy =
+        nearest.filter(|&group| faces.is_needy_for(group, own) && faces.may_help(own, group));
     // Of queues with nothing but bulk tasks, the nearest.
     let wait = |group| faces.wait(group, Class::Interactive, Pace::OverShare);
     choose_victim(needy.map(|group| (group, wait(group))))
-}
-
-/// Whether the queue of `group`, which is worth crossing for, is that for workers of `own` too: those of another socket pay
-/// more ([`Faces::price_on`]).
-fn is_worth_from(faces: &impl Faces, own: usize, group: usize) -> bool {
-    let wait = faces.wait(group, Class::Interactive, Pace::OverShare);
-    !faces.nearest(group).is_far(own) || wait > faces.price_on(group, own)
 }
 
 /// Calls up to `wanted` workers to the help of `group`, of the [nearest](Faces::nearest) groups that have some to spare
@@ -253,9 +239,8 @@ pub fn call_helpers<C, F: Faces>(
     while called < wanted {
         let seen = faces(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
-        let helps = |other| {
-            seen.is_spare(other) && seen.may_help(other, group) && is_worth_from(seen, other, group)
-        };
+        let worth = |other| !seen.nearest(group).is_far(other) || seen.is_needy_far(group);
+        let helps = |other| seen.is_spare(other) && seen.may_help(other, group) && worth(other);
         let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {
             break;
         };

@@ -89,12 +89,16 @@ pub fn neighbours(topology: &Topology, domains: &[DomainId]) -> Vec<Neighbours> 
         let mut others: Vec<usize> = (1..count).map(|step| (group + step) % count).collect();
         // Stable: what is equally near keeps its order.
         others.sort_by_key(|&other| topology.distance(domains[group], domains[other]));
-        let package = |group: usize| {
-            let all = topology.domains().iter();
-            let mut of = all.filter(|domain| domain.id == domains[group]);
-            of.next().map(|domain| domain.package)
+        let place = |group: usize| {
+            let mut all = topology.domains().iter();
+            let known = all.find(|domain| domain.id == domains[group]);
+            known.map(|domain| (domain.package, domain.node))
         };
-        let is_near = |&&other: &&usize| package(other) == package(group);
+        // Sockets may share a node: where the system makes one of all memory, no part of it is known to be far.
+        let is_near = |&&other: &&usize| match (place(other), place(group)) {
+            (Some((package, node)), Some(own)) => package == own.0 || node == own.1,
+            _ => true,
+        };
         let of_socket = others.iter().take_while(is_near).count();
         Neighbours::new(others, of_socket)
     };

@@ -98,6 +98,7 @@ impl Engine {
         };
         Placed {
             package: self.nodes.package_of(&residence),
+            bytes: table.size_bytes(),
             residence,
             table,
         }

@@ -64,6 +64,8 @@ pub(crate) struct Index {
 #[derive(Clone)]
 pub(crate) struct Placed {
     pub(crate) table: Arc<dyn Table>,
+    /// Its size.
+    pub(crate) bytes: u64,
     /// The NUMA nodes that hold it, each with how many bytes, where nodes matter.
     pub(crate) residence: Vec<(u32, u64)>,
     /// The package that is near these.

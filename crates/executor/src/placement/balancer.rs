@@ -152,9 +152,13 @@ impl Balancer {
         self.control.lock().planner.next_memory_step(budget)
     }
 
-    /// A step was not taken.
-    pub(crate) fn gave_up(&self, step: MemoryStep) {
-        self.control.lock().planner.took(step, false);
+    /// A step was not taken for `index`. If another has replaced it, that has been placed anew.
+    pub(crate) fn gave_up(&self, engine: &Engine, step: MemoryStep, index: &Placed) {
+        let mut control = self.control.lock();
+        let now = engine.registry.find(step.table);
+        if now.is_some_and(|now| now.index.is_of(index)) {
+            control.planner.took(step, false);
+        }
     }
 
     /// Takes a step, for which `copy` was made of `index`, if it needs one; false if that is the table's index no more.
@@ -163,26 +167,27 @@ impl Balancer {
         engine: &Engine,
         step: MemoryStep,
         index: &Placed,
-        copy: Option<Placed>,
+        copy: Option<&Placed>,
     ) -> bool {
         let mut control = self.control.lock();
-        let bytes = copy.as_ref().map(|copy| copy.table.size_bytes());
+        let mut is_current = false;
         let before = engine.registry.replace(step.table, |now| {
-            let is_current = now.is_of(index) || left_out(Step::CopyIsOfIndex);
-            let next = is_current.then(|| now.after(step, copy)).flatten();
-            next.ok_or(TableError::Unknown)
+            is_current = now.is_of(index) || left_out(Step::CopyIsOfIndex);
+            // No destructor runs under the locks: the caller keeps the copy.
+            let next = is_current.then(|| now.after(step, copy.cloned()));
+            next.flatten().ok_or(TableError::Unknown)
         });
-        let Ok(before) = before else {
-            // What replaced it has been placed anew.
-            return false;
-        };
-        if let Some(bytes) = bytes {
-            control.copied.0 += 1;
-            control.copied.1 += bytes;
+        let done = before.is_ok();
+        if let Ok(before) = before {
+            control.replaced.push(before);
+            control.copied.0 += u64::from(copy.is_some());
+            control.copied.1 += copy.map_or(0, |copy| copy.bytes);
         }
-        control.planner.took(step, true);
-        control.replaced.push(before);
-        true
+        // What replaced it otherwise has been placed anew.
+        if is_current {
+            control.planner.took(step, done);
+        }
+        done
     }
 
     /// Waits until `time`; false if the executor is shut down.

@@ -58,31 +58,37 @@ impl Copier {
         }
     }
 
-    /// Takes a step, and says how it went.
+    /// Takes a step, if it is for the index that the table has now, and says how it went.
     fn take(&self, step: MemoryStep) {
         let Some(entry) = self.engine.registry.find(step.table) else {
-            return self.balancer.gave_up(step);
+            return;
         };
-        let Some(index) = entry.index.main() else {
-            return self.balancer.gave_up(step);
-        };
+        if let Some(index) = entry.index.main() {
+            self.take_with(step, &entry.name, index);
+        }
+        // Whatever this was the last reference to is the caller's code.
+        contain(|| drop(entry));
+    }
+
+    fn take_with(&self, step: MemoryStep, table: &str, index: &Placed) {
+        let (package, bytes) = (step.package, index.bytes);
         let begun = now();
         let copied = match step.change {
             MemoryChange::Drop => Ok(None),
+            // It was replaced between the decision and this by one that is there.
+            _ if index.package == Some(package) => return,
             MemoryChange::Move | MemoryChange::Copy => self.copy(step, index).map(Some),
         };
-        let (package, table) = (step.package, &*entry.name);
-        let bytes = index.table.size_bytes();
         match copied {
             Ok(copy) => {
-                let is_copy = copy.is_some();
-                let done = self.balancer.take(&self.engine, step, index, copy);
-                if done && is_copy {
+                let done = self.balancer.take(&self.engine, step, index, copy.as_ref());
+                if done && copy.is_some() {
                     let seconds = now().saturating_duration_since(begun).as_secs_f64();
                     tracing::info!(table, bytes, package, seconds, "copied a table's memory");
                 } else if done {
                     tracing::info!(table, bytes, package, "gave up a copy of a table");
                 }
+                contain(|| drop(copy));
             }
             Err(reason) => {
                 if let Some(reason) = reason {
@@ -94,11 +100,9 @@ impl Copier {
                         "did not copy a table's memory"
                     );
                 }
-                self.balancer.gave_up(step);
+                self.balancer.gave_up(&self.engine, step, index);
             }
         }
-        // Whatever this was the last reference to is the caller's code.
-        contain(|| drop(entry));
     }
 
     /// Whether `index` is the table's, still.
@@ -107,41 +111,33 @@ impl Copier {
         entry.is_some_and(|entry| entry.index.is_of(index))
     }
 
-    /// A copy of `index` where the step wants it, or why there is none; without a reason if a table is not to be copied.
+    /// A copy of `index` where the step wants it, or why there is none; without a reason if the table makes none.
     fn copy(&self, step: MemoryStep, index: &Placed) -> Result<Placed, Option<String>> {
-        let package = step.package;
-        let nodes = self.engine.nodes.of_package(package);
-        let bytes = index.table.size_bytes();
-        let wanted = bytes.saturating_add(bytes / MARGIN);
-        if let Some(room) = room_on(&nodes).filter(|&room| room < wanted) {
-            return Err(Some(format!(
-                "nodes {nodes:?} have room for {room} bytes and {wanted} are needed: free memory there, or raise the control \
-                 group's limit"
-            )));
-        }
-        let mut next = now();
-        let mut pace =
-            |bytes: u64| self.wait_for(&mut next, bytes) && self.is_index(step.table, index);
-        let copied = catch_unwind(AssertUnwindSafe(|| index.table.copy_to(&nodes, &mut pace)));
-        match copied {
-            Ok(Ok(Some(copy))) => {
-                let placed = self.engine.placed(Arc::from(copy));
-                match placed.package == Some(package) {
-                    true => Ok(placed),
-                    // Or it was full, and the kernel took other nodes.
-                    false => Err(Some(format!(
-                        "the copy came to lie on {:?}",
-                        placed.residence
-                    ))),
-                }
+        let nodes = self.engine.nodes.of_package(step.package);
+        let (mut next, mut asked, mut full) = (now(), false, None);
+        let mut pace = |bytes: u64| {
+            // Only now, because not every table makes copies.
+            if !std::mem::replace(&mut asked, true) {
+                full = want_of_room(&nodes, index.bytes);
             }
-            Ok(Ok(None)) => Err(None),
-            Ok(Err(error)) => Err(Some(error.to_string())),
-            Err(payload) => {
-                contain(|| drop(payload));
-                Err(Some("it panicked".to_owned()))
+            full.is_none() && self.wait_for(&mut next, bytes) && self.is_index(step.table, index)
+        };
+        // All of it is the caller's code, the destructor of a copy that went astray too.
+        let copied = catch_unwind(AssertUnwindSafe(|| {
+            let copy = index.table.copy_to(&nodes, &mut pace);
+            let copy = copy.map_err(|error| Some(error.to_string()))?.ok_or(None)?;
+            let placed = self.engine.placed(Arc::from(copy));
+            match placed.package == Some(step.package) {
+                true => Ok(placed),
+                // The node was full, and the kernel took others.
+                false => Err(Some(format!("it came to lie on {:?}", placed.residence))),
             }
-        }
+        }));
+        let copied = copied.unwrap_or_else(|payload| {
+            contain(|| drop(payload));
+            Err(Some("it panicked".to_owned()))
+        });
+        copied.map_err(|reason| full.or(reason))
     }
 
     /// Waits until so many bytes may be copied; false if the executor is shut down. `next` is when the rate allows more.
@@ -151,4 +147,14 @@ impl Copier {
         *next = (*next).max(now()) + takes;
         goes_on
     }
+}
+
+/// That these nodes, or the control group, have no room for so many bytes and some more, if so.
+fn want_of_room(nodes: &[u32], bytes: u64) -> Option<String> {
+    let wanted = bytes.saturating_add(bytes / MARGIN);
+    let room = room_on(nodes).filter(|&room| room < wanted)?;
+    Some(format!(
+        "nodes {nodes:?} have room for {room} bytes and {wanted} are needed: free memory there, or raise the control \
+         group's limit"
+    ))
 }

@@ -9,7 +9,7 @@ use chiplet_topology::Topology;
 pub(crate) struct Nodes(BTreeMap<u32, BTreeSet<u32>>);
 
 impl Nodes {
-    /// Those of a machine with several packages. `believed`: the nodes are the system's, though the topology is a made-up
+    /// Those of a machine with several packages, each with nodes of its own. `believed`: the nodes are the system's, though the topology is a made-up
     /// one, of whose nodes the system knows nothing.
     pub(crate) fn of(topology: &Topology, believed: bool) -> Self {
         let mut all: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -18,9 +18,12 @@ impl Nodes {
                 all.entry(domain.package).or_default().insert(domain.node);
             }
         }
-        match all.len() {
-            0 | 1 => Self::default(),
-            _ => Self(all),
+        // Where packages share a node, the system makes one of their memory.
+        let nodes: usize = all.values().map(BTreeSet::len).sum();
+        let distinct: BTreeSet<&u32> = all.values().flatten().collect();
+        match all.len() > 1 && nodes == distinct.len() {
+            true => Self(all),
+            false => Self::default(),
         }
     }
 
@@ -37,12 +40,15 @@ impl Nodes {
 
     /// The package whose nodes hold at least three quarters of what is in memory.
     pub(crate) fn package_of(&self, residence: &[(u32, u64)]) -> Option<u32> {
-        let all: u64 = residence.iter().map(|&(_, bytes)| bytes).sum();
-        let held = |nodes: &BTreeSet<u32>| -> u64 {
-            let here = residence.iter().filter(|(node, _)| nodes.contains(node));
-            here.map(|&(_, bytes)| bytes).sum()
+        let sum = |on: &dyn Fn(&u32) -> bool| -> u128 {
+            let parts = residence.iter().filter(|(node, _)| on(node));
+            parts.map(|&(_, bytes)| u128::from(bytes)).sum()
         };
-        let most = |&(_, nodes): &(&u32, &BTreeSet<u32>)| all > 0 && held(nodes) / 3 >= all / 4;
+        let all = sum(&|_| true);
+        let most = |&(_, nodes): &(&u32, &BTreeSet<u32>)| {
+            let held = sum(&|node| nodes.contains(node));
+            held > 0 && 4 * held >= 3 * all
+        };
         self.0.iter().find(most).map(|(&package, _)| package)
     }
 }
@@ -60,12 +66,26 @@ mod tests {
     }
 
     #[test]
+    fn packages_that_share_a_node_have_none_of_their_own() {
+        let machine = |builder: chiplet_topology::TopologyBuilder| {
+            Nodes::of(&builder.build().unwrap(), true).matter()
+        };
+        let one = || Topology::builder().domain(1 << 20, 2);
+        assert!(machine(one().package().domain(1 << 20, 2)));
+        assert!(!machine(one().node().domain(1 << 20, 2)));
+        assert!(!machine(one().domain(1 << 20, 2)));
+    }
+
+    #[test]
     fn three_quarters_of_what_is_in_memory_decide() {
         let package = |residence: &[(u32, u64)]| nodes().package_of(residence);
         assert_eq!(package(&[(0, 400), (1, 400), (2, 100)]), Some(0));
         assert_eq!(package(&[(2, 75), (0, 25)]), Some(1));
         assert_eq!(package(&[(2, 74), (0, 26)]), None);
         assert_eq!(package(&[]), None);
+        assert_eq!(package(&[(0, 0), (2, 2)]), Some(1));
+        assert_eq!(package(&[(0, 0)]), None);
+        assert_eq!(package(&[(0, u64::MAX), (1, u64::MAX)]), Some(0));
         assert_eq!(package(&[(7, 100)]), None);
         assert_eq!(Nodes::default().package_of(&[(0, 100)]), None);
     }

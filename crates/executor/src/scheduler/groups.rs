@@ -26,6 +26,8 @@ pub(crate) struct Groups<T> {
     free: GroupSet,
     /// Groups whose queue is worth crossing for.
     pub(super) needy: GroupSet,
+    /// Those of them that are that for workers of another socket.
+    needy_far: GroupSet,
 }
 
 struct Cell<T> {
@@ -50,6 +52,7 @@ impl<T> Groups<T> {
             spare: GroupSet::new(list.len()),
             free: GroupSet::new(list.len()),
             needy: GroupSet::new(list.len()),
+            needy_far: GroupSet::new(list.len()),
             list,
             cores: Arc::clone(cores),
         }
@@ -131,6 +134,7 @@ impl<T> Held<'_, T> {
         // Not written unless they change: their cache lines are read with every task, by clients and workers.
         let face = self.state.face();
         for (changed, set, is_in) in [
+            (news.needy, &groups.needy_far, face.needy_far),
             (news.needy, &groups.needy, face.needy),
             (news.free, &groups.free, face.free),
             (news.spare, &groups.spare, face.spare),
@@ -183,6 +187,10 @@ impl<T> Faces for Groups<T> {
 
     fn is_needy(&self, group: usize) -> bool {
         self.needy.contains(group)
+    }
+
+    fn is_needy_far(&self, group: usize) -> bool {
+        self.needy_far.contains(group)
     }
 
     fn is_any_needy(&self) -> bool {

@@ -275,7 +275,12 @@ impl<T, U: Invite> Climb<'_, T, U> {
         if !self.leave() && !closed {
             return Resting::LookAgain;
         }
-        let Some(task) = self.take_from(victim, |state| state.face().needy) else {
+        let is_far = self.hub.groups.nearest(victim).is_far(self.local.group);
+        let is_worth = |state: &Group<T>| match is_far {
+            true => state.face().needy_far,
+            false => state.face().needy,
+        };
+        let Some(task) = self.take_from(victim, is_worth) else {
             return Resting::LookAgain;
         };
         self.hub.seats.answer(self.local.worker);
@@ -380,8 +385,7 @@ impl<T, U> Climb<'_, T, U> {
     }
 
     fn choose_victim(&self) -> Option<usize> {
-        let (hub, local) = (self.hub, &self.local);
-        ladder::victim(&hub.groups, hub.crossing(), local.group, local.now)
+        ladder::victim(&self.hub.groups, self.local.group)
     }
 
     /// Whether anything may ever leave its group.

@@ -110,8 +110,7 @@ impl<T, U> Hub<T, U> {
 
     /// Wakes a sleeper of `group` if another group's work is worth crossing for.
     pub(super) fn call_helper_if_needed(&self, group: usize) {
-        let now = self.clock.now();
-        if ladder::victim(&self.groups, self.crossing(), group, now).is_some() {
+        if ladder::victim(&self.groups, group).is_some() {
             self.call_helper(group, Call::Help);
         }
     }

@@ -48,6 +48,8 @@ pub struct Face {
     pub next: Option<Next>,
     /// The queue is worth crossing for.
     pub needy: bool,
+    /// It is that for workers of another socket, too, who pay [`FAR_PRICE`] times the price.
+    pub needy_far: bool,
     /// There is an idle worker that the group can do without.
     pub spare: bool,
     /// Its own tables use so little of it that it may help groups that are far. Known where [there are](Crossing::has_far)
@@ -72,7 +74,7 @@ pub struct News {
     pub queued: bool,
     /// [`Face::waits`], [`Face::price`] and [`Face::next`].
     pub tasks: bool,
-    /// [`Face::needy`].
+    /// [`Face::needy`] and [`Face::needy_far`].
     pub needy: bool,
     /// [`Face::spare`].
     pub spare: bool,
@@ -98,7 +100,10 @@ pub trait Faces {
     /// Whether the queue of `group` is worth crossing for.
     fn is_needy(&self, group: usize) -> bool;
 
-    /// Whether any queue is.
+    /// Whether it is that for workers of another socket.
+    fn is_needy_far(&self, group: usize) -> bool;
+
+    /// Whether any queue is worth crossing for.
     fn is_any_needy(&self) -> bool;
 
     /// Whether `group` has an idle worker that it can do without.
@@ -115,6 +120,15 @@ pub trait Faces {
 
     /// Every other group, the nearest first ([`neighbours`](crate::neighbours)).
     fn nearest(&self, group: usize) -> &Neighbours;
+
+    /// Whether the queue of `group` is worth crossing for to workers of `other`.
+    #[inline]
+    fn is_needy_for(&self, group: usize, other: usize) -> bool {
+        match self.nearest(group).is_far(other) {
+            true => self.is_needy_far(group),
+            false => self.is_needy(group),
+        }
+    }
 
     /// What a cold cache would cost the next task of `group` on workers of `other`.
     fn price_on(&self, group: usize, other: usize) -> Duration {

@@ -3,6 +3,7 @@
 
 mod causes;
 mod common;
+mod distance;
 mod mapper;
 mod memory;
 mod movement;

@@ -237,11 +237,10 @@ fn build(collection: &Arc<Collection>, shared: &Shared, why: Why) {
 fn build_within(collection: &Collection, shared: &Shared, why: Why) -> Result<(), String> {
     let settings = collection.settings();
     let allowance = &shared.allowance;
-    // The index is searched near its collection's home.
-    let place = Place::on(shared.scheduler.nodes_of(&collection.slot));
     let replace = |settings: &Settings, indexed: bool, loan| {
-        let place = place.clone();
-        replace(collection, settings, indexed.then_some(place), loan)
+        // The index is searched near its collection's home, as that is now: it may have waited long for its memory.
+        let place = indexed.then(|| Place::on(shared.scheduler.nodes_of(&collection.slot)));
+        replace(collection, settings, place, loan)
     };
     let need = || Need::of(&collection.view(), &settings);
     let first = need();

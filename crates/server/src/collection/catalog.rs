@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use chiplet::index::Place;
 use parking_lot::{Mutex, RwLock};
 
 use super::allowance::Need;
@@ -20,7 +21,7 @@ use super::store::{self, Store, StoreError};
 use super::table::CollectionTable;
 use super::writer::Unstored;
 use crate::memory::{Budget, Kept};
-use crate::scheduling::Scheduler;
+use crate::scheduling::{Scheduler, Slot};
 
 pub(crate) struct Catalog {
     folder: PathBuf,
@@ -236,12 +237,16 @@ impl Catalog {
         let saved = Saved::beside(path);
         // The rows are there twice for a while, in the store's order and in the index'.
         let twice = Need::without_index(&content.view);
+        // Its home first: its index is loaded near that.
+        let slot = self.place(name, &content);
         let content = match (&saved, self.builder.lend(&self.budget, &twice)) {
-            (Some(saved), Some(_loan)) => saved.restore(content, &self.scheduler),
+            (Some(saved), Some(_loan)) => {
+                saved.restore(content, Place::on(self.scheduler.nodes_of(&slot)))
+            }
             _ => content,
         };
         let loaded_index = content.view.base.index.is_some();
-        let collection = self.admit(name, store, saved, content);
+        let collection = self.admit(name, slot, store, saved, content);
         collection.warm_fields();
         let claimed = collection.wants_build() && self.builder.claim(&collection);
         let serving = Entry::Serving(Arc::clone(&collection));
@@ -253,15 +258,20 @@ impl Catalog {
         Ok(())
     }
 
+    /// Gives a collection a home.
+    fn place(&self, name: &Arc<str>, content: &Content) -> Slot {
+        let table = CollectionTable::new(&content.settings);
+        self.scheduler.add(Arc::clone(name), table)
+    }
+
     fn admit(
         &self,
         name: &Arc<str>,
+        slot: Slot,
         store: Store,
         saved: Option<Saved>,
         content: Content,
     ) -> Arc<Collection> {
-        let table = CollectionTable::new(&content.settings);
-        let slot = self.scheduler.add(Arc::clone(name), table);
         Arc::new(Collection::new(
             Arc::clone(name),
             slot,
@@ -299,7 +309,8 @@ impl Catalog {
         }
         match Store::create(&path, &content.settings, &self.caches) {
             Ok(store) => {
-                let collection = self.admit(&name, store, Saved::beside(&path), content);
+                let slot = self.place(&name, &content);
+                let collection = self.admit(&name, slot, store, Saved::beside(&path), content);
                 self.entries
                     .write()
                     .insert(name, Entry::Serving(collection));

@@ -20,7 +20,6 @@ use super::rows::{Base, IndexMemory, Row, View};
 use super::schema::{IndexKind, Settings};
 use super::store;
 use crate::private;
-use crate::scheduling::Scheduler;
 
 const FOLDER: &str = "chiplet-indexes";
 const TABLE: &str = "table";
@@ -170,9 +169,8 @@ impl Saved {
         }
     }
 
-    /// Puts the saved index in its place, if there is one that fits, and memory for it: that of a new table, as `scheduler`
-    /// says.
-    pub(crate) fn restore(&self, mut content: Content, scheduler: &Scheduler) -> Content {
+    /// Puts the saved index in its place, if there is one that fits, and memory for it, which is to lie in `place`.
+    pub(crate) fn restore(&self, mut content: Content, place: Place) -> Content {
         let settings = &content.settings;
         let Some(rows) = self.rows(settings) else {
             return content;
@@ -189,8 +187,6 @@ impl Saved {
         if rows.is_empty() || dead > rows.len() / 2 {
             return content;
         }
-        let bytes = std::fs::metadata(&self.table).map_or(0, |file| file.len());
-        let place = Place::on(scheduler.nodes_for(bytes));
         let Some((table, memory)) = self.table(settings, place) else {
             return content;
         };

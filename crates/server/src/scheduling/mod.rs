@@ -143,13 +143,7 @@ impl Scheduler {
         }
     }
 
-    /// The NUMA nodes near the home of a new table of so many bytes; none where all are as near.
-    pub(crate) fn nodes_for(&self, bytes: u64) -> Vec<u32> {
-        self.executor()
-            .map_or_else(Vec::new, |executor| executor.nodes_for(bytes))
-    }
-
-    /// The same of a table's home.
+    /// The NUMA nodes near a table's home; none where all are as near.
     pub(crate) fn nodes_of(&self, slot: &Slot) -> Vec<u32> {
         match (self, slot) {
             (Self::Chiplet { executor, .. }, Slot::Table(table)) => executor.nodes_of(*table),

@@ -96,6 +96,10 @@ impl Faces for Groups {
         self[group].state.face().needy
     }
 
+    fn is_needy_far(&self, group: usize) -> bool {
+        self[group].state.face().needy_far
+    }
+
     fn is_any_needy(&self) -> bool {
         self.list.iter().any(|group| group.state.face().needy)
     }

@@ -232,16 +232,16 @@ impl Engine<'_> {
     fn take_from(&mut self, victim: usize, worker: usize) -> bool {
         let now = self.timeline.time();
         self.groups[victim].state.show_at(now);
-        if !self.groups.is_needy(victim) {
+        let group = self.workers[worker].group;
+        if !self.groups.is_needy_for(victim, group) {
             return false;
         }
         let Some(query) = self.take_task(victim, worker) else {
             return false;
         };
-        let group = self.workers[worker].group;
         self.go_away(worker);
         self.workers[worker].call = Call::None;
-        if ladder::victim(&self.groups, &self.crossing, group, now).is_some() {
+        if ladder::victim(&self.groups, group).is_some() {
             self.call_helper(group, Call::Help);
         }
         let same = self.groups[victim].domain == self.groups[group].domain;

@@ -1,0 +1,222 @@
+//! Rules that take a task from home know whether they take it to another socket.
+
+use std::time::Duration;
+
+use chiplet_policy::group::{Crossing, Face, Faces, Group, Next, Take};
+use chiplet_policy::queue::{Class, Discipline, Pace, Run, Terms};
+use chiplet_policy::{Neighbours, StealConfig, TableId, Time, ladder, route};
+
+use crate::common::table;
+
+const SERVICE: Duration = Duration::from_micros(100);
+
+/// Groups of one idle worker each, two to a socket, as they see each other.
+struct Sockets {
+    groups: Vec<Group<u32>>,
+    nearest: Vec<Neighbours>,
+    crossing: Crossing,
+    now: Time,
+}
+
+impl Sockets {
+    fn new() -> Self {
+        let crossing = Crossing {
+            steal: StealConfig::default(),
+            groups: 4,
+        };
+        let group = |group: usize| {
+            let workers = group..group + 1;
+            let mut state = Group::new(crossing, Discipline::for_workers(1), workers, 4..4);
+            let _ = state.rest(group, false, false);
+            let _ = state.news();
+            state
+        };
+        let others = |group: usize| {
+            let other = group ^ 1;
+            let far = (0..4).filter(|&of| of / 2 != group / 2);
+            Neighbours::new(std::iter::once(other).chain(far).collect(), 1)
+        };
+        let mut all = Self {
+            groups: (0..4).map(group).collect(),
+            nearest: (0..4).map(others).collect(),
+            crossing,
+            now: Time::from_millis(1),
+        };
+        // Group 0 is busy, and knows what a task of table 0 takes.
+        all.push(table(0), Class::Interactive, 1);
+        let mut run = Run::default();
+        assert!(matches!(
+            all.groups[0].take(0, false, &mut run, all.now),
+            Take::Task { .. }
+        ));
+        all.now += SERVICE;
+        run.end(all.now);
+        let _ = all.groups[0].take(0, false, &mut run, all.now);
+        all
+    }
+
+    fn push(&mut self, of: TableId, class: Class, tasks: u32) {
+        let terms = Terms {
+            class,
+            ..Terms::default()
+        };
+        for task in 0..tasks {
+            assert!(self.groups[0].push(of, terms, task, self.now).is_ok());
+        }
+    }
+
+    fn after(&mut self, time: Duration) {
+        self.now += time;
+        let _ = self.groups[0].look(self.now);
+    }
+
+    fn face(&self, group: usize) -> &Face {
+        self.groups[group].face()
+    }
+
+    /// The workers that would help group 0: its neighbour's, and one of the other socket's.
+    fn help(&self) -> [bool; 2] {
+        [1, 2].map(|own| ladder::victim(self, own) == Some(0))
+    }
+}
+
+impl Faces for Sockets {
+    fn queued(&self, group: usize) -> u32 {
+        self.face(group).queued
+    }
+
+    fn wait(&self, group: usize, class: Class, pace: Pace) -> Duration {
+        self.face(group).waits[pace as usize][class as usize]
+    }
+
+    fn price(&self, group: usize) -> Duration {
+        self.face(group).price
+    }
+
+    fn next(&self, group: usize) -> Option<Next> {
+        self.face(group).next
+    }
+
+    fn is_needy(&self, group: usize) -> bool {
+        self.face(group).needy
+    }
+
+    fn is_needy_far(&self, group: usize) -> bool {
+        self.face(group).needy_far
+    }
+
+    fn is_any_needy(&self) -> bool {
+        self.groups.iter().any(|group| group.face().needy)
+    }
+
+    fn is_spare(&self, group: usize) -> bool {
+        self.face(group).spare
+    }
+
+    /// Whether far groups are hardly used is another rule.
+    fn is_free(&self, _: usize) -> bool {
+        true
+    }
+
+    fn is_vacant(&self, _: usize) -> bool {
+        false
+    }
+
+    fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn nearest(&self, group: usize) -> &Neighbours {
+        &self.nearest[group]
+    }
+}
+
+#[test]
+fn another_socket_helps_for_three_prices() {
+    // A cold cache costs one service time near, and three far.
+    for (tasks, help) in [
+        (1, [false, false]),
+        (2, [true, false]),
+        (3, [true, false]),
+        (4, [true, true]),
+    ] {
+        let mut sockets = Sockets::new();
+        sockets.push(table(0), Class::Interactive, tasks);
+        sockets.after(Duration::ZERO);
+        assert_eq!(sockets.help(), help, "{tasks} tasks");
+    }
+}
+
+#[test]
+fn what_has_waited_too_long_is_taken_from_wherever_somebody_idles() {
+    // Bulk work counts as old once it gives way no more.
+    for (class, young) in [
+        (Class::Interactive, Duration::from_micros(3_900)),
+        (Class::Bulk, Duration::from_millis(90)),
+    ] {
+        let mut sockets = Sockets::new();
+        sockets.push(table(0), class, 1);
+        sockets.after(young);
+        assert_eq!(sockets.help(), [false, false], "{class:?}");
+        sockets.after(Duration::from_micros(200).max(young / 5));
+        assert_eq!(sockets.help(), [true, true], "{class:?}");
+    }
+}
+
+#[test]
+fn bulk_work_and_tables_that_nothing_is_known_of_are_helped_far_too() {
+    let mut sockets = Sockets::new();
+    sockets.push(table(0), Class::Bulk, 9);
+    sockets.after(Duration::ZERO);
+    assert_eq!(sockets.help(), [true, true]);
+    let mut sockets = Sockets::new();
+    sockets.push(table(7), Class::Interactive, 9);
+    sockets.after(Duration::ZERO);
+    assert_eq!(sockets.help(), [true, true]);
+}
+
+#[test]
+fn helpers_are_called_by_what_they_would_pay() {
+    let called = |sockets: &Sockets| {
+        let mut called = Vec::new();
+        let mut caller = &mut called;
+        let call = |called: &mut &mut Vec<usize>, other: usize| {
+            let is_new = !called.contains(&other);
+            if is_new {
+                called.push(other);
+            }
+            is_new
+        };
+        ladder::call_helpers(&mut caller, |_| sockets, 0, 9, call);
+        called
+    };
+    let mut sockets = Sockets::new();
+    sockets.push(table(0), Class::Interactive, 3);
+    sockets.after(Duration::ZERO);
+    assert_eq!(called(&sockets), [1]);
+    sockets.push(table(0), Class::Interactive, 3);
+    sockets.after(Duration::ZERO);
+    assert_eq!(called(&sockets), [1, 2, 3]);
+}
+
+#[test]
+fn queues_are_evened_out_within_a_socket() {
+    let mut sockets = Sockets::new();
+    sockets.push(table(0), Class::Interactive, 60);
+    sockets.after(Duration::ZERO);
+    for slot in 0..20 {
+        let of = (table(slot), Class::Interactive, Pace::Within);
+        let other = route::evens_out(&sockets, &sockets.crossing, 0, of);
+        assert_eq!(other, Some(1), "table {slot}");
+    }
+    // Where a socket has one domain, another one is all there is, at its price.
+    sockets.nearest[0] = Neighbours::new(vec![2, 3], 0);
+    let of = (table(0), Class::Interactive, Pace::Within);
+    assert!(route::evens_out(&sockets, &sockets.crossing, 0, of).is_some());
+    let mut sockets = Sockets::new();
+    sockets.push(table(0), Class::Interactive, 9);
+    sockets.after(Duration::ZERO);
+    assert!(route::evens_out(&sockets, &sockets.crossing, 0, of).is_some());
+    sockets.nearest[0] = Neighbours::new(vec![2, 3], 0);
+    assert_eq!(route::evens_out(&sockets, &sockets.crossing, 0, of), None);
+}
