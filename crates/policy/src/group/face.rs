@@ -48,7 +48,7 @@ pub struct Face {
     pub next: Option<Next>,
     /// The queue is worth crossing for.
     pub needy: bool,
-    /// It is that for workers of another socket, too, who pay [`FAR_PRICE`] times the price.
+    /// It is that for workers of another socket, too, who pay three times the price ([`Faces::price_on`]).
     pub needy_far: bool,
     /// There is an idle worker that the group can do without.
     pub spare: bool,
