@@ -239,6 +239,7 @@ pub fn call_helpers<C, F: Faces>(
     while called < wanted {
         let seen = faces(caller);
         let mut others = seen.nearest(group).iter().copied().enumerate().skip(at);
+        // Also for units of a scan, for which another socket is not called: it joins if it comes by.
         let worth = |other| !seen.nearest(group).is_far(other) || seen.is_needy_far(group);
         let helps = |other| seen.is_spare(other) && seen.may_help(other, group) && worth(other);
         let Some((next, other)) = others.find(|&(_, other)| helps(other)) else {

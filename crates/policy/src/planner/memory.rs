@@ -158,11 +158,10 @@ impl Memory {
         now: Time,
     ) -> Option<(u32, MemoryChange, f64)> {
         let rate = |package: u32| rates.get(&package).copied().unwrap_or(0.0);
-        for (package, since) in self.packages.iter().zip(&mut self.unused) {
-            let is_used = rate(*package) * HORIZON.as_secs_f64() > USED * self.size as f64;
-            *since = match is_used {
+        for at in 0..self.packages.len() {
+            self.unused[at] = match self.is_worth(rate(self.packages[at]), USED) {
                 true => None,
-                false => Some(since.unwrap_or(now)),
+                false => self.unused[at].or(Some(now)),
             };
         }
         if self.packages.is_empty() || self.size == 0 || now < self.rests_until {
