@@ -5,6 +5,7 @@ import re
 import threading
 from contextlib import contextmanager
 
+import fake_state
 import numpy as np
 import pytest
 from page_checks import DESKTOP, PHONE, check_page, opened
@@ -74,6 +75,19 @@ def state(server):
     return json.loads(text)
 
 
+def fields(answer, path=""):
+    """The path of each field of `answer`; one path for all members of a list."""
+    if isinstance(answer, list):
+        return set().union(*(fields(member, f"{path}[]") for member in answer))
+    if isinstance(answer, dict):
+        return set().union({f"{path}.{name}" for name in answer}, *(fields(of, f"{path}.{name}") for name, of in answer.items()))
+    return set()
+
+
+def test_the_made_up_answers_have_every_field_of_the_servers(busy):
+    assert fields(state(busy)) - fields(fake_state.two_domains()) == set()
+
+
 def number(text):
     return float(re.sub(r"[^0-9.]", "", text) or 0)
 
@@ -91,6 +105,7 @@ def test_the_page_shows_the_running_server(browser, busy, screenshot, viewport, 
             expect(shown.locator('[data-slot="index"]')).to_have_text(index)
             expect(shown.locator('[data-slot="points"]')).to_have_text("3,000")
             expect(shown.locator('[data-slot="status"]')).to_have_text("serving")
+            expect(shown.locator('[data-slot="memory"]')).to_have_text(re.compile(r"^0 \([1-9].* [KM]iB\)"))
             expect(shown.locator('[data-slot="rate"]')).to_have_text(re.compile(r"[1-9]"), timeout=15_000)
             expect(shown.locator('[data-slot="service50"]')).to_have_text(re.compile(r"[1-9].* (µs|ms)"), timeout=15_000)
             expect(page.locator(".domain").filter(has_text=row).locator(".block .name", has_text=row)).not_to_have_count(0)
