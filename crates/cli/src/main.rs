@@ -5,6 +5,7 @@
 
 mod bench;
 mod compare;
+mod modes;
 mod simulate;
 mod topology;
 

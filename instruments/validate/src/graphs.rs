@@ -50,6 +50,7 @@ pub fn recorded(
             ef,
             rows_as: graph.row_format(),
             rerank: None,
+            scoring: None,
         });
     }
     let workload = Workload {
@@ -59,6 +60,7 @@ pub fn recorded(
         query_skew: 0.0,
         queries,
         hot_share: 0.0,
+        copies: 1,
         asking: Asking::default(),
     };
     let all = walks.iter().flat_map(|walks| &walks.walks);

@@ -13,6 +13,7 @@
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `direct` | one table's own search, without an executor |
+//! | `modes` | ways to deploy a service, as processes |
 //! | `machine` | what the report says of the machine |
 //! | `report` | text, JSON and the HTML page |
 //!
@@ -24,6 +25,7 @@ mod dataset;
 mod direct;
 mod generator;
 mod machine;
+mod modes;
 pub(crate) mod output;
 mod pools;
 mod recorder;
@@ -50,6 +52,9 @@ use sizes::Caches;
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     arguments.check()?;
+    if arguments.modes.instance {
+        return modes::instance(arguments);
+    }
     // Found out now, not after minutes of measuring.
     for path in [&arguments.json, &arguments.report, &arguments.picture]
         .into_iter()
@@ -69,12 +74,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.direct.direct {
         return direct::run(arguments, &stop);
     }
-    let topology = topology(arguments)?;
+    let topology = chosen_topology(arguments, |text| eprintln!("{text}"))?;
     let mut arguments = arguments.clone();
     let sizes = Caches::of(&topology).fill(arguments.tables, arguments.rows, arguments.dims);
     arguments.tables = Some(sizes.tables);
     if arguments.data == "synthetic" {
         arguments.rows = Some(sizes.rows);
+    }
+    if !arguments.modes.modes.is_empty() {
+        return modes::run(&arguments, &topology, &stop);
     }
     let report = series::run(&arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
@@ -94,8 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(report::text::render(&report))
 }
 
-/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for.
-fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
+/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should know of it
+/// is told to `tell`.
+fn chosen_topology(arguments: &Arguments, tell: impl Fn(&str)) -> anyhow::Result<Topology> {
     if let Some(level) = arguments.level {
         return Ok(Topology::detect(level)?);
     }
@@ -104,7 +113,7 @@ fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
         return Ok(auto.with_domains(domains)?);
     }
     for warning in auto.warnings() {
-        eprintln!("warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
     // Where L3s are made up private L2s are too.
     if auto.domains().len() > 1 || !auto.warnings().is_empty() {
@@ -112,8 +121,8 @@ fn topology(arguments: &Arguments) -> anyhow::Result<Topology> {
     }
     match Topology::detect(LevelChoice::L2) {
         Ok(private) if private.domains().len() > 1 => {
-            eprintln!(
-                "one L3 here, so each core's L2 is taken as a domain; --level l3 shows the machine as one domain"
+            tell(
+                "one L3 here, so each core's L2 is taken as a domain; --level l3 shows the machine as one domain",
             );
             Ok(private)
         }

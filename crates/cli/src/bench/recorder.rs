@@ -11,6 +11,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use chiplet_table::Neighbor;
+use chiplet_workload::truth::Truth;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
@@ -192,9 +193,10 @@ impl Completion {
         };
         let recall = match answer {
             Some(hits) if self.look => {
-                let truth = &recorder.tables.all[self.table as usize].truth;
+                let truth = recorder.tables.all[self.table as usize].truth.as_ref();
                 let found = hits.iter().map(|hit| hit.id as u32);
-                Some((truth.recall(self.query as usize, found) * 255.0).round() as u8)
+                let recall = |truth: &Truth| truth.recall(self.query as usize, found);
+                truth.map(|truth| (recall(truth) * 255.0).round() as u8)
             }
             _ => None,
         };

@@ -2,11 +2,12 @@
 //!
 //! Built once and shared by all strategies.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use anyhow::ensure;
-use chiplet_index::{HnswConfig, HnswTable};
+use anyhow::{Context as _, ensure};
+use chiplet_index::{HnswConfig, HnswTable, Pages};
 use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
 use chiplet_workload::dataset::VectorSet;
@@ -32,12 +33,16 @@ pub(crate) struct Tables {
 }
 
 /// One table.
+#[derive(Default)]
 pub(crate) struct BuiltTable {
     pub(crate) name: String,
-    pub(crate) truth: Truth,
-    /// `HnswTable` or `IvfTable`.
+    /// Of a table that was built here; none of one that was read from a file.
+    pub(crate) truth: Option<Truth>,
+    /// What is searched.
     main: Option<Arc<dyn Table>>,
     usearch: Option<Arc<dyn Table>>,
+    /// What a file keeps, of a table that was built here.
+    own: Option<Own>,
     /// The same lists, scanned by Faiss: for its own OpenMP.
     #[cfg(feature = "faiss")]
     pub(crate) faiss: Option<Arc<chiplet_index::IvfTable>>,
@@ -50,7 +55,72 @@ impl BuiltTable {
             Graph::Own => self.main.as_ref().or(self.usearch.as_ref()),
             Graph::Usearch => self.usearch.as_ref().or(self.main.as_ref()),
         };
-        asked.expect("a table has at least one index: `build_one` makes it")
+        asked.expect("a table has at least one index: it was built or loaded")
+    }
+
+    /// Writes the index to a file.
+    pub(crate) fn save(&self, path: &Path) -> anyhow::Result<()> {
+        let own = self.own.as_ref();
+        own.context("only chiplet's own indexes have files")?
+            .save(path)
+    }
+
+    /// The table of this name, from the file that [`BuiltTable::save`] wrote; what is searched is what `over` makes of it.
+    pub(crate) fn load(
+        name: String,
+        path: &Path,
+        graph: bool,
+        over: impl FnOnce(Box<dyn Table>) -> anyhow::Result<Arc<dyn Table>>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            name,
+            main: Some(over(Own::load(path, graph)?)?),
+            ..Self::default()
+        })
+    }
+
+    fn set(&mut self, own: Own) {
+        self.main = Some(own.table());
+        self.own = Some(own);
+    }
+}
+
+/// chiplet's own index of a table.
+enum Own {
+    Graph(Arc<HnswTable>),
+    #[cfg(feature = "faiss")]
+    Lists(Arc<chiplet_index::IvfTable>),
+}
+
+impl Own {
+    fn table(&self) -> Arc<dyn Table> {
+        match self {
+            Self::Graph(graph) => Arc::clone(graph) as Arc<dyn Table>,
+            #[cfg(feature = "faiss")]
+            Self::Lists(lists) => Arc::clone(lists) as Arc<dyn Table>,
+        }
+    }
+
+    fn save(&self, path: &Path) -> anyhow::Result<()> {
+        match self {
+            Self::Graph(graph) => graph.save(path)?,
+            #[cfg(feature = "faiss")]
+            Self::Lists(lists) => lists.save(path)?,
+        }
+        Ok(())
+    }
+
+    fn load(path: &Path, graph: bool) -> anyhow::Result<Box<dyn Table>> {
+        if graph {
+            return Ok(Box::new(HnswTable::load(path, Pages::default())?));
+        }
+        #[cfg(feature = "faiss")]
+        {
+            let table = chiplet_index::IvfTable::load(path, Pages::default())?;
+            Ok(Box::new(table))
+        }
+        #[cfg(not(feature = "faiss"))]
+        anyhow::bail!("inverted lists need a chiplet that was built with --features faiss")
     }
 }
 
@@ -173,11 +243,8 @@ fn build_one(
     let truth = source.truth(arguments, rows, arguments.k.min(10) as usize, table == 0)?;
     let mut built = BuiltTable {
         name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
-        truth,
-        main: None,
-        usearch: None,
-        #[cfg(feature = "faiss")]
-        faiss: None,
+        truth: Some(truth),
+        ..BuiltTable::default()
     };
     if graph {
         let asked = |graph| {
@@ -189,7 +256,7 @@ fn build_one(
         if asked(Graph::Own) {
             let config = HnswConfig::new(metric).ef(arguments.ef() as usize);
             let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
-            built.main = Some(Arc::new(index));
+            built.set(Own::Graph(Arc::new(index)));
         }
         #[cfg(feature = "usearch")]
         if asked(Graph::Usearch) {
@@ -204,7 +271,7 @@ fn build_one(
             let build = |config: &_| {
                 chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, config)
             };
-            built.main = Some(Arc::new(build(&config)?));
+            built.set(Own::Lists(Arc::new(build(&config)?)));
             if arguments
                 .strategies
                 .iter()

@@ -32,6 +32,11 @@ impl Usage {
         }
     }
 
+    /// Processor time.
+    pub(crate) fn processor(&self) -> Duration {
+        self.processor
+    }
+
     /// Cores that were kept busy.
     pub(crate) fn cores(&self) -> f64 {
         let wall = self.wall.as_secs_f64();

@@ -6,6 +6,8 @@ use anyhow::ensure;
 use chiplet_baselines::Strategy;
 use chiplet_index::RowFormat;
 
+use crate::modes::{DEFAULT, Mode, Model, USES};
+
 /// Model a machine: what the strategies would give there, in virtual time.
 ///
 /// Runs chiplet's own decisions (placement, order of service, splitting, stealing) on a model of caches, links and
@@ -14,7 +16,7 @@ use chiplet_index::RowFormat;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// genoa-9654, rome-7k62, milan-7763, bergamo-9754 or turin-9575f, with x2 for two sockets; or an hwloc XML file,
+    /// genoa-9654, rome-7k62, milan-7763, bergamo-9754, turin-9575f, xeon-e5-2680v4 or xeon-6248r, with x2 for two sockets; or an hwloc XML file,
     /// whose caches and domains are taken and whose costs are Genoa's
     #[arg(long, default_value = "genoa-9654")]
     pub(crate) machine: String,
@@ -91,6 +93,35 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", conflicts_with = "domains")]
     pub(crate) flip: Option<f64>,
 
+    /// Model ways to deploy a service on two sockets instead of strategies, as chiplet bench --modes measures them. Without a list:
+    /// one,per-node,pinned,chiplet
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE,..",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = DEFAULT,
+        conflicts_with_all = ["domains", "mine", "loads", "outstanding", "flip", "report"]
+    )]
+    pub(crate) modes: Vec<Mode>,
+
+    /// Processor use at which modes are compared, in percent
+    #[arg(
+        long,
+        value_name = "PERCENT,..",
+        value_delimiter = ',',
+        default_values_t = USES,
+        requires = "modes",
+        value_parser = clap::value_parser!(u32).range(5..=90)
+    )]
+    pub(crate) uses: Vec<u32>,
+
+    /// What a request costs: search, or ranking (500 candidates, their features, a network of three layers)
+    #[arg(long, value_enum, default_value_t = Model::Search, requires = "modes")]
+    pub(crate) model: Model,
+
     /// Do not let the placement settle before the run
     #[arg(long)]
     pub(crate) unsettled: bool,
@@ -128,6 +159,7 @@ Examples:
                                                             one table floods beside quiet ones: who waits?
   chiplet simulate --workload bulk --domains 1,2            bulk work beside interactive queries
   chiplet simulate --workload stall --domains 1             slow tasks of a table whose queries have deadlines
+  chiplet simulate --machine xeon-6248rx2 --modes           one process, one a socket, or chiplet, at equal processor use
   chiplet simulate --machine genoa-9654 --mine bench.json   what chiplet bench --json bench.json ran here, there
 
 A workload file:
@@ -142,6 +174,7 @@ A workload file:
   k = [10]                       # ef = 50, m = 16; for ivf: lists = 1024, probes = 16
   rows_as = \"sq8\"                # or \"sq4\", \"sq2\", \"sq1\", \"f16\", \"bf16\", \"f32\" (the default)
   rerank = \"f32\"                 # or \"f16\", \"bf16\", \"sq8\"; without it no second copy. For hnsw alone
+  scoring = { candidates = 500, feature_bytes = 128, micros = 500 }   # a ranking model after each search. For hnsw alone
 
 Tables with clients of their own, and on terms of their own (all of it may be left out):
   warm = 2                       # virtual seconds before anything is counted

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `arguments` | the command line |
 //! | `mine` | a workload that `chiplet bench` has run |
+//! | `modes` | ways to deploy a service |
 //! | `text` | the tables for a person |
 //! | `page` | the HTML page |
 
 mod arguments;
 mod mine;
+mod modes;
 mod page;
 mod text;
 
@@ -69,13 +71,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         true => Compute::measure(),
         false => Compute::default(),
     };
-    let workload = recipe.workload(arguments.seed);
-    check(arguments, &workload, &machines)?;
     let bar = ProgressBar::new_spinner();
     bar.set_style(
         ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"),
     );
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    if !arguments.modes.is_empty() {
+        let report = modes::run(arguments, &machine, &recipe, compute, &bar)?;
+        bar.finish_and_clear();
+        write_json(arguments, &report)?;
+        return Ok(modes::render(&report));
+    }
+    let workload = recipe.workload(arguments.seed);
+    check(arguments, &workload, &machines)?;
     let sampling = Sampling {
         sample: 1.0 / f64::from(arguments.sample),
         seed: arguments.seed,
@@ -109,14 +117,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         flip: arguments.flip,
         runs,
     };
-    if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        crate::bench::output::write(path, &(text + "\n"))?;
-    }
+    write_json(arguments, &report)?;
     if let Some(path) = &arguments.report {
         crate::bench::output::write(path, &page::page(&report))?;
     }
     Ok(text::render(&report))
+}
+
+fn write_json(arguments: &Arguments, report: &impl Serialize) -> anyhow::Result<()> {
+    match &arguments.json {
+        Some(path) => {
+            let text = serde_json::to_string_pretty(report)?;
+            crate::bench::output::write(path, &(text + "\n"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Queries outstanding for each worker, where nothing is said.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod direct;
+mod modes;
 
 use std::collections::BTreeSet;
 use std::path::Path;

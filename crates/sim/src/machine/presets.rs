@@ -8,10 +8,16 @@
 //! | `bergamo-9754` | 16 x 8 x 16 MiB, two on a die | 16.9 | 120 | 35 / 110 (30-40 / 100-120) | 48 | 360 |
 //! | `turin-9575f` | 8 x 8 x 32 MiB | 10 (46 cycles) | 127 (125-130) | 45 / 150 / 260 | 100 | 525 (480-570) |
 //!
+//! | `xeon-e5-2680v4` | 1 x 14 x 35 MiB | 24 (20 to 42) | 95 / 153 | 50 / 120 | - | 65 |
+//! | `xeon-6248r` | 1 x 24 x 35.75 MiB | 26 (25-27) | 90 / 148 | 50 / 120 | - | 110 |
+//!
 //! Sources: chipsandcheese.com (Genoa-X, Bergamo, Turin, 9355P), arXiv 2204.03290 (Rome), the core-to-core-latency
 //! project's tables, a public 2 x 9654 study. The two figures of Genoa's link are from different studies. Milan's link
 //! is no measurement: 32 bytes a clock at 1.6 GHz; its memory is taken as Rome's, with which it shares socket and
-//! DIMMs. Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
+//! DIMMs. The Xeons are of the sizes that NetEase compared (2 x 14 and 2 x 24 cores), one L3 a socket, which has no link of its
+//! own: L3 and memory by anandtech.com's Skylake-SP review, which has a Broadwell, too; the other socket's memory is 58 ns more,
+//! as MAO measured (80 and 138 ns); bandwidths are the data sheets' (4 x DDR4-2400, 6 x DDR4-2933; QPI, UPI) times 0.8. Core to
+//! core latencies are assumed, and that walks fill the 10 or 12 line fill buffers of a core. Latencies to the other socket that are not in the table are assumed: memory 90 ns more, a line 300 ns.
 
 use chiplet_topology::Topology;
 
@@ -49,7 +55,7 @@ impl Shape {
 }
 
 /// Name, shape and costs of all presets.
-pub const PRESETS: [(&str, Shape, Costs); 5] = [
+pub const PRESETS: [(&str, Shape, Costs); 7] = [
     (
         "genoa-9654",
         Shape {
@@ -138,6 +144,54 @@ pub const PRESETS: [(&str, Shape, Costs); 5] = [
             line_socket_ns: 260.0,
             link_gbs: 100.0,
             socket_gbs: 525.0,
+            ..Costs::GENOA
+        },
+    ),
+    (
+        "xeon-e5-2680v4",
+        Shape {
+            dies: 1,
+            on_a_die: 1,
+            cores: 14,
+            l3_bytes: 35 * MIB,
+        },
+        Costs {
+            l2_bytes: MIB / 4,
+            l3_ns: 24.0,
+            memory_ns: 95.0,
+            remote_ns: 153.0,
+            line_same_ns: 50.0,
+            line_other_ns: 120.0,
+            line_socket_ns: 120.0,
+            link_gbs: 65.0,
+            socket_gbs: 65.0,
+            bridge_gbs: 30.0,
+            walk_lines: 10.0,
+            scan_lines: 20.0,
+            ..Costs::GENOA
+        },
+    ),
+    (
+        "xeon-6248r",
+        Shape {
+            dies: 1,
+            on_a_die: 1,
+            cores: 24,
+            l3_bytes: 143 * MIB / 4,
+        },
+        Costs {
+            l2_bytes: MIB,
+            l3_ns: 26.0,
+            memory_ns: 90.0,
+            remote_ns: 148.0,
+            line_same_ns: 50.0,
+            line_other_ns: 120.0,
+            line_socket_ns: 120.0,
+            link_gbs: 110.0,
+            socket_gbs: 110.0,
+            bridge_gbs: 33.0,
+            walk_lines: 12.0,
+            scan_lines: 20.0,
             ..Costs::GENOA
         },
     ),

@@ -36,6 +36,10 @@ pub struct Workload {
     pub queries: usize,
     /// The part of all queries that goes to the first table beside its share by the law.
     pub hot_share: f64,
+    /// How often each table is there: processes that serve the same tables have a copy each. The first copies of all tables come
+    /// first, and each copy gets an equal part of the queries.
+    #[serde(skip_serializing_if = "is_one")]
+    pub copies: usize,
     /// Who else asks, and on which terms.
     #[serde(skip_serializing_if = "Asking::is_plain")]
     pub asking: Asking,
@@ -61,6 +65,9 @@ pub enum Table {
         /// The best candidates of each walk are compared once more.
         #[serde(skip_serializing_if = "Option::is_none")]
         rerank: Option<Rerank>,
+        /// The best candidates of each walk are scored by a model.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scoring: Option<Scoring>,
     },
     /// Inverted lists of rows.
     Lists {
@@ -92,6 +99,22 @@ pub struct Rerank {
     pub rows_as: RowFormat,
     /// How many candidates are compared.
     pub candidates: usize,
+}
+
+/// What a ranking model does after a search: it reads the features of the best candidates, and computes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scoring {
+    /// How many candidates are scored.
+    pub candidates: usize,
+    /// Bytes of a candidate's features, which lie anywhere in the table's memory.
+    pub feature_bytes: u32,
+    /// Microseconds of computing for all of them.
+    pub micros: f64,
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
 }
 
 fn is_f32(format: &RowFormat) -> bool {
@@ -170,10 +193,12 @@ impl Table {
                 m,
                 rows_as,
                 rerank,
+                scoring,
                 ..
             } => {
                 let full = rerank.map_or(0, |rerank| stride(rerank.rows_as, dim));
-                rows * u64::from(stride(rows_as, dim) + full + list_bytes(rows, m))
+                let features = scoring.map_or(0, |scoring| scoring.feature_bytes);
+                rows * u64::from(stride(rows_as, dim) + full + features + list_bytes(rows, m))
             }
             Self::Lists {
                 rows, dim, rows_as, ..
@@ -191,6 +216,18 @@ pub struct Flip {
 }
 
 impl Workload {
+    /// The same tables in so many processes, each with a copy of its own.
+    ///
+    /// # Panics
+    /// If there are no copies, or tables have clients of their own.
+    #[must_use]
+    pub fn copied(mut self, copies: usize) -> Self {
+        assert!(copies > 0 && self.asking.is_plain(), "copies of plain tables");
+        self.tables = self.tables.repeat(copies);
+        self.copies *= copies;
+        self
+    }
+
     /// Tables that the common stream asks; they come first.
     pub fn shared_tables(&self) -> usize {
         let shared = self.asking.tenants.iter();
@@ -218,11 +255,16 @@ impl Workload {
                 .query_skew(self.query_skew)
         };
         let mut traffic = Traffic::new(seed, traffic::Arrivals::Poisson { rate });
-        if self.hot_share > 0.0 {
-            traffic = traffic.group(group(0..1).share(self.hot_share));
-        }
-        if self.hot_share < 1.0 {
-            traffic = traffic.group(group(tables).share(1.0 - self.hot_share));
+        let part = 1.0 / self.copies as f64;
+        let each = tables.len() / self.copies;
+        for first in tables.step_by(each) {
+            if self.hot_share > 0.0 {
+                traffic = traffic.group(group(first..first + 1).share(part * self.hot_share));
+            }
+            if self.hot_share < 1.0 {
+                let rest = part * (1.0 - self.hot_share);
+                traffic = traffic.group(group(first..first + each).share(rest));
+            }
         }
         Some(match flip {
             Some(flip) => traffic.flip(Duration::from_secs_f64(flip.at), Change::Shuffle),

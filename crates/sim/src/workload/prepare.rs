@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chiplet_index::RowFormat;
 
 use super::Asking;
-use super::{Rerank, Table, Workload, in_lines, list_bytes, listed, stride, touched};
+use super::{Rerank, Scoring, Table, Workload, in_lines, list_bytes, listed, stride, touched};
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
@@ -81,21 +81,30 @@ pub(crate) enum Plan {
     },
 }
 
-/// What re-ranking reads.
+/// What re-ranking or scoring reads, and what it computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
     /// Rows at most.
     pub(crate) rows: u32,
     /// Bytes of the cache lines that each lies in.
     pub(crate) touched: u32,
+    /// Nanoseconds of computing for each; `None`: what comparing a row takes.
+    pub(crate) nanos: Option<f64>,
 }
 
 impl Full {
-    fn of(rerank: Option<Rerank>, dim: u32) -> Option<Self> {
-        rerank.map(|rerank| Self {
+    fn of(rerank: Option<Rerank>, scoring: Option<Scoring>, dim: u32) -> Option<Self> {
+        let rerank = rerank.map(|rerank| Self {
             rows: rerank.candidates as u32,
             touched: touched(rerank.rows_as, dim),
-        })
+            nanos: None,
+        });
+        let scored = |scoring: Scoring| Self {
+            rows: scoring.candidates as u32,
+            touched: in_lines(scoring.feature_bytes),
+            nanos: Some(1e3 * scoring.micros / scoring.candidates as f64),
+        };
+        rerank.or(scoring.map(scored))
     }
 }
 
@@ -124,6 +133,7 @@ impl Prepared {
                 query_skew: 0.0,
                 queries: 1 << 20,
                 hot_share: 0.0,
+                copies: 1,
                 asking: Asking::default(),
             },
             plans: vec![Plan::Task { nanos, random }; tables],
@@ -181,6 +191,7 @@ impl Prepared {
                 ef,
                 rows_as,
                 rerank,
+                scoring,
             } => {
                 let key = choose(rows, ef);
                 Plan::Graph {
@@ -191,7 +202,7 @@ impl Prepared {
                     link_bytes: list_bytes(rows, m),
                     links_touched: in_lines(list_bytes(rows, m)),
                     dim,
-                    rerank: Full::of(rerank, dim),
+                    rerank: Full::of(rerank, scoring, dim),
                 }
             }
             Table::Lists {
@@ -240,11 +251,12 @@ impl Prepared {
                 m,
                 rows_as,
                 rerank,
+                scoring,
                 ..
             } => {
                 let known = |walk: &Walk| !walk.nearest.is_empty();
                 assert!(
-                    rerank.is_none() || walks[scale].walks.iter().all(known),
+                    (rerank.is_none() && scoring.is_none()) || walks[scale].walks.iter().all(known),
                     "record searches of a table that re-ranks"
                 );
                 Plan::Graph {
@@ -255,7 +267,7 @@ impl Prepared {
                     link_bytes: list_bytes(rows, m),
                     links_touched: in_lines(list_bytes(rows, m)),
                     dim,
-                    rerank: Full::of(rerank, dim),
+                    rerank: Full::of(rerank, scoring, dim),
                 }
             }
             Table::Lists { .. } | Table::Task { .. } => {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::error::RecipeError;
 use super::terms::{AskEntry, StallEntry, Terms, Urgency};
-use super::{Asking, Rerank, Table, Workload, examples, paper};
+use super::{Asking, Rerank, Scoring, Table, Workload, examples, paper};
 use crate::trace::mix;
 
 /// A workload as a file describes it.
@@ -90,6 +90,7 @@ struct Tables {
     #[serde(default)]
     rows_as: RowFormat,
     rerank: Option<RowFormat>,
+    scoring: Option<Scoring>,
     /// Of tasks: microseconds that each takes.
     micros: Option<f64>,
     #[serde(default)]
@@ -249,6 +250,19 @@ impl Recipe {
         Ok(self)
     }
 
+    /// The same with a ranking model after each search of a graph, whose `ef` is at least its candidates.
+    ///
+    /// # Errors
+    /// [`RecipeError::Value`] if there are tables of another kind, or graphs that re-rank.
+    pub fn scored(mut self, scoring: Scoring) -> Result<Self, RecipeError> {
+        for tables in &mut self.tables {
+            tables.scoring = Some(scoring);
+            tables.ef = tables.ef.max(Some(scoring.candidates));
+        }
+        self.check()?;
+        Ok(self)
+    }
+
     fn check(&self) -> Result<(), RecipeError> {
         let wrong = |what, value: String, accepted| {
             Err(RecipeError::Value {
@@ -334,6 +348,16 @@ impl Recipe {
                 }
                 _ => {}
             }
+            if let Some(scoring) = tables.scoring {
+                let sound = tables.kind == Kind::Hnsw
+                    && tables.rerank.is_none()
+                    && (1..=100_000).contains(&scoring.candidates)
+                    && (0.0..=1e9).contains(&scoring.micros);
+                if !sound {
+                    let accepted = "candidates of at least 1 and micros, to graphs without rerank";
+                    return wrong("scoring", format!("{scoring:?}"), accepted);
+                }
+            }
             if tables.lists == Some(0) || tables.probes == Some(0) || tables.m == 0 {
                 return wrong("lists, probes or m", "0".to_owned(), "at least 1");
             }
@@ -390,6 +414,7 @@ impl Recipe {
                                 rows_as,
                                 candidates,
                             }),
+                            scoring: tables.scoring,
                         }
                     }
                     Kind::Ivf => {
@@ -416,6 +441,7 @@ impl Recipe {
             query_skew: self.query_skew,
             queries: self.queries,
             hot_share: self.hot_share,
+            copies: 1,
             asking: Asking {
                 tenants: match self.tables.iter().all(|tables| tables.terms().is_plain()) {
                     true => Vec::new(),

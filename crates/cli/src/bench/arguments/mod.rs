@@ -1,6 +1,7 @@
 //! The command line of `chiplet bench`, parsed into values that cannot be nonsense. Everything else here is built on it.
 
 mod direct;
+mod modes;
 mod strategy;
 mod values;
 
@@ -14,6 +15,7 @@ use chiplet_topology::{DomainList, LevelChoice};
 use chiplet_workload::truth::Metric;
 
 pub(crate) use direct::{Index, Options as DirectOptions};
+pub(crate) use modes::{AutoNuma, Options as ModesOptions};
 pub(crate) use strategy::{Choice, Graph, PoolKind};
 pub(crate) use values::{Kind, Rate};
 use values::{metric, milliseconds, seconds, window};
@@ -188,6 +190,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) direct: DirectOptions,
+
+    #[command(flatten)]
+    pub(crate) modes: ModesOptions,
 }
 
 /// Candidates of a graph search that is not told otherwise.
@@ -205,6 +210,7 @@ Examples:
   chiplet bench --table-skew 1 --flip 5 --duration 15 --warmup 5 --window 1 --rate 60%
   chiplet bench --direct --data glove --metric l2 --ef 20,40,80 --threads 1,2 --json direct.json
   chiplet bench --direct --data glove --metric l2 --ef 40 --file glove.chiplet    built once, loaded from then on
+  chiplet bench --modes                                     one process, one a node, or chiplet: at 60, 30 and 80 % use
 
 Latency counts from the time at which a query should have been sent, except with --rate max and --clients, where
 it counts from the sending. Ratios compare rounds of the same number, which see the same queries.

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use chiplet_workload::load::{self, Load};
 use chiplet_workload::traffic::Arrival;
 
-use super::super::pools::Job;
+use super::super::pools::{Done, Job};
 use super::super::recorder::Client;
 use super::super::usage::Usage;
 use super::{PATIENCE, Pace, Round};
@@ -85,7 +85,7 @@ impl<'a> Sender<'a> {
         self.round.pool.send(Job {
             table: arrival.table,
             query: tables.query(arguments, arrival.table, arrival.query),
-            done,
+            done: Done::Noted(done),
         });
     }
 

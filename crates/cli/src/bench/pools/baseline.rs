@@ -10,7 +10,7 @@ use chiplet_topology::Topology;
 use super::{Job, Pool, Workers, bound};
 use crate::bench::arguments::{Arguments, Choice};
 use crate::bench::report::Steals;
-use crate::bench::tables::Tables;
+use crate::bench::tables::BuiltTable;
 
 pub(super) struct Baseline {
     pool: chiplet_baselines::Pool,
@@ -24,15 +24,15 @@ impl Baseline {
         arguments: &Arguments,
         topology: &Topology,
         workers: &Workers,
-        tables: &Tables,
+        tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
         let limit = bound(arguments, workers.count);
         let pool = chiplet_baselines::Pool::start(&strategy, topology, workers.count, limit)
             .with_context(|| format!("the pool {strategy} did not start"))?;
-        let tables = tables.all.iter();
-        Ok(Self {
+                Ok(Self {
             pool,
             tables: tables
+                .iter()
                 .map(|table| Arc::clone(table.index(choice.graph)))
                 .collect(),
         })

@@ -6,12 +6,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Job, Pool, Workers};
 use crate::bench::arguments::Graph;
-use crate::bench::tables::Tables;
+use crate::bench::tables::BuiltTable;
 
 /// A pool that runs closures, and searches in them.
 pub(super) struct Closures<P> {
     pub(super) pool: P,
-    pub(super) tables: &'static Tables,
+    pub(super) tables: &'static [BuiltTable],
     pub(super) graph: Graph,
 }
 
@@ -24,7 +24,7 @@ impl<P: Spawn> Pool for Closures<P> {
     fn send(&self, job: Job) {
         let (tables, graph) = (self.tables, self.graph);
         self.pool.spawn(move || {
-            let table = tables.all[job.table].index(graph);
+            let table = tables[job.table].index(graph);
             let hits = table.search(&job.query, &mut chiplet_table::Context::default());
             job.done.finish(hits.ok().as_deref());
         });

@@ -12,11 +12,10 @@ use chiplet_policy::WindowConfig;
 use chiplet_table::Neighbor;
 use chiplet_topology::Topology;
 
-use super::{Job, Pool, Workers, bound};
+use super::{Done, Job, Pool, Workers, bound};
 use crate::bench::arguments::{Arguments, Choice};
-use crate::bench::recorder::Completion;
 use crate::bench::report::Steals;
-use crate::bench::tables::Tables;
+use crate::bench::tables::BuiltTable;
 
 pub(super) struct Executed {
     executor: Executor,
@@ -31,7 +30,7 @@ impl Executed {
         arguments: &Arguments,
         topology: &Topology,
         workers: &Workers,
-        tables: &Tables,
+        tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
         let workers = workers.count;
         let remaps = Arc::new(Mutex::new(Vec::new()));
@@ -55,7 +54,6 @@ impl Executed {
             .build()
             .with_context(|| format!("the executor did not start under {strategy}"))?;
         let tables = tables
-            .all
             .iter()
             .map(|table| executor.add_table(table.name.as_str(), table.index(choice.graph).clone()))
             .collect();
@@ -111,10 +109,10 @@ impl Pool for Executed {
 
 /// A ticket and what to do when it is ready: polled once at sending and once by the waker, on the thread that has
 /// the answer. That is the least a runtime could add.
-struct Pending(Mutex<Option<(Ticket<Vec<Neighbor>>, Completion)>>);
+struct Pending(Mutex<Option<(Ticket<Vec<Neighbor>>, Done)>>);
 
 impl Pending {
-    fn follow(ticket: Ticket<Vec<Neighbor>>, done: Completion) {
+    fn follow(ticket: Ticket<Vec<Neighbor>>, done: Done) {
         Arc::new(Self(Mutex::new(Some((ticket, done))))).poll();
     }
 

@@ -2,7 +2,7 @@
 //! use today.
 //!
 //! All are driven alike, with as many workers on the same cores. [`Pool::send`] hands over one query and returns;
-//! the thread that has the answer calls [`Completion::finish`], which notes the time.
+//! the thread that has the answer calls [`Done::finish`], which notes the time.
 
 mod baseline;
 mod closures;
@@ -10,19 +10,20 @@ mod executor;
 #[cfg(feature = "faiss")]
 mod openmp;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 #[cfg(not(feature = "faiss"))]
 use anyhow::bail;
 use anyhow::ensure;
 use chiplet_policy::queue::QUEUE_PER_WORKER;
-use chiplet_table::Query;
+use chiplet_table::{Neighbor, Query};
 use chiplet_topology::{Topology, pin};
 
 use super::arguments::{Arguments, Choice, PoolKind};
 use super::recorder::Completion;
 use super::report::Steals;
-use super::tables::Tables;
+use super::tables::BuiltTable;
 use closures::Closures;
 
 /// The threads that every pool gets.
@@ -80,7 +81,60 @@ fn bound(arguments: &Arguments, workers: usize) -> usize {
 pub(crate) struct Job {
     pub(crate) table: usize,
     pub(crate) query: Query,
-    pub(crate) done: Completion,
+    pub(crate) done: Done,
+}
+
+/// Who is told how a query ended. Dropping it says that it failed.
+pub(crate) enum Done {
+    Noted(Completion),
+    Told(Told),
+}
+
+impl Done {
+    /// The answer is there, or there is none.
+    pub(crate) fn finish(self, answer: Option<&[Neighbor]>) {
+        match self {
+            Self::Noted(completion) => completion.finish(answer),
+            Self::Told(told) => told.finish(answer),
+        }
+    }
+}
+
+/// Whoever asked from outside of this process.
+pub(crate) trait Caller: Send + Sync {
+    /// Query `id` has this answer, or none.
+    fn tell(&self, id: u64, answer: Option<&[Neighbor]>);
+}
+
+/// The duty to tell a caller how query `id` ended.
+pub(crate) struct Told {
+    caller: Option<Arc<dyn Caller>>,
+    id: u64,
+}
+
+impl Told {
+    pub(crate) fn new(caller: Arc<dyn Caller>, id: u64) -> Self {
+        Self {
+            caller: Some(caller),
+            id,
+        }
+    }
+
+    fn finish(mut self, answer: Option<&[Neighbor]>) {
+        self.end(answer);
+    }
+
+    fn end(&mut self, answer: Option<&[Neighbor]>) {
+        if let Some(caller) = self.caller.take() {
+            caller.tell(self.id, answer);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.end(None);
+    }
 }
 
 /// Something that answers queries.
@@ -110,7 +164,7 @@ pub(crate) fn start(
     arguments: &Arguments,
     topology: &Topology,
     workers: &Workers,
-    tables: &'static Tables,
+    tables: &'static [BuiltTable],
 ) -> anyhow::Result<Box<dyn Pool>> {
     Ok(match choice.pool {
         PoolKind::Chiplet(strategy) => Box::new(executor::Executed::start(

@@ -8,9 +8,8 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Job, Pool, Workers};
-use crate::bench::recorder::Completion;
-use crate::bench::tables::Tables;
+use super::{Done, Job, Pool, Workers};
+use crate::bench::tables::BuiltTable;
 
 /// Queries of one call at most: what waits for one table seldom exceeds it, and a longer call would only make the
 /// other tables wait.
@@ -24,7 +23,7 @@ struct Queue {
 struct Inner {
     queue: Mutex<Queue>,
     filled: Condvar,
-    tables: &'static Tables,
+    tables: &'static [BuiltTable],
 }
 
 pub(super) struct OpenMp {
@@ -33,7 +32,7 @@ pub(super) struct OpenMp {
 }
 
 impl OpenMp {
-    pub(super) fn start(workers: &Workers, tables: &'static Tables) -> anyhow::Result<Self> {
+    pub(super) fn start(workers: &Workers, tables: &'static [BuiltTable]) -> anyhow::Result<Self> {
         let inner = Arc::new(Inner {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
@@ -68,9 +67,9 @@ impl Pool for OpenMp {
 impl Inner {
     fn run(&self) {
         while let Some((table, jobs)) = self.next() {
-            let (queries, done): (Vec<_>, Vec<Completion>) =
+            let (queries, done): (Vec<_>, Vec<Done>) =
                 jobs.into_iter().map(|job| (job.query, job.done)).unzip();
-            let table = self.tables.all[table].faiss.as_ref();
+            let table = self.tables[table].faiss.as_ref();
             let answers = table.and_then(|table| table.search_by_faiss(&queries).ok());
             for (index, done) in done.into_iter().enumerate() {
                 let answer = answers.as_ref().and_then(|answers| answers.get(index));

@@ -88,7 +88,7 @@ pub(crate) fn run(
     let tables = Tables::build(arguments, &bars, stop)?.keep();
     let mut runners = Vec::new();
     for choice in &arguments.strategies {
-        let pool = pools::start(choice, arguments, &machine, &workers, tables)?;
+        let pool = pools::start(choice, arguments, &machine, &workers, &tables.all)?;
         runners.push(Runner::new(*choice, pool));
     }
     let series = Series {

@@ -45,7 +45,8 @@ impl Hardware<'_> {
         let wait = l3 * costs.l3_ns + memory * latency;
         let rows = f64::from(candidates);
         let lines = rows * f64::from(full.touched) / LINE;
-        let compute = rows * self.compute.row(dim);
+        let row = full.nanos.unwrap_or_else(|| self.compute.row(dim));
+        let compute = rows * row;
         // All rows are known at once: the first is waited for, the others come while it and those before are compared.
         let took = wait + compute.max(lines * wait / costs.walk_lines);
         Some(Reading {

@@ -1,0 +1,130 @@
+//! A cpuset for a process, where the system lets this command make one.
+//!
+//! A group is made beside this process' own one (cgroup v2 has no processes above groups with controllers), in v1 below it. It
+//! is removed when its process has ended.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use anyhow::{Context as _, ensure};
+use chiplet_topology::cpu_ranges;
+use procfs::process::Process;
+
+use super::plan::Node;
+
+/// A control group with cpus and memory of its own.
+#[derive(Debug)]
+pub(super) struct Group {
+    path: PathBuf,
+    /// `cgroup v1` or `cgroup v2`.
+    pub(super) version: &'static str,
+}
+
+/// How long a group may be in use after its process ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Group {
+    /// A group named `name` with the cpus and the memory of `node`.
+    pub(super) fn new(name: &str, node: &Node) -> anyhow::Result<Self> {
+        let (above, version) = above()?;
+        let path = above.join(name);
+        fs::create_dir(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        let group = Self { path, version };
+        group.set("cpuset.cpus", &cpu_ranges(&node.cpus))?;
+        group.set("cpuset.mems", &node.memory.to_string())?;
+        Ok(group)
+    }
+
+    /// Moves a process into the group.
+    pub(super) fn add(&self, process: u32) -> anyhow::Result<()> {
+        self.set("cgroup.procs", &process.to_string())
+    }
+
+    fn set(&self, file: &str, value: &str) -> anyhow::Result<()> {
+        set(&self.path.join(file), value)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let began = Instant::now();
+        while let Err(error) = fs::remove_dir(&self.path) {
+            if error.kind() == io::ErrorKind::NotFound {
+                return;
+            }
+            if began.elapsed() > PATIENCE {
+                eprintln!("chiplet: {} was left behind: {error}", self.path.display());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn set(path: &Path, value: &str) -> anyhow::Result<()> {
+    fs::write(path, value).with_context(|| format!("{} does not take {value}", path.display()))
+}
+
+/// The folder in which groups with a cpuset can be made, and the version of its control groups.
+fn above() -> anyhow::Result<(PathBuf, &'static str)> {
+    let this = Process::myself()?;
+    let groups = this.cgroups()?.0;
+    let mounts = this.mountinfo()?.0;
+    let mounted = |kind: &str, controller: Option<&str>| {
+        mounts.iter().find(|mount| {
+            let has = |name: &str| mount.super_options.contains_key(name);
+            mount.fs_type == kind && controller.is_none_or(has)
+        })
+    };
+    let v1 = groups
+        .iter()
+        .find(|group| group.controllers.iter().any(|name| name == "cpuset"));
+    if let (Some(group), Some(mount)) = (v1, mounted("cgroup", Some("cpuset"))) {
+        let own = below(&mount.mount_point, &mount.root, &group.pathname);
+        return Ok((own, "cgroup v1"));
+    }
+    let v2 = groups.iter().find(|group| group.hierarchy == 0);
+    let (Some(group), Some(mount)) = (v2, mounted("cgroup2", None)) else {
+        anyhow::bail!("no control groups are mounted");
+    };
+    let own = below(&mount.mount_point, &mount.root, &group.pathname);
+    let above = match own.parent() {
+        Some(parent) if own != mount.mount_point => parent.to_owned(),
+        _ => own,
+    };
+    let has = |file: &str| {
+        let text = fs::read_to_string(above.join(file)).unwrap_or_default();
+        text.split_whitespace().any(|name| name == "cpuset")
+    };
+    ensure!(
+        has("cgroup.controllers"),
+        "{} has no cpuset controller",
+        above.display()
+    );
+    if !has("cgroup.subtree_control") {
+        set(&above.join("cgroup.subtree_control"), "+cpuset")?;
+    }
+    Ok((above, "cgroup v2"))
+}
+
+/// The folder of a group, whose path may be as the host sees it while the mount shows the part below `root` alone.
+fn below(mount: &Path, root: &str, group: &str) -> PathBuf {
+    let seen = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
+    mount.join(seen.strip_prefix("/").unwrap_or(seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_lies_below_its_mount_also_within_a_container() {
+        let mount = Path::new("/sys/fs/cgroup");
+        assert_eq!(below(mount, "/", "/"), mount);
+        assert_eq!(below(mount, "/", "/a/b"), mount.join("a/b"));
+        assert_eq!(below(mount, "/docker/1", "/docker/1"), mount);
+        assert_eq!(below(mount, "/docker/1", "/docker/1/x"), mount.join("x"));
+        assert_eq!(below(mount, "/docker/1", "/elsewhere"), mount);
+    }
+}

@@ -1,0 +1,305 @@
+//! `chiplet bench --modes`: ways to deploy a service on this machine, each as real processes, at equal processor use.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan` | which processes a mode has, and on which cpus |
+//! | `wire` | messages between the command and its processes |
+//! | `ranking`, `kept` | the complex model; tables in a folder, for all processes |
+//! | `instance` | one process |
+//! | `cpuset`, `autonuma` | what the system is asked for |
+//! | `fleet` | all processes of a mode, as a pool |
+//! | `report`, `measure` | rounds of all modes in turn, and what they gave |
+//! | `text` | the report on a terminal |
+//!
+//! All modes are alive during the whole run, and their rounds are interleaved. NetEase compared such modes at 60 % processor
+//! use ("Performance evaluation of the cloud music online estimation system on NUMA architecture"), MAO four instances.
+
+mod autonuma;
+mod cpuset;
+mod fleet;
+mod instance;
+mod kept;
+mod measure;
+mod plan;
+mod ranking;
+mod report;
+mod text;
+mod wire;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, ensure};
+use chiplet_topology::{Topology, cpu_ranges, room_on};
+use indicatif::{MultiProgress, ProgressBar};
+
+use super::arguments::{Arguments, AutoNuma, Choice, Graph, PoolKind};
+use super::generator::{self, Senders};
+use super::machine;
+use super::output::{style, write};
+use super::recorder::Recorder;
+use super::tables::Tables;
+use autonuma::Balancing;
+use cpuset::Group;
+use fleet::{Fleet, Member};
+use instance::Setup;
+use measure::{Bench, Candidate};
+use plan::Nodes;
+use report::{Report, Use, Workload};
+
+use crate::modes::Mode;
+
+/// Runs as one process of a mode.
+pub(super) fn instance(arguments: &Arguments) -> anyhow::Result<String> {
+    instance::run(arguments)?;
+    Ok(String::new())
+}
+
+/// Runs the comparison; what is returned goes to standard output.
+pub(super) fn run(
+    arguments: &Arguments,
+    topology: &Topology,
+    stop: &AtomicBool,
+) -> anyhow::Result<String> {
+    let date = machine::now();
+    let (usual, placing) = strategies(arguments)?;
+    let balancing = match arguments.modes.autonuma[..] {
+        [] => None,
+        _ => Some(Balancing::new()?),
+    };
+    let (usable, apart) = generator::apart(topology, arguments.senders)?;
+    let nodes = Nodes::of(&usable)?;
+    let senders = Senders::start(apart, 1)?;
+    let bars = MultiProgress::new();
+    let tables = Tables::build(arguments, &bars, stop)?.keep();
+    check_room(arguments, &nodes, tables)?;
+    let folder = tempfile::tempdir().context("no folder for the tables")?;
+    kept::save(folder.path(), tables, arguments)?;
+
+    let mut candidates = Vec::new();
+    for &mode in &arguments.modes.modes {
+        let strategy = match mode {
+            Mode::Chiplet => placing,
+            _ => usual,
+        };
+        for autonuma in settings(arguments) {
+            let started = Start {
+                folder: folder.path(),
+                nodes: &nodes,
+                connections: senders.count(),
+                number: candidates.len(),
+            };
+            candidates.push(started.candidate(mode, strategy, autonuma)?);
+        }
+    }
+    let bar = bars.add(ProgressBar::new(0));
+    bar.set_style(style("{msg:40} {bar:30} {percent:>3} %, {eta} left"));
+    let bench = Bench {
+        arguments,
+        tables,
+        senders: &senders,
+        recorder: Recorder::start(tables),
+        stop,
+        bar,
+        balancing,
+        cores: usable.worker_limit(),
+    };
+    let uses = bench.run(&mut candidates)?;
+    ensure!(!uses.is_empty(), "stopped before the first round was over");
+    let report = Report {
+        date,
+        command: machine::command(),
+        machine: machine::describe(topology, "not read".to_owned()),
+        workload: workload(arguments, tables, &nodes, &bench),
+        modes: candidates
+            .iter()
+            .map(|candidate| candidate.mode.clone())
+            .collect(),
+        notes: notes(arguments, &nodes, &senders, &uses),
+        uses,
+    };
+    if let Some(path) = &arguments.json {
+        write(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
+    }
+    Ok(text::render(&report))
+}
+
+/// What runs the queries of a usual process, and of the one that places tables: the first and the last strategy.
+fn strategies(arguments: &Arguments) -> anyhow::Result<(Choice, Choice)> {
+    for choice in &arguments.strategies {
+        ensure!(
+            choice.graph == Graph::Own && choice.pool != PoolKind::OpenMp,
+            "--strategy {choice}: with --modes each process searches chiplet's own indexes, by a pool of its own"
+        );
+    }
+    let (first, last) = (arguments.strategies.first(), arguments.strategies.last());
+    let (Some(&usual), Some(&placing)) = (first, last) else {
+        anyhow::bail!(
+            "--strategy names no strategy; give two: that of usual processes and chiplet's"
+        );
+    };
+    Ok((usual, placing))
+}
+
+/// The settings of automatic NUMA balancing under which each mode is measured.
+fn settings(arguments: &Arguments) -> Vec<Option<AutoNuma>> {
+    match &arguments.modes.autonuma[..] {
+        [] => vec![None],
+        asked => asked.iter().copied().map(Some).collect(),
+    }
+}
+
+/// Every process has all tables.
+fn check_room(arguments: &Arguments, nodes: &Nodes, tables: &Tables) -> anyhow::Result<()> {
+    let modes = arguments.modes.modes.iter();
+    let processes: usize = modes.map(|&mode| nodes.processes(mode).len()).sum();
+    let processes = processes * settings(arguments).len();
+    let needed = tables.bytes(Graph::Own) * processes as u64;
+    let mut memory: Vec<u32> = nodes.nodes.iter().map(|node| node.memory).collect();
+    memory.sort_unstable();
+    memory.dedup();
+    let Some(room) = room_on(&memory) else {
+        return Ok(());
+    };
+    ensure!(
+        needed < room,
+        "{processes} processes with all tables need {} MiB, and there are {} MiB: give fewer --modes, or smaller tables",
+        needed >> 20,
+        room >> 20
+    );
+    Ok(())
+}
+
+/// What the processes of one mode are started with.
+struct Start<'a> {
+    folder: &'a Path,
+    nodes: &'a Nodes,
+    connections: usize,
+    /// Of the mode.
+    number: usize,
+}
+
+impl Start<'_> {
+    fn candidate(
+        &self,
+        mode: Mode,
+        strategy: Choice,
+        autonuma: Option<AutoNuma>,
+    ) -> anyhow::Result<Candidate> {
+        let processes = self.nodes.processes(mode);
+        let (mut members, mut groups, mut pinned_by) = (Vec::new(), Vec::new(), None);
+        for (number, node) in processes.iter().enumerate() {
+            let name = format!("chiplet-{}-{}-{number}", std::process::id(), self.number);
+            let setup = Setup {
+                folder: self.folder.to_owned(),
+                socket: self.folder.join(&name),
+                // As many threads read requests in each mode.
+                connections: self.connections.div_ceil(processes.len()),
+                strategy: strategy.to_string(),
+                cpus: node.map_or_else(|| self.nodes.cpus(), |node| node.cpus.clone()),
+                pinned: node.is_some(),
+            };
+            let group = node.map(|node| Group::new(&name, node));
+            if let Some(group) = &group {
+                pinned_by = Some(match group {
+                    Ok(group) => format!("cpuset ({})", group.version),
+                    Err(why) => format!("affinity ({why:#})"),
+                });
+            }
+            let group = group.and_then(Result::ok);
+            let adopt = |process| group.as_ref().map_or(Ok(()), |group| group.add(process));
+            let member = Member::start(&setup, adopt);
+            members.push(member.with_context(|| format!("mode {mode}"))?);
+            groups.extend(group);
+        }
+        let fleet = Fleet::new(members);
+        let name = match autonuma {
+            None => mode.to_string(),
+            Some(AutoNuma::On) => format!("{mode}, AutoNUMA on"),
+            Some(AutoNuma::Off) => format!("{mode}, AutoNUMA off"),
+        };
+        let mode = report::Mode {
+            name,
+            processes: processes.len(),
+            threads: fleet.threads(),
+            table_bytes: fleet.table_bytes(),
+            strategy: strategy.to_string(),
+            pinned_by,
+            autonuma: autonuma.map(|setting| setting == AutoNuma::On),
+        };
+        Ok(Candidate::new(mode, fleet, autonuma, groups))
+    }
+}
+
+fn workload(
+    arguments: &Arguments,
+    tables: &Tables,
+    nodes: &Nodes,
+    bench: &Bench<'_>,
+) -> Workload {
+    let senders = bench.senders;
+    Workload {
+        model: arguments.modes.model.to_string(),
+        data: tables.source.clone(),
+        kind: arguments.kind.to_string(),
+        tables: tables.all.len(),
+        rows: tables.rows,
+        dims: tables.queries.dim(),
+        k: arguments.k as usize,
+        bytes: tables.bytes(Graph::Own),
+        table_skew: arguments.table_skew,
+        rounds: arguments.rounds as usize,
+        round_s: arguments.duration.as_secs_f64(),
+        warmup_s: arguments.warmup.as_secs_f64(),
+        seed: arguments.seed,
+        nodes_are: nodes.kind.clone(),
+        nodes: nodes
+            .nodes
+            .iter()
+            .map(|node| cpu_ranges(&node.cpus))
+            .collect(),
+        cores: bench.cores,
+        sender_cpus: senders.have_own_cores().then(|| senders.cpus()),
+    }
+}
+
+/// What a reader should know before believing the figures.
+fn notes(arguments: &Arguments, nodes: &Nodes, senders: &Senders, uses: &[Use]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if nodes.kind != "NUMA node" {
+        notes.push(format!(
+            "One NUMA node here: what pinning gives is what the cache of a {} gives, and nothing of memory.",
+            nodes.kind
+        ));
+    }
+    if !senders.have_own_cores() {
+        notes.push(
+            "The sender shares the processes' cores: it takes time that is not in their use, and all latencies have its waits."
+                .to_owned(),
+        );
+    }
+    for at in uses {
+        for figures in &at.modes {
+            if (figures.used[0] - at.wanted).abs() > 0.02 {
+                notes.push(format!(
+                    "{} is at {:.1} % where {:.0} % was asked for: no rate was nearer.",
+                    figures.mode,
+                    figures.used[0] * 100.0,
+                    at.wanted * 100.0
+                ));
+            }
+            if figures.failed > 0 {
+                notes.push(format!(
+                    "{} at {:.0} %: {} requests had no answer.",
+                    figures.mode,
+                    at.wanted * 100.0,
+                    figures.failed
+                ));
+            }
+        }
+    }
+    if uses.len() < arguments.modes.uses.len() {
+        notes.push("Stopped early.".to_owned());
+    }
+    notes
+}
