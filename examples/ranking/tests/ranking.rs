@@ -116,7 +116,10 @@ fn what_does_not_fit_is_refused() {
     let error = Ranking::new(table(), features(), Network::random(4, 1)).unwrap_err();
     assert!(error.to_string().contains("inputs"), "{error}");
     let short = ranking(20).search(&Query::new([1.0]), &mut Context::default());
-    assert!(matches!(short, Err(SearchError::WrongDimension { .. })), "{short:?}");
+    assert!(
+        matches!(short, Err(SearchError::WrongDimension { .. })),
+        "{short:?}"
+    );
 }
 
 #[test]

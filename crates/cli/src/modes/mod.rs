@@ -88,6 +88,9 @@ mod tests {
         assert_eq!(processes(Mode::PerNode), [None, None]);
         assert_eq!(processes(Mode::Pinned), [Some(0), Some(1)]);
         assert_eq!(processes(Mode::Four), [None; 4]);
-        assert_eq!(processes(Mode::FourPinned), [Some(0), Some(1), Some(0), Some(1)]);
+        assert_eq!(
+            processes(Mode::FourPinned),
+            [Some(0), Some(1), Some(0), Some(1)]
+        );
     }
 }

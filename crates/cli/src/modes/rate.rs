@@ -95,14 +95,23 @@ mod tests {
     #[test]
     fn a_straight_use_is_found_at_once_and_a_bent_one_soon() {
         let (rate, steps) = search(0.6, 1_000.0, |rate| rate / 10_000.0);
-        assert!((rate - 6_000.0).abs() < 101.0 && steps <= 4, "{rate} {steps}");
+        assert!(
+            (rate - 6_000.0).abs() < 101.0 && steps <= 4,
+            "{rate} {steps}"
+        );
         // Cheap queries while there are few, dear ones near the end.
         let bent = |rate: f64| (rate / 1_000.0).powi(3).min(1.0);
         let (rate, steps) = search(0.6, 990.0, bent);
-        assert!((bent(rate) - 0.6).abs() <= WITHIN && steps <= STEPS, "{rate} {steps}");
+        assert!(
+            (bent(rate) - 0.6).abs() <= WITHIN && steps <= STEPS,
+            "{rate} {steps}"
+        );
         let saving = |rate: f64| (rate / 1_000.0).sqrt().min(1.0);
         let (rate, steps) = search(0.3, 900.0, saving);
-        assert!((saving(rate) - 0.3).abs() <= WITHIN && steps <= STEPS, "{rate} {steps}");
+        assert!(
+            (saving(rate) - 0.3).abs() <= WITHIN && steps <= STEPS,
+            "{rate} {steps}"
+        );
     }
 
     #[test]

@@ -8,9 +8,7 @@ use std::fmt::Write as _;
 
 use anyhow::ensure;
 use chiplet_baselines::Strategy;
-use chiplet_sim::{
-    Compute, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Scoring,
-};
+use chiplet_sim::{Compute, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Scoring};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -174,8 +172,7 @@ impl Way {
             let outcome = self.one(arguments, compute, Load::Open { rate });
             search.note(rate, outcome.utilisation);
             self.known.push((rate, outcome.utilisation));
-            let better =
-                |known: &Outcome| off(outcome.utilisation) < off(known.utilisation);
+            let better = |known: &Outcome| off(outcome.utilisation) < off(known.utilisation);
             if nearest.as_ref().is_none_or(better) {
                 nearest = Some(outcome);
             }

@@ -9,7 +9,16 @@ use serde_json::Value;
 use super::{bench, keys, run};
 
 /// Short, and at two uses that a busy machine reaches.
-const SHORT: [&str; 5] = ["--modes", "--uses=20,40", "--rounds=1", "--warmup=0.05", "--duration=0.2"];
+const SHORT: [&str; 8] = [
+    "--modes",
+    "--uses=20,40",
+    "--rounds",
+    "1",
+    "--warmup",
+    "0.05",
+    "--duration",
+    "0.2",
+];
 
 fn skip_where_there_is_one_core() -> bool {
     let one = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
@@ -21,7 +30,10 @@ fn skip_where_there_is_one_core() -> bool {
 
 fn modes(json: &Value) -> Vec<&str> {
     let modes = json["modes"].as_array().expect("a list");
-    modes.iter().map(|mode| mode["name"].as_str().unwrap()).collect()
+    modes
+        .iter()
+        .map(|mode| mode["name"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -40,7 +52,13 @@ fn modes_are_processes_that_answer_at_equal_use() {
         .collect();
     assert_eq!(processes, [1, nodes, nodes, 1]);
     let pinned = &ran.json["modes"][2];
-    assert!(pinned["pinned_by"].as_str().unwrap().starts_with(['c', 'a']), "{pinned}");
+    assert!(
+        pinned["pinned_by"]
+            .as_str()
+            .unwrap()
+            .starts_with(['c', 'a']),
+        "{pinned}"
+    );
     assert_eq!(ran.json["modes"][0]["pinned_by"], Value::Null);
     // Each process of `per-node` has a thread for each core, each of `pinned` for its own.
     let threads = |mode: usize| ran.json["modes"][mode]["threads"].as_u64().unwrap();
@@ -56,8 +74,17 @@ fn modes_are_processes_that_answer_at_equal_use() {
         assert_eq!(
             keys(&at["modes"][0]),
             BTreeSet::from([
-                "failed", "mean_us", "mode", "p50_us", "p99_ratio", "p99_us", "processor_us", "rate_qps",
-                "throughput_qps", "throughput_ratio", "used",
+                "failed",
+                "mean_us",
+                "mode",
+                "p50_us",
+                "p99_ratio",
+                "p99_us",
+                "processor_us",
+                "rate_qps",
+                "throughput_qps",
+                "throughput_ratio",
+                "used",
             ])
         );
         for mode in at["modes"].as_array().unwrap() {
@@ -74,14 +101,25 @@ fn the_complex_model_and_four_processes_are_modes_like_others() {
         return;
     }
     let ran = run(&[
-        "--modes=four-pinned,chiplet", "--uses=30", "--rounds=1", "--warmup=0.05", "--duration=0.2", "--model=ranking",
+        "--modes=four-pinned,chiplet",
+        "--uses=30",
+        "--rounds",
+        "1",
+        "--warmup",
+        "0.05",
+        "--duration",
+        "0.2",
+        "--model=ranking",
     ]);
     assert_eq!(modes(&ran.json), ["four-pinned", "chiplet"]);
     assert_eq!(ran.json["modes"][0]["processes"], 4);
     assert_eq!(ran.json["workload"]["model"], "ranking");
     // Features are in the processes, beside the tables.
     let bytes = |at: &Value| at.as_u64().unwrap();
-    assert!(bytes(&ran.json["modes"][1]["table_bytes"]) > bytes(&ran.json["workload"]["bytes"]) + 800 * 128);
+    assert!(
+        bytes(&ran.json["modes"][1]["table_bytes"])
+            > bytes(&ran.json["workload"]["bytes"]) + 800 * 128
+    );
 }
 
 #[test]
@@ -94,7 +132,10 @@ fn what_cannot_be_is_told_before_anything_is_built() {
         assert!(error.contains(why), "{arguments:?}: {error}");
         assert!(output.stdout.is_empty());
     };
-    refused(&["--modes", "--level=l3", "--domains=0"], "cannot be used with");
+    refused(
+        &["--modes", "--level=l3", "--domains=0"],
+        "cannot be used with",
+    );
     refused(&["--modes=two"], "invalid value");
     refused(&["--modes", "--rate=max"], "cannot be used with");
     refused(&["--uses=60"], "--modes");
@@ -105,7 +146,14 @@ fn what_cannot_be_is_told_before_anything_is_built() {
 /// A run that goes on for long.
 fn long(folder: &std::path::Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_chiplet"))
-        .args(["bench", "--tables=2", "--rows=200", "--dims=8", "--queries=50", "--modes=per-node,chiplet"])
+        .args([
+            "bench",
+            "--tables=2",
+            "--rows=200",
+            "--dims=8",
+            "--queries=50",
+            "--modes=per-node,chiplet",
+        ])
         .args(["--duration=1", "--rounds=100", "--truth-cache"])
         .arg(folder)
         .stdout(Stdio::null())
@@ -120,17 +168,26 @@ fn children(process: u32, count: usize) -> Vec<u32> {
     let until = Instant::now() + Duration::from_secs(120);
     loop {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let found: Vec<u32> = text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+        let found: Vec<u32> = text
+            .split_whitespace()
+            .map(|id| id.parse().unwrap())
+            .collect();
         if found.len() >= count {
             return found;
         }
-        assert!(Instant::now() < until, "{} of {count} processes were started", found.len());
+        assert!(
+            Instant::now() < until,
+            "{} of {count} processes were started",
+            found.len()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn signal(name: &str, process: u32) {
-    let status = Command::new("kill").args([name, &process.to_string()]).status();
+    let status = Command::new("kill")
+        .args([name, &process.to_string()])
+        .status();
     assert!(status.expect("kill can be run").success());
 }
 
@@ -139,7 +196,11 @@ fn gone(process: u32) {
     let until = Instant::now() + Duration::from_secs(60);
     let state = || {
         let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        text.rsplit_once(") ")?.1.chars().next().filter(|&state| state != 'Z')
+        text.rsplit_once(") ")?
+            .1
+            .chars()
+            .next()
+            .filter(|&state| state != 'Z')
     };
     while state().is_some() {
         assert!(Instant::now() < until, "process {process} is still there");

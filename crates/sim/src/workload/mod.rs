@@ -222,7 +222,10 @@ impl Workload {
     /// If there are no copies, or tables have clients of their own.
     #[must_use]
     pub fn copied(mut self, copies: usize) -> Self {
-        assert!(copies > 0 && self.asking.is_plain(), "copies of plain tables");
+        assert!(
+            copies > 0 && self.asking.is_plain(),
+            "copies of plain tables"
+        );
         self.tables = self.tables.repeat(copies);
         self.copies *= copies;
         self

@@ -41,7 +41,13 @@ pub(crate) struct Options {
 
     /// Measure each mode with automatic NUMA balancing on, off, or both: sets kernel.numa_balancing while a round runs (root),
     /// and puts it back
-    #[arg(long, value_enum, value_name = "on,off", value_delimiter = ',', requires = "modes")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "on,off",
+        value_delimiter = ',',
+        requires = "modes"
+    )]
     pub(crate) autonuma: Vec<AutoNuma>,
 
     /// This process is one of a mode's: it reads on standard input what it is to do

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::super::arguments::{Arguments, Graph};
+use super::super::chosen_topology;
 use super::super::pools::{self, Caller, Done, Job, Pool, Told, Workers};
 use super::super::usage::Usage;
-use super::wire::{self, Answer, Ask};
-use super::super::chosen_topology;
 use super::kept;
+use super::wire::{self, Answer, Ask};
 
 /// What an instance is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     while let Some(Ok(_)) = lines.next() {
         say(&Reply::Processor(
-            Usage::of_process().processor().as_micros() as u64
+            Usage::of_process().processor().as_micros() as u64,
         ))?;
     }
     // Queries that still run are nobody's.

@@ -13,8 +13,8 @@ use super::super::tables::Tables;
 use super::autonuma::Balancing;
 use super::cpuset::Group;
 use super::fleet::Fleet;
-use crate::modes::rate::{STEPS, Search};
 use super::report::{Figures, Mode, Use};
+use crate::modes::rate::{STEPS, Search};
 
 /// Requests outstanding for each core in the round that tells where to begin.
 const OUTSTANDING: usize = 8;
@@ -301,7 +301,10 @@ mod tests {
         let mine = [round(1_200.0, 0.6, 100.0), round(1_000.0, 0.25, 200.0)];
         let figures = Round::figures("mine", 1_100.0, &mine, &first);
         let [middle, least, most] = figures.throughput_ratio;
-        assert!((least - 1.2).abs() < 1e-9 && (most - 2.0).abs() < 1e-9, "{figures:?}");
+        assert!(
+            (least - 1.2).abs() < 1e-9 && (most - 2.0).abs() < 1e-9,
+            "{figures:?}"
+        );
         assert!((middle - 1.6).abs() < 1e-9, "{figures:?}");
         assert_eq!(figures.p99_ratio, [1.25, 0.5, 2.0]);
         assert_eq!((figures.throughput_qps, figures.failed), (1_100.0, 2));

@@ -231,12 +231,7 @@ impl Start<'_> {
     }
 }
 
-fn workload(
-    arguments: &Arguments,
-    tables: &Tables,
-    nodes: &Nodes,
-    bench: &Bench<'_>,
-) -> Workload {
+fn workload(arguments: &Arguments, tables: &Tables, nodes: &Nodes, bench: &Bench<'_>) -> Workload {
     let senders = bench.senders;
     Workload {
         model: arguments.modes.model.to_string(),

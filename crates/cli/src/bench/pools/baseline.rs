@@ -29,7 +29,7 @@ impl Baseline {
         let limit = bound(arguments, workers.count);
         let pool = chiplet_baselines::Pool::start(&strategy, topology, workers.count, limit)
             .with_context(|| format!("the pool {strategy} did not start"))?;
-                Ok(Self {
+        Ok(Self {
             pool,
             tables: tables
                 .iter()
