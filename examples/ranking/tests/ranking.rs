@@ -31,7 +31,7 @@ fn features() -> KeyedRows {
 }
 
 fn table() -> FlatTable {
-    FlatTable::build(&vectors(), DIM, Metric::L2).unwrap()
+    FlatTable::build(vectors(), DIM, Metric::L2).unwrap()
 }
 
 fn ranking(candidates: usize) -> Ranking<FlatTable> {

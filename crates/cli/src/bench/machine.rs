@@ -1,12 +1,42 @@
-//! What the report says of the machine and of the command: all that others need to compare, and no path.
+//! The machine that is measured, and what the report says of it and of the command: all that others need to compare, and no
+//! path.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use chiplet_topology::{Topology, cpu_ranges};
+use chiplet_topology::{LevelChoice, Topology, cpu_ranges};
 
+use super::arguments::Arguments;
 use super::report::{Domain, Machine};
+
+/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should know of it
+/// is told to `tell`.
+pub(crate) fn topology(arguments: &Arguments, tell: impl Fn(&str)) -> anyhow::Result<Topology> {
+    if let Some(level) = arguments.level {
+        return Ok(Topology::detect(level)?);
+    }
+    let auto = Topology::detect(LevelChoice::Auto)?;
+    if let Some(domains) = &arguments.domains {
+        return Ok(auto.with_domains(domains)?);
+    }
+    for warning in auto.warnings() {
+        tell(&format!("warning: {warning}"));
+    }
+    // Where L3s are made up private L2s are too.
+    if auto.domains().len() > 1 || !auto.warnings().is_empty() {
+        return Ok(auto);
+    }
+    match Topology::detect(LevelChoice::L2) {
+        Ok(private) if private.domains().len() > 1 => {
+            tell(
+                "one L3 here, so each core's L2 is taken as a domain; --level l3 shows the machine as one domain",
+            );
+            Ok(private)
+        }
+        _ => Ok(auto),
+    }
+}
 
 pub(crate) fn describe(topology: &Topology, counters: String) -> Machine {
     let domains = topology.domains();

@@ -42,7 +42,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use chiplet_topology::{LevelChoice, Topology};
 
 pub(crate) use arguments::Arguments;
 use output::{writable, write};
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.direct.direct {
         return direct::run(arguments, &stop);
     }
-    let topology = chosen_topology(arguments, |text| eprintln!("{text}"))?;
+    let topology = machine::topology(arguments, |text| eprintln!("{text}"))?;
     let mut arguments = arguments.clone();
     let sizes = Caches::of(&topology).fill(arguments.tables, arguments.rows, arguments.dims);
     arguments.tables = Some(sizes.tables);
@@ -100,32 +99,4 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         }
     }
     Ok(report::text::render(&report))
-}
-
-/// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should know of it
-/// is told to `tell`.
-fn chosen_topology(arguments: &Arguments, tell: impl Fn(&str)) -> anyhow::Result<Topology> {
-    if let Some(level) = arguments.level {
-        return Ok(Topology::detect(level)?);
-    }
-    let auto = Topology::detect(LevelChoice::Auto)?;
-    if let Some(domains) = &arguments.domains {
-        return Ok(auto.with_domains(domains)?);
-    }
-    for warning in auto.warnings() {
-        tell(&format!("warning: {warning}"));
-    }
-    // Where L3s are made up private L2s are too.
-    if auto.domains().len() > 1 || !auto.warnings().is_empty() {
-        return Ok(auto);
-    }
-    match Topology::detect(LevelChoice::L2) {
-        Ok(private) if private.domains().len() > 1 => {
-            tell(
-                "one L3 here, so each core's L2 is taken as a domain; --level l3 shows the machine as one domain",
-            );
-            Ok(private)
-        }
-        _ => Ok(auto),
-    }
 }

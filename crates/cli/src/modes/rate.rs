@@ -50,6 +50,16 @@ impl Search {
         }
     }
 
+    /// At this rate not all requests were answered in time: their senders have taken what use is missing.
+    pub(crate) fn too_much(&mut self, rate: f64) {
+        if self.above.is_none_or(|above| rate < above.0) {
+            self.above = Some((rate, 1.0));
+        }
+        if self.below.0 >= rate {
+            self.below = (0.0, 0.0);
+        }
+    }
+
     /// Whether the best rate is near enough.
     pub(crate) fn found(&self) -> bool {
         self.best
@@ -125,6 +135,22 @@ mod tests {
             let (rate, _) = search(0.6, 9_000.0, noisy);
             assert!((rate - 6_000.0).abs() < 400.0, "{rate} with {seed}");
         }
+    }
+
+    #[test]
+    fn a_rate_that_overloads_is_none_whatever_its_use() {
+        // From 5,000 on the senders take the rest.
+        let mut search = Search::new(0.8);
+        search.note(1_000.0, 0.14);
+        for _ in 0..20 {
+            let rate = search.next().unwrap();
+            match rate < 5_000.0 {
+                true => search.note(rate, rate / 7_000.0),
+                false => search.too_much(rate),
+            }
+        }
+        let (rate, _) = search.best().unwrap();
+        assert!((4_500.0..5_000.0).contains(&rate), "{rate}");
     }
 
     #[test]

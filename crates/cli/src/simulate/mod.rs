@@ -25,6 +25,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
+use arguments::OUTSTANDING;
 use mine::Mine;
 
 /// All figures of a call; every one is modelled.
@@ -133,9 +134,6 @@ fn write_json(arguments: &Arguments, report: &impl Serialize) -> anyhow::Result<
         None => Ok(()),
     }
 }
-
-/// Queries outstanding for each worker, where nothing is said.
-const OUTSTANDING: u32 = 4;
 
 /// The runs on one machine.
 struct Session<'a> {

@@ -12,12 +12,12 @@ use chiplet_sim::{Compute, Load, Machine, Outcome, Prepared, Recipe, Sampling, S
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, OUTSTANDING};
 use crate::modes::rate::{STEPS, Search};
 use crate::modes::{Mode, Model};
 
-/// The complex model: 500 candidates, 32 values each, and the arithmetic of `examples/ranking`'s network on one core: 20.6 million
-/// multiplications and additions, at 40 thousand million a second as `ndarray` made them on a Genoa core.
+/// The complex model, as `examples/ranking` has it: 500 candidates, 32 values each. Its network took 500 us on a core of a Milan
+/// (the example's own output, 2026-11-27).
 const RANKING: Scoring = Scoring {
     candidates: 500,
     feature_bytes: 128,
@@ -152,7 +152,7 @@ impl Way {
     ) -> Figures {
         if self.known.is_empty() {
             bar.set_message(format!("{}: saturated", self.mode));
-            let outstanding = super::OUTSTANDING;
+            let outstanding = OUTSTANDING;
             let outcome = self.one(arguments, compute, Load::Saturated { outstanding });
             self.known.push((outcome.qps, outcome.utilisation));
         }

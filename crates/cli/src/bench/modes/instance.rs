@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::super::arguments::{Arguments, Graph};
-use super::super::chosen_topology;
+use super::super::machine;
 use super::super::pools::{self, Caller, Done, Job, Pool, Told, Workers};
 use super::super::usage::Usage;
 use super::kept;
@@ -76,7 +76,7 @@ fn serve(arguments: &Arguments, setup: &Setup) -> anyhow::Result<Reply> {
     // Before the cpus are taken away: --domains may name more of them.
     let machine = match setup.pinned {
         true => Topology::detect(LevelChoice::Auto)?,
-        false => chosen_topology(arguments, |_| ())?,
+        false => machine::topology(arguments, |_| ())?,
     };
     let machine = machine.restricted_to(&setup.cpus)?;
     // Threads that are started later have these cpus, too.

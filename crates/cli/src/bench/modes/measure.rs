@@ -19,6 +19,9 @@ use crate::modes::rate::{STEPS, Search};
 /// Requests outstanding for each core in the round that tells where to begin.
 const OUTSTANDING: usize = 8;
 
+/// The part of the requests that has to be answered before the round ends. With fewer, they pile up.
+const KEPT_UP: f64 = 0.95;
+
 /// One mode, running.
 pub(super) struct Candidate {
     pub(super) mode: Mode,
@@ -123,8 +126,13 @@ impl Bench<'_> {
                 let what = format!("rate for {:.0} %", wanted * 100.0);
                 let seed = 1_000 + step as u64;
                 if let Some(round) = self.round(candidate, Pace::Open(rate), seed, &what)? {
-                    search.note(rate, round.used);
-                    candidate.known.push((rate, round.used));
+                    match round.throughput < KEPT_UP * rate {
+                        true => search.too_much(rate),
+                        false => {
+                            search.note(rate, round.used);
+                            candidate.known.push((rate, round.used));
+                        }
+                    }
                 }
             }
         }
@@ -228,21 +236,24 @@ impl Bench<'_> {
 impl Round {
     fn of(outcome: &generator::Outcome, processor: Duration, cores: usize) -> Self {
         let seconds = outcome.length.as_secs_f64();
+        let end = outcome.length.as_nanos() as u64;
         let answered = outcome.records.iter().filter(|record| !record.failed);
         let mut latencies: Vec<f32> = answered
             .map(|record| (record.latency as f64 / 1e3) as f32)
             .collect();
+        let in_time = outcome.records.iter().filter(|record| record.ended <= end);
+        let in_time = in_time.filter(|record| !record.failed).count();
         let count = latencies.len().max(1) as f64;
         let sum: f64 = latencies.iter().map(|&value| f64::from(value)).sum();
         let failed = outcome.records.len() - latencies.len();
         let percentiles = latency(&mut latencies);
         Self {
-            throughput: latencies.len() as f64 / seconds,
+            throughput: in_time as f64 / seconds,
             used: processor.as_secs_f64() / (seconds * cores as f64),
             mean_us: sum / count,
             p50_us: percentiles.p50,
             p99_us: percentiles.p99,
-            processor_us: processor.as_secs_f64() * 1e6 / count,
+            processor_us: processor.as_secs_f64() * 1e6 / in_time.max(1) as f64,
             failed: failed as u64,
         }
     }
