@@ -4,7 +4,7 @@
 pub(crate) const STEPS: usize = 8;
 
 /// How far from the wanted use a rate may be: a point.
-const WITHIN: f64 = 0.01;
+pub(crate) const WITHIN: f64 = 0.01;
 
 /// A search between a rate with too little use and one with too much. Use grows with the rate, though not evenly: the next
 /// rate is where a line between the two has the wanted use.

@@ -14,13 +14,16 @@ use super::autonuma::Balancing;
 use super::cpuset::Group;
 use super::fleet::Fleet;
 use super::report::{Figures, Mode, Use};
-use crate::modes::rate::{STEPS, Search};
+use crate::modes::rate::{STEPS, Search, WITHIN};
 
 /// Requests outstanding for each core in the round that tells where to begin.
 const OUTSTANDING: usize = 8;
 
 /// The part of the requests that has to be answered before the round ends. With fewer, they pile up.
 const KEPT_UP: f64 = 0.95;
+
+/// How often rates are corrected by what all rounds had, and all rounds run again: twice at most.
+const PASSES: usize = 3;
 
 /// One mode, running.
 pub(super) struct Candidate {
@@ -94,8 +97,23 @@ impl Bench<'_> {
         let mut uses = Vec::new();
         for &percent in wanted {
             let wanted = f64::from(percent) / 100.0;
-            let rates = self.search(candidates, wanted)?;
-            let figures = self.measure(candidates, &rates, percent)?;
+            let mut rates = self.search(candidates, wanted)?;
+            let mut figures = self.measure(candidates, &rates, percent)?;
+            for _ in 1..PASSES {
+                let near = |figures: &Figures| (figures.used[0] - wanted).abs() <= WITHIN;
+                if figures.iter().all(near) {
+                    break;
+                }
+                // One round found the rate, and the machine is now faster or slower than in that one.
+                for (rate, figures) in rates.iter_mut().zip(&figures) {
+                    *rate *= (wanted / figures.used[0]).clamp(0.8, 1.25);
+                }
+                let again = self.measure(candidates, &rates, percent)?;
+                if again.is_empty() {
+                    break;
+                }
+                figures = again;
+            }
             if figures.is_empty() {
                 break;
             }

@@ -48,6 +48,7 @@ use plan::Nodes;
 use report::{Report, Use, Workload};
 
 use crate::modes::Mode;
+use crate::modes::rate::WITHIN;
 
 /// Runs as one process of a mode.
 pub(super) fn instance(arguments: &Arguments) -> anyhow::Result<String> {
@@ -275,9 +276,9 @@ fn notes(arguments: &Arguments, nodes: &Nodes, senders: &Senders, uses: &[Use]) 
     }
     for at in uses {
         for figures in &at.modes {
-            if (figures.used[0] - at.wanted).abs() > 0.02 {
+            if (figures.used[0] - at.wanted).abs() > WITHIN {
                 notes.push(format!(
-                    "{} is at {:.1} % where {:.0} % was asked for: no rate was nearer.",
+                    "{} is at {:.1} % where {:.0} % was asked for: its use changed more from round to round.",
                     figures.mode,
                     figures.used[0] * 100.0,
                     at.wanted * 100.0
