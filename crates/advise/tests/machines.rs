@@ -393,3 +393,28 @@ fn a_machine_without_nodes_is_one() {
     };
     assert_eq!((node.node, node.cpus.len(), node.memory), (0, 8, Some(MIB)));
 }
+
+/// Whatever machine the tests run on.
+#[test]
+fn this_machine_is_read_or_refused_with_a_reason() {
+    let host = match Host::open("/") {
+        Ok(host) => host,
+        Err(error) => {
+            println!("refused: {error}");
+            return;
+        }
+    };
+    assert!(host.nodes().iter().any(|node| !node.cpus.is_empty()));
+    let own = host.group_of(std::process::id()).unwrap();
+    let groups = host.groups();
+    println!(
+        "{} groups, {} nodes, own group {own}",
+        groups.len(),
+        host.nodes().len()
+    );
+    if groups.contains(&own) {
+        let look = host.look(&own).unwrap();
+        assert!(look.processes.contains(&std::process::id()));
+        assert!(!look.cpus.is_empty());
+    }
+}
