@@ -12,6 +12,7 @@ use crate::features::{Cycles, Features, Fills, Window};
 use crate::gain::{AdviceConfig, Cache, Needs, Neighbour, Room, Subject, gains};
 use crate::group::GroupPath;
 use crate::host::{Busy, Host, HostError, Look, Node};
+use crate::memory::GroupMemory;
 use crate::missing::Missing;
 
 /// A machine at a moment.
@@ -204,7 +205,10 @@ impl<'a> Survey<'a> {
             busy: subject.busy,
             quota: after.quota.unwrap_or(subject.busy),
             quota_used: before.quota_used(after, self.length),
-            memory: 0,
+            memory: match config.move_memory {
+                true => after.memory.as_ref().map_or(0, GroupMemory::mapped),
+                false => 0,
+            },
             bandwidth: subject.features.mbw.value(),
             gains: gains(&subject, nodes.iter().map(|node| node.node), config),
         })

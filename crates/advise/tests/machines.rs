@@ -210,6 +210,9 @@ fn a_survey_finds_the_misplaced_group_and_who_takes_the_bandwidth() {
     assert!((levels[1].0 - 3.2).abs() < 1e-9 && (levels[1].1 - 0.8).abs() < 1e-9);
     assert_eq!(observed.instances[0].bound, Some(1));
     assert!((observed.instances[0].gains[&0] - 0.1).abs() < 1e-9);
+    assert_eq!(observed.instances[0].memory, 0);
+    let moving = survey.observed(&services, &known, &AdviceConfig::new().move_memory(true));
+    assert_eq!(moving.instances[0].memory, 4 * GIB);
     assert_eq!(observed.instances[1].bound, None);
     assert!(observed.instances[1].gains.is_empty());
 }

@@ -47,7 +47,7 @@ pub struct Instance {
     pub quota: f64,
     /// What it wants over its quota: above 1 it wants more. `None` without a quota.
     pub quota_used: Option<f64>,
-    /// Bytes of its memory that would come to a node it is bound to; 0 where pages stay.
+    /// Bytes of its memory that may come to a node that it is bound to; 0 where pages stay.
     pub memory: u64,
     /// Bytes a second between it and memory, if they are counted.
     pub bandwidth: Option<f64>,
