@@ -34,7 +34,7 @@ pub enum CpuSetError {
 
 /// Reads a list such as `0-3,8,10-14:2`; a stride follows the colon, white space around is ignored,
 /// and the empty list is empty.
-pub(crate) fn parse_list(text: &str) -> Result<CpuSet, CpuSetError> {
+pub fn parse_list(text: &str) -> Result<BTreeSet<u32>, CpuSetError> {
     let mut cpus = CpuSet::new();
     let mut named = 0;
     for item in text

@@ -59,6 +59,8 @@ mod sysfs;
 mod usable;
 
 pub use builder::TopologyBuilder;
+#[doc(hidden)]
+pub use cpuset::parse_list;
 #[cfg(feature = "hwloc")]
 #[doc(hidden)]
 pub use cpuset::parse_mask;
@@ -78,4 +80,6 @@ pub use model::{Core, Domain, DomainId, Source, Topology};
 pub use numa::{NodeMemory, NumaMemory};
 pub use numa::{numa_balancing, room_on};
 pub use options::ReadOptions;
+#[doc(hidden)]
+pub use sysfs::Tree;
 pub use usable::{memory_limit, usable_now};

@@ -32,6 +32,23 @@ impl Quota {
             .max(1)
     }
 
+    /// Reads a file `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out. `None` for no
+    /// quota, and for what cannot be understood.
+    #[doc(hidden)]
+    pub fn from_cpu_max(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let quota_us = words.next()?.parse().ok()?;
+        let period_us = words
+            .next()
+            .map_or(Ok(100_000), str::parse)
+            .ok()
+            .filter(|&period| period > 0)?;
+        Some(Self {
+            quota_us,
+            period_us,
+        })
+    }
+
     /// The tighter of two quotas, compared exactly.
     pub(crate) fn tighter(self, other: Self) -> Self {
         let left = u128::from(self.quota_us) * u128::from(other.period_us);

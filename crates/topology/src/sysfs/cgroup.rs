@@ -70,7 +70,8 @@ pub(crate) fn quota(tree: &Tree) -> Option<Quota> {
     {
         for group in mount.groups_upwards(tree, own_group(tree, mount.kind, "cpu")) {
             let found = match mount.kind {
-                Kind::V2 => quota_v2(&tree.text(&format!("{group}/cpu.max")).unwrap_or_default()),
+                Kind::V2 => (tree.text(&format!("{group}/cpu.max")))
+                    .and_then(|text| Quota::from_cpu_max(&text)),
                 _ => quota_v1(tree, &group),
             };
             tightest = match (tightest, found) {
@@ -135,21 +136,6 @@ fn memory_of(tree: &Tree, kind: Kind, group: &str) -> Option<Memory> {
         used: number(used).unwrap_or(0),
         cached: figure("active_file").saturating_add(figure("inactive_file")),
         mapped: figure(mapped),
-    })
-}
-
-/// `cpu.max` is `QUOTA PERIOD` or `max PERIOD`, in microseconds; the period may be left out.
-fn quota_v2(text: &str) -> Option<Quota> {
-    let mut words = text.split_whitespace();
-    let quota_us = words.next()?.parse().ok()?;
-    let period_us = words
-        .next()
-        .map_or(Ok(100_000), str::parse)
-        .ok()
-        .filter(|&period| period > 0)?;
-    Some(Quota {
-        quota_us,
-        period_us,
     })
 }
 

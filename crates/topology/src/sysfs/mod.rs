@@ -24,7 +24,7 @@ use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use caches::Caches;
 use std::path::Path;
-pub(crate) use tree::Tree;
+pub use tree::Tree;
 
 impl Topology {
     /// Reads Linux `/sys` and `/proc` below `root`, in pure Rust.
@@ -237,25 +237,20 @@ fn nodes(tree: &Tree) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
 /// Which processor it is and whether it tells of a hypervisor, by the first entry of `/proc/cpuinfo`; all zero if that
 /// does not tell.
 fn processor(tree: &Tree) -> (Processor, bool) {
-    let text = tree.cpuinfo().unwrap_or_default();
-    let value = |name: &str| {
-        text.lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(key, _)| key.trim() == name)
-            .map(|(_, value)| value.trim())
-    };
+    let info = tree.cpuinfo();
     let number = |name| {
-        value(name)
+        info.value(name)
             .and_then(|value| value.parse().ok())
             .unwrap_or(0)
     };
-    let amd = matches!(value("vendor_id"), Some("AuthenticAMD" | "HygonGenuine"));
+    let vendor = info.value("vendor_id");
+    let amd = matches!(vendor, Some("AuthenticAMD" | "HygonGenuine"));
     let processor = Processor {
         amd,
         family: number("cpu family"),
         model: number("model"),
     };
-    let flags = value("flags").unwrap_or_default();
+    let flags = info.value("flags").unwrap_or_default();
     let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
     (processor, is_virtual)
 }

@@ -18,37 +18,43 @@ const MAX_CPUINFO_BYTES: u64 = 16 << 20;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The root below which everything is read.
-pub(crate) struct Tree {
+#[derive(Debug)]
+pub struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    pub(crate) fn new(root: &Path) -> Self {
+    /// Reads below `root`: `/`, or a folder that holds another machine's `sys` and `proc`.
+    pub fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    pub(crate) fn root(&self) -> &Path {
+    /// Where it was made to read.
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// The path of `name` below the root; a leading slash does not leave it.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name.trim_start_matches('/'))
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    /// Whether there is a file or folder of this name.
+    pub fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
     /// A file's text, or `None` if it is not there or cannot be read.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         self.bounded(name, MAX_FILE_BYTES)
     }
 
-    pub(crate) fn cpuinfo(&self) -> Option<String> {
-        self.bounded("proc/cpuinfo", MAX_CPUINFO_BYTES)
+    /// `/proc/cpuinfo`.
+    pub fn cpuinfo(&self) -> CpuInfo {
+        let text = self.bounded("proc/cpuinfo", MAX_CPUINFO_BYTES);
+        CpuInfo(text.unwrap_or_default())
     }
 
     fn bounded(&self, name: &str, most: u64) -> Option<String> {
@@ -71,12 +77,12 @@ impl Tree {
     }
 
     /// A non-negative number; `None` also for the -1 that kernels write for "unknown".
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.trim().parse().ok()
     }
 
     /// A size such as `32768K`, in bytes; kernels write kilobytes, with or without the letter.
-    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
+    pub fn bytes(&self, name: &str) -> Option<u64> {
         let text = self.text(name)?;
         let text = text.trim();
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -89,7 +95,11 @@ impl Tree {
         digits.parse::<u64>().ok()?.checked_mul(1 << shift)
     }
 
-    pub(crate) fn list(&self, name: &str) -> Result<Option<CpuSet>, TopologyError> {
+    /// A list of cpus or nodes; `None` if the file is not there.
+    ///
+    /// # Errors
+    /// [`TopologyError::Garbage`] if it holds no such list.
+    pub fn list(&self, name: &str) -> Result<Option<CpuSet>, TopologyError> {
         self.cpus(name, cpuset::parse_list)
     }
 
@@ -114,7 +124,7 @@ impl Tree {
     }
 
     /// The numbers of the entries `<prefix><number>` in a folder, ascending; none if it is not there.
-    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Vec<u32> {
+    pub fn numbered(&self, folder: &str, prefix: &str) -> Vec<u32> {
         let Ok(entries) = self.path(folder).read_dir() else {
             return Vec::new();
         };
@@ -132,5 +142,17 @@ impl Tree {
             .collect();
         numbers.sort_unstable();
         numbers
+    }
+}
+
+/// What `/proc/cpuinfo` tells; empty if there is none.
+pub struct CpuInfo(String);
+
+impl CpuInfo {
+    /// What it says under this name of the first processor.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.0.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
+        Some(value.trim())
     }
 }

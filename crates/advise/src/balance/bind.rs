@@ -1,0 +1,120 @@
+//! The service to bind, and the node of each of its instances.
+
+use std::collections::BTreeMap;
+
+use super::observed::{Instance, NodeLoad, Observed};
+use super::round::{Action, Round, Strategy};
+use crate::group::GroupPath;
+
+/// The service with the largest predicted gain of those whose instances all find a place.
+pub(super) fn bind(round: &Round<'_>, observed: &Observed) -> Option<Action> {
+    if observed.nodes.len() < 2 {
+        return None;
+    }
+    let mut services: BTreeMap<&str, Vec<&Instance>> = BTreeMap::new();
+    for instance in observed.instances.iter().filter(|it| it.bound.is_none()) {
+        services
+            .entry(&instance.service)
+            .or_default()
+            .push(instance);
+    }
+    let placed = services.into_iter().filter_map(|(service, mut instances)| {
+        instances.sort_by(|one, other| {
+            // The largest first, while there is room for it.
+            let sizes = other.quota.total_cmp(&one.quota);
+            sizes.then_with(|| one.group.cmp(&other.group))
+        });
+        let (to, gain) = place(round, observed, &instances)?;
+        (gain >= round.config.threshold).then(|| Action::Bind {
+            service: service.to_owned(),
+            to,
+            gain,
+        })
+    });
+    let gain = |action: &Action| match action {
+        Action::Bind { gain, .. } => *gain,
+        Action::Unbind { .. } => f64::NEG_INFINITY,
+    };
+    // Of equal ones the first by name.
+    placed.reduce(|best, next| {
+        if gain(&next) > gain(&best) {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+type Places = Vec<(GroupPath, u32)>;
+
+/// Places all instances, with the mean of their gains; `None` if one of them finds no place.
+fn place(round: &Round<'_>, observed: &Observed, instances: &[&Instance]) -> Option<(Places, f64)> {
+    let all: f64 = observed.nodes.iter().map(|node| node.cpus).sum();
+    let mut nodes = observed.nodes.clone();
+    let (mut to, mut gains) = (Vec::new(), 0.0);
+    for instance in instances {
+        if !round.has_rested(&instance.group) {
+            return None;
+        }
+        // It has run on all nodes so far, and now runs on one.
+        for node in &mut nodes {
+            node.busy -= instance.busy * node.cpus / all;
+        }
+        let fitting = nodes.iter().enumerate().filter_map(|(at, node)| {
+            let gain = *instance.gains.get(&node.node)?;
+            let left = left(node, instance)?;
+            (gain >= round.config.threshold).then_some((at, gain, left))
+        });
+        // Of equal ones the first.
+        let most = |best: (usize, f64, f64), next: (usize, f64, f64)| {
+            if next.2 > best.2 { next } else { best }
+        };
+        let (at, gain, _) = fitting.reduce(most)?;
+        take(&mut nodes[at], instance);
+        to.push((instance.group.clone(), nodes[at].node));
+        gains += gain;
+    }
+    stays(round, &nodes).then(|| (to, gains / instances.len() as f64))
+}
+
+/// The share that would be left of what the node would have least of; `None` if something does not suffice.
+fn left(node: &NodeLoad, instance: &Instance) -> Option<f64> {
+    let share = |left: f64, all: f64| (left >= 0.0 && all > 0.0).then(|| left / all);
+    let quota = share(node.quota_left - instance.quota, node.cpus)?;
+    let busy = share(node.cpus - node.busy - instance.busy, node.cpus)?;
+    let mut least = quota.min(busy);
+    if node.memory > 0 {
+        let bytes = node.memory_left as f64 - instance.memory as f64;
+        least = least.min(share(bytes, node.memory as f64)?);
+    }
+    if let Some(((all, left), takes)) = node.bandwidth.zip(instance.bandwidth) {
+        least = least.min(share(left - takes, all)?);
+    }
+    Some(least)
+}
+
+fn take(node: &mut NodeLoad, instance: &Instance) {
+    node.busy += instance.busy;
+    node.quota_left -= instance.quota;
+    node.memory_left = node.memory_left.saturating_sub(instance.memory);
+    if let Some(((_, left), takes)) = node.bandwidth.as_mut().zip(instance.bandwidth) {
+        *left -= takes;
+    }
+}
+
+/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin.
+fn stays(round: &Round<'_>, nodes: &[NodeLoad]) -> bool {
+    let config = round.config;
+    let least = nodes.iter().map(NodeLoad::level).fold(1.0, f64::min);
+    nodes.iter().all(|node| {
+        let level = node.level();
+        let is_calm = level <= config.calm;
+        match config.strategy {
+            Strategy::A => is_calm,
+            Strategy::B => match round.usual(node.node) {
+                Some(usual) => level <= usual || level - least <= config.balanced,
+                None => is_calm,
+            },
+        }
+    })
+}
