@@ -324,3 +324,58 @@ fn a_home_that_the_machine_lacks_is_refused() {
         "{said}"
     );
 }
+
+#[test]
+fn ways_to_deploy_are_modelled_at_equal_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (workload, json) = (
+        folder.path().join("small.toml"),
+        folder.path().join("modes.json"),
+    );
+    std::fs::write(&workload, WORKLOAD).unwrap();
+    let run = |more: &[&str]| {
+        let given = [
+            "--workload",
+            workload.to_str().unwrap(),
+            "--json",
+            json.to_str().unwrap(),
+        ];
+        let small = ["--machine", "xeon-e5-2680v4x2", "--queries", "1500"];
+        simulate(&[&small[..], &given, more].concat())
+    };
+    let modes = "--modes=one,pinned,four-pinned,chiplet";
+    let output = run(&[modes, "--uses", "50", "--model", "ranking"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.starts_with("modelled: small, model ranking, on xeon-e5-2680v4x2, seed 1\n"),
+        "{text}"
+    );
+    let first = std::fs::read_to_string(&json).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let figures = report["uses"][0]["modes"].as_array().unwrap();
+    let names: Vec<_> = figures
+        .iter()
+        .map(|mode| mode["mode"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["one", "pinned", "four-pinned", "chiplet"]);
+    for mode in figures {
+        let used = mode["used"].as_f64().unwrap();
+        assert!((used - 0.5).abs() < 0.05, "{mode}");
+    }
+    run(&[modes, "--uses", "50", "--model", "ranking"]);
+    assert!(std::fs::read_to_string(&json).unwrap() == first);
+
+    for (wrong, why) in [
+        (&["--modes=one,one"][..], "twice"),
+        (&["--modes", "--strategy", "ccd-aware"], "give two"),
+        (&["--modes", "--loads", "50"], "cannot be used with"),
+    ] {
+        let output = run(wrong);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+    let one_socket = simulate(&["--machine", "rome-7k62", "--modes"]);
+    assert!(String::from_utf8_lossy(&one_socket.stderr).contains("x2"));
+}

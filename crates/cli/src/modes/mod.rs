@@ -8,6 +8,8 @@ pub(crate) mod rate;
 
 use std::fmt;
 
+use anyhow::ensure;
+
 /// NetEase's measure, and one below and above it.
 pub(crate) const USES: [u32; 3] = [60, 30, 80];
 
@@ -57,6 +59,23 @@ impl fmt::Display for Model {
             Self::Ranking => "ranking",
         })
     }
+}
+
+/// Modes and uses that are asked for are different ones.
+pub(crate) fn check(modes: &[Mode], uses: &[u32]) -> anyhow::Result<()> {
+    for (index, mode) in modes.iter().enumerate() {
+        ensure!(
+            !modes[..index].contains(mode),
+            "--modes names {mode} twice; name each mode once, the spread over rounds shows the noise"
+        );
+    }
+    for (index, percent) in uses.iter().enumerate() {
+        ensure!(
+            !uses[..index].contains(percent),
+            "--uses names {percent} twice; name each use once"
+        );
+    }
+    Ok(())
 }
 
 /// The modes of `--modes` without a list.

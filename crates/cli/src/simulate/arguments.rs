@@ -218,6 +218,7 @@ fn strategy(name: &str) -> Result<Strategy, chiplet_baselines::UnknownStrategy> 
 impl Arguments {
     /// What clap cannot check.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
+        crate::modes::check(&self.modes, &self.uses)?;
         for (name, skew) in [("table", self.table_skew), ("query", self.query_skew)] {
             ensure!(
                 skew.is_none_or(|skew| (0.0..=10.0).contains(&skew)),

@@ -139,6 +139,8 @@ fn what_cannot_be_is_told_before_anything_is_built() {
     refused(&["--modes=two"], "invalid value");
     refused(&["--modes", "--rate=max"], "cannot be used with");
     refused(&["--uses=60"], "--modes");
+    refused(&["--modes=one,one"], "twice");
+    refused(&["--modes", "--uses=30,30"], "twice");
     refused(&["--modes", "--uses=95"], "95");
     refused(&["--modes", "--strategy=openmp", "--kind=ivf"], "openmp");
 }

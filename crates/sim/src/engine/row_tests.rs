@@ -162,3 +162,60 @@ fn a_row_counts_as_the_cache_lines_that_it_touches() {
     assert_eq!(touched(RowFormat::Sq1, 384), 64);
     assert_eq!(touched(RowFormat::F32, 50), 200);
 }
+
+/// What a ranking model does after each search: 40 candidates of 4 KiB, as long as rows, a microsecond each.
+const SCORED: &str = "scoring = { candidates = 40, feature_bytes = 4096, micros = 40 }";
+
+#[test]
+fn scoring_computes_and_reads_features_after_the_walk() {
+    let one = "[[tables]]\nkind='hnsw'\ncount=1\nrows=[1100,1100]\ndims=[64]\nk=[100]";
+    let scored = format!("{one}\n{SCORED}");
+    let busy = |tables: &str| {
+        let outcome = run(tables, F32, 64 * MIB);
+        outcome.utilisation * 4e9 / outcome.qps
+    };
+    let more = busy(&scored) - busy(one);
+    assert!((more / 40_000.0 - 1.0).abs() < 0.02, "{more}");
+
+    let scored = format!("{GRAPHS}\n{SCORED}");
+    let more = traffic(&scored, F32) - traffic(GRAPHS, F32);
+    let expected = 40.0 * 4_096.0;
+    assert!((more / expected - 1.0).abs() < 0.02, "{more}, {expected}");
+    let bytes = prepared(&scored, F32).workload.tables[0].bytes();
+    assert_eq!(
+        bytes,
+        prepared(GRAPHS, F32).workload.tables[0].bytes() + 400_000 * 4_096
+    );
+}
+
+#[test]
+fn copies_get_equal_parts_of_a_tables_queries() {
+    let recipe: Recipe = format!("name = 'test'\ntable_skew = 1.0\nhot_share = 0.1\n{GRAPHS}")
+        .parse()
+        .unwrap();
+    let shares = |workload: crate::Workload| {
+        let traffic = workload.traffic(1e6, 1, None).unwrap();
+        traffic.table_shares(std::time::Duration::ZERO).unwrap()
+    };
+    let once = shares(recipe.workload(1));
+    let copied = recipe.workload(1).copied(3);
+    assert_eq!(copied.tables.len(), 12);
+    let thrice = shares(copied);
+    for (table, share) in thrice.iter().enumerate() {
+        assert!((share - once[table % 4] / 3.0).abs() < 1e-9, "{thrice:?}");
+    }
+}
+
+#[test]
+fn a_model_behind_lists_or_a_second_copy_is_refused() {
+    for tables in [
+        format!("{LISTS}\n{SCORED}"),
+        format!("{GRAPHS}\nrerank = 'f16'\n{SCORED}"),
+        format!("{GRAPHS}\nscoring = {{ candidates = 0, feature_bytes = 4, micros = 1 }}"),
+    ] {
+        let error = format!("name = 'test'\n{tables}")
+            .parse::<Recipe>()
+            .unwrap_err();
+        assert!(error.to_string().contains("scoring"), "{error}");
+    }
+}

@@ -255,6 +255,7 @@ impl Arguments {
         if let Some(name) = self.direct.stray() {
             bail!("{name} is for one table's own search: it needs --direct");
         }
+        crate::modes::check(&self.modes.modes, &self.modes.uses)?;
         self.check_searches()?;
         for (index, choice) in self.strategies.iter().enumerate() {
             choice.check(self.kind)?;
