@@ -65,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {
         if flag.swap(true, Ordering::Relaxed) {
+            modes::put_back();
             std::process::exit(130);
         }
         eprintln!("\nstopping with what has been measured; once more to stop at once");

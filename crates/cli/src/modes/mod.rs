@@ -82,6 +82,11 @@ pub(crate) fn check(modes: &[Mode], uses: &[u32]) -> anyhow::Result<()> {
 pub(crate) const DEFAULT: &str = "one,per-node,pinned,chiplet";
 
 impl Mode {
+    /// Whether its processes have to do with nodes.
+    pub(crate) fn is_by_node(self) -> bool {
+        matches!(self, Self::PerNode | Self::Pinned | Self::FourPinned)
+    }
+
     /// The number of the node, of so many, that each process is pinned to; `None` where it is on all cores.
     pub(crate) fn processes(self, nodes: usize) -> Vec<Option<usize>> {
         let pinned = |count| (0..count).map(|number| Some(number % nodes));

@@ -1,7 +1,7 @@
 //! The rate at which processor use is what was asked for.
 
 /// Rounds of a search, at most.
-pub(crate) const STEPS: usize = 8;
+pub(crate) const STEPS: usize = 10;
 
 /// How far from the wanted use a rate may be: a point.
 pub(crate) const WITHIN: f64 = 0.01;
@@ -12,7 +12,10 @@ pub(crate) const WITHIN: f64 = 0.01;
 pub(crate) struct Search {
     wanted: f64,
     below: (f64, f64),
-    above: Option<(f64, f64)>,
+    /// A rate with too much use, and that use; `None` where requests piled up, which has no use.
+    above: Option<(f64, Option<f64>)>,
+    /// A rate at which requests have piled up once. It is tried again: a machine may have been busy with something else.
+    doubtful: Option<f64>,
     /// The rate and the use nearest to what is wanted.
     best: Option<(f64, f64)>,
 }
@@ -24,12 +27,14 @@ impl Search {
             wanted,
             below: (0.0, 0.0),
             above: None,
+            doubtful: None,
             best: None,
         }
     }
 
     /// At this rate the use was that.
     pub(crate) fn note(&mut self, rate: f64, used: f64) {
+        self.doubtful = None;
         let off = |(_, used): (f64, f64)| (used - self.wanted).abs();
         if self.best.is_none_or(|best| off((rate, used)) < off(best)) {
             self.best = Some((rate, used));
@@ -41,19 +46,23 @@ impl Search {
             // Noise: what was too much at a lower rate was not.
             self.above = self.above.filter(|above| above.0 > rate);
         } else {
-            if self.above.is_none_or(|above| rate < above.0) {
-                self.above = Some((rate, used));
-            }
-            if self.below.0 >= rate {
-                self.below = (0.0, 0.0);
-            }
+            self.limit(rate, Some(used));
         }
     }
 
-    /// At this rate not all requests were answered in time: their senders have taken what use is missing.
+    /// At this rate requests piled up: what use is missing was taken by those who send.
     pub(crate) fn too_much(&mut self, rate: f64) {
+        if self.doubtful.replace(rate) != Some(rate) {
+            return;
+        }
+        self.doubtful = None;
+        self.best = self.best.filter(|best| best.0 < rate);
+        self.limit(rate, None);
+    }
+
+    fn limit(&mut self, rate: f64, used: Option<f64>) {
         if self.above.is_none_or(|above| rate < above.0) {
-            self.above = Some((rate, 1.0));
+            self.above = Some((rate, used));
         }
         if self.below.0 >= rate {
             self.below = (0.0, 0.0);
@@ -68,12 +77,18 @@ impl Search {
 
     /// The rate to try next; `None` before anything was noted.
     pub(crate) fn next(&self) -> Option<f64> {
+        if self.doubtful.is_some() {
+            return self.doubtful;
+        }
         let (rate, used) = self.below;
         let Some((more, above)) = self.above else {
             // Twice as much at most: queues of an overloaded mode tell nothing.
             return (used > 0.0).then(|| rate * (self.wanted / used).min(2.0));
         };
-        let part = (self.wanted - used) / (above - used);
+        let part = match above {
+            Some(above) => (self.wanted - used) / (above - used),
+            None => 0.5,
+        };
         // Not next to an end: a use that bends would be approached from one side in ever smaller steps.
         Some(rate + (more - rate) * part.clamp(0.05, 0.95))
     }
@@ -142,7 +157,7 @@ mod tests {
         // From 5,000 on the senders take the rest.
         let mut search = Search::new(0.8);
         search.note(1_000.0, 0.14);
-        for _ in 0..20 {
+        for _ in 0..30 {
             let rate = search.next().unwrap();
             match rate < 5_000.0 {
                 true => search.note(rate, rate / 7_000.0),
@@ -151,6 +166,21 @@ mod tests {
         }
         let (rate, _) = search.best().unwrap();
         assert!((4_500.0..5_000.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn one_round_that_went_wrong_is_run_again() {
+        let mut search = Search::new(0.6);
+        search.note(1_000.0, 0.1);
+        let rate = search.next().unwrap();
+        search.too_much(rate);
+        assert_eq!(search.next(), Some(rate));
+        search.note(rate, rate / 10_000.0);
+        for _ in 0..STEPS {
+            let rate = search.next().unwrap();
+            search.note(rate, rate / 10_000.0);
+        }
+        assert!(search.found(), "{search:?}");
     }
 
     #[test]

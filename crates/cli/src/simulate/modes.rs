@@ -6,14 +6,14 @@
 
 use std::fmt::Write as _;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use chiplet_baselines::Strategy;
 use chiplet_sim::{Compute, Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Scoring};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::arguments::{Arguments, OUTSTANDING};
-use crate::modes::rate::{STEPS, Search};
+use crate::modes::rate::{STEPS, Search, WITHIN};
 use crate::modes::{Mode, Model};
 
 /// The complex model, as `examples/ranking` has it: 500 candidates, 32 values each. Its network took 500 us on a core of a Milan
@@ -89,12 +89,16 @@ pub(super) fn run(
     );
     let recipe = match arguments.model {
         Model::Search => recipe.clone(),
-        Model::Ranking => recipe.clone().scored(RANKING)?,
+        Model::Ranking => {
+            let scored = recipe.clone().scored(RANKING);
+            scored.context("--model ranking: it ranks what graphs that do not re-rank find")?
+        }
     };
     let workload = recipe.workload(arguments.seed);
     ensure!(
-        workload.shared_tables() == workload.tables.len(),
-        "--modes shares one stream of queries among processes: give a workload in which no table has `asks`"
+        workload.asking.is_plain(),
+        "--modes shares one stream of queries among processes: give a workload whose tables have no `asks`, `weight`, `home`, \
+         deadline or other terms of their own"
     );
     let (first, last) = match &arguments.strategies[..] {
         [] => (Strategy::GLOBAL_STEAL, Strategy::CCD_AWARE),
@@ -106,6 +110,10 @@ pub(super) fn run(
         let processes = mode.processes(sockets);
         let pinned = processes[0].is_some();
         let machines = if pinned { sockets } else { 1 };
+        ensure!(
+            processes.len().is_multiple_of(machines),
+            "mode {mode}: its processes cannot be shared out among {machines} sockets evenly; leave it out"
+        );
         let sampling = Sampling {
             sample: 1.0 / f64::from(arguments.sample),
             seed: arguments.seed,
@@ -219,11 +227,11 @@ pub(super) fn render(report: &Report) -> String {
             "mode",
             "queries/s",
             "use %",
-            "ratio",
+            "per use",
             "mean us",
             "p50 us",
             "p99 us",
-            "ratio",
+            "p99",
             "L3 miss",
             "socket"
         );
@@ -246,5 +254,19 @@ pub(super) fn render(report: &Report) -> String {
             );
         }
     }
+    for at in &report.uses {
+        for mode in &at.modes {
+            if (mode.used - at.wanted).abs() > WITHIN {
+                let _ = writeln!(
+                    text,
+                    "\n{} is at {:.1} % where {:.0} % was asked for: its latency is not at equal use. Give more --queries.",
+                    mode.mode,
+                    mode.used * 100.0,
+                    at.wanted * 100.0
+                );
+            }
+        }
+    }
+    text += "\nL3 miss: of the lines that no L2 had, the part from memory. socket: use of the busiest socket's memory, of 1.\n";
     text
 }

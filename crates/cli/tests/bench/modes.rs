@@ -80,15 +80,19 @@ fn modes_are_processes_that_answer_at_equal_use() {
                 "p50_us",
                 "p99_ratio",
                 "p99_us",
+                "piled_up",
                 "processor_us",
                 "rate_qps",
+                "requests",
+                "rounds",
                 "throughput_qps",
                 "throughput_ratio",
                 "used",
             ])
         );
         for mode in at["modes"].as_array().unwrap() {
-            assert_eq!(mode["failed"], 0, "{mode}");
+            // On a busy machine requests pile up, and the executor refuses what its queues cannot hold.
+            assert!(mode["failed"] == 0 || mode["piled_up"] == true, "{mode}");
             assert!(mode["throughput_qps"].as_f64().unwrap() > 0.0, "{mode}");
         }
     }

@@ -256,6 +256,10 @@ impl Arguments {
             bail!("{name} is for one table's own search: it needs --direct");
         }
         crate::modes::check(&self.modes.modes, &self.modes.uses)?;
+        ensure!(
+            self.modes.autonuma.len() < 2 || self.modes.autonuma[0] != self.modes.autonuma[1],
+            "--autonuma names a setting twice; name each once"
+        );
         self.check_searches()?;
         for (index, choice) in self.strategies.iter().enumerate() {
             choice.check(self.kind)?;

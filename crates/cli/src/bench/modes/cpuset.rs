@@ -28,6 +28,7 @@ impl Group {
     /// A group named `name` with the cpus and the memory of `node`.
     pub(super) fn new(name: &str, node: &Node) -> anyhow::Result<Self> {
         let (above, version) = above()?;
+        sweep(&above);
         let path = above.join(name);
         fs::create_dir(&path).with_context(|| format!("{} cannot be made", path.display()))?;
         let group = Self { path, version };
@@ -58,6 +59,28 @@ impl Drop for Group {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// What names of groups begin with, before the command's process id.
+const NAME: &str = "chiplet-modes-";
+
+/// The name of a group, or of a folder, of this process.
+pub(super) fn name(rest: &str) -> String {
+    format!("{NAME}{}-{rest}", std::process::id())
+}
+
+/// Removes what commands have left in `folder` that were killed.
+pub(super) fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let process = process.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            // A group is an empty folder to `remove_dir`; the tables' folder has files.
+            let path = entry.path();
+            let _ = fs::remove_dir(&path).or_else(|_| fs::remove_dir_all(&path));
         }
     }
 }
@@ -117,6 +140,25 @@ fn below(mount: &Path, root: &str, group: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_killed_commands_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = name("1");
+        for name in [
+            own.as_str(),
+            "chiplet-modes-0-2",
+            "chiplet-modes-x",
+            "other",
+        ] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("chiplet-modes-0-2/0.table"), "").unwrap();
+        sweep(folder.path());
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(left(&own) && left("chiplet-modes-x") && left("other"));
+        assert!(!left("chiplet-modes-0-2"));
+    }
 
     #[test]
     fn a_group_lies_below_its_mount_also_within_a_container() {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -18,6 +19,12 @@ use super::wire::{self, Answer, Ask};
 
 /// How long an instance may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an instance that runs may take to answer, or to take what is written to it. One that is stopped never does.
+const STUCK: Duration = Duration::from_secs(20);
+
+/// How long it may take to read the tables.
+const LOADING: Duration = Duration::from_secs(1_800);
 
 /// All processes of a mode. A query goes to the one with the fewest outstanding, as a load balancer would send it.
 pub(super) struct Fleet {
@@ -35,7 +42,13 @@ impl Fleet {
 
     /// Processor time that all have used.
     pub(super) fn processor(&self) -> anyhow::Result<Duration> {
-        self.members.iter().map(Member::processor).sum()
+        let members = self.members.iter().zip(1..);
+        let each = members.map(|(member, number)| {
+            let count = self.members.len();
+            let used = member.processor();
+            used.with_context(|| format!("process {number} of {count}"))
+        });
+        each.sum()
     }
 
     /// Threads that answer, of all processes.
@@ -72,13 +85,10 @@ pub(super) struct Member {
 
 impl Member {
     /// Starts this program again as an instance that does what `setup` says; `adopt` is given its id before it does.
-    pub(super) fn start(
-        setup: &Setup,
-        adopt: impl FnOnce(u32) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(setup: &Setup, adopt: impl FnOnce(u32)) -> anyhow::Result<Self> {
         let mut process = Process::start()?;
-        adopt(process.child.id())?;
-        let (threads, table_bytes) = match process.ask(&serde_json::to_string(setup)?)? {
+        adopt(process.child.id());
+        let (threads, table_bytes) = match process.ask(&serde_json::to_string(setup)?, LOADING)? {
             Reply::Ready {
                 threads,
                 table_bytes,
@@ -109,7 +119,7 @@ impl Member {
     }
 
     fn processor(&self) -> anyhow::Result<Duration> {
-        match self.process.lock().ask("")? {
+        match self.process.lock().ask("", STUCK)? {
             Reply::Processor(micros) => Ok(Duration::from_micros(micros)),
             other => bail!("an instance says {other:?}"),
         }
@@ -119,8 +129,8 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         for connection in &self.connections {
-            // Its reader ends.
-            let _ = connection.stream.lock().shutdown(Shutdown::Both);
+            // Its reader ends, and whoever is in the middle of writing.
+            let _ = connection.control.shutdown(Shutdown::Both);
         }
     }
 }
@@ -129,39 +139,61 @@ impl Drop for Member {
 struct Process {
     child: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// Its lines; a thread reads them, so that waiting has an end.
+    output: Receiver<String>,
 }
 
 impl Process {
     fn start() -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("this program is not found")?;
+        let mut words = std::env::args_os().skip(1);
         let mut child = Command::new(program)
-            .args(std::env::args_os().skip(1))
+            .args(words.next())
+            // Before the others, which may end with `--`.
             .arg("--instance")
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("an instance did not start")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
+        let lines = BufReader::new(output.context("an instance without output")?).lines();
+        let (tell, told) = mpsc::channel();
+        let read = move || {
+            for line in lines.map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("replies".to_owned())
+            .spawn(read)?;
         Ok(Self {
             child,
             input,
-            output: BufReader::new(output.context("an instance without output")?),
+            output: told,
         })
     }
 
-    /// Writes a line and reads one.
-    fn ask(&mut self, line: &str) -> anyhow::Result<Reply> {
-        let mut answer = String::new();
+    /// Writes a line and reads one, which has to come within `patience`.
+    fn ask(&mut self, line: &str, patience: Duration) -> anyhow::Result<Reply> {
         let asked = self.input.as_mut().map(|input| writeln!(input, "{line}"));
-        if matches!(asked, Some(Ok(()))) {
-            self.output.read_line(&mut answer)?;
+        let answer = match asked {
+            Some(Ok(())) => self.output.recv_timeout(patience),
+            _ => Err(RecvTimeoutError::Disconnected),
+        };
+        match answer {
+            Ok(answer) => Ok(serde_json::from_str(&answer)?),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("an instance ended: {}", self.child.wait()?)
+            }
+            Err(RecvTimeoutError::Timeout) => bail!(
+                "an instance (process id {}) has not answered for {} s; was it stopped?",
+                self.child.id(),
+                patience.as_secs()
+            ),
         }
-        if answer.is_empty() {
-            let status = self.child.wait()?;
-            bail!("an instance ended: {status}");
-        }
-        Ok(serde_json::from_str(&answer)?)
     }
 }
 
@@ -184,6 +216,8 @@ impl Drop for Process {
 /// A socket to a process, and who waits for its answers.
 struct Connection {
     stream: Mutex<UnixStream>,
+    /// The same, for who must not wait for a writer.
+    control: UnixStream,
     waiting: Mutex<Waiting>,
     outstanding: Arc<AtomicUsize>,
 }
@@ -198,7 +232,9 @@ struct Waiting {
 impl Connection {
     fn start(stream: UnixStream, outstanding: &Arc<AtomicUsize>) -> anyhow::Result<Arc<Self>> {
         let mut from = BufReader::new(stream.try_clone()?);
+        stream.set_write_timeout(Some(STUCK))?;
         let connection = Arc::new(Self {
+            control: stream.try_clone()?,
             stream: Mutex::new(stream),
             waiting: Mutex::default(),
             outstanding: Arc::clone(outstanding),

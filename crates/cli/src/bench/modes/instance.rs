@@ -75,7 +75,7 @@ fn say(reply: &Reply) -> anyhow::Result<()> {
 fn serve(arguments: &Arguments, setup: &Setup) -> anyhow::Result<Reply> {
     // Before the cpus are taken away: --domains may name more of them.
     let machine = match setup.pinned {
-        true => Topology::detect(LevelChoice::Auto)?,
+        true => Topology::detect(arguments.level.unwrap_or(LevelChoice::Auto))?,
         false => machine::topology(arguments, |_| ())?,
     };
     let machine = machine.restricted_to(&setup.cpus)?;

@@ -19,6 +19,15 @@ struct Kept {
 
 /// Writes all tables to `folder`, and features where the model wants them.
 pub(super) fn save(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Result<()> {
+    write(folder, tables, arguments).with_context(|| {
+        format!(
+            "the tables cannot be kept in {}; TMPDIR says where to",
+            folder.display()
+        )
+    })
+}
+
+fn write(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Result<()> {
     let mut list = Vec::new();
     for (number, table) in tables.all.iter().enumerate() {
         table.save(&file(folder, number, "table"))?;

@@ -1,7 +1,9 @@
 //! Rounds of all modes in turn: first the rate at which processor use is what was asked for, then what that rate gives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
 
 use indicatif::ProgressBar;
 
@@ -21,6 +23,9 @@ const OUTSTANDING: usize = 8;
 
 /// The part of the requests that has to be answered before the round ends. With fewer, they pile up.
 const KEPT_UP: f64 = 0.95;
+
+/// Rounds in which a mode may answer nothing before it is given up.
+const ATTEMPTS: u64 = 3;
 
 /// How often rates are corrected by what all rounds had, and all rounds run again: twice at most.
 const PASSES: usize = 3;
@@ -64,6 +69,7 @@ struct Round {
     /// Processor time of a request.
     processor_us: f64,
     failed: u64,
+    requests: usize,
 }
 
 /// What rounds need.
@@ -90,9 +96,21 @@ impl Bench<'_> {
                 outstanding: OUTSTANDING * self.cores,
                 workers: 0,
             };
-            if let Some(round) = self.round(candidate, pace, 0, "saturated")? {
-                candidate.known.push((round.throughput, round.used));
+            for attempt in 0..ATTEMPTS {
+                let Some(round) = self.round(candidate, pace, attempt, "saturated")? else {
+                    break;
+                };
+                if round.throughput > 0.0 && round.used > 0.0 {
+                    candidate.known.push((round.throughput, round.used));
+                    break;
+                }
             }
+            ensure!(
+                self.stopped() || !candidate.known.is_empty(),
+                "mode {} answered no request in {ATTEMPTS} rounds of {} s: give a longer --duration",
+                candidate.mode.name,
+                self.arguments.duration.as_secs_f64()
+            );
         }
         let mut uses = Vec::new();
         for &percent in wanted {
@@ -106,10 +124,13 @@ impl Bench<'_> {
                 }
                 // One round found the rate, and the machine is now faster or slower than in that one.
                 for (rate, figures) in rates.iter_mut().zip(&figures) {
-                    *rate *= (wanted / figures.used[0]).clamp(0.8, 1.25);
+                    *rate *= match figures.piled_up {
+                        true => 0.8,
+                        false => (wanted / figures.used[0]).clamp(0.8, 1.25),
+                    };
                 }
                 let again = self.measure(candidates, &rates, percent)?;
-                if again.is_empty() {
+                if self.stopped() {
                     break;
                 }
                 figures = again;
@@ -124,6 +145,10 @@ impl Bench<'_> {
         }
         self.bar.finish_and_clear();
         Ok(uses)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// Each mode's rate.
@@ -206,7 +231,7 @@ impl Bench<'_> {
         seed: u64,
         what: &str,
     ) -> anyhow::Result<Option<Round>> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stopped() {
             return Ok(None);
         }
         self.bar
@@ -231,28 +256,28 @@ impl Bench<'_> {
             self.stop,
             |moment| {
                 if moment == Moment::Begins || moment == Moment::Ends {
-                    readings.push(candidate.fleet.processor());
+                    let used = candidate.fleet.processor();
+                    readings.push(used.map(|used| (Instant::now(), used)));
                 }
             },
         )?;
         self.bar.inc(1);
-        let readings: Vec<Duration> = readings.into_iter().collect::<anyhow::Result<_>>()?;
-        let [before, after] = readings[..] else {
+        let readings: anyhow::Result<Vec<(Instant, Duration)>> = readings.into_iter().collect();
+        let readings = readings.with_context(|| format!("mode {}", candidate.mode.name))?;
+        let [(began, before), (ended, after)] = readings[..] else {
             return Ok(None);
         };
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stopped() {
             return Ok(None);
         }
-        Ok(Some(Round::of(
-            &outcome,
-            after.saturating_sub(before),
-            self.cores,
-        )))
+        let cores = after.saturating_sub(before).as_secs_f64() / (ended - began).as_secs_f64();
+        Ok(Some(Round::of(&outcome, cores, self.cores)))
     }
 }
 
 impl Round {
-    fn of(outcome: &generator::Outcome, processor: Duration, cores: usize) -> Self {
+    /// `busy` cores of `cores` were used.
+    fn of(outcome: &generator::Outcome, busy: f64, cores: usize) -> Self {
         let seconds = outcome.length.as_secs_f64();
         let end = outcome.length.as_nanos() as u64;
         let answered = outcome.records.iter().filter(|record| !record.failed);
@@ -264,15 +289,17 @@ impl Round {
         let count = latencies.len().max(1) as f64;
         let sum: f64 = latencies.iter().map(|&value| f64::from(value)).sum();
         let failed = outcome.records.len() - latencies.len();
+        let requests = latencies.len();
         let percentiles = latency(&mut latencies);
         Self {
             throughput: in_time as f64 / seconds,
-            used: processor.as_secs_f64() / (seconds * cores as f64),
+            used: busy / cores as f64,
             mean_us: sum / count,
             p50_us: percentiles.p50,
             p99_us: percentiles.p99,
-            processor_us: processor.as_secs_f64() * 1e6 / in_time.max(1) as f64,
+            processor_us: busy * seconds * 1e6 / in_time.max(1) as f64,
             failed: failed as u64,
+            requests,
         }
     }
 
@@ -297,6 +324,9 @@ impl Round {
             p99_ratio: ratios(&|round| round.p99_us),
             processor_us: middle(&|round| round.processor_us),
             failed: mine.iter().map(|round| round.failed).sum(),
+            piled_up: middle(&|round| round.throughput) < KEPT_UP * rate,
+            requests: middle(&|round| round.requests as f64) as usize,
+            rounds: mine.len(),
         }
     }
 }
@@ -321,6 +351,7 @@ mod tests {
             p99_us,
             processor_us: used * 1e6 / throughput,
             failed: 1,
+            requests: 1_000,
         }
     }
 

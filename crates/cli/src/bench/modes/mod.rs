@@ -27,7 +27,7 @@ mod text;
 mod wire;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, ensure};
 use chiplet_topology::{Topology, cpu_ranges, room_on};
@@ -44,11 +44,11 @@ use cpuset::Group;
 use fleet::{Fleet, Member};
 use instance::Setup;
 use measure::{Bench, Candidate};
-use plan::Nodes;
+use plan::{Node, Nodes};
 use report::{Report, Use, Workload};
 
-use crate::modes::Mode;
 use crate::modes::rate::WITHIN;
+use crate::modes::{Mode, Model};
 
 /// Runs as one process of a mode.
 pub(super) fn instance(arguments: &Arguments) -> anyhow::Result<String> {
@@ -69,12 +69,12 @@ pub(super) fn run(
         _ => Some(Balancing::new()?),
     };
     let (usable, apart) = generator::apart(topology, arguments.senders)?;
-    let nodes = Nodes::of(&usable)?;
+    let nodes = Nodes::of(&usable, &arguments.modes.modes)?;
+    let folder = folder()?;
     let senders = Senders::start(apart, 1)?;
     let bars = MultiProgress::new();
     let tables = Tables::build(arguments, &bars, stop)?.keep();
     check_room(arguments, &nodes, tables)?;
-    let folder = tempfile::tempdir().context("no folder for the tables")?;
     kept::save(folder.path(), tables, arguments)?;
 
     let mut candidates = Vec::new();
@@ -116,13 +116,43 @@ pub(super) fn run(
             .iter()
             .map(|candidate| candidate.mode.clone())
             .collect(),
-        notes: notes(arguments, &nodes, &senders, &uses),
+        notes: notes(&bench, &nodes, &candidates, &uses),
         uses,
     };
     if let Some(path) = &arguments.json {
         write(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
     Ok(text::render(&report))
+}
+
+/// Puts back what of the system was changed: for who ends the program at once.
+pub(super) fn put_back() {
+    autonuma::put_back();
+}
+
+/// Bytes of the longest path that a socket may have, with some to spare.
+const SOCKET_PATH: usize = 100;
+
+/// A folder for tables and sockets, removed when it goes; those that killed commands have left are removed now.
+fn folder() -> anyhow::Result<tempfile::TempDir> {
+    let all = std::env::temp_dir();
+    cpuset::sweep(&all);
+    let folder = tempfile::Builder::new()
+        .prefix(&cpuset::name(""))
+        .tempdir_in(&all);
+    let folder = folder.with_context(|| {
+        format!(
+            "no folder for tables in {}; TMPDIR says where to",
+            all.display()
+        )
+    })?;
+    let longest = folder.path().join("00-00");
+    ensure!(
+        longest.as_os_str().len() < SOCKET_PATH,
+        "{}: no socket may have a path as long as this; give a shorter TMPDIR",
+        folder.path().display()
+    );
+    Ok(folder)
 }
 
 /// What runs the queries of a usual process, and of the one that places tables: the first and the last strategy.
@@ -133,12 +163,14 @@ fn strategies(arguments: &Arguments) -> anyhow::Result<(Choice, Choice)> {
             "--strategy {choice}: with --modes each process searches chiplet's own indexes, by a pool of its own"
         );
     }
-    let (first, last) = (arguments.strategies.first(), arguments.strategies.last());
-    let (Some(&usual), Some(&placing)) = (first, last) else {
-        anyhow::bail!(
-            "--strategy names no strategy; give two: that of usual processes and chiplet's"
-        );
+    let [usual, .., placing] = arguments.strategies[..] else {
+        anyhow::bail!("--strategy: give two, that of usual processes and chiplet's");
     };
+    ensure!(
+        matches!(placing.pool, PoolKind::Chiplet(_))
+            || !arguments.modes.modes.contains(&Mode::Chiplet),
+        "--strategy {placing}: mode chiplet is about placement; name one of chiplet's own strategies last"
+    );
     Ok((usual, placing))
 }
 
@@ -155,7 +187,16 @@ fn check_room(arguments: &Arguments, nodes: &Nodes, tables: &Tables) -> anyhow::
     let modes = arguments.modes.modes.iter();
     let processes: usize = modes.map(|&mode| nodes.processes(mode).len()).sum();
     let processes = processes * settings(arguments).len();
-    let needed = tables.bytes(Graph::Own) * processes as u64;
+    let rows: usize = tables
+        .all
+        .iter()
+        .map(|table| table.index(Graph::Own).len())
+        .sum();
+    let features = match arguments.modes.model {
+        Model::Search => 0,
+        Model::Ranking => ranking::bytes(rows),
+    };
+    let needed = (tables.bytes(Graph::Own) + features) * processes as u64;
     let mut memory: Vec<u32> = nodes.nodes.iter().map(|node| node.memory).collect();
     memory.sort_unstable();
     memory.dedup();
@@ -188,9 +229,12 @@ impl Start<'_> {
         autonuma: Option<AutoNuma>,
     ) -> anyhow::Result<Candidate> {
         let processes = self.nodes.processes(mode);
-        let (mut members, mut groups, mut pinned_by) = (Vec::new(), Vec::new(), None);
+        // What is named first goes last: groups when nobody is in them any more.
+        let mut groups = Vec::new();
+        let mut members = Vec::new();
+        let mut pinning = Pinning::default();
         for (number, node) in processes.iter().enumerate() {
-            let name = format!("chiplet-{}-{}-{number}", std::process::id(), self.number);
+            let name = format!("{}-{number}", self.number);
             let setup = Setup {
                 folder: self.folder.to_owned(),
                 socket: self.folder.join(&name),
@@ -200,18 +244,13 @@ impl Start<'_> {
                 cpus: node.map_or_else(|| self.nodes.cpus(), |node| node.cpus.clone()),
                 pinned: node.is_some(),
             };
-            let group = node.map(|node| Group::new(&name, node));
-            if let Some(group) = &group {
-                pinned_by = Some(match group {
-                    Ok(group) => format!("cpuset ({})", group.version),
-                    Err(why) => format!("affinity ({why:#})"),
-                });
-            }
-            let group = group.and_then(Result::ok);
-            let adopt = |process| group.as_ref().map_or(Ok(()), |group| group.add(process));
+            let adopt = |process| {
+                if let Some(node) = node {
+                    groups.extend(pinning.pin(process, &cpuset::name(&name), node));
+                }
+            };
             let member = Member::start(&setup, adopt);
-            members.push(member.with_context(|| format!("mode {mode}"))?);
-            groups.extend(group);
+            members.push(member.with_context(|| format!("mode {mode}, process {}", number + 1))?);
         }
         let fleet = Fleet::new(members);
         let name = match autonuma {
@@ -225,10 +264,41 @@ impl Start<'_> {
             threads: fleet.threads(),
             table_bytes: fleet.table_bytes(),
             strategy: strategy.to_string(),
-            pinned_by,
+            pinned_by: pinning.by,
+            not_in_cpusets: pinning.why,
             autonuma: autonuma.map(|setting| setting == AutoNuma::On),
         };
         Ok(Candidate::new(mode, fleet, autonuma, groups))
+    }
+}
+
+/// How the processes of a mode were pinned.
+#[derive(Default)]
+struct Pinning {
+    by: Option<String>,
+    /// Why not all of them have a cpuset.
+    why: Option<String>,
+}
+
+impl Pinning {
+    /// Gives a process a cpuset, if the system lets this command; it has an affinity mask in any case.
+    fn pin(&mut self, process: u32, name: &str, node: &Node) -> Option<Group> {
+        let group = Group::new(name, node).and_then(|group| {
+            group.add(process)?;
+            Ok(group)
+        });
+        match group {
+            Ok(group) => {
+                let by = format!("cpuset ({})", group.version);
+                self.by.get_or_insert(by);
+                Some(group)
+            }
+            Err(why) => {
+                self.by = Some("affinity".to_owned());
+                self.why = Some(format!("{why:#}"));
+                None
+            }
+        }
     }
 }
 
@@ -260,15 +330,20 @@ fn workload(arguments: &Arguments, tables: &Tables, nodes: &Nodes, bench: &Bench
 }
 
 /// What a reader should know before believing the figures.
-fn notes(arguments: &Arguments, nodes: &Nodes, senders: &Senders, uses: &[Use]) -> Vec<String> {
+fn notes(bench: &Bench<'_>, nodes: &Nodes, candidates: &[Candidate], uses: &[Use]) -> Vec<String> {
     let mut notes = Vec::new();
     if nodes.kind != "NUMA node" {
-        notes.push(format!(
-            "One NUMA node here: what pinning gives is what the cache of a {} gives, and nothing of memory.",
-            nodes.kind
-        ));
+        notes.push(
+            "One NUMA node here: what pinning gives is what the caches of a domain give, and nothing of memory; AutoNUMA has \
+             nothing to do."
+                .to_owned(),
+        );
     }
-    if !senders.have_own_cores() {
+    let modes = candidates.iter().map(|candidate| &candidate.mode);
+    for (name, why) in modes.filter_map(|mode| Some((&mode.name, mode.not_in_cpusets.as_ref()?))) {
+        notes.push(format!("{name} has no cpusets: {why}."));
+    }
+    if !bench.senders.have_own_cores() {
         notes.push(
             "The sender shares the processes' cores: it takes time that is not in their use, and all latencies have its waits."
                 .to_owned(),
@@ -276,26 +351,38 @@ fn notes(arguments: &Arguments, nodes: &Nodes, senders: &Senders, uses: &[Use]) 
     }
     for at in uses {
         for figures in &at.modes {
-            if (figures.used[0] - at.wanted).abs() > WITHIN {
+            let name = format!("{} at {:.0} %", figures.mode, at.wanted * 100.0);
+            if figures.piled_up {
                 notes.push(format!(
-                    "{} is at {:.1} % where {:.0} % was asked for: its use changed more from round to round.",
-                    figures.mode,
-                    figures.used[0] * 100.0,
-                    at.wanted * 100.0
+                    "{name}: of {:.0} requests a second {:.0} were answered, and the rest piled up: the senders or others had the \
+                     cores. Its latency says nothing.",
+                    figures.rate_qps, figures.throughput_qps
+                ));
+            } else if (figures.used[0] - at.wanted).abs() > WITHIN {
+                notes.push(format!(
+                    "{name}: its use was {:.1} %, so its latency is not at equal use.",
+                    figures.used[0] * 100.0
                 ));
             }
             if figures.failed > 0 {
                 notes.push(format!(
-                    "{} at {:.0} %: {} requests had no answer.",
-                    figures.mode,
-                    at.wanted * 100.0,
+                    "{name}: {} requests had no answer.",
                     figures.failed
+                ));
+            }
+            if figures.requests < FEW {
+                notes.push(format!(
+                    "{name}: a round has {} requests, so its p99 is one of the slowest few; give a longer --duration.",
+                    figures.requests
                 ));
             }
         }
     }
-    if uses.len() < arguments.modes.uses.len() {
-        notes.push("Stopped early.".to_owned());
+    if bench.stop.load(Ordering::Relaxed) {
+        notes.push("Stopped early: the figures are of the rounds that were run before.".to_owned());
     }
     notes
 }
+
+/// Requests of a round below which its p99 is one of the three slowest.
+const FEW: usize = 300;

@@ -17,13 +17,14 @@ pub(super) struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nodes {
     pub(super) nodes: Vec<Node>,
-    /// `NUMA node`, or where there is one alone, `L2 domain` or the like.
+    /// `NUMA node`, or `domain` where there is one alone.
     pub(super) kind: String,
 }
 
 impl Nodes {
-    /// The NUMA nodes of `machine`, or its domains where it has a single one.
-    pub(super) fn of(machine: &Topology) -> anyhow::Result<Self> {
+    /// The NUMA nodes of `machine`, or its domains where it has a single one. One alone will do for modes that are not about
+    /// nodes.
+    pub(super) fn of(machine: &Topology, modes: &[Mode]) -> anyhow::Result<Self> {
         let domains = machine.domains();
         let mut ids: Vec<u32> = domains.iter().map(|domain| domain.node).collect();
         ids.sort_unstable();
@@ -42,15 +43,17 @@ impl Nodes {
                 kind: "NUMA node".to_owned(),
             });
         }
+        let by_node = modes.iter().find(|mode| mode.is_by_node());
         ensure!(
-            domains.len() > 1,
-            "one NUMA node and one domain here: there is nothing to pin a process to; --domains 0-7,8-15 says what to take for \
-             nodes"
+            domains.len() > 1 || by_node.is_none(),
+            "mode {}: of one NUMA node and one domain, without the senders' cores, there is nothing to choose from; --domains \
+             0-7,8-15 says what to take for nodes, --senders 0 leaves all cores to the processes",
+            by_node.map(ToString::to_string).unwrap_or_default()
         );
         let each = domains.iter().map(|domain| node(&[domain], domain.node));
         Ok(Self {
             nodes: each.collect(),
-            kind: format!("{} domain", machine.level()),
+            kind: "domain".to_owned(),
         })
     }
 
@@ -74,10 +77,10 @@ mod tests {
     #[test]
     fn numa_nodes_are_the_nodes_where_there_are_several_and_domains_where_there_is_one() {
         let genoa = Topology::uniform(3, 2, 32 << 20);
-        let nodes = Nodes::of(&genoa).unwrap();
+        let nodes = Nodes::of(&genoa, &[Mode::Pinned]).unwrap();
         assert_eq!(nodes.nodes.len(), 3);
         assert_eq!(nodes.nodes[1].cpus, [2, 3]);
-        assert_eq!(nodes.kind, format!("{} domain", genoa.level()));
+        assert_eq!(nodes.kind, "domain");
         assert_eq!(nodes.cpus(), [0, 1, 2, 3, 4, 5]);
 
         let sockets = Topology::builder()
@@ -87,12 +90,14 @@ mod tests {
             .domain(32 << 20, 2)
             .build()
             .unwrap();
-        let nodes = Nodes::of(&sockets).unwrap();
+        let nodes = Nodes::of(&sockets, &[]).unwrap();
         let memory: Vec<u32> = nodes.nodes.iter().map(|node| node.memory).collect();
         assert_eq!((memory, &*nodes.kind), (vec![0, 1], "NUMA node"));
         assert_eq!(nodes.nodes[0].cpus, [0, 1, 2, 3]);
 
-        let error = Nodes::of(&Topology::uniform(1, 8, 1 << 20)).unwrap_err();
-        assert!(error.to_string().contains("--domains"), "{error}");
+        let one = Topology::uniform(1, 8, 1 << 20);
+        let error = Nodes::of(&one, &[Mode::One, Mode::PerNode]).unwrap_err();
+        assert!(error.to_string().contains("mode per-node"), "{error}");
+        assert!(Nodes::of(&one, &[Mode::One, Mode::Four, Mode::Chiplet]).is_ok());
     }
 }

@@ -12,6 +12,12 @@ use rand::{RngExt as _, SeedableRng as _};
 /// Features of a row: 32 values.
 const FEATURE_BYTES: usize = 32 * size_of::<f32>();
 
+/// Bytes of the features of so many rows: a key and a value each, and 1/32 for what finds them.
+pub(super) fn bytes(rows: usize) -> u64 {
+    let slots = rows * (size_of::<u64>() + FEATURE_BYTES);
+    (slots + slots / 32) as u64
+}
+
 /// Writes made-up features of `rows` rows, the same for the same seed.
 pub(super) fn save_features(path: &Path, rows: usize, seed: u64) -> anyhow::Result<()> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);

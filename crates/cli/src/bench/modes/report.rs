@@ -62,6 +62,8 @@ pub(super) struct Mode {
     pub(super) strategy: String,
     /// `cpuset (cgroup v2)`, `affinity`, or nothing.
     pub(super) pinned_by: Option<String>,
+    /// Why not all processes have a cpuset.
+    pub(super) not_in_cpusets: Option<String>,
     /// kernel.numa_balancing while it was measured, where it was set.
     pub(super) autonuma: Option<bool>,
 }
@@ -84,7 +86,7 @@ pub(super) struct Figures {
     pub(super) used: [f64; 3],
     /// Answers a second.
     pub(super) throughput_qps: f64,
-    /// The median of the rounds' ratios to the first mode, in parallel to `used` with the least and the most.
+    /// Answers for the same processor time, to the first mode: the median of the rounds, the least and the most.
     pub(super) throughput_ratio: [f64; 3],
     pub(super) mean_us: f64,
     pub(super) p50_us: f64,
@@ -94,4 +96,10 @@ pub(super) struct Figures {
     pub(super) processor_us: f64,
     /// Requests without an answer, of all rounds.
     pub(super) failed: u64,
+    /// More than 5 % of the requests were not answered before their round ended: latency is that of a queue that grows.
+    pub(super) piled_up: bool,
+    /// Requests of a round.
+    pub(super) requests: usize,
+    /// Rounds that were run.
+    pub(super) rounds: usize,
 }

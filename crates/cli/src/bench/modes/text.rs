@@ -10,7 +10,7 @@ pub(super) fn render(report: &Report) -> String {
     let (workload, machine) = (&report.workload, &report.machine);
     let _ = writeln!(
         out,
-        "{}, {} cores; {} {} tables of {} x {} ({}), {:.1} MiB in each process; model: {}",
+        "{}, {} cores; {} {} tables of {} x {} ({}); model: {}",
         machine.cpu,
         workload.cores,
         workload.tables,
@@ -18,7 +18,6 @@ pub(super) fn render(report: &Report) -> String {
         workload.rows,
         workload.dims,
         workload.data,
-        workload.bytes as f64 / f64::from(1 << 20),
         workload.model
     );
     let _ = writeln!(
@@ -36,19 +35,19 @@ pub(super) fn render(report: &Report) -> String {
     for at in &report.uses {
         let _ = writeln!(
             out,
-            "\nat {:.0} % processor use (ratios to {}; the least and the most of the rounds)\n{:width$} {:>10} {:>6} {:>18} {:>9} \
-             {:>9} {:>9} {:>18} {:>8}",
+            "\nat {:.0} % processor use; to {}: requests for the same processor time, and p99 (the least and the most of the \
+             rounds)\n{:width$} {:>10} {:>6} {:>8} {:>18} {:>9} {:>9} {:>9} {:>18}",
             at.wanted * 100.0,
             report.modes.first().map_or("", |mode| &mode.name),
             "mode",
             "requests/s",
             "use %",
-            "ratio",
+            "cpu us",
+            "requests, to it",
             "mean us",
             "p50 us",
             "p99 us",
-            "ratio",
-            "cpu us"
+            "p99, to it"
         );
         for figures in &at.modes {
             row(&mut out, figures, width);
@@ -84,15 +83,15 @@ fn row(out: &mut String, figures: &Figures, width: usize) {
     let spread = |[middle, least, most]: [f64; 3]| format!("{middle:.2} ({least:.2}-{most:.2})");
     let _ = writeln!(
         out,
-        "{:width$} {:>10.0} {:>6.1} {:>18} {:>9.1} {:>9.1} {:>9.1} {:>18} {:>8.1}",
+        "{:width$} {:>10.0} {:>6.1} {:>8.1} {:>18} {:>9.1} {:>9.1} {:>9.1} {:>18}",
         figures.mode,
         figures.throughput_qps,
         figures.used[0] * 100.0,
+        figures.processor_us,
         spread(figures.throughput_ratio),
         figures.mean_us,
         figures.p50_us,
         figures.p99_us,
-        spread(figures.p99_ratio),
-        figures.processor_us
+        spread(figures.p99_ratio)
     );
 }
