@@ -42,7 +42,8 @@ impl Meeting {
     }
 }
 
-/// Searches again and again beside what `begin` has begun, and returns which other domains scanned.
+/// Searches again and again beside what `begin` has begun, and returns which other domains scanned for a query of which its home
+/// scanned a part. A query that another domain took as a whole, as the home's workers got no core, is scanned there.
 fn scanned_by<H>(
     strategy: Strategy,
     size: u64,
@@ -56,16 +57,21 @@ fn scanned_by<H>(
     let executor = strategy.configure(builder(2, 2), still()).build().unwrap();
     let _begun = begin(&executor);
     let table = executor.add_table("lists", lists);
+    let home = home(&executor, table);
+    let (mut at_home, mut others) = (0, HashSet::new());
     for n in 0..300 {
         executor
             .search(table, Query::new([n as f32]))
             .wait()
             .unwrap();
+        let mut scanned = std::mem::take(&mut *domains.lock());
+        if scanned.remove(&home) {
+            at_home += 1;
+            others.extend(scanned);
+        }
     }
-    let home = home(&executor, table);
-    let mut domains = domains.lock().clone();
-    assert!(domains.remove(&home), "its home scans");
-    domains
+    assert!(at_home > 0, "its home scans");
+    others
 }
 
 #[test]
@@ -89,11 +95,8 @@ fn another_domain_takes_part_in_scanning_a_table_that_no_cache_keeps() {
 
 #[test]
 fn tables_that_a_cache_keeps_are_scanned_at_home() {
-    // Others help a domain that has fallen behind, as one does whose workers a busy machine does not let run. Units that are
-    // offered to others are scanned by them in every run.
-    let at_home = |strategy, size| (0..5).any(|_| scanned_by(strategy, size, |_| ()).is_empty());
-    assert!(at_home(Strategy::CCD_AWARE, STREAM - 1));
-    assert!(at_home(Strategy::CCD_AWARE_LOCAL, STREAM));
+    assert!(scanned_by(Strategy::CCD_AWARE, STREAM - 1, |_| ()).is_empty());
+    assert!(scanned_by(Strategy::CCD_AWARE_LOCAL, STREAM, |_| ()).is_empty());
 }
 
 #[test]
