@@ -82,4 +82,6 @@ pub use numa::{numa_balancing, room_on};
 pub use options::ReadOptions;
 #[doc(hidden)]
 pub use sysfs::Tree;
+#[doc(hidden)]
+pub use usable::cpuset_groups;
 pub use usable::{memory_limit, usable_now};

@@ -5,7 +5,7 @@
 //! threads wants to know. Nothing notifies a process of either change; it has to look.
 
 use crate::sysfs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The cpus that are online and in this process's cpuset, ascending. `None` if the system does not tell.
 ///
@@ -20,6 +20,12 @@ use std::path::Path;
 pub fn usable_now() -> Option<Vec<u32>> {
     let cpus = sysfs::usable_by_this_process()?;
     Some(cpus.into_iter().collect())
+}
+
+/// The version of the control groups that have cpusets, and the folders of the process's own group and of those above it.
+#[doc(hidden)]
+pub fn cpuset_groups(root: impl AsRef<Path>) -> Option<(u32, Vec<PathBuf>)> {
+    sysfs::cpuset_groups(root.as_ref())
 }
 
 /// The memory, in bytes, that the process's control group and those above it let it take; `None` if none of them sets a

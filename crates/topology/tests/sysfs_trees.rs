@@ -4,7 +4,7 @@ mod common;
 
 use chiplet_topology::{
     Distance, DomainId, Level, LevelChoice, Quota, Restriction, Topology, TopologyError,
-    memory_limit,
+    cpuset_groups, memory_limit,
 };
 use common::{Cpu, Saved, epyc, mask};
 
@@ -206,6 +206,34 @@ fn the_least_memory_on_the_way_to_the_root_counts() {
     v1.write("proc/self/cgroup", "5:memory:/job");
     v1.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3000000");
     assert_eq!(memory_limit(v1.root()), Some(3_000_000));
+}
+
+#[test]
+fn groups_with_cpusets_are_told_from_the_own_one_upwards() {
+    let saved = Saved::new(&epyc(2));
+    assert_eq!(cpuset_groups(saved.root()), None);
+    let paths = |names: &[&str]| names.iter().map(|name| saved.root().join(name)).collect();
+    in_cgroup_v2(&saved);
+    let groups = [
+        "sys/fs/cgroup/pod/app",
+        "sys/fs/cgroup/pod",
+        "sys/fs/cgroup",
+    ];
+    saved.write("sys/fs/cgroup/pod/app/cgroup.procs", "");
+    assert_eq!(cpuset_groups(saved.root()), Some((2, paths(&groups))));
+
+    // Beside v2 without the controller, as systemd's hybrid hierarchy has them.
+    let saved = Saved::new(&epyc(2));
+    let paths = |names: &[&str]| names.iter().map(|name| saved.root().join(name)).collect();
+    saved.write(
+        "proc/mounts",
+        "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0",
+    );
+    saved.write("proc/self/cgroup", "3:cpuset:/job\n0::/");
+    saved.write("sys/fs/cgroup/unified/cgroup.controllers", "memory");
+    saved.write("sys/fs/cgroup/cpuset/job/cpuset.cpus", "0-3");
+    let groups = ["sys/fs/cgroup/cpuset/job", "sys/fs/cgroup/cpuset"];
+    assert_eq!(cpuset_groups(saved.root()), Some((1, paths(&groups))));
 }
 
 #[test]

@@ -12,6 +12,8 @@
 
 mod network;
 
+use std::sync::Arc;
+
 use chiplet_index::{BuildError, KeyedRows};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use ndarray::{Array2, s};
@@ -44,8 +46,8 @@ pub const CANDIDATES: usize = 500;
 #[derive(Debug)]
 pub struct Ranking<T> {
     inner: T,
-    features: KeyedRows,
-    network: Network,
+    features: Arc<KeyedRows>,
+    network: Arc<Network>,
     candidates: usize,
 }
 
@@ -73,8 +75,8 @@ impl<T: Table> Ranking<T> {
         }
         Ok(Self {
             inner,
-            features,
-            network,
+            features: Arc::new(features),
+            network: Arc::new(network),
             candidates: CANDIDATES,
         })
     }
@@ -144,6 +146,23 @@ impl<T: Table> Table for Ranking<T> {
     /// The inner table's.
     fn residence(&self) -> Vec<(u32, u64)> {
         self.inner.residence()
+    }
+
+    /// Of the inner table. The features stay where they are: a request reads little of them.
+    fn copy_to(
+        &self,
+        nodes: &[u32],
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Box<dyn Table>>, SearchError> {
+        let copy = self.inner.copy_to(nodes, pace)?;
+        Ok(copy.map(|inner| {
+            Box::new(Ranking {
+                inner,
+                features: Arc::clone(&self.features),
+                network: Arc::clone(&self.network),
+                candidates: self.candidates,
+            }) as Box<dyn Table>
+        }))
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

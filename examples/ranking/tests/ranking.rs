@@ -3,7 +3,7 @@
 use chiplet_executor::Executor;
 use chiplet_index::{FlatTable, KeyedRows, Metric};
 use chiplet_ranking::{Network, Ranking, inputs};
-use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, Table as _};
+use chiplet_table::{Context, Filter, Neighbor, Query, SearchError, Table};
 use ndarray::Array2;
 
 const DIM: usize = 3;
@@ -106,6 +106,19 @@ fn a_filter_is_the_searchs_and_an_empty_answer_is_one() {
     let nobody = query.filter(Filter::ids([7]));
     let answer = ranking(20).search(&nobody, &mut Context::default());
     assert_eq!(answer.unwrap(), []);
+}
+
+#[test]
+fn a_copy_near_another_home_ranks_alike() {
+    let ranking = ranking(20);
+    let copy = ranking.copy_to(&[0], &mut |_| true).unwrap();
+    let copy = copy.expect("a flat table can be copied");
+    assert_eq!(copy.size_bytes(), ranking.size_bytes());
+    let query = Query::new([5.0, 40.0, 3.0]).top(6);
+    let answer = |table: &dyn Table| table.search(&query, &mut Context::default()).unwrap();
+    let expected = answer(&ranking);
+    drop(ranking);
+    assert_eq!(answer(&copy), expected);
 }
 
 #[test]

@@ -165,48 +165,40 @@ fn child() {
     }
 }
 
-#[test]
-fn a_change_killed_at_any_step_is_undone_exactly() {
-    let mut steps = 1;
-    loop {
+/// Does `what` on a machine that was prepared, killed at the first step, the second and so on, and rolls back; returns the
+/// number of the step that it no longer has.
+fn killed_at_each_step(what: &str, prepare: impl Fn(&Machine)) -> u64 {
+    for step in 1.. {
         let machine = Machine::new();
-        let died = machine.dies("apply", steps);
+        prepare(&machine);
+        let died = machine.dies(what, step);
         roll_back(machine.0.path());
         assert!(
             machine.is_as_it_was(),
-            "killed at step {steps}: {:?}",
+            "killed at step {step}: {:?}",
             machine.holds()
         );
         if !died {
-            break;
+            return step;
         }
-        steps += 1;
     }
+    unreachable!("nothing has steps without end")
+}
+
+#[test]
+fn a_change_killed_at_any_step_is_undone_exactly() {
+    let steps = killed_at_each_step("apply", |_| ());
     // Three of each line, three of each file, and one between.
     assert_eq!(steps, 3 + 2 * 3 + 1 + 3 + 1);
 }
 
 #[test]
 fn a_rollback_killed_at_any_step_is_ended_by_the_next_one() {
-    let mut steps = 1;
-    loop {
-        let machine = Machine::new();
-        let root = machine.0.path();
-        apply(root, &bind(1, 4..8));
-        apply(root, &bind(0, 0..4));
+    let steps = killed_at_each_step("rollback", |machine| {
+        apply(machine.0.path(), &bind(1, 4..8));
+        apply(machine.0.path(), &bind(0, 0..4));
         assert_eq!(machine.holds(), ("0-3\n".to_owned(), "0\n".to_owned()));
-        let died = machine.dies("rollback", steps);
-        roll_back(root);
-        assert!(
-            machine.is_as_it_was(),
-            "killed at step {steps}: {:?}",
-            machine.holds()
-        );
-        if !died {
-            break;
-        }
-        steps += 1;
-    }
+    });
     assert_eq!(steps, 2 * 3 + 3 + 1);
 }
 

@@ -100,7 +100,7 @@ impl Summed {
 }
 
 /// Answers that were there when the round ended.
-fn answered_in_time(records: &[Record], length: Duration) -> usize {
+pub(crate) fn answered_in_time(records: &[Record], length: Duration) -> usize {
     let end = length.as_nanos() as u64;
     records
         .iter()

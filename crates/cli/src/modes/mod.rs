@@ -10,8 +10,30 @@ use std::fmt;
 
 use anyhow::ensure;
 
+/// At which use modes are compared, and serving what; for both commands. Which modes they are is each command's own option, as its
+/// conflicts are.
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Processor use at which modes are compared, in percent: the rate is searched at which it is that, within a point
+    #[arg(
+        long,
+        value_name = "PERCENT,..",
+        value_delimiter = ',',
+        default_values_t = USES,
+        requires = "modes",
+        value_parser = clap::value_parser!(u32).range(5..=90)
+    )]
+    pub(crate) uses: Vec<u32>,
+
+    /// What a request costs: search, or ranking (500 candidates, their features by key, a network of three layers, as
+    /// examples/ranking does it)
+    #[arg(long, value_enum, default_value_t = Model::Search, requires = "modes")]
+    pub(crate) model: Model,
+}
+
 /// NetEase's measure, and one below and above it.
-pub(crate) const USES: [u32; 3] = [60, 30, 80];
+const USES: [u32; 3] = [60, 30, 80];
 
 /// How many processes serve all tables, and on which cpus. (The texts are `--help`'s.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use chiplet_baselines::Strategy;
 use chiplet_index::RowFormat;
 
-use crate::modes::{DEFAULT, Mode, Model, USES};
+use crate::modes::{self, DEFAULT, Mode};
 
 /// Model a machine: what the strategies would give there, in virtual time.
 ///
@@ -107,20 +107,8 @@ pub(crate) struct Arguments {
     )]
     pub(crate) modes: Vec<Mode>,
 
-    /// Processor use at which modes are compared, in percent
-    #[arg(
-        long,
-        value_name = "PERCENT,..",
-        value_delimiter = ',',
-        default_values_t = USES,
-        requires = "modes",
-        value_parser = clap::value_parser!(u32).range(5..=90)
-    )]
-    pub(crate) uses: Vec<u32>,
-
-    /// What a request costs: search, or ranking (500 candidates, their features, a network of three layers)
-    #[arg(long, value_enum, default_value_t = Model::Search, requires = "modes")]
-    pub(crate) model: Model,
+    #[command(flatten)]
+    pub(crate) at: modes::Options,
 
     /// Do not let the placement settle before the run
     #[arg(long)]
@@ -218,7 +206,7 @@ fn strategy(name: &str) -> Result<Strategy, chiplet_baselines::UnknownStrategy> 
 impl Arguments {
     /// What clap cannot check.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        crate::modes::check(&self.modes, &self.uses)?;
+        modes::check(&self.modes, &self.at.uses)?;
         for (name, skew) in [("table", self.table_skew), ("query", self.query_skew)] {
             ensure!(
                 skew.is_none_or(|skew| (0.0..=10.0).contains(&skew)),

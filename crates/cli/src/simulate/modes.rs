@@ -87,7 +87,7 @@ pub(super) fn run(
         "--modes pins processes to sockets, and {} has one: add x2 to its name",
         machine.name
     );
-    let recipe = match arguments.model {
+    let recipe = match arguments.at.model {
         Model::Search => recipe.clone(),
         Model::Ranking => {
             let scored = recipe.clone().scored(RANKING);
@@ -130,7 +130,7 @@ pub(super) fn run(
         });
     }
     let mut uses = Vec::new();
-    for &percent in &arguments.uses {
+    for &percent in &arguments.at.uses {
         let wanted = f64::from(percent) / 100.0;
         let modes = ways.iter_mut();
         let modes = modes.map(|way| way.at(arguments, compute, wanted, bar));
@@ -144,7 +144,7 @@ pub(super) fn run(
         machine: machine.name.clone(),
         seed: arguments.seed,
         workload: workload.name,
-        model: arguments.model.to_string(),
+        model: arguments.at.model.to_string(),
         uses,
     })
 }

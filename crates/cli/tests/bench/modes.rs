@@ -214,23 +214,34 @@ fn gone(process: u32) {
     }
 }
 
+/// A run that goes on for long, once all its processes have read their tables, and those.
+fn under_way(folder: &std::path::Path) -> (Child, Vec<u32>) {
+    let run = long(folder);
+    let processes = children(run.id(), 3);
+    // Longer than it takes to load two tables of 200 rows.
+    std::thread::sleep(Duration::from_secs(3));
+    (run, processes)
+}
+
 #[test]
 #[cfg(target_os = "linux")]
-fn a_process_that_is_killed_ends_the_run_with_a_message_and_the_others_end_with_it() {
+fn a_process_that_is_killed_or_stuck_ends_the_run_with_a_message_and_the_others_end_with_it() {
     if skip_where_there_is_one_core() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = long(folder.path());
-    let processes = children(run.id(), 3);
-    // Longer than it takes to load two tables of 200 rows.
-    std::thread::sleep(Duration::from_secs(3));
-    signal("-KILL", processes[0]);
-    let output = run.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("an instance ended"), "{error}");
-    processes.into_iter().for_each(gone);
+    for (name, said) in [("-KILL", "an instance ended"), ("-STOP", "was it stopped?")] {
+        let (run, processes) = under_way(folder.path());
+        signal(name, processes[0]);
+        let output = run.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains("mode per-node") && error.contains(said),
+            "{error}"
+        );
+        processes.into_iter().for_each(gone);
+    }
 }
 
 #[test]
@@ -241,9 +252,7 @@ fn processes_end_when_the_command_is_killed_or_stopped() {
     }
     let folder = tempfile::tempdir().unwrap();
     for name in ["-KILL", "-INT"] {
-        let mut run = long(folder.path());
-        let processes = children(run.id(), 3);
-        std::thread::sleep(Duration::from_secs(2));
+        let (mut run, processes) = under_way(folder.path());
         signal(name, run.id());
         run.wait().unwrap();
         processes.into_iter().for_each(gone);

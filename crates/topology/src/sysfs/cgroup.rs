@@ -10,6 +10,8 @@
 //! it with those above. So are the nodes that it may have memory on. Quotas and limits of memory are not intersected by
 //! the kernel's files, so the tightest on the way to the root counts.
 
+use std::path::PathBuf;
+
 use super::tree::Tree;
 use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
@@ -29,6 +31,21 @@ pub(crate) fn cpuset(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
 /// The NUMA nodes that the group may have memory on, or `None` if there is no cpuset.
 pub(crate) fn nodes(tree: &Tree) -> Result<Option<CpuSet>, TopologyError> {
     of_cpuset(tree, "mems")
+}
+
+/// The folders of the process's own group and of those above it, in the hierarchy that has cpusets, and its version; `None` if
+/// there is none.
+pub(crate) fn cpuset_groups(tree: &Tree) -> Option<(u32, Vec<PathBuf>)> {
+    let mounts = mounts(tree);
+    let mount = mounts
+        .iter()
+        .find(|mount| mount.kind != Kind::Cpuset && mount.controls(tree, "cpuset"))?;
+    let groups = mount.groups_upwards(tree, own_group(tree, mount.kind, "cpuset"));
+    let version = if mount.kind == Kind::V2 { 2 } else { 1 };
+    Some((
+        version,
+        groups.iter().map(|group| tree.path(group)).collect(),
+    ))
 }
 
 /// What a cpuset says of `cpus` or of `mems`.

@@ -23,7 +23,7 @@ use crate::machine::{Machine, MachineCore, Processor};
 use crate::model::{Core, Source, Topology};
 use crate::options::ReadOptions;
 use caches::Caches;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 pub use tree::Tree;
 
 impl Topology {
@@ -124,6 +124,11 @@ pub(crate) fn usable_by_this_process() -> Option<CpuSet> {
 pub(crate) fn memory_limit(root: &Path) -> Option<u64> {
     let groups = cgroup::memory(&Tree::new(root));
     groups.iter().map(|group| group.limit).min()
+}
+
+/// The group of the process and those above it that have cpusets.
+pub(crate) fn cpuset_groups(root: &Path) -> Option<(u32, Vec<PathBuf>)> {
+    cgroup::cpuset_groups(&Tree::new(root))
 }
 
 fn topology(cpu: u32, file: &str) -> String {

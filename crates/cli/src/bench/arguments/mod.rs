@@ -255,7 +255,7 @@ impl Arguments {
         if let Some(name) = self.direct.stray() {
             bail!("{name} is for one table's own search: it needs --direct");
         }
-        crate::modes::check(&self.modes.modes, &self.modes.uses)?;
+        crate::modes::check(&self.modes.modes, &self.modes.at.uses)?;
         ensure!(
             self.modes.autonuma.len() < 2 || self.modes.autonuma[0] != self.modes.autonuma[1],
             "--autonuma names a setting twice; name each once"

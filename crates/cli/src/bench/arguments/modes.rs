@@ -1,6 +1,6 @@
 //! What only `--modes` knows, of the command line.
 
-use crate::modes::{DEFAULT, Mode, Model, USES};
+use crate::modes::{self, DEFAULT, Mode};
 
 /// Ways to deploy a service on a machine.
 #[derive(clap::Args, Clone, Debug)]
@@ -23,21 +23,8 @@ pub(crate) struct Options {
     )]
     pub(crate) modes: Vec<Mode>,
 
-    /// Processor use at which modes are compared, in percent: the rate is searched at which it is that, within a point
-    #[arg(
-        long,
-        value_name = "PERCENT,..",
-        value_delimiter = ',',
-        default_values_t = USES,
-        requires = "modes",
-        value_parser = clap::value_parser!(u32).range(5..=90)
-    )]
-    pub(crate) uses: Vec<u32>,
-
-    /// What a request costs: search, or ranking (500 candidates, their features by key, a network of three layers, as
-    /// examples/ranking does it)
-    #[arg(long, value_enum, default_value_t = Model::Search, requires = "modes")]
-    pub(crate) model: Model,
+    #[command(flatten)]
+    pub(crate) at: modes::Options,
 
     /// Measure each mode with automatic NUMA balancing on, off, or both: sets kernel.numa_balancing while a round runs (root),
     /// and puts it back

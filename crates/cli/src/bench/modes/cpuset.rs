@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use anyhow::{Context as _, ensure};
-use chiplet_topology::cpu_ranges;
-use procfs::process::Process;
+use anyhow::Context as _;
+use chiplet_topology::{cpu_ranges, cpuset_groups};
 
 use super::plan::Node;
 
@@ -91,50 +90,23 @@ fn set(path: &Path, value: &str) -> anyhow::Result<()> {
 
 /// The folder in which groups with a cpuset can be made, and the version of its control groups.
 fn above() -> anyhow::Result<(PathBuf, &'static str)> {
-    let this = Process::myself()?;
-    let groups = this.cgroups()?.0;
-    let mounts = this.mountinfo()?.0;
-    let mounted = |kind: &str, controller: Option<&str>| {
-        mounts.iter().find(|mount| {
-            let has = |name: &str| mount.super_options.contains_key(name);
-            mount.fs_type == kind && controller.is_none_or(has)
-        })
-    };
-    let v1 = groups
-        .iter()
-        .find(|group| group.controllers.iter().any(|name| name == "cpuset"));
-    if let (Some(group), Some(mount)) = (v1, mounted("cgroup", Some("cpuset"))) {
-        let own = below(&mount.mount_point, &mount.root, &group.pathname);
-        return Ok((own, "cgroup v1"));
+    let known = cpuset_groups("/").context("no control groups with cpusets are mounted")?;
+    let (version, mut groups) = known;
+    if version == 1 {
+        let own = groups.drain(..).next();
+        return Ok((
+            own.context("this process's own group is not shown")?,
+            "cgroup v1",
+        ));
     }
-    let v2 = groups.iter().find(|group| group.hierarchy == 0);
-    let (Some(group), Some(mount)) = (v2, mounted("cgroup2", None)) else {
-        anyhow::bail!("no control groups are mounted");
-    };
-    let own = below(&mount.mount_point, &mount.root, &group.pathname);
-    let above = match own.parent() {
-        Some(parent) if own != mount.mount_point => parent.to_owned(),
-        _ => own,
-    };
-    let has = |file: &str| {
-        let text = fs::read_to_string(above.join(file)).unwrap_or_default();
-        text.split_whitespace().any(|name| name == "cpuset")
-    };
-    ensure!(
-        has("cgroup.controllers"),
-        "{} has no cpuset controller",
-        above.display()
-    );
-    if !has("cgroup.subtree_control") {
+    // Beside the own group; the hierarchy's root may have processes and groups with controllers.
+    let beside = groups.drain(..).take(2).last();
+    let above = beside.context("this process's own group is not shown")?;
+    let enabled = fs::read_to_string(above.join("cgroup.subtree_control")).unwrap_or_default();
+    if !enabled.split_whitespace().any(|name| name == "cpuset") {
         set(&above.join("cgroup.subtree_control"), "+cpuset")?;
     }
     Ok((above, "cgroup v2"))
-}
-
-/// The folder of a group, whose path may be as the host sees it while the mount shows the part below `root` alone.
-fn below(mount: &Path, root: &str, group: &str) -> PathBuf {
-    let seen = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
-    mount.join(seen.strip_prefix("/").unwrap_or(seen))
 }
 
 #[cfg(test)]
@@ -158,15 +130,5 @@ mod tests {
         let left = |name: &str| folder.path().join(name).exists();
         assert!(left(&own) && left("chiplet-modes-x") && left("other"));
         assert!(!left("chiplet-modes-0-2"));
-    }
-
-    #[test]
-    fn a_group_lies_below_its_mount_also_within_a_container() {
-        let mount = Path::new("/sys/fs/cgroup");
-        assert_eq!(below(mount, "/", "/"), mount);
-        assert_eq!(below(mount, "/", "/a/b"), mount.join("a/b"));
-        assert_eq!(below(mount, "/docker/1", "/docker/1"), mount);
-        assert_eq!(below(mount, "/docker/1", "/docker/1/x"), mount.join("x"));
-        assert_eq!(below(mount, "/docker/1", "/elsewhere"), mount);
     }
 }

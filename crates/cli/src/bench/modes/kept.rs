@@ -31,7 +31,7 @@ fn write(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Resul
     let mut list = Vec::new();
     for (number, table) in tables.all.iter().enumerate() {
         table.save(&file(folder, number, "table"))?;
-        if arguments.modes.model == Model::Ranking {
+        if arguments.modes.at.model == Model::Ranking {
             let rows = table.index(Graph::Own).len();
             let path = file(folder, number, "features");
             ranking::save_features(&path, rows, arguments.seed ^ number as u64)?;
@@ -53,7 +53,7 @@ pub(super) fn load(folder: &Path, arguments: &Arguments) -> anyhow::Result<Vec<B
     let one = |(number, Kept { name, graph })| {
         let failed = format!("table {name} was not read");
         let path = file(folder, number, "table");
-        let table = BuiltTable::load(name, &path, graph, |inner| match arguments.modes.model {
+        let table = BuiltTable::load(name, &path, graph, |inner| match arguments.modes.at.model {
             Model::Search => Ok(inner.into()),
             Model::Ranking => {
                 ranking::ranked(inner, &file(folder, number, "features"), arguments.seed)

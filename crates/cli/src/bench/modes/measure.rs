@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-
 use indicatif::ProgressBar;
 
 use super::super::arguments::{Arguments, AutoNuma};
 use super::super::generator::{self, Moment, Pace, Plan, Senders};
 use super::super::recorder::Recorder;
-use super::super::summary::{latency, median};
+use super::super::summary::{answered_in_time, latency, median};
 use super::super::tables::Tables;
 use super::autonuma::Balancing;
 use super::cpuset::Group;
@@ -88,7 +87,7 @@ pub(super) struct Bench<'a> {
 impl Bench<'_> {
     /// All modes at each use that was asked for; fewer if the run was stopped.
     pub(super) fn run(&self, candidates: &mut [Candidate]) -> anyhow::Result<Vec<Use>> {
-        let wanted = &self.arguments.modes.uses;
+        let wanted = &self.arguments.modes.at.uses;
         let rounds = 1 + wanted.len() * (STEPS / 2 + self.arguments.rounds as usize);
         self.bar.set_length((rounds * candidates.len()) as u64);
         for candidate in &mut *candidates {
@@ -279,13 +278,11 @@ impl Round {
     /// `busy` cores of `cores` were used.
     fn of(outcome: &generator::Outcome, busy: f64, cores: usize) -> Self {
         let seconds = outcome.length.as_secs_f64();
-        let end = outcome.length.as_nanos() as u64;
         let answered = outcome.records.iter().filter(|record| !record.failed);
         let mut latencies: Vec<f32> = answered
             .map(|record| (record.latency as f64 / 1e3) as f32)
             .collect();
-        let in_time = outcome.records.iter().filter(|record| record.ended <= end);
-        let in_time = in_time.filter(|record| !record.failed).count();
+        let in_time = answered_in_time(&outcome.records, outcome.length);
         let count = latencies.len().max(1) as f64;
         let sum: f64 = latencies.iter().map(|&value| f64::from(value)).sum();
         let failed = outcome.records.len() - latencies.len();

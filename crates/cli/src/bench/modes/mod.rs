@@ -192,7 +192,7 @@ fn check_room(arguments: &Arguments, nodes: &Nodes, tables: &Tables) -> anyhow::
         .iter()
         .map(|table| table.index(Graph::Own).len())
         .sum();
-    let features = match arguments.modes.model {
+    let features = match arguments.modes.at.model {
         Model::Search => 0,
         Model::Ranking => ranking::bytes(rows),
     };
@@ -305,7 +305,7 @@ impl Pinning {
 fn workload(arguments: &Arguments, tables: &Tables, nodes: &Nodes, bench: &Bench<'_>) -> Workload {
     let senders = bench.senders;
     Workload {
-        model: arguments.modes.model.to_string(),
+        model: arguments.modes.at.model.to_string(),
         data: tables.source.clone(),
         kind: arguments.kind.to_string(),
         tables: tables.all.len(),
@@ -328,6 +328,9 @@ fn workload(arguments: &Arguments, tables: &Tables, nodes: &Nodes, bench: &Bench
         sender_cpus: senders.have_own_cores().then(|| senders.cpus()),
     }
 }
+
+/// Requests of a round below which its p99 is one of the three slowest.
+const FEW: usize = 300;
 
 /// What a reader should know before believing the figures.
 fn notes(bench: &Bench<'_>, nodes: &Nodes, candidates: &[Candidate], uses: &[Use]) -> Vec<String> {
@@ -383,6 +386,3 @@ fn notes(bench: &Bench<'_>, nodes: &Nodes, candidates: &[Candidate], uses: &[Use
     }
     notes
 }
-
-/// Requests of a round below which its p99 is one of the three slowest.
-const FEW: usize = 300;
