@@ -91,17 +91,15 @@ fn set(path: &Path, value: &str) -> anyhow::Result<()> {
 /// The folder in which groups with a cpuset can be made, and the version of its control groups.
 fn above() -> anyhow::Result<(PathBuf, &'static str)> {
     let known = cpuset_groups("/").context("no control groups with cpusets are mounted")?;
-    let (version, mut groups) = known;
+    let (version, groups) = known;
+    let own = groups
+        .first()
+        .context("this process's own group is not shown")?;
     if version == 1 {
-        let own = groups.drain(..).next();
-        return Ok((
-            own.context("this process's own group is not shown")?,
-            "cgroup v1",
-        ));
+        return Ok((own.clone(), "cgroup v1"));
     }
     // Beside the own group; the hierarchy's root may have processes and groups with controllers.
-    let beside = groups.drain(..).take(2).last();
-    let above = beside.context("this process's own group is not shown")?;
+    let above = groups.get(1).unwrap_or(own).clone();
     let enabled = fs::read_to_string(above.join("cgroup.subtree_control")).unwrap_or_default();
     if !enabled.split_whitespace().any(|name| name == "cpuset") {
         set(&above.join("cgroup.subtree_control"), "+cpuset")?;
