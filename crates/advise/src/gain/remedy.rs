@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use chiplet_topology::cpu_ranges;
+use serde::Serialize;
 
 use crate::group::GroupPath;
 
@@ -21,7 +22,7 @@ pub struct Needs {
 }
 
 /// How to bind a group to a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Remedy {
     /// Shell commands that bind its cpus.

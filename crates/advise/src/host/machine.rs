@@ -1,7 +1,7 @@
 //! A machine whose control groups can be read.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chiplet_topology::Tree;
 
@@ -89,6 +89,11 @@ impl Host {
     /// [`HostError::NoSuchProcess`] if there is none of this id, or its group cannot be seen from here.
     pub fn group_of(&self, pid: u32) -> Result<GroupPath, HostError> {
         groups::of_process(&self.tree, pid)
+    }
+
+    /// The folder of a group, whether or not it is there.
+    pub fn folder(&self, group: &GroupPath) -> PathBuf {
+        self.tree.path(&groups::file(group, ""))
     }
 
     /// The nodes as they are now: what is left of their memory changes, and cpus go offline.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::entry::{Entry, Event, Outcome, Planned};
 use crate::group::GroupPath;
 
@@ -12,7 +14,7 @@ pub struct History {
 }
 
 /// A change, and what came of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Record {
     /// Its number.
@@ -28,7 +30,8 @@ pub struct Record {
 }
 
 /// How far a change came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum State {
     /// It may have been made, in part or in whole: whoever made it did not come to say.

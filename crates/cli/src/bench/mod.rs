@@ -9,7 +9,7 @@
 //! | `recorder` | how each query ended |
 //! | `pools` | what is compared: chiplet's strategies, other pools |
 //! | `generator`, `usage` | one round: sending, and what that took |
-//! | `counters` | what the hardware counts, where the kernel grants it |
+//! | `counted` | what the hardware counted (`crate::counters`), by query |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `direct` | one table's own search, without an executor |
@@ -20,7 +20,7 @@
 //! Each uses those above it, and the values of `report`.
 
 mod arguments;
-mod counters;
+mod counted;
 mod dataset;
 mod direct;
 mod generator;

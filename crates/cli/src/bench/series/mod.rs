@@ -12,7 +12,7 @@ use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
 use super::arguments::{Arguments, Choice, Rate};
-use super::counters::Counters;
+use super::counted::per_query;
 use super::generator::{self, Moment, Outcome, Pace, Plan, Senders};
 use super::machine;
 use super::output::style;
@@ -21,6 +21,7 @@ use super::recorder::Recorder;
 use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
 use super::summary::{self, Summed, median};
 use super::tables::Tables;
+use crate::counters::{Counters, Reading};
 use placement::Followed;
 
 /// Rounds from which saturation is taken, after one that is not counted.
@@ -249,11 +250,11 @@ impl Series<'_> {
             self.coverage
                 .set(self.coverage.get().min(counted.coverage()));
         }
-        let counters = counted.map(|counted| counted.per_query(outcome.sent));
+        let counters = counted.map(|counted| per_query(&counted, outcome.sent));
         Ok(Some(self.sum(outcome, counters)))
     }
 
-    fn counted(&self) -> Option<super::counters::Reading> {
+    fn counted(&self) -> Option<Reading> {
         self.counters.borrow_mut().as_mut().map(Counters::read)
     }
 

@@ -1,11 +1,14 @@
 //! Opening and reading counters through `perf_event_open`.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::processor::Processor;
 use super::{
@@ -47,13 +50,29 @@ impl Counters {
     /// # Errors
     /// [`Unavailable`] if not one event can be counted, with the reason of the first.
     pub fn open(threads: &[i32]) -> Result<Self, Unavailable> {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Self::open_events(threads, wanted(Processor::of(&cpuinfo)))
+        Self::open_events(threads, wanted(processor()))
+    }
+
+    /// Counts all that runs in a control group, whose folder this is, on these cpus: instructions, cycles, what waits
+    /// for memory. The kernel lets events take turns where they are more than its counters.
+    ///
+    /// Takes a file descriptor for each event and cpu.
+    ///
+    /// # Errors
+    /// As [`Counters::open`].
+    pub fn of_group(folder: &Path, cpus: &BTreeSet<u32>) -> Result<Self, Unavailable> {
+        allow_many_files();
+        let opened = File::open(folder).map_err(Unavailable::Other)?;
+        Self::open_for(Who::Group(&opened, cpus), wanted_of_memory(processor()))
     }
 
     fn open_events(threads: &[i32], wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
         // To the kernel, 0 is the calling thread.
         let threads = if threads.is_empty() { &[0] } else { threads };
+        Self::open_for(Who::Threads(threads), wanted)
+    }
+
+    fn open_for(who: Who<'_>, wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
         let (mut events, mut missing, mut first_reason) = (Vec::new(), Vec::new(), None);
         let groups = wanted
             .iter()
@@ -67,7 +86,7 @@ impl Counters {
             event,
         } in wanted
         {
-            match open_event(threads, event, group == 0) {
+            match who.open(event, group == 0) {
                 Ok(counters) => events.push(Opened {
                     name,
                     unit,
@@ -180,26 +199,79 @@ fn wanted(processor: Processor) -> Vec<Wanted> {
     wanted
 }
 
-/// A counter for each thread that still exists.
-fn open_event(
-    threads: &[i32],
-    mut event: Builder,
-    enabled: bool,
-) -> Result<Vec<Counter>, Unavailable> {
-    // User space alone is what a builder counts unless told otherwise.
-    event.inherit(true).enabled(enabled);
-    let mut counters = Vec::new();
-    for &thread in threads {
-        match event.observe_pid(thread).build() {
-            Ok(counter) => counters.push(counter),
-            Err(why) if Errno::from_io_error(&why) == Some(Errno::SRCH) => {}
-            Err(why) => return Err(reason(why, paranoid())),
+/// Who is counted.
+#[derive(Clone, Copy)]
+enum Who<'a> {
+    /// These threads, in user space, and all that they start.
+    Threads(&'a [i32]),
+    /// A control group on these cpus, the kernel's work for it included.
+    Group(&'a File, &'a BTreeSet<u32>),
+}
+
+impl Who<'_> {
+    /// A counter for each thread that still exists, or for each cpu.
+    fn open(self, mut event: Builder<'static>, enabled: bool) -> Result<Vec<Counter>, Unavailable> {
+        event.enabled(enabled);
+        let mut counters = Vec::new();
+        match self {
+            Self::Threads(threads) => {
+                // User space alone is what a builder counts unless told otherwise.
+                event.inherit(true);
+                for &thread in threads {
+                    match event.observe_pid(thread).build() {
+                        Ok(counter) => counters.push(counter),
+                        Err(why) if Errno::from_io_error(&why) == Some(Errno::SRCH) => {}
+                        Err(why) => return Err(reason(why, paranoid())),
+                    }
+                }
+            }
+            Self::Group(folder, cpus) => {
+                let mut event: Builder<'_> = event;
+                event.include_kernel();
+                for &cpu in cpus {
+                    let built = event.one_cpu(cpu as usize).observe_cgroup(folder).build();
+                    counters.push(built.map_err(|why| reason(why, paranoid()))?);
+                }
+            }
+        }
+        match counters.is_empty() {
+            true => Err(Unavailable::NoThreads),
+            false => Ok(counters),
         }
     }
-    if counters.is_empty() {
-        return Err(Unavailable::NoThreads);
+}
+
+/// As many open files as the system lets this process have: most shells give it 1,024, and some events on 192 cpus
+/// take more.
+fn allow_many_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Where it is refused, opening says that there are too many.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: maximum,
+                maximum,
+            },
+        );
     }
-    Ok(counters)
+}
+
+/// This machine's.
+fn processor() -> Processor {
+    Processor::of(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+/// What tells how a group uses memory.
+fn wanted_of_memory(processor: Processor) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = wanted(processor).into_iter().take(2).collect();
+    wanted.extend(processor.memory().into_iter().map(|raw| Wanted {
+        name: raw.name,
+        unit: raw.unit,
+        group: 0,
+        event: Builder::new(Raw::new(raw.config)),
+    }));
+    wanted
 }
 
 /// `perf_event_paranoid`, if the system tells.
@@ -376,13 +448,11 @@ mod tests {
                 let before = counters.read();
                 touch_fresh_memory();
                 let values = counters.read().since(&before);
-                let found = values.per_query(1);
-                assert!(found.instructions.is_none_or(|n| n > 1_000.0), "{found:?}");
-                assert!(
-                    found
-                        .stalled_share
-                        .is_none_or(|share| (0.0..=1.1).contains(&share))
-                );
+                let instructions = values.total(INSTRUCTIONS);
+                assert!(instructions.is_none_or(|n| n > 1_000.0), "{values:?}");
+                let share = values.total(STALLED).zip(values.total(CYCLES));
+                let share = share.map(|(stalled, all)| stalled / all);
+                assert!(share.is_none_or(|share| (0.0..=1.1).contains(&share)));
             }
             Err(why) => assert!(why.to_string().starts_with("not available here: "), "{why}"),
         }

@@ -25,6 +25,11 @@ const EXTENSION_MEMORY: u8 = 0x80;
 const NO_DISPATCH: u16 = 0x1a0;
 const BACKEND_STALLS: u8 = 0x1e;
 
+/// `ex_no_retire`, Zen 4 and 5: cycles without retiring by why, `not_complete` and of it `load_not_complete`.
+const NO_RETIRE: u16 = 0xd6;
+const NOT_COMPLETE: u8 = 0x02;
+const LOAD_NOT_COMPLETE: u8 = 0xa2;
+
 /// `MEM_LOAD_RETIRED.L3_HIT`: loads that found their line in the L3.
 const LOADS: u16 = 0xd1;
 const L3_HIT: u8 = 0x04;
@@ -38,6 +43,9 @@ const REMOTE_CACHE: u8 = 0x04 | 0x08;
 const CYCLE_ACTIVITY: u16 = 0xa3;
 const STALLS_TOTAL: u8 = 0x04;
 const STALLS_MASK: u64 = 4 << 24;
+/// `CYCLE_ACTIVITY.STALLS_L3_MISS`: the same while a load that missed the L3 was under way.
+const STALLS_L3_MISS: u8 = 0x06;
+const STALLS_L3_MISS_MASK: u64 = 6 << 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processor {
@@ -101,6 +109,37 @@ impl Processor {
             config,
             unit,
         })
+    }
+
+    /// What tells how long memory is waited for, beside [`stalls`](Self::stalls) where that is AMD's; and from where
+    /// lines come. Five events at most.
+    pub(super) fn memory(self) -> Vec<Raw> {
+        let one = |name, config| Raw {
+            name,
+            config,
+            unit: 1.0,
+        };
+        let fills = [
+            one(super::NEAR_FILLS, raw(FILLS, NEAR_MEMORY)),
+            one(super::FAR_FILLS, raw(FILLS, FAR_MEMORY)),
+        ];
+        match self {
+            Self::Zen3 => fills.into(),
+            Self::Zen4 | Self::Zen5 => {
+                let mut events = vec![
+                    one(super::UNRETIRED, raw(NO_RETIRE, NOT_COMPLETE)),
+                    one(super::UNRETIRED_LOADS, raw(NO_RETIRE, LOAD_NOT_COMPLETE)),
+                ];
+                events.extend(self.stalls());
+                events.extend(fills);
+                events
+            }
+            Self::IntelServer => {
+                let config = raw(CYCLE_ACTIVITY, STALLS_L3_MISS) | STALLS_L3_MISS_MASK;
+                vec![one(super::STALLED_ON_MEMORY, config)]
+            }
+            Self::OtherAmd | Self::Other => Vec::new(),
+        }
     }
 
     /// Where lines come from: five events at most.
@@ -200,5 +239,15 @@ mod tests {
         );
         assert_eq!(stalls(Processor::IntelServer), Some(0x0400_04a3));
         assert!(configs(Processor::OtherAmd).is_empty());
+        let memory = |of: Processor| {
+            let events = of.memory();
+            events.iter().map(|raw| raw.config).collect::<Vec<_>>()
+        };
+        assert_eq!(memory(Processor::IntelServer), [0x0600_06a3]);
+        assert_eq!(
+            memory(Processor::Zen4),
+            [0x02d6, 0xa2d6, 0x1_0000_1ea0, 0x0844, 0x4044]
+        );
+        assert_eq!(memory(Processor::Zen3), [0x0844, 0x4044]);
     }
 }

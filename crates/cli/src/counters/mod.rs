@@ -1,12 +1,13 @@
-//! What the processor counted while queries ran: instructions, cycles, cache misses, stalls.
+//! What the processor counted: instructions, cycles, cache misses, stalls.
 //!
 //! 1. [`Counters::open`] before the threads under test are started: they are counted because the thread that
-//!    starts them is.
+//!    starts them is. [`Counters::of_group`] counts a control group, which takes more rights.
 //! 2. [`Counters::read`] before and after the part that matters; [`Reading::since`] is what happened between.
-//! 3. [`CounterValues::per_query`] is what the report holds.
 //!
-//! Only time in user space counts. Searching happens there, an ordinary user may count it
-//! (`perf_event_paranoid` 2), and figures do not change with the privileges of the user.
+//! | who | counts |
+//! |---|---|
+//! | `chiplet bench` | its own threads in user space. Searching happens there, an ordinary user may count it (`perf_event_paranoid` 2), and figures do not change with the privileges of the user |
+//! | `chiplet advise`, `balance` | a control group, the kernel's work for it included |
 //!
 //! A core has few counters, and the kernel's watchdog may take one of them. So events are in groups that fit, and
 //! [`Counters::take_turn`] says which one counts, round by round. If the kernel still lets events take turns, each
@@ -30,18 +31,25 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub use linux::Counters;
 
-use super::report;
-
-const INSTRUCTIONS: &str = "instructions";
-const CYCLES: &str = "cycles";
-const LLC_MISSES: &str = "last-level cache misses";
+pub const INSTRUCTIONS: &str = "instructions";
+pub const CYCLES: &str = "cycles";
+pub const LLC_MISSES: &str = "last-level cache misses";
 /// Cycles, or on Zen 4 and 5 dispatch slots worth a cycle, in which the back end held up the rest.
-const STALLED: &str = "back-end stalls";
-const OWN_L3: &str = "lines from the own L3";
-const OTHER_L3: &str = "lines from another L3";
-const MEMORY: &str = "lines from memory";
-const REMOTE_MEMORY: &str = "lines from another node's memory";
-const CXL: &str = "lines from CXL memory";
+pub const STALLED: &str = "back-end stalls";
+pub const OWN_L3: &str = "lines from the own L3";
+pub const OTHER_L3: &str = "lines from another L3";
+pub const MEMORY: &str = "lines from memory";
+pub const REMOTE_MEMORY: &str = "lines from another node's memory";
+pub const CXL: &str = "lines from CXL memory";
+/// Intel: cycles in which nothing was executed while a load waited for memory.
+const STALLED_ON_MEMORY: &str = "stalls on memory";
+/// AMD: cycles in which nothing was retired because the oldest operation was not done, and of these those in which it
+/// was a load.
+const UNRETIRED: &str = "cycles without retiring";
+const UNRETIRED_LOADS: &str = "cycles without retiring for a load";
+/// AMD: lines from memory by where it is. The names of Intel's events for loads, which leave prefetches out, differ.
+const NEAR_FILLS: &str = "fills from near memory";
+const FAR_FILLS: &str = "fills from far memory";
 
 /// Why there is nothing to count, or why one event cannot be.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +94,13 @@ pub enum Counters {}
 #[cfg(not(target_os = "linux"))]
 impl Counters {
     pub fn open(_threads: &[i32]) -> Result<Self, Unavailable> {
+        Err(Unavailable::NotLinux)
+    }
+
+    pub fn of_group(
+        _folder: &std::path::Path,
+        _cpus: &std::collections::BTreeSet<u32>,
+    ) -> Result<Self, Unavailable> {
         Err(Unavailable::NotLinux)
     }
 
@@ -193,8 +208,16 @@ pub struct CounterValues {
 }
 
 impl CounterValues {
+    #[cfg(test)]
+    pub fn made_of(totals: &[(&'static str, f64)]) -> Self {
+        Self {
+            totals: totals.iter().copied().collect(),
+            coverage: 1.0,
+        }
+    }
+
     /// The event's count, `None` if it is not counted here.
-    fn total(&self, name: &str) -> Option<f64> {
+    pub fn total(&self, name: &str) -> Option<f64> {
         self.totals.get(name).copied()
     }
 
@@ -203,37 +226,21 @@ impl CounterValues {
         self.coverage
     }
 
-    /// What the report says of `queries` queries that ran meanwhile; all `None` if there were none.
+    /// Cycles in which nothing went on because of memory.
     ///
-    /// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. Zen has no other
-    /// event for it that a thread can count.
-    pub fn per_query(&self, queries: u64) -> report::Counters {
-        if queries == 0 {
-            return report::Counters::default();
-        }
-        let each = |name| Some(self.total(name)? / queries as f64);
-        let beyond = [OTHER_L3, MEMORY, REMOTE_MEMORY, CXL].map(each);
-        // CXL memory alone may be missing: older processors have none.
-        let beyond = beyond[..3]
-            .iter()
-            .try_fold(beyond[3].unwrap_or(0.0), |sum, source| {
-                Some(sum + (*source)?)
-            });
-        let cycles = self.total(CYCLES).filter(|&cycles| cycles > 0.0);
-        report::Counters {
-            cycles: each(CYCLES),
-            instructions: each(INSTRUCTIONS),
-            llc_misses: each(LLC_MISSES).or(beyond),
-            stalled_share: self
-                .total(STALLED)
-                .zip(cycles)
-                .map(|(stalled, all)| stalled / all),
-            from_own_l3: each(OWN_L3),
-            from_other_l3: each(OTHER_L3),
-            from_memory: each(MEMORY),
-            from_remote_memory: each(REMOTE_MEMORY),
-            from_cxl: each(CXL),
-        }
+    /// AMD: slots that the back end held up, as cycles, times the part of cycles without retiring in which the oldest
+    /// operation was a load (`backend_bound_memory` in Linux, `tools/perf/pmu-events/arch/x86/amdzen4/pipeline.json`).
+    pub fn stalled_on_memory(&self) -> Option<f64> {
+        self.total(STALLED_ON_MEMORY).or_else(|| {
+            let part =
+                self.total(UNRETIRED_LOADS)? / self.total(UNRETIRED).filter(|&all| all > 0.0)?;
+            Some(self.total(STALLED)? * part.min(1.0))
+        })
+    }
+
+    /// Lines from memory of the core's own node, and of others.
+    pub fn fills(&self) -> Option<(f64, f64)> {
+        self.total(NEAR_FILLS).zip(self.total(FAR_FILLS))
     }
 }
 
@@ -306,39 +313,26 @@ mod tests {
     }
 
     #[test]
-    fn the_report_gets_shares_and_counts_a_query() {
-        let values = |totals: &[(&'static str, f64)]| CounterValues {
-            totals: totals.iter().copied().collect(),
-            coverage: 1.0,
+    fn stalls_on_memory_are_counted_or_a_part_of_all_stalls() {
+        let intel = CounterValues::made_of(&[(CYCLES, 100.0), (STALLED_ON_MEMORY, 30.0)]);
+        assert_eq!(intel.stalled_on_memory(), Some(30.0));
+        let amd = |unretired, loads| {
+            let totals = [
+                (STALLED, 40.0),
+                (UNRETIRED, unretired),
+                (UNRETIRED_LOADS, loads),
+            ];
+            CounterValues::made_of(&totals).stalled_on_memory()
         };
-        let all = values(&[
-            (INSTRUCTIONS, 3_000.0),
-            (CYCLES, 2_000.0),
-            (STALLED, 500.0),
-            (OWN_L3, 40.0),
-            (OTHER_L3, 10.0),
-            (MEMORY, 15.0),
-            (REMOTE_MEMORY, 5.0),
-        ]);
-        let expected = report::Counters {
-            cycles: Some(200.0),
-            instructions: Some(300.0),
-            llc_misses: Some(3.0),
-            stalled_share: Some(0.25),
-            from_own_l3: Some(4.0),
-            from_other_l3: Some(1.0),
-            from_memory: Some(1.5),
-            from_remote_memory: Some(0.5),
-            from_cxl: None,
-        };
-        assert_eq!(all.per_query(10), expected);
-        assert_eq!(all.per_query(0), report::Counters::default());
-        let some = values(&[(LLC_MISSES, 70.0), (STALLED, 1.0)]).per_query(10);
-        let expected = report::Counters {
-            llc_misses: Some(7.0),
-            ..report::Counters::default()
-        };
-        assert_eq!(some, expected);
+        assert_eq!(amd(60.0, 45.0), Some(30.0));
+        assert_eq!(amd(0.0, 0.0), None);
+        assert_eq!(
+            amd(10.0, 11.0),
+            Some(40.0),
+            "two counters that were read at different times"
+        );
+        let one = CounterValues::made_of(&[(STALLED, 40.0), (NEAR_FILLS, 3.0)]);
+        assert_eq!((one.stalled_on_memory(), one.fills()), (None, None));
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! What was counted, as the report holds it: by query.
+
+use super::report;
+use crate::counters::{
+    CXL, CYCLES, CounterValues, INSTRUCTIONS, LLC_MISSES, MEMORY, OTHER_L3, OWN_L3, REMOTE_MEMORY,
+    STALLED,
+};
+
+/// What the report says of `queries` queries that ran meanwhile; all `None` if there were none.
+///
+/// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. Zen has no other
+/// event for it that a thread can count.
+pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
+    if queries == 0 {
+        return report::Counters::default();
+    }
+    let each = |name| Some(values.total(name)? / queries as f64);
+    let beyond = [OTHER_L3, MEMORY, REMOTE_MEMORY, CXL].map(each);
+    // CXL memory alone may be missing: older processors have none.
+    let beyond = beyond[..3]
+        .iter()
+        .try_fold(beyond[3].unwrap_or(0.0), |sum, source| {
+            Some(sum + (*source)?)
+        });
+    let cycles = values.total(CYCLES).filter(|&cycles| cycles > 0.0);
+    report::Counters {
+        cycles: each(CYCLES),
+        instructions: each(INSTRUCTIONS),
+        llc_misses: each(LLC_MISSES).or(beyond),
+        stalled_share: values
+            .total(STALLED)
+            .zip(cycles)
+            .map(|(stalled, all)| stalled / all),
+        from_own_l3: each(OWN_L3),
+        from_other_l3: each(OTHER_L3),
+        from_memory: each(MEMORY),
+        from_remote_memory: each(REMOTE_MEMORY),
+        from_cxl: each(CXL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_gets_shares_and_counts_a_query() {
+        let all = CounterValues::made_of(&[
+            (INSTRUCTIONS, 3_000.0),
+            (CYCLES, 2_000.0),
+            (STALLED, 500.0),
+            (OWN_L3, 40.0),
+            (OTHER_L3, 10.0),
+            (MEMORY, 15.0),
+            (REMOTE_MEMORY, 5.0),
+        ]);
+        let expected = report::Counters {
+            cycles: Some(200.0),
+            instructions: Some(300.0),
+            llc_misses: Some(3.0),
+            stalled_share: Some(0.25),
+            from_own_l3: Some(4.0),
+            from_other_l3: Some(1.0),
+            from_memory: Some(1.5),
+            from_remote_memory: Some(0.5),
+            from_cxl: None,
+        };
+        assert_eq!(per_query(&all, 10), expected);
+        assert_eq!(per_query(&all, 0), report::Counters::default());
+        let some = per_query(
+            &CounterValues::made_of(&[(LLC_MISSES, 70.0), (STALLED, 1.0)]),
+            10,
+        );
+        let expected = report::Counters {
+            llc_misses: Some(7.0),
+            ..report::Counters::default()
+        };
+        assert_eq!(some, expected);
+    }
+}

@@ -1,0 +1,44 @@
+//! Ctrl-C and SIGTERM, for commands that put something back before they end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// How soon a request to stop is seen.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// From now on Ctrl-C and SIGTERM are seen by [`asked`] and [`rest`]. The second one ends the process at once, after
+/// it has said `left`: what is not put back then.
+pub(crate) fn heed(left: &'static str) -> anyhow::Result<()> {
+    ctrlc::set_handler(move || {
+        if ASKED.swap(true, Ordering::Relaxed) {
+            eprintln!("chiplet: {left}");
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping; once more to stop at once");
+    })
+    .context("Ctrl-C cannot be handled")
+}
+
+/// Whether this process was asked to stop.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Sleeps so long; `false` as soon as this process is asked to stop.
+pub(crate) fn rest(length: Duration) -> bool {
+    let end = Instant::now() + length;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if asked() {
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(GLANCE));
+    }
+}
