@@ -153,7 +153,7 @@ impl<'a> Survey<'a> {
     }
 
     /// What a round of the policy is given: the nodes with cpus, and these groups as instances of their services. Pages
-    /// stay where they are unless `config` says that they move.
+    /// stay where they are unless `config` says that they move. Memory that is to stay free does not count as left.
     pub fn observed(
         &self,
         instances: &[(GroupPath, String)],
@@ -168,7 +168,10 @@ impl<'a> Survey<'a> {
                 busy: self.busy_on(node),
                 quota_left: node.cpus.len() as f64,
                 memory: node.memory.unwrap_or(0),
-                memory_left: node.memory_left.unwrap_or(0),
+                memory_left: {
+                    let kept = node.memory.unwrap_or(0) as f64 * config.spare_memory;
+                    node.memory_left.unwrap_or(0).saturating_sub(kept as u64)
+                },
                 bandwidth: self.bandwidth(node.node, known),
             })
             .collect();

@@ -1,5 +1,6 @@
 //! What the machine boots with: an initramfs.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ const MODE_DEVICE: u32 = 0o020_600;
 pub struct Image(PathBuf);
 
 impl Image {
-    /// Packs this program as `/init`, the libraries that it is linked with where it looks for them, and more files, as
-    /// (inside, outside).
+    /// Packs this program as `/init`, and more files, as (inside, outside). The libraries that programs among them are
+    /// linked with come along, where they look for them.
     ///
     /// # Errors
     /// If a file cannot be read or the image cannot be written.
@@ -33,16 +34,19 @@ impl Image {
 
     fn write(&self, more: &[(PathBuf, PathBuf)]) -> io::Result<()> {
         let program = std::env::current_exe()?;
-        let mut files = vec![(PathBuf::from("/init"), program.clone())];
-        let listed = Command::new("ldd").arg(&program).output()?;
-        for line in String::from_utf8_lossy(&listed.stdout).lines() {
-            // "name => /path (address)", or "/path (address)" for the loader.
-            let path = line.split_whitespace().find(|word| word.starts_with('/'));
-            if let Some(path) = path {
-                files.push((PathBuf::from(path), PathBuf::from(path)));
+        let mut files = vec![(PathBuf::from("/init"), program)];
+        files.extend_from_slice(more);
+        let mut libraries = BTreeSet::new();
+        for (_, file) in &files {
+            // Of what is no program it says so, and lists nothing.
+            let listed = Command::new("ldd").arg(file).output()?;
+            for line in String::from_utf8_lossy(&listed.stdout).lines() {
+                // "name => /path (address)", or "/path (address)" for the loader.
+                let path = line.split_whitespace().find(|word| word.starts_with('/'));
+                libraries.extend(path.map(|path| PathBuf::from(path.trim_end_matches(':'))));
             }
         }
-        files.extend_from_slice(more);
+        files.extend(libraries.into_iter().map(|path| (path.clone(), path)));
         let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).into();
         for (inside, _) in &files {
             folders.extend(inside.ancestors().skip(1).map(Path::to_owned));

@@ -69,7 +69,38 @@ impl<'a> Files<'a> {
         }
     }
 
+    /// Writes a set. A group in which processes run cannot get an empty one any more, once it has had another
+    /// (`ENOSPC`, Linux `kernel/cgroup/cpuset.c`, `validate_change`). It gets all that there can ever be, which means the
+    /// same: what the group above may use.
     pub(super) fn write(&self, file: CpusetFile, text: &str) -> io::Result<()> {
+        match self.write_as_it_is(file, text) {
+            Err(error) if error.kind() == ErrorKind::StorageFull && text.trim().is_empty() => {
+                match self.everything(file) {
+                    Some(all) => self.write_as_it_is(file, &all),
+                    None => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    /// Whether a file that held `was` holds that again, or what stands for it where that is refused.
+    pub(super) fn is_back(&self, file: CpusetFile, was: &str, holds: &str) -> bool {
+        let is_all = || self.everything(file).is_some_and(|all| same(&all, holds));
+        holds == was || (was.trim().is_empty() && is_all())
+    }
+
+    /// All cpus, or all nodes, that there can ever be.
+    fn everything(&self, file: CpusetFile) -> Option<String> {
+        let kind = match file {
+            CpusetFile::Cpus => "cpu",
+            CpusetFile::Mems => "node",
+        };
+        self.tree
+            .text(&format!("sys/devices/system/{kind}/possible"))
+    }
+
+    fn write_as_it_is(&self, file: CpusetFile, text: &str) -> io::Result<()> {
         step();
         let mut opened = self.open(file, true)?;
         step();

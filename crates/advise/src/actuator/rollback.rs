@@ -4,6 +4,8 @@
 //! first of them. That is right whether the last of them was made, made in part or not begun, and right again after a
 //! rollback that was killed: a file that is as it was stays as it is. Then one entry closes the changes of the group.
 //!
+//! A group in which processes run cannot get an empty set back; it gets all cpus, which means the same (`files.rs`).
+//!
 //! A file that holds what neither the journal has written nor found there was set by somebody else, and is left alone.
 
 use std::collections::BTreeMap;
@@ -144,7 +146,7 @@ impl Actuator {
         let mut due = Vec::new();
         for (&file, texts) in &known {
             let (holds, was) = (files.read(file)?, texts[0]);
-            if holds == was {
+            if files.is_back(file, was, &holds) {
                 continue;
             }
             let is_torn = holds.is_empty();

@@ -84,6 +84,10 @@ fn left(node: &NodeLoad, instance: &Instance) -> Option<f64> {
     let busy = share(node.cpus - node.busy - instance.busy, node.cpus)?;
     let mut least = quota.min(busy);
     if node.memory > 0 {
+        // Bound, it would allocate there.
+        if node.memory_left == 0 {
+            return None;
+        }
         let bytes = node.memory_left as f64 - instance.memory as f64;
         least = least.min(share(bytes, node.memory as f64)?);
     }

@@ -24,9 +24,9 @@ pub struct NodeLoad {
     pub busy: f64,
     /// Processors that no bound instance's quota has claimed; may be negative.
     pub quota_left: f64,
-    /// Its memory, in bytes.
+    /// Its memory, in bytes; 0 if it does not tell.
     pub memory: u64,
-    /// What can be taken of it now.
+    /// What can be taken of it now. Nothing is bound to a node that has none left.
     pub memory_left: u64,
     /// Bytes a second that its memory can give, and those that nobody takes; `None` if that is not known.
     pub bandwidth: Option<(f64, f64)>,

@@ -92,11 +92,10 @@ impl fmt::Display for Figure {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const GB: f64 = 1e9;
         let (what, unit, size) = match self.of {
             Resource::Cpus => ("cpus", "", 1.0),
-            Resource::Memory => ("memory", " GB", GB),
-            Resource::Bandwidth => ("memory bandwidth", " GB/s", GB),
+            Resource::Memory => ("memory", " MB", 1e6),
+            Resource::Bandwidth => ("memory bandwidth", " GB/s", 1e9),
             Resource::Cache => ("last-level cache", " MB", 1e6),
         };
         let (node, needed, left) = (self.node, self.needed / size, self.left / size);

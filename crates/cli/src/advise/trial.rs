@@ -129,21 +129,28 @@ impl Trial<'_> {
             "this machine has one NUMA node with cpus: there is nothing to try"
         );
         let node = match self.node {
-            Some(node) => nodes.into_iter().find(|of| of.node == node).with_context(|| {
-                format!("--node {node}: there is no such node with cpus (chiplet topology shows them)")
-            })?,
+            Some(node) => nodes
+                .into_iter()
+                .find(|of| of.node == node)
+                .with_context(|| {
+                    format!(
+                        "--to {node}: there is no such node with cpus (chiplet topology shows them)"
+                    )
+                })?,
             None => {
                 let memory = look.memory.as_ref().filter(|memory| memory.mapped() > 0);
                 let memory = memory.context(
-                    "it is not known on which node its memory lies (memory.numa_stat): name a node by --node N",
+                    "it is not known on which node its memory lies (memory.numa_stat): name a node by --to N",
                 )?;
-                let most = nodes.into_iter().max_by_key(|node| memory.mapped_on(node.node));
+                let most = nodes
+                    .into_iter()
+                    .max_by_key(|node| memory.mapped_on(node.node));
                 most.expect("there are two")
             }
         };
         ensure!(
             look.cpus.iter().any(|cpu| !node.cpus.contains(cpu)),
-            "{} runs on no cpu off node {}: there is nothing to try; name another node by --node N",
+            "{} runs on no cpu off node {}: there is nothing to try; name another node by --to N",
             self.group,
             node.node
         );

@@ -267,14 +267,13 @@ impl<'a> Rounds<'a> {
         let status = self.status.lock();
         let open = self.journal.history().open().count();
         let mut out = format!(
-            "{} rounds, the slowest decided in {:.2} ms; watching took {:.2} % of a hyperthread\n",
+            "rounds: {}, the slowest decided in {:.2} ms; watching took {:.2} % of a hyperthread\n",
             status.rounds,
             status.slowest.as_secs_f64() * 1e3,
             100.0 * status.watching.as_secs_f64() / status.watched.as_secs_f64().max(1e-9)
         );
         if self.plan.apply && open > 0 {
-            out +=
-                &format!("{open} changes are in force; chiplet balance --rollback undoes them\n");
+            out += &format!("changes in force: {open} (chiplet balance --rollback undoes them)\n");
         }
         out
     }

@@ -34,7 +34,10 @@ fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
         "{text}"
     );
     assert!(text.contains("cpuset.cpus: \"\" -> \"0-3\""), "{text}");
-    assert!(text.contains("2 rounds, the slowest decided in "), "{text}");
+    assert!(
+        text.contains("rounds: 2, the slowest decided in "),
+        "{text}"
+    );
     assert!(stderr(&ran).contains("a dry run"));
     for group in ["/search-1", "/search-2", "/ads"] {
         assert_eq!(machine.cpus(group), "\n");
@@ -52,7 +55,7 @@ fn a_service_is_bound_as_a_whole_and_let_go_by_the_journal() {
     ));
     assert!(text.contains("bind all 2 instances of search"), "{text}");
     assert!(
-        text.contains("2 changes are in force; chiplet balance --rollback"),
+        text.contains("changes in force: 2 (chiplet balance --rollback"),
         "{text}"
     );
     let cpus = ["/search-1", "/search-2", "/ads"].map(|group| machine.cpus(group));
