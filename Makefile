@@ -81,6 +81,7 @@ pgvector: setup ## chiplet-server beside PostgreSQL with pgvector (from PyPI), a
 vm-test: setup ## Boot the tests, and a count of cache misses, on a kernel that shows 2 x 8 cores, or VM=large: 12 x 8 (QEMU, emulated).
 	@scripts/vm-kernel.sh
 	cargo test --locked -p chiplet-vm --features hwloc --test vm -- $(VM)
+	cargo test --locked -p chiplet-cli --test kernel
 	cargo build --locked -p chiplet-caches --bins --examples
 	cargo run --locked --quiet -p chiplet-caches -- vm $(VM)
 
@@ -117,8 +118,8 @@ asan: setup ## The test suite under AddressSanitizer, with leaks.
 faults: ## Refused threads, pinning, files and memory, injected for real.
 	cargo test --locked -p chiplet --no-default-features --test faults -- --nocapture
 
-properties: setup ## Property tests of policy, topology and probe at 10,000 cases each: PROPERTY_CASES=10000.
-	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe
+properties: setup ## Property tests of policy, topology, probe and advice at 10,000 cases each: PROPERTY_CASES=10000.
+	PROPTEST_CASES=$(PROPERTY_CASES) cargo test --locked --release -p chiplet-policy -p chiplet-topology -p chiplet-probe -p chiplet-advise
 
 soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOAK_SECONDS=600.
 	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \

@@ -1,5 +1,7 @@
 //! What the fuzz targets run: the same checks as the crates' own tests over the seeds.
 
+#[path = "../../crates/advise/tests/common/inputs.rs"]
+pub mod advise;
 #[path = "../../crates/topology/tests/common/checks.rs"]
 mod checks;
 #[path = "../../crates/topology/tests/common/mod.rs"]

@@ -52,13 +52,15 @@ impl Snapshot {
     /// # Errors
     /// [`HostError::Unreadable`] if a cpu list is damaged.
     pub fn take(host: &Host, groups: &[GroupPath]) -> Result<Self, HostError> {
-        let looks = host.look_at(groups)?.into_iter();
+        let (looks, traffic) = host.look_at(groups)?;
         Ok(Self {
             nodes: host.nodes_now()?,
             cache_bytes: host.cache_bytes(),
             busy: host.busy(),
-            traffic: host.traffic(),
-            looks: looks.map(|look| (look.group.clone(), look)).collect(),
+            traffic,
+            looks: (looks.into_iter())
+                .map(|look| (look.group.clone(), look))
+                .collect(),
         })
     }
 }

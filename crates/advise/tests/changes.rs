@@ -79,6 +79,31 @@ fn a_change_is_noted_made_and_taken_back() {
     assert_eq!(record.state, State::RolledBack(Outcome::Restored));
 }
 
+/// A kernel refuses the empty set to a group in which processes run, and the rollback that wrote all cpus instead may have
+/// been killed before it noted that.
+#[test]
+fn all_cpus_stand_for_the_empty_set() {
+    let saved = machine();
+    saved.write("sys/devices/system/cpu/possible", "0-7");
+    let (actuator, mut journal) = (actuator(&saved), journal(&saved));
+    for holds in ["0-7", "0-3,4-7"] {
+        let change = bind(&saved, "/a", 1);
+        actuator.apply(&mut journal, &change, NOW).unwrap();
+        saved.group_files("/a", &[("cpuset.cpus", holds)]);
+        let back = actuator.rollback(&mut journal, &Which::All, NOW).unwrap();
+        assert!(matches!(&back[0].result, Ok(Restored::Files(files)) if files.is_empty()));
+        assert_eq!(journal.history().open().count(), 0);
+        saved.group_files("/a", &[("cpuset.cpus", "")]);
+    }
+    // Less than all was set by somebody.
+    actuator
+        .apply(&mut journal, &bind(&saved, "/a", 1), NOW)
+        .unwrap();
+    saved.group_files("/a", &[("cpuset.cpus", "0-6")]);
+    let back = actuator.rollback(&mut journal, &Which::All, NOW).unwrap();
+    assert!(matches!(&back[0].result, Ok(Restored::SetByOthers { .. })));
+}
+
 #[test]
 fn a_dry_one_writes_nothing_anywhere() {
     let saved = machine();

@@ -256,10 +256,16 @@ fn an_amd_machine_of_twelve_ccds_sums_them_and_has_no_local_bytes() {
         BTreeMap::from([(0, 6 * 16 * MIB), (1, 6 * 16 * MIB)])
     );
     // L3s 0 to 5 are node 0's.
-    assert_eq!(
-        now.traffic(),
-        BTreeMap::from([(0, 15_006_000), (1, 51_006_000)])
-    );
+    let snapshot = |host: &Host| Snapshot::take(host, &[]).unwrap();
+    let (earlier, later) = (snapshot(&then), snapshot(&now));
+    let known = Known {
+        bandwidth: BTreeMap::from([(0, 1e8), (1, 1e8)]),
+        ..Known::default()
+    };
+    let survey = Survey::new(&earlier, &later, WINDOW);
+    let observed = survey.observed(&[], &known, &AdviceConfig::new());
+    let left: Vec<_> = observed.nodes.iter().map(|node| node.bandwidth).collect();
+    assert_eq!(left, [Some((1e8, 1e8 - 1.5e6)), Some((1e8, 1e8 - 5.1e6))]);
     let pod = group("/kubepods.slice/pod1");
     let (then, now) = (then.look(&pod).unwrap(), now.look(&pod).unwrap());
     assert_eq!(now.cache, Ok(BTreeMap::from([(0, 6 * MIB), (1, 0)])));

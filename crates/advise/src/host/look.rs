@@ -61,17 +61,16 @@ impl Host {
         look(self, group, &Resctrl::read(&self.tree))
     }
 
-    /// Several groups as they are now, read as one: the machine's monitoring groups are read once for all. A group that
-    /// has gone meanwhile is left out.
-    ///
-    /// # Errors
-    /// [`HostError::Unreadable`] if a cpuset is damaged.
-    pub fn look_at(&self, groups: &[GroupPath]) -> Result<Vec<Look>, HostError> {
+    /// Several groups as they are now, without those that are gone; and bytes between each node's L3s and memory since
+    /// resctrl began to count, by all tasks, empty if it does not count. Monitoring groups are read once for all of it.
+    pub(crate) fn look_at(
+        &self,
+        groups: &[GroupPath],
+    ) -> Result<(Vec<Look>, BTreeMap<u32, u64>), HostError> {
         let resctrl = Resctrl::read(&self.tree);
         let looks = groups.iter().map(|group| look(self, group, &resctrl));
-        looks
-            .filter(|look| !matches!(look, Err(HostError::NoSuchGroup { .. })))
-            .collect()
+        let there = looks.filter(|look| !matches!(look, Err(HostError::NoSuchGroup { .. })));
+        Ok((there.collect::<Result<_, _>>()?, resctrl.by_node(&self.l3s)))
     }
 }
 

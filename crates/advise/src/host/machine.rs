@@ -8,7 +8,6 @@ use chiplet_topology::Tree;
 use super::error::HostError;
 use super::groups;
 use super::nodes::{self, Busy, L3, Node};
-use super::resctrl::Resctrl;
 use crate::group::GroupPath;
 
 /// Who made the processor.
@@ -116,10 +115,5 @@ impl Host {
     /// How busy the cpus of each node have been since the machine began; empty if it does not tell.
     pub fn busy(&self) -> BTreeMap<u32, Busy> {
         nodes::busy(&self.tree, &self.nodes)
-    }
-
-    /// Bytes between each node's L3s and memory since resctrl began to count, by all tasks; empty if it does not count.
-    pub fn traffic(&self) -> BTreeMap<u32, u64> {
-        Resctrl::read(&self.tree).by_node(&self.l3s)
     }
 }
