@@ -360,6 +360,34 @@ mod tests {
     }
 
     #[test]
+    fn a_control_group_is_counted_by_cpu() {
+        // Version 2 has it everywhere; of version 1 it is a hierarchy of its own.
+        let folders = [
+            "/sys/fs/cgroup/perf_event",
+            "/sys/fs/cgroup/unified",
+            "/sys/fs/cgroup",
+        ];
+        let folder = folders
+            .into_iter()
+            .find_map(|folder| File::open(folder).ok());
+        let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+        let (Some(folder), Ok(cpus)) = (folder, chiplet_topology::parse_list(&online)) else {
+            return;
+        };
+        // An ordinary user may not, and a container may hide the hierarchy.
+        let Ok(mut counters) = Counters::open_for(Who::Group(&folder, &cpus), software()) else {
+            eprintln!("skipped: control groups cannot be counted here");
+            return;
+        };
+        let before = counters.read();
+        // Not a child of this thread's counters: whoever runs in the group counts.
+        thread::spawn(touch_fresh_memory).join().unwrap();
+        let values = counters.read().since(&before);
+        assert!(values.total(FAULTS).unwrap() >= LEAST_FAULTS, "{values:?}");
+        assert!(values.total(CLOCK).unwrap() > 0.0, "{values:?}");
+    }
+
+    #[test]
     fn groups_count_by_turns() {
         let mut events = software();
         events[2].group = 1;
