@@ -18,6 +18,8 @@ pub(super) struct Group {
     path: PathBuf,
     /// `cgroup v1` or `cgroup v2`.
     pub(super) version: &'static str,
+    /// Where the controller was handed down for this group, which is taken back with it.
+    handed_down: Option<PathBuf>,
 }
 
 /// How long a group may be in use after its process ended.
@@ -26,11 +28,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Group {
     /// A group named `name` with the cpus and the memory of `node`.
     pub(super) fn new(name: &str, node: &Node) -> anyhow::Result<Self> {
-        let (above, version) = above()?;
-        sweep(&above);
-        let path = above.join(name);
+        let Above {
+            folder,
+            version,
+            handed_down,
+        } = above()?;
+        sweep(&folder);
+        let path = folder.join(name);
         fs::create_dir(&path).with_context(|| format!("{} cannot be made", path.display()))?;
-        let group = Self { path, version };
+        let group = Self {
+            path,
+            version,
+            handed_down,
+        };
         group.set("cpuset.cpus", &cpu_ranges(&node.cpus))?;
         group.set("cpuset.mems", &node.memory.to_string())?;
         Ok(group)
@@ -51,13 +61,17 @@ impl Drop for Group {
         let began = Instant::now();
         while let Err(error) = fs::remove_dir(&self.path) {
             if error.kind() == io::ErrorKind::NotFound {
-                return;
+                break;
             }
             if began.elapsed() > PATIENCE {
                 eprintln!("chiplet: {} was left behind: {error}", self.path.display());
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(control) = &self.handed_down {
+            // Where others have begun to use it the kernel refuses, and it stays.
+            let _ = fs::write(control, "-cpuset");
         }
     }
 }
@@ -88,23 +102,39 @@ fn set(path: &Path, value: &str) -> anyhow::Result<()> {
     fs::write(path, value).with_context(|| format!("{} does not take {value}", path.display()))
 }
 
-/// The folder in which groups with a cpuset can be made, and the version of its control groups.
-fn above() -> anyhow::Result<(PathBuf, &'static str)> {
+/// Where groups with a cpuset can be made.
+struct Above {
+    folder: PathBuf,
+    version: &'static str,
+    handed_down: Option<PathBuf>,
+}
+
+fn above() -> anyhow::Result<Above> {
     let known = cpuset_groups("/").context("no control groups with cpusets are mounted")?;
     let (version, groups) = known;
     let own = groups
         .first()
         .context("this process's own group is not shown")?;
     if version == 1 {
-        return Ok((own.clone(), "cgroup v1"));
+        return Ok(Above {
+            folder: own.clone(),
+            version: "cgroup v1",
+            handed_down: None,
+        });
     }
     // Beside the own group; the hierarchy's root may have processes and groups with controllers.
-    let above = groups.get(1).unwrap_or(own).clone();
-    let enabled = fs::read_to_string(above.join("cgroup.subtree_control")).unwrap_or_default();
-    if !enabled.split_whitespace().any(|name| name == "cpuset") {
-        set(&above.join("cgroup.subtree_control"), "+cpuset")?;
+    let folder = groups.get(1).unwrap_or(own).clone();
+    let control = folder.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&control).unwrap_or_default();
+    let has_it = enabled.split_whitespace().any(|name| name == "cpuset");
+    if !has_it {
+        set(&control, "+cpuset")?;
     }
-    Ok((above, "cgroup v2"))
+    Ok(Above {
+        folder,
+        version: "cgroup v2",
+        handed_down: (!has_it).then_some(control),
+    })
 }
 
 #[cfg(test)]
