@@ -4,13 +4,25 @@
 //! IV.C) trained on four features of 2,000 containers and tested on a random 15 % of them. Containers of one service
 //! were on both sides of that split. This asks what becomes of such figures when whole services are kept apart.
 //!
-//! **Everything here is modelled**: both features and labels come from `chiplet_sim`. No weights are written.
+//! **Everything here is modelled**: features and gains are `chiplet_sim`'s. No weights are written.
 //!
 //! | file | is |
 //! |---|---|
-//! | `family`, `case`, `sample` | services, their instances, and what is measured of each |
+//! | `family` | kinds of services: machine, tables, computing |
+//! | `case` | an instance of one, run on both nodes and bound to one |
+//! | `sample` | what a monitor sees of it, and what binding saved |
+//! | `split` | what is learned from and what is tested on: at random, or by family |
+//! | `model` | the law, linear regression, forest, boosted trees |
+//! | `score`, `importance` | errors, and which features they hang on |
+//! | `study`, `report` | all of it together |
 
 pub mod case;
-pub mod draw;
+mod draw;
 pub mod family;
+pub mod importance;
+pub mod model;
+pub mod report;
 pub mod sample;
+pub mod score;
+pub mod split;
+pub mod study;

@@ -4,6 +4,7 @@
 //! exact splits. Of a few settings each takes the one with the least absolute error in a cross validation inside the
 //! training part: over samples where the split is at random, over whole families where it is by family.
 
+use serde::Serialize;
 use smartcore::ensemble::random_forest_regressor::{
     RandomForestRegressor, RandomForestRegressorParameters,
 };
@@ -106,7 +107,9 @@ impl Model {
             for (error, &setting) in errors.iter_mut().zip(settings) {
                 let predicted = self.fit_with(setting, &seen, seed)?.predict(&held)?;
                 let pairs = predicted.iter().zip(&held);
-                *error += pairs.map(|(p, sample)| (p - sample.gain).abs()).sum::<f64>();
+                *error += pairs
+                    .map(|(p, sample)| (p - sample.gain).abs())
+                    .sum::<f64>();
             }
         }
         let best = (0..errors.len()).min_by(|&a, &b| errors[a].total_cmp(&errors[b]));
@@ -121,12 +124,19 @@ impl Model {
         };
         let tried = tried.iter();
         tried
-            .map(|&(depth, trees, least)| Setting { depth, trees, least })
+            .map(|&(depth, trees, least)| Setting {
+                depth,
+                trees,
+                least,
+            })
             .collect()
     }
 
     fn fit_with(&self, setting: Setting, train: &[Sample], seed: u64) -> anyhow::Result<Fitted> {
-        let target: Vec<f64> = train.iter().map(|sample| sample.gain - self.base(sample)).collect();
+        let target: Vec<f64> = train
+            .iter()
+            .map(|sample| sample.gain - self.base(sample))
+            .collect();
         let rows = || matrix(self.sees, train);
         let mean = target.iter().sum::<f64>() / target.len() as f64;
         let inner = match self.learns {
@@ -174,7 +184,7 @@ impl Model {
 }
 
 /// How large the trees are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Levels of a boosted tree; forests' have no bound.
     pub depth: u16,
@@ -227,5 +237,7 @@ impl Fitted {
 
 fn matrix(sees: &[Feature], samples: &[Sample]) -> anyhow::Result<Matrix> {
     let row = |sample: &Sample| sees.iter().map(|feature| feature.of(sample)).collect();
-    Ok(DenseMatrix::from_2d_vec(&samples.iter().map(row).collect())?)
+    Ok(DenseMatrix::from_2d_vec(
+        &samples.iter().map(row).collect(),
+    )?)
 }

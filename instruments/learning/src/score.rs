@@ -69,8 +69,13 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_errors_size() {
         // Errors 1 to 100, above and below.
-        let pairs: Vec<_> = (1..=100).map(|at| (0.0, f64::from(at) * if at % 2 == 0 { 1.0 } else { -1.0 })).collect();
+        let pairs: Vec<_> = (1..=100)
+            .map(|at| (0.0, f64::from(at) * if at % 2 == 0 { 1.0 } else { -1.0 }))
+            .collect();
         let score = Score::of(&pairs);
-        assert_eq!([score.p50, score.p90, score.p99, score.worst], [50.0, 90.0, 99.0, 100.0]);
+        assert_eq!(
+            [score.p50, score.p90, score.p99, score.worst],
+            [50.0, 90.0, 99.0, 100.0]
+        );
     }
 }

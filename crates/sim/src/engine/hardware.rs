@@ -296,7 +296,8 @@ impl<'a> Hardware<'a> {
     /// When a reading is done, links and memory considered.
     pub(super) fn finish(&mut self, by: Reader, table: u32, reading: &Reading) -> Took {
         let last = self.memory.read(by.now, by.domain, table, reading.bytes);
-        self.memory.note(by.domain, table, reading.bytes, reading.byte_ns);
+        self.memory
+            .note(by.domain, table, reading.bytes, reading.byte_ns);
         let took = reading.took.max(last - by.now as f64);
         Took {
             nanos: (took as u64).max(1),
