@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::draw::{between, seeded, shuffled};
 use crate::family::{Family, Size};
-use crate::sample::Sample;
+use crate::sample::{Sample, Unseen};
 
 /// Queries that wait or run for each worker when it is found out how many can be answered.
 const OUTSTANDING: u32 = 3;
@@ -109,6 +109,11 @@ impl Case {
             gain: 1.0 - busy_us(&bound) / busy_us(&unbound),
             // Poisson arrivals alone differ by a few percent from the rate.
             kept_up: bound.qps > 0.9 * unbound.qps && bound.shed == 0,
+            unseen: Unseen {
+                home_use: self.neighbours[0],
+                away_use: self.neighbours[1],
+                caches: [&both, &home].map(|machine| machine.topology.domains().len()),
+            },
         }
     }
 

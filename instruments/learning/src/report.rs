@@ -37,6 +37,7 @@ impl Report {
     /// As text: tables that a page can take over.
     pub fn text(&self) -> String {
         let mut text = self.head();
+        self.unseen(&mut text);
         let mut ways: Vec<_> = self.judged.iter().map(|judged| judged.way).collect();
         ways.dedup();
         for way in ways {
@@ -67,6 +68,48 @@ impl Report {
             let _ = writeln!(text, "| {name} | {r2:.2} | {mae:.3} |");
         }
         text
+    }
+
+    /// What the law leaves, by what no feature tells.
+    fn unseen(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n| of all cases, those with (modelled) | cases | gain | law | gain less law |\n\
+             | --- | --: | --: | --: | --: |"
+        );
+        let used = |sample: &Sample| sample.unseen.home_use - sample.unseen.away_use;
+        let fewer = |sample: &Sample| sample.unseen.caches[1] < sample.unseen.caches[0];
+        type Where<'a> = &'a dyn Fn(&Sample) -> bool;
+        let parts: [(&str, Where<'_>); 5] = [
+            ("neighbours at home less busy by 0.2 or more", &|sample| {
+                used(sample) <= -0.2
+            }),
+            ("neighbours about as busy on both nodes", &|sample| {
+                used(sample).abs() < 0.2
+            }),
+            ("neighbours at home busier by 0.2 or more", &|sample| {
+                used(sample) >= 0.2
+            }),
+            ("as many L3s when bound", &|sample| !fewer(sample)),
+            ("fewer L3s when bound", &fewer),
+        ];
+        for (name, is_one) in parts {
+            let some: Vec<&Sample> = self
+                .samples
+                .iter()
+                .filter(|sample| is_one(sample))
+                .collect();
+            let mean = |of: fn(&Sample) -> f64| {
+                some.iter().map(|sample| of(sample)).sum::<f64>() / some.len().max(1) as f64
+            };
+            let (gain, law) = (mean(|sample| sample.gain), mean(Sample::law));
+            let _ = writeln!(
+                text,
+                "| {name} | {} | {gain:.3} | {law:.3} | {:.3} |",
+                some.len(),
+                gain - law
+            );
+        }
     }
 
     fn head(&self) -> String {

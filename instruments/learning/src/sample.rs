@@ -26,6 +26,19 @@ pub struct Sample {
     pub gain: f64,
     /// The bound instance answered as many queries a second.
     pub kept_up: bool,
+    /// What a monitor of the instance does not see.
+    pub unseen: Unseen,
+}
+
+/// What a gain depends on besides, and no feature tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Unseen {
+    /// Use of home's memory by neighbours, of 1.
+    pub home_use: f64,
+    /// The same of the other node's.
+    pub away_use: f64,
+    /// L3s that the instance ran on before, and bound.
+    pub caches: [usize; 2],
 }
 
 /// A column of what models see.

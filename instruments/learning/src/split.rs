@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn by_family_no_family_is_on_both_sides_and_each_is_tested_once() {
         let splits = Way::Families.splits(&families(), 5, 7);
-        let mut tested = Vec::new();
+        let mut tested: Vec<usize> = Vec::new();
         for split in &splits {
             assert!(of(&split.train).is_disjoint(&of(&split.test)));
             assert_eq!(of(&split.test).len(), 4);

@@ -4,7 +4,7 @@ use chiplet_learning::family::Size;
 use chiplet_learning::importance::importance;
 use chiplet_learning::model::{Learns, MODELS, Model};
 use chiplet_learning::report::{Report, THEIRS};
-use chiplet_learning::sample::{Feature, Sample};
+use chiplet_learning::sample::{Feature, Sample, Unseen};
 use chiplet_learning::split::Way;
 use chiplet_learning::study::{Config, Judged, judge, simulate};
 
@@ -25,6 +25,7 @@ fn samples(gain: fn(&Sample) -> f64) -> Vec<Sample> {
             lambda_loaded: 1.4 + 0.1 * (family % 5) as f64 + 0.3 * even(number, 0.671_044),
             gain: 0.0,
             kept_up: true,
+            unseen: Unseen::default(),
         };
         sample.gain = gain(&sample);
         sample
