@@ -170,7 +170,8 @@ mod tests {
             rows: 1_024,
             ..Size::default()
         };
-        for number in 0..40 {
+        // Each machine with graphs and with lists.
+        for number in 0..14 {
             let kind = Kind::draw(1, number);
             let family =
                 Family::new(kind.clone(), 1, number, &size).expect("its values are within bounds");
