@@ -1,5 +1,6 @@
 //! What is printed and written. It holds figures alone: of no model are the weights kept.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -38,6 +39,11 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = self.head();
         self.unseen(&mut text);
+        let _ = writeln!(
+            text,
+            "\nof the law's squared error, what is each family's own mean error: {:.2} (modelled)",
+            of_families(&self.samples)
+        );
         let mut ways: Vec<_> = self.judged.iter().map(|judged| judged.way).collect();
         ways.dedup();
         for way in ways {
@@ -137,6 +143,22 @@ impl Report {
             gains.iter().filter(|gain| **gain < 0.0).count(),
         )
     }
+}
+
+/// Of the law's squared error over these samples, the part that is the mean error of each family: what a model gains at
+/// random by telling families apart, and cannot know of one that it has not seen.
+pub fn of_families(samples: &[Sample]) -> f64 {
+    let mut families: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let mut all = 0.0;
+    for sample in samples {
+        let error = sample.gain - sample.law();
+        all += error * error;
+        let (sum, count) = families.entry(sample.family).or_default();
+        *sum += error;
+        *count += 1.0;
+    }
+    let means = families.values().map(|(sum, count)| sum * sum / count);
+    means.sum::<f64>() / all
 }
 
 fn score(text: &mut String, judged: &Judged) {

@@ -3,7 +3,7 @@
 use chiplet_learning::family::Size;
 use chiplet_learning::importance::importance;
 use chiplet_learning::model::{Learns, MODELS, Model};
-use chiplet_learning::report::{Report, THEIRS};
+use chiplet_learning::report::{Report, THEIRS, of_families};
 use chiplet_learning::sample::{Feature, Sample, Unseen};
 use chiplet_learning::split::Way;
 use chiplet_learning::study::{Config, Judged, judge, simulate};
@@ -106,6 +106,18 @@ fn a_feature_that_is_not_used_has_no_importance_and_one_that_is_has() {
             }
         }
     }
+}
+
+#[test]
+fn what_the_law_leaves_is_told_apart_by_family() {
+    let own = samples(|sample| sample.law() + 0.01 * (1 + sample.family) as f64);
+    assert!((of_families(&own) - 1.0).abs() < 1e-9);
+    // Of no family's own: as often above as below, within each.
+    let mut other = samples(Sample::law);
+    for (at, sample) in other.iter_mut().enumerate() {
+        sample.gain += if at / 10 % 2 == 0 { 0.1 } else { -0.1 };
+    }
+    assert!(of_families(&other) < 1e-9);
 }
 
 fn config() -> Config {
