@@ -10,7 +10,8 @@ use chiplet_learning::model::MODELS;
 use chiplet_learning::report::{Report, THEIRS};
 use chiplet_learning::split::Way;
 use chiplet_learning::study::{Config, judge, simulate, steps};
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How well the gain by binding a service to a NUMA node can be predicted, on simulated cases.
@@ -56,7 +57,16 @@ processor time: 0.025 is 2.5 points. \"By family\" is what to expect of a servic
 Exit status: 0 whatever the figures are; 1 if something failed; 2 for input that cannot be used.";
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    if arguments.families < 2 || arguments.cases / 2 < arguments.families {
+        let text = format!(
+            "--cases {} --families {}: give at least two families, and two cases of each",
+            arguments.cases, arguments.families
+        );
+        let mut command = Arguments::command();
+        command.error(ErrorKind::ValueValidation, text).exit();
+    }
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("chiplet-learning: {error:#}");
