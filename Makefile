@@ -129,7 +129,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-learning --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -40,9 +40,15 @@ pub struct Outcome {
     pub l3_misses_per_query: f64,
     /// Bytes from memory for each query.
     pub memory_bytes_per_query: f64,
+    /// Of the bytes from memory, the part from another socket's than the reader's.
+    pub remote_share: f64,
+    /// Nanoseconds until a line has come from the reader's own socket's memory, on average; 0 if none has.
+    pub near_ns: f64,
+    /// The same from another socket's.
+    pub far_ns: f64,
     /// Use of each link, of 1.
     pub links: Vec<f64>,
-    /// Use of each socket's memory, of 1.
+    /// Use of each socket's memory by this workload, of 1.
     pub sockets: Vec<f64>,
     /// Tasks and units taken from the worker's own queue, from its domain, and from other domains.
     pub taken: [u64; 3],
@@ -213,6 +219,9 @@ mod tests {
             l3_miss_ratio: 0.0,
             l3_misses_per_query: 0.0,
             memory_bytes_per_query: 0.0,
+            remote_share: 0.0,
+            near_ns: 0.0,
+            far_ns: 0.0,
             links: Vec::new(),
             sockets: Vec::new(),
             taken: [0; 3],

@@ -84,6 +84,8 @@ impl Engine<'_> {
 
     /// The warm-up is over.
     pub(super) fn begin_counting(&mut self) {
-        self.meter.begin(self.timeline.now(), self.hardware.moved());
+        let reach = self.hardware.memory.reach;
+        self.meter
+            .begin(self.timeline.now(), self.hardware.moved(), reach);
     }
 }

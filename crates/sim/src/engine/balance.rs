@@ -91,9 +91,15 @@ impl Balancer {
             fixed: Vec::new(),
             taken: vec![(0, 0); count],
             bytes: bytes.collect(),
-            holders: (0..tables.len())
-                .map(|table| scenario.machine.holder(table))
-                .collect(),
+            holders: match scenario.holders {
+                Some(holders) => {
+                    assert_eq!(holders.len(), tables.len(), "one holder a table");
+                    holders.to_vec()
+                }
+                None => (0..tables.len())
+                    .map(|table| scenario.machine.holder(table))
+                    .collect(),
+            },
             caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
             budgets: scenario.settings.ideas.budgets,
         }

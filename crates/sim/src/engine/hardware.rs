@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::trace::{Visit, mix};
 use crate::workload::{Plan, Prepared, drawn, tile};
 use memory::Memory;
-pub(super) use memory::Pipe;
+pub(super) use memory::{Pipe, Reach};
 
 /// Parts that a walk is modelled in, so that what others read meanwhile counts.
 pub(super) const SEGMENTS: u32 = 6;
@@ -60,8 +60,9 @@ pub(super) struct Reading {
     compute: f64,
     /// Nanoseconds until it is done if no bandwidth is short.
     took: f64,
-    /// Bytes from memory.
+    /// Bytes from memory, and those times the nanoseconds that a line of them took.
     bytes: f64,
+    byte_ns: f64,
     /// Cache lines, by where they came from.
     pub(super) lines: Lines,
     /// Bytes that the table says it has read.
@@ -112,13 +113,14 @@ pub(super) struct Hardware<'a> {
 }
 
 impl<'a> Hardware<'a> {
-    /// With so many workers, and tables in the memory of these sockets.
+    /// With so many workers, and tables in the memory of these sockets, from which others read so many GB/s.
     pub(super) fn new(
         machine: &'a Machine,
         prepared: &'a Prepared,
         compute: Compute,
         workers: usize,
         holders: &[usize],
+        others: &[f64],
     ) -> Self {
         let domains = machine.topology.domains().iter();
         let sizes = domains.map(|spec| (spec.cache_bytes, spec.cores.len()));
@@ -132,7 +134,7 @@ impl<'a> Hardware<'a> {
             prepared,
             compute,
             caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
-            memory: Memory::new(machine, holders),
+            memory: Memory::new(machine, holders, others),
             found: vec![found; workers],
         }
     }
@@ -210,6 +212,7 @@ impl<'a> Hardware<'a> {
             compute,
             took,
             bytes: memory * LINE,
+            byte_ns: memory * LINE * latency,
             lines,
             pulled: hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 2),
         };
@@ -276,6 +279,7 @@ impl<'a> Hardware<'a> {
                 reading.took += block / from_memory;
                 lines.memory += block / LINE;
                 reading.bytes += block;
+                reading.byte_ns += block * latency;
             }
         }
         reading.lines.add(lines);
@@ -292,6 +296,8 @@ impl<'a> Hardware<'a> {
     /// When a reading is done, links and memory considered.
     pub(super) fn finish(&mut self, by: Reader, table: u32, reading: &Reading) -> Took {
         let last = self.memory.read(by.now, by.domain, table, reading.bytes);
+        self.memory
+            .note(by.domain, table, reading.bytes, reading.byte_ns);
         let took = reading.took.max(last - by.now as f64);
         Took {
             nanos: (took as u64).max(1),

@@ -3,6 +3,7 @@
 use chiplet_policy::Rung;
 use hdrhistogram::Histogram;
 
+use super::hardware::Reach;
 use super::rows::Row;
 use crate::cache::Lines;
 
@@ -32,6 +33,7 @@ pub(super) struct Meter {
     pub(super) taken: [u64; 3],
     pub(super) link_bytes: Vec<f64>,
     pub(super) socket_bytes: Vec<f64>,
+    pub(super) reach: [Reach; 2],
     /// Of each kind of query, where that is asked for.
     pub(super) rows: Vec<Row>,
 }
@@ -60,12 +62,13 @@ impl Meter {
             taken: [0; 3],
             link_bytes: Vec::new(),
             socket_bytes: Vec::new(),
+            reach: [Reach::default(); 2],
             rows,
         }
     }
 
     /// The warm-up is over: counts from now on.
-    pub(super) fn begin(&mut self, now: u64, moved: [Vec<f64>; 2]) {
+    pub(super) fn begin(&mut self, now: u64, moved: [Vec<f64>; 2], reach: [Reach; 2]) {
         self.began = now;
         self.shed_before = self.shed;
         self.counted = 0;
@@ -77,6 +80,7 @@ impl Meter {
         self.taken = [0; 3];
         self.rows.iter_mut().for_each(Row::begin);
         [self.link_bytes, self.socket_bytes] = moved;
+        self.reach = reach;
     }
 
     pub(super) fn answer(&mut self, now: u64, arrived: u64) {

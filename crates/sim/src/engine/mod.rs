@@ -88,6 +88,9 @@ const PILOT: f64 = 1.0;
 
 impl Scenario<'_> {
     /// Runs it. `report` is told now and then how many queries have been answered.
+    ///
+    /// # Panics
+    /// If there are `holders`, and not one for each table.
     pub fn run(&self, report: &mut dyn FnMut(u64)) -> Outcome {
         let tenants = &self.prepared.workload.asking.tenants;
         let fixed = !tenants.is_empty() && tenants.iter().all(|tenant| tenant.home.is_some());
@@ -260,6 +263,7 @@ impl<'a> Engine<'a> {
                 scenario.compute,
                 workers.len(),
                 &balancer.holders,
+                scenario.others,
             ),
             groups,
             crossing,

@@ -52,6 +52,11 @@ pub struct Scenario<'a> {
     /// Let the placement settle before the run, on the loads that the tables will have; else tables are where they were
     /// put when nothing was known of them.
     pub settled: bool,
+    /// The socket whose memory holds each table; without it tables lie on sockets in turn. It may be one that no worker
+    /// runs on.
+    pub holders: Option<&'a [usize]>,
+    /// GB/s that others read from each socket's memory all the time; sockets beyond the last figure are left alone.
+    pub others: &'a [f64],
     /// Same seed, same arrivals.
     pub seed: u64,
     /// The executor's settings.
@@ -116,6 +121,8 @@ impl<'a> Scenario<'a> {
             warm: if timed { asking.warm } else { 0.0 },
             flip: None,
             settled: true,
+            holders: None,
+            others: &[],
             seed: 1,
             settings: Settings::default(),
         }

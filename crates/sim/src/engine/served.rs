@@ -21,6 +21,9 @@ impl Engine<'_> {
             let bytes = pipes.map(|(at, pipe)| pipe.bytes - before.get(at).unwrap_or(&0.0));
             bytes.map(|bytes| bytes / nanos / gbs).collect()
         };
+        let reach = &self.hardware.memory.reach;
+        let [near, far] = [0, 1].map(|at| reach[at].since(meter.reach[at]));
+        let from_memory = near.bytes + far.bytes;
         let (tenants, tables) = self.served();
         let costs = &self.scenario.machine.costs;
         let homes = self.balancer.homes.iter().map(|homes| {
@@ -48,6 +51,12 @@ impl Engine<'_> {
             },
             l3_misses_per_query: memory / queries,
             memory_bytes_per_query: 64.0 * memory / queries,
+            remote_share: match from_memory > 0.0 {
+                true => far.bytes / from_memory,
+                false => 0.0,
+            },
+            near_ns: near.latency(),
+            far_ns: far.latency(),
             links: usage(
                 &self.hardware.memory.links,
                 &meter.link_bytes,

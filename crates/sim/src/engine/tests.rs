@@ -318,3 +318,67 @@ fn tables_that_fit_their_domains_caches_are_faster_there() {
     assert!(aware.l3_miss_ratio < 0.5 * blind.l3_miss_ratio);
     assert!(aware.qps > 1.2 * blind.qps, "{} {}", aware.qps, blind.qps);
 }
+
+#[test]
+fn tables_lie_where_the_scenario_says() {
+    let machine = Machine::preset("genoa-9654x2").unwrap();
+    // One domain of the first socket.
+    let machine = machine.with_domains(1).unwrap();
+    let prepared = prepared(GRAPHS);
+    let run = |holders: &[usize]| {
+        let mut scenario = Scenario::new(&machine, &prepared, Strategy::GLOBAL_STEAL);
+        (scenario.warmup, scenario.measured) = (500, 2_000);
+        scenario.load = Load::Open { rate: 1_000.0 };
+        scenario.holders = Some(holders);
+        scenario.run(&mut |_| ())
+    };
+    let costs = &machine.costs;
+    let near = run(&[0; 6]);
+    assert_eq!((near.remote_share, near.far_ns), (0.0, 0.0));
+    assert!((costs.memory_ns..1.1 * costs.memory_ns).contains(&near.near_ns));
+    // A socket that no worker runs on.
+    let far = run(&[1; 6]);
+    assert_eq!((far.remote_share, far.near_ns), (1.0, 0.0));
+    assert!((costs.remote_ns..1.1 * costs.remote_ns).contains(&far.far_ns));
+    assert_eq!(far.sockets.len(), 2);
+    assert!(far.sockets[0] == 0.0 && far.sockets[1] > 0.0);
+    let both = run(&[0, 1, 0, 1, 0, 1]);
+    assert!((0.1..0.9).contains(&both.remote_share), "{both:?}");
+    assert!(near.stall_share < both.stall_share && both.stall_share < far.stall_share);
+}
+
+#[test]
+fn what_others_read_of_a_sockets_memory_is_not_there_for_this_workload() {
+    let mut machine = machine(4, 4);
+    machine.costs.socket_gbs = 50.0;
+    let prepared = prepared(STREAM);
+    let saturated = |others: &[f64]| {
+        let mut scenario = Scenario::new(&machine, &prepared, Strategy::ROUND_ROBIN);
+        (scenario.warmup, scenario.measured) = (100, 300);
+        scenario.others = others;
+        scenario.run(&mut |_| ())
+    };
+    let outcome = saturated(&[20.0]);
+    assert!(
+        (outcome.sockets[0] - 0.6).abs() < 0.02,
+        "{:?}",
+        outcome.sockets
+    );
+    // More than there is leaves a little.
+    assert!(saturated(&[80.0]).sockets[0] > 0.0);
+    let graphs = self::prepared(GRAPHS);
+    let few = |others: &[f64]| {
+        let mut scenario = Scenario::new(&machine, &graphs, Strategy::ROUND_ROBIN);
+        (scenario.warmup, scenario.measured) = (500, 2_000);
+        scenario.load = Load::Open { rate: 1_000.0 };
+        scenario.others = others;
+        scenario.run(&mut |_| ())
+    };
+    let (alone, beside) = (few(&[]), few(&[40.0]));
+    // At 80 % use a line waits for 4 times the queue's nanoseconds longer.
+    let longer = beside.near_ns - alone.near_ns;
+    assert!(
+        (longer / machine.costs.queue_ns - 4.0).abs() < 1.0,
+        "{longer}"
+    );
+}

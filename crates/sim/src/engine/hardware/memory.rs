@@ -16,6 +16,8 @@ const MOST_USE: f64 = 0.95;
 pub(crate) struct Pipe {
     /// Bytes a nanosecond.
     bandwidth: f64,
+    /// Of those, what others take.
+    others: f64,
     free_at: f64,
     /// Bytes a nanosecond, of late.
     rate: f64,
@@ -25,9 +27,10 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    fn new(gbs: f64) -> Self {
+    fn new(gbs: f64, others: f64) -> Self {
         Self {
             bandwidth: gbs,
+            others: others.clamp(0.0, MOST_USE * gbs),
             free_at: 0.0,
             rate: 0.0,
             seen: 0.0,
@@ -42,7 +45,7 @@ impl Pipe {
 
     fn usage(&mut self, now: f64) -> f64 {
         self.fade(now);
-        (self.rate / self.bandwidth).min(MOST_USE)
+        ((self.rate + self.others) / self.bandwidth).min(MOST_USE)
     }
 
     /// Asks for bytes; returns when the last of them has come.
@@ -50,8 +53,34 @@ impl Pipe {
         self.fade(now);
         self.rate += bytes / WINDOW_NS;
         self.bytes += bytes;
-        self.free_at = self.free_at.max(now) + bytes / self.bandwidth;
+        self.free_at = self.free_at.max(now) + bytes / (self.bandwidth - self.others);
         self.free_at
+    }
+}
+
+/// What has come from near or from far memory so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reach {
+    pub(crate) bytes: f64,
+    /// Bytes times the nanoseconds that a line of them took.
+    byte_ns: f64,
+}
+
+impl Reach {
+    /// What has come since then.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            byte_ns: self.byte_ns - before.byte_ns,
+        }
+    }
+
+    /// Nanoseconds of a line on average; 0 if there was none.
+    pub(crate) fn latency(self) -> f64 {
+        match self.bytes > 0.0 {
+            true => self.byte_ns / self.bytes,
+            false => 0.0,
+        }
     }
 }
 
@@ -63,6 +92,8 @@ pub(crate) struct Memory {
     pub(crate) sockets: Vec<Pipe>,
     /// For each socket that reads from another.
     bridges: Vec<Pipe>,
+    /// Near, and far.
+    pub(crate) reach: [Reach; 2],
     /// The socket whose memory holds each table.
     holders: Vec<usize>,
     memory_ns: f64,
@@ -71,8 +102,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Of tables that these sockets' memory holds.
-    pub(crate) fn new(machine: &Machine, holders: &[usize]) -> Self {
+    /// Of tables that these sockets' memory holds, from which others read so many GB/s.
+    pub(crate) fn new(machine: &Machine, holders: &[usize], others: &[f64]) -> Self {
         let link_of = machine.links();
         let domains = machine.topology.domains();
         let socket_of: Vec<usize> = domains
@@ -81,10 +112,16 @@ impl Memory {
             .collect();
         let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
         let costs = &machine.costs;
+        // A socket without workers may hold tables.
+        let sockets = 0..count(&socket_of).max(count(holders));
+        let others = |socket: usize| others.get(socket).copied().unwrap_or_default();
         Self {
-            links: vec![Pipe::new(costs.link_gbs); count(&link_of)],
-            sockets: vec![Pipe::new(costs.socket_gbs); count(&socket_of)],
-            bridges: vec![Pipe::new(costs.bridge_gbs); count(&socket_of)],
+            links: vec![Pipe::new(costs.link_gbs, 0.0); count(&link_of)],
+            sockets: sockets
+                .map(|socket| Pipe::new(costs.socket_gbs, others(socket)))
+                .collect(),
+            bridges: vec![Pipe::new(costs.bridge_gbs, 0.0); count(&socket_of)],
+            reach: [Reach::default(); 2],
             holders: holders.to_vec(),
             link_of,
             socket_of,
@@ -112,6 +149,14 @@ impl Memory {
             self.memory_ns
         };
         rest + self.queue_ns * used / (1.0 - used)
+    }
+
+    /// Counts what has come to a core of `domain`.
+    pub(crate) fn note(&mut self, domain: usize, table: u32, bytes: f64, byte_ns: f64) {
+        let is_far = self.holders[table as usize] != self.socket_of[domain];
+        let reach = &mut self.reach[usize::from(is_far)];
+        reach.bytes += bytes;
+        reach.byte_ns += byte_ns;
     }
 
     /// A core of `domain` reads so many bytes of `table`; returns when the last of them can have come.

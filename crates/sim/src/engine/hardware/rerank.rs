@@ -53,6 +53,7 @@ impl Hardware<'_> {
             compute,
             took,
             bytes: lines * memory * LINE,
+            byte_ns: lines * memory * LINE * latency,
             lines: Lines {
                 l2: lines * (1.0 - l3 - memory),
                 l3: lines * l3,
