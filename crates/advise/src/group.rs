@@ -81,6 +81,11 @@ impl GroupPath {
         })
     }
 
+    /// As one word of a shell.
+    pub fn quoted(&self) -> String {
+        quoted(&self.to_string())
+    }
+
     /// One below, as the file system names it; `None` for a name that no path can have.
     pub(crate) fn below(&self, name: &str) -> Option<Self> {
         format!("{}/{name}", self.0).parse().ok()
@@ -89,6 +94,15 @@ impl GroupPath {
     /// Without the leading slash, for joining.
     pub(crate) fn relative(&self) -> &str {
         &self.0
+    }
+}
+
+/// A text as one word of a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -47,16 +47,17 @@ pub struct Known {
 }
 
 impl Snapshot {
-    /// The machine and these groups as they are now. Groups that are gone are left out.
+    /// The machine and these groups as they are now. Groups that are gone, or whose cpuset is damaged, are left out.
     ///
     /// # Errors
-    /// [`HostError::Unreadable`] if a cpu list is damaged.
+    /// [`HostError::Unreadable`] if a node's cpu list is damaged.
     pub fn take(host: &Host, groups: &[GroupPath]) -> Result<Self, HostError> {
-        let (looks, traffic) = host.look_at(groups)?;
+        let nodes = host.nodes_now()?;
+        let (looks, traffic) = host.look_at(groups, &nodes);
         Ok(Self {
-            nodes: host.nodes_now()?,
             cache_bytes: host.cache_bytes(),
-            busy: host.busy(),
+            busy: host.busy(&nodes),
+            nodes,
             traffic,
             looks: (looks.into_iter())
                 .map(|look| (look.group.clone(), look))
@@ -202,11 +203,14 @@ impl<'a> Survey<'a> {
         let (before, after) = self.looks(group)?;
         let subject = self.subject(group, known)?;
         let mut used = after.cpus_by_node.keys();
-        let bound = used.next().copied().filter(|_| used.next().is_none());
+        let confined = used.next().copied().filter(|_| used.next().is_none());
+        // A set that it has from above cannot be widened here, nor be left.
+        let is_own = !after.own_cpus.is_empty();
+        let open = |node: &u32| is_own || after.cpus_by_node.contains_key(node);
         Some(Instance {
             group: group.clone(),
             service: service.to_owned(),
-            bound: bound.filter(|_| nodes.len() > 1),
+            bound: confined.filter(|_| is_own && nodes.len() > 1),
             busy: subject.busy,
             quota: after.quota.unwrap_or(subject.busy),
             quota_used: before.quota_used(after, self.length),
@@ -215,7 +219,11 @@ impl<'a> Survey<'a> {
                 false => 0,
             },
             bandwidth: subject.features.mbw.value(),
-            gains: gains(&subject, nodes.iter().map(|node| node.node), config),
+            gains: gains(
+                &subject,
+                nodes.iter().map(|node| node.node).filter(open),
+                config,
+            ),
         })
     }
 

@@ -102,15 +102,31 @@ fn b_wants_a_node_that_is_busier_than_the_other_and_than_ever() {
 }
 
 #[test]
-fn an_instance_within_its_quota_is_left_and_so_is_one_without() {
-    let mut free = instance("free-1", Some(0), 5.0, 9.0);
-    free.quota_used = None;
-    let all = [free, instance("a-1", Some(0), 5.0, 1.0)];
+fn an_instance_within_its_quota_is_left_and_one_without_is_not() {
+    let within = instance("a-1", Some(0), 5.0, 1.0);
+    let all = [within.clone()];
     assert_eq!(a().round(minute(1), &observed([0.99, 0.1], &all)), None);
     assert_eq!(
         b(0.5).round(minute(DAY), &observed([0.99, 0.1], &all)),
         None
     );
+    let mut free = instance("free-1", Some(0), 9.0, 9.0);
+    free.quota_used = None;
+    let all = [free, within];
+    let next = unbound(a().round(minute(1), &observed([0.99, 0.1], &all)));
+    assert_eq!(next.as_deref(), Some("/free-1"));
+}
+
+#[test]
+fn what_was_done_before_a_restart_rests_as_well() {
+    let all = [instance("a-1", Some(0), 5.0, 1.2)];
+    let hot = observed([0.99, 0.1], &all);
+    let mut policy = a();
+    policy.remember("/a-1".parse().unwrap(), minute(100));
+    assert_eq!(policy.round(minute(100), &hot), None, "one action a minute");
+    assert_eq!(policy.round(minute(110), &hot), None, "15 minutes of rest");
+    let next = unbound(policy.round(minute(116), &hot));
+    assert_eq!(next.as_deref(), Some("/a-1"));
 }
 
 #[test]

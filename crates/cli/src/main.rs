@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     match result {
         Ok(text) => print(&text),
         Err(error) => {
-            eprintln!("chiplet: {}", explain(&error));
+            stop::say(&explain(&error));
             ExitCode::from(2)
         }
     }

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM, for commands that put something back before they end.
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,17 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(crate) fn heed(left: &'static str) -> anyhow::Result<()> {
     ctrlc::set_handler(move || {
         if ASKED.swap(true, Ordering::Relaxed) {
-            eprintln!("chiplet: {left}");
+            say(left);
             std::process::exit(130);
         }
-        eprintln!("\nstopping; once more to stop at once");
+        say("stopping; once more to stop at once");
     })
     .context("Ctrl-C cannot be handled")
+}
+
+/// Tells on standard error, whether or not anybody reads it.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "chiplet: {text}");
 }
 
 /// Whether this process was asked to stop.

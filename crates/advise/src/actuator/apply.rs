@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
-use chiplet_topology::{Tree, cpu_ranges};
+use chiplet_topology::{Tree, cpu_ranges, parse_list};
 
 use super::error::ApplyError;
 use super::files::{Files, same};
 use crate::features::Features;
 use crate::group::GroupPath;
-use crate::host::{HostError, Node, is_version_2};
+use crate::host::{HostError, Node, is_version_2, within};
 use crate::journal::{CpusetFile, Event, Journal, Kind, Planned, Write};
 use crate::step::step;
 
@@ -22,7 +22,8 @@ pub struct Change {
     pub group: GroupPath,
     /// Bound or unbound.
     pub kind: Kind,
-    /// Its cpus; none means those of the group above it.
+    /// Its cpus; none means those of the group above it. Of a group that has a narrower set of its own only those in
+    /// it are bound, if there are any.
     pub cpus: BTreeSet<u32>,
     /// Its memory nodes, where these are to change too, which migrates its pages; none in it means those of the group
     /// above it.
@@ -216,9 +217,13 @@ fn writes(files: &Files<'_>, change: &Change) -> Result<Vec<Write>, ApplyError> 
     let mut writes = Vec::new();
     for (file, set) in std::iter::once(cpus).chain(mems) {
         let was = files.read(file)?;
+        let own = match file {
+            CpusetFile::Cpus => parse_list(&was).unwrap_or_default(),
+            CpusetFile::Mems => BTreeSet::new(),
+        };
         let text = match set.is_empty() {
             true => "\n".to_owned(),
-            false => format!("{}\n", cpu_ranges(set)),
+            false => format!("{}\n", cpu_ranges(&within(set, &own))),
         };
         files.may_write(file)?;
         if !same(&was, &text) {

@@ -17,6 +17,14 @@ pub enum ApplyError {
     /// The journal cannot be written, so nothing is changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Changes were taken back as far as they could be, and the journal could not note it.
+    #[error(
+        "groups were restored, but that could not be noted, so it will be tried again: {source}"
+    )]
+    NotNoted {
+        /// What the journal says.
+        source: JournalError,
+    },
     /// The group is not one of those that may be changed.
     #[error("{group} is not among the groups that may be changed: {allowed}")]
     NotOurs {

@@ -65,8 +65,8 @@ impl Actuator {
     /// from being restored.
     ///
     /// # Errors
-    /// [`ApplyError::Journal`] if the journal cannot be written; groups may have been restored by then, which the next
-    /// rollback finds.
+    /// [`ApplyError::NotNoted`] if the journal cannot be written: groups are restored all the same, and the next rollback
+    /// finds them so.
     pub fn rollback(
         &self,
         journal: &mut Journal,
@@ -96,7 +96,7 @@ impl Actuator {
         at: SystemTime,
         over_others: bool,
     ) -> Result<Vec<Restoration>, ApplyError> {
-        let mut restorations = Vec::new();
+        let (mut restorations, mut failed) = (Vec::new(), None);
         for (group, records) in open_by_group(journal.history(), which) {
             let changes: Vec<u64> = records.iter().map(|record| record.number).collect();
             let result = self.restore(&group, &records, over_others);
@@ -108,7 +108,10 @@ impl Actuator {
             };
             if let Some(outcome) = outcome.filter(|_| !self.is_dry) {
                 let changes = changes.clone();
-                journal.append(Event::RolledBack { changes, outcome }, at)?;
+                // A disk that is full keeps no group from being restored.
+                if let Err(error) = journal.append(Event::RolledBack { changes, outcome }, at) {
+                    failed.get_or_insert(error);
+                }
             }
             restorations.push(Restoration {
                 group,
@@ -116,7 +119,10 @@ impl Actuator {
                 result,
             });
         }
-        Ok(restorations)
+        match failed {
+            None => Ok(restorations),
+            Some(source) => Err(ApplyError::NotNoted { source }),
+        }
     }
 
     /// Restores one group's files.

@@ -39,6 +39,13 @@ impl Policy {
         }
     }
 
+    /// Tells of an action before this policy was made, so that it and its instance rest as if it had taken it itself.
+    pub fn remember(&mut self, group: GroupPath, at: Time) {
+        self.acted = self.acted.max(Some(at));
+        let last = self.touched.entry(group).or_insert(at);
+        *last = (*last).max(at);
+    }
+
     /// How busy nodes have been, to be kept for the next start.
     pub fn past(&self) -> &Past {
         &self.past

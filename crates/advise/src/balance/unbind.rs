@@ -17,7 +17,8 @@ pub(super) fn unbind(round: &Round<'_>, observed: &Observed) -> Option<Action> {
     hot.into_iter().find_map(|node| {
         let candidates = observed.instances.iter().filter(|instance| {
             instance.bound == Some(node.node)
-                && instance.quota_used.is_some_and(|used| used > 1.0)
+                // Without a quota it may want anything.
+                && instance.quota_used.is_none_or(|used| used > 1.0)
                 && round.has_rested(&instance.group)
         });
         let least = candidates.min_by(|one, other| {

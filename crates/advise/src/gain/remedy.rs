@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use chiplet_topology::cpu_ranges;
 use serde::Serialize;
 
-use crate::group::GroupPath;
+use crate::group::{GroupPath, quoted};
 
 /// What a group takes, for a pod's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,15 +91,6 @@ fn slash(group: &GroupPath) -> String {
     match group.is_root() {
         true => String::new(),
         false => group.to_string(),
-    }
-}
-
-/// As one word of a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -8,7 +8,7 @@ use chiplet_topology::Quota;
 use super::error::HostError;
 use super::groups::{self, figure, file, ids};
 use super::machine::{Host, Vendor};
-use super::nodes::L3;
+use super::nodes::{L3, Node};
 use super::resctrl::{Counts, Resctrl};
 use crate::features::Window;
 use crate::group::GroupPath;
@@ -36,7 +36,9 @@ pub struct Look {
     pub quota: Option<f64>,
     /// The cpus that it may run on now.
     pub cpus: BTreeSet<u32>,
-    /// The same by node: how many.
+    /// Its own set, whatever those above it leave of that; empty if it has none.
+    pub own_cpus: BTreeSet<u32>,
+    /// `cpus` by node: how many.
     pub cpus_by_node: BTreeMap<u32, usize>,
     /// The nodes that it may have memory on; empty if that is not told.
     pub memory_nodes: BTreeSet<u32>,
@@ -58,23 +60,30 @@ impl Host {
     /// # Errors
     /// [`HostError::NoSuchGroup`] if it is not there, [`HostError::Unreadable`] if its cpuset is damaged.
     pub fn look(&self, group: &GroupPath) -> Result<Look, HostError> {
-        look(self, group, &Resctrl::read(&self.tree))
+        look(self, group, &Resctrl::read(&self.tree), &self.nodes_now()?)
     }
 
-    /// Several groups as they are now, without those that are gone; and bytes between each node's L3s and memory since
+    /// Several groups as they are now, without those that are gone or whose cpuset is damaged; and bytes between each node's L3s and memory since
     /// resctrl began to count, by all tasks, empty if it does not count. Monitoring groups are read once for all of it.
     pub(crate) fn look_at(
         &self,
         groups: &[GroupPath],
-    ) -> Result<(Vec<Look>, BTreeMap<u32, u64>), HostError> {
+        nodes: &[Node],
+    ) -> (Vec<Look>, BTreeMap<u32, u64>) {
         let resctrl = Resctrl::read(&self.tree);
-        let looks = groups.iter().map(|group| look(self, group, &resctrl));
-        let there = looks.filter(|look| !matches!(look, Err(HostError::NoSuchGroup { .. })));
-        Ok((there.collect::<Result<_, _>>()?, resctrl.by_node(&self.l3s)))
+        let looks = groups
+            .iter()
+            .filter_map(|group| look(self, group, &resctrl, nodes).ok());
+        (looks.collect(), resctrl.by_node(&self.l3s))
     }
 }
 
-fn look(host: &Host, group: &GroupPath, resctrl: &Resctrl) -> Result<Look, HostError> {
+fn look(
+    host: &Host,
+    group: &GroupPath,
+    resctrl: &Resctrl,
+    nodes: &[Node],
+) -> Result<Look, HostError> {
     let tree = &host.tree;
     if !groups::exists(tree, group) {
         return Err(HostError::NoSuchGroup {
@@ -89,14 +98,10 @@ fn look(host: &Host, group: &GroupPath, resctrl: &Resctrl) -> Result<Look, HostE
     }
     // Saved trees may lack the second. A process has the number of its first thread.
     threads.extend(&processes);
-    let all: BTreeSet<u32> = host
-        .nodes
-        .iter()
-        .flat_map(|node| node.cpus.clone())
-        .collect();
+    let all: BTreeSet<u32> = nodes.iter().flat_map(|node| node.cpus.clone()).collect();
     let mut cpus = effective(host, group, "cpuset.cpus.effective")?.unwrap_or_else(|| all.clone());
     cpus.retain(|cpu| all.contains(cpu));
-    let by_node = host.nodes.iter().map(|node| {
+    let by_node = nodes.iter().map(|node| {
         let count = node.cpus.intersection(&cpus).count();
         (node.node, count)
     });
@@ -108,6 +113,7 @@ fn look(host: &Host, group: &GroupPath, resctrl: &Resctrl) -> Result<Look, HostE
     Ok(Look {
         group: group.clone(),
         cpu: text("cpu.stat").and_then(|text| cpu_use(&text)),
+        own_cpus: tree.list(&file(group, "cpuset.cpus"))?.unwrap_or_default(),
         quota: text("cpu.max")
             .and_then(|text| Quota::from_cpu_max(&text))
             .map(|quota| quota.cpus()),

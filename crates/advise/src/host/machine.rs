@@ -113,7 +113,7 @@ impl Host {
     }
 
     /// How busy the cpus of each node have been since the machine began; empty if it does not tell.
-    pub fn busy(&self) -> BTreeMap<u32, Busy> {
-        nodes::busy(&self.tree, &self.nodes)
+    pub(crate) fn busy(&self, nodes: &[Node]) -> BTreeMap<u32, Busy> {
+        nodes::busy(&self.tree, nodes)
     }
 }

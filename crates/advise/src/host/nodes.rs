@@ -25,6 +25,23 @@ pub struct Node {
     pub memory_left: Option<u64>,
 }
 
+impl Node {
+    /// Its cpus for a group that may use only `own`: those that are in both. All of them if `own` is empty, or lies
+    /// elsewhere.
+    pub fn cpus_within(&self, own: &BTreeSet<u32>) -> BTreeSet<u32> {
+        within(&self.cpus, own)
+    }
+}
+
+/// As [`Node::cpus_within`].
+pub(crate) fn within(cpus: &BTreeSet<u32>, own: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let both: BTreeSet<u32> = cpus.intersection(own).copied().collect();
+    match both.is_empty() {
+        true => cpus.clone(),
+        false => both,
+    }
+}
+
 /// Time of cpus since the machine began, in clock ticks. What counts is the difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {

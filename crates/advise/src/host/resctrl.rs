@@ -41,7 +41,14 @@ struct Monitor {
 
 /// All groups; `None` if resctrl is not mounted.
 #[derive(Debug)]
-pub(super) struct Resctrl(Option<Vec<Monitor>>);
+pub(super) struct Resctrl(Option<Monitors>);
+
+#[derive(Debug)]
+struct Monitors {
+    all: Vec<Monitor>,
+    /// By thread, by place in `all`. A thread is in one group of control, and in one for monitoring of that.
+    of_thread: BTreeMap<u32, Vec<usize>>,
+}
 
 impl Resctrl {
     pub(super) fn read(tree: &Tree) -> Self {
@@ -65,7 +72,16 @@ impl Resctrl {
                 break;
             }
         }
-        Self(Some(monitors))
+        let mut of_thread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, monitor) in monitors.iter().enumerate() {
+            for &thread in &monitor.tasks {
+                of_thread.entry(thread).or_default().push(at);
+            }
+        }
+        Self(Some(Monitors {
+            all: monitors,
+            of_thread,
+        }))
     }
 
     /// What is counted of these threads and of hardly any other.
@@ -74,13 +90,21 @@ impl Resctrl {
         if threads.is_empty() {
             return Err(Missing::NoTasks);
         }
-        let is_theirs = |monitor: &&Monitor| {
-            let theirs = monitor.tasks.intersection(threads).count() as f64;
-            let strays = monitor.tasks.len() as f64 - theirs;
-            let missed = threads.len() as f64 - theirs;
-            theirs > 0.0 && strays.max(missed) <= STRAY * theirs
+        let places = threads
+            .iter()
+            .filter_map(|thread| monitors.of_thread.get(thread));
+        let mut theirs: BTreeMap<usize, usize> = BTreeMap::new();
+        for &at in places.flatten() {
+            *theirs.entry(at).or_default() += 1;
+        }
+        let is_theirs = |(at, theirs): (usize, usize)| {
+            let monitor = &monitors.all[at];
+            let strays = monitor.tasks.len().saturating_sub(theirs);
+            let missed = threads.len() - theirs;
+            let few = strays.max(missed) as f64 <= STRAY * theirs as f64;
+            few.then_some(monitor)
         };
-        let found = monitors.iter().find(is_theirs);
+        let found = theirs.into_iter().find_map(is_theirs);
         let counts = &found.ok_or(Missing::NotMonitored)?.by_l3;
         match counts.is_empty() {
             true => Err(Missing::NotCounted),
@@ -91,7 +115,7 @@ impl Resctrl {
     /// Bytes between L3s and memory by node, of all tasks, as far as they are counted.
     pub(super) fn by_node(&self, l3s: &BTreeMap<u32, L3>) -> BTreeMap<u32, u64> {
         let mut sums = BTreeMap::new();
-        let monitors = self.0.iter().flatten();
+        let monitors = self.0.iter().flat_map(|monitors| &monitors.all);
         for monitor in monitors.filter(|monitor| monitor.controls) {
             for (l3, counts) in &monitor.by_l3 {
                 if let (Some(l3), Ok(bytes)) = (l3s.get(l3), counts.total) {

@@ -12,8 +12,11 @@ use crate::step::step;
 /// The longest line that is read: paths, two cpu lists of 65,536 cpus and features stay below it.
 const MAX_LINE: u64 = 1 << 20;
 
-/// The longest journal that is read: some 100,000 changes.
-const MAX_BYTES: u64 = 64 << 20;
+/// The longest journal that takes another change: some 100,000 of them.
+const FULL_BYTES: u64 = 64 << 20;
+
+/// The longest journal that is read. What is in force can be undone, and noted as undone, after it is full.
+const MAX_BYTES: u64 = 2 * FULL_BYTES;
 
 /// Why the journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +50,7 @@ pub enum JournalError {
         problem: String,
     },
     /// It is too long.
-    #[error("the journal {} is longer than 64 MiB; roll back, then move it away", path.display())]
+    #[error("the journal {} is full (64 MiB): roll back, then move it away", path.display())]
     TooLong {
         /// The journal.
         path: PathBuf,
@@ -113,6 +116,15 @@ impl Journal {
 
     /// Notes a change that is about to be made, and returns its number.
     pub(crate) fn plan(&mut self, planned: Planned, at: SystemTime) -> Result<u64, JournalError> {
+        let failed = |source| JournalError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        if self.file.metadata().map_err(failed)?.len() > FULL_BYTES {
+            return Err(JournalError::TooLong {
+                path: self.path.clone(),
+            });
+        }
         self.append(Event::Change(planned), at)
     }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::counters::{CYCLES, Counters, INSTRUCTIONS, Reading};
 
 /// How long Prometheus may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What stands in a query for the length of the window.
 const WINDOW: &str = "$window";
@@ -65,7 +65,7 @@ impl Metric {
     ) -> anyhow::Result<()> {
         match self {
             Self::Ipc => self.begin(host, group).map(|_| ()),
-            Self::Prometheus { url, query } => ask(url, query, length).map(|_| ()),
+            Self::Prometheus { .. } => self.end(Begun::Prometheus, length).map(|_| ()),
         }
     }
 
@@ -80,7 +80,7 @@ impl Metric {
                     .iter()
                     .flat_map(|node| node.cpus.iter().copied());
                 let cpus = all.chain(look.cpus.iter().copied()).collect();
-                let mut counters = Counters::of_group(&folder, &cpus).map_err(|why| {
+                let mut counters = Counters::instructions_of_group(&folder, &cpus).map_err(|why| {
                     anyhow!("instructions a cycle are {why}; name a metric by --prometheus URL --query PROMQL")
                 })?;
                 let first = counters.read();
@@ -156,10 +156,14 @@ fn ask(url: &str, query: &str, length: Duration) -> anyhow::Result<f64> {
 /// The one value of an answer.
 fn value(text: &str) -> anyhow::Result<f64> {
     let answer: Answer = serde_json::from_str(text).map_err(|error| {
-        let begin: String = text.chars().take(80).collect();
+        let begin: String = text.chars().take(80).flat_map(char::escape_debug).collect();
         anyhow!("this is no answer of /api/v1/query ({error}): {begin}")
     })?;
-    ensure!(answer.status == "success", "{}", answer.error);
+    ensure!(
+        answer.status == "success",
+        "{}",
+        answer.error.escape_debug()
+    );
     let number = match answer.data {
         Some(Data::Scalar((_, number))) => number,
         Some(Data::Vector(series)) => match <[Series; 1]>::try_from(series) {
@@ -175,7 +179,7 @@ fn value(text: &str) -> anyhow::Result<f64> {
     };
     number
         .parse()
-        .with_context(|| format!("{number} is no number"))
+        .with_context(|| format!("{number:?} is no number"))
 }
 
 #[cfg(test)]

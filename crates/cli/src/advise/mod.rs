@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "whom")]
     trial: bool,
 
-    /// With --trial: how many pairs of windows, unbound and bound
+    /// With --trial: how many bound windows, each between two unbound ones
     #[arg(long, value_name = "N", default_value = "2", requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
     pairs: u32,
 
@@ -155,6 +155,10 @@ fn subjects(arguments: &Arguments, host: &Host) -> anyhow::Result<Vec<GroupPath>
         "name a process (--pid PID) or a control group (--cgroup GROUP); systemd-cgls shows them"
     );
     for group in &groups {
+        ensure!(
+            !group.is_root(),
+            "the root group holds all others and has no cpuset of its own; name a group below it"
+        );
         host.look(group)?;
     }
     groups.sort();
@@ -178,7 +182,7 @@ fn watch(arguments: &Arguments, host: &Host, subjects: &[GroupPath]) -> anyhow::
     let notes = watch.notes.clone();
     let report = report::Report::new(host, &seen, subjects, watch.latencies, notes);
     for note in report.notes() {
-        eprintln!("chiplet: {note}");
+        stop::say(note);
     }
     ensure!(
         !report.is_empty(),

@@ -33,12 +33,15 @@ pub(crate) struct Machine {
     pub(crate) sysfs: PathBuf,
 }
 
+/// Where changes are noted unless told.
+const JOURNAL: &str = "/var/lib/chiplet/journal";
+
 /// Where changes are noted.
 #[derive(clap::Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct Noted {
     /// The journal: what was changed, what was there before, what it gained
-    #[arg(long, value_name = "FILE", default_value = "/var/lib/chiplet/journal")]
+    #[arg(long, value_name = "FILE", default_value = JOURNAL)]
     pub(crate) journal: PathBuf,
 }
 
@@ -54,8 +57,13 @@ impl Machine {
 }
 
 impl Noted {
-    /// Opens it to write. Its folder is made.
-    pub(crate) fn open(&self) -> anyhow::Result<Journal> {
+    /// Opens it to write. Its folder is made. Changes of one machine are not undone on another, so the usual journal is
+    /// this machine's alone.
+    pub(crate) fn open(&self, machine: &Machine) -> anyhow::Result<Journal> {
+        ensure!(
+            machine.is_this() || self.journal != Path::new(JOURNAL),
+            "--sysfs is another machine, and {JOURNAL} is this one's: name a journal for it by --journal FILE"
+        );
         if let Some(folder) = self
             .journal
             .parent()

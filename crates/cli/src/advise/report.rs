@@ -104,13 +104,11 @@ fn group(host: &Host, seen: &Seen, group: &GroupPath) -> Option<Group> {
     let assessment = assess(&subject, &rooms, &AdviceConfig::new());
     let remedy = match assessment.advice {
         Advice::Bind { node, .. } => {
-            let cpus = host
-                .nodes()
-                .iter()
-                .find(|of| of.node == node)
-                .map(|of| &of.cpus);
+            let own = host.look(group).ok()?.own_cpus;
+            let node_of = host.nodes().iter().find(|of| of.node == node);
+            let cpus = node_of.map(|of| of.cpus_within(&own));
             cpus.zip(survey.needs(group))
-                .map(|(cpus, needs)| Remedy::new(group, node, cpus, needs))
+                .map(|(cpus, needs)| Remedy::new(group, node, &cpus, needs))
         }
         _ => None,
     };
@@ -200,7 +198,8 @@ impl Group {
         {
             let _ = writeln!(
                 out,
-                "     (a trial tells for sure: chiplet advise --trial --cgroup {group})"
+                "     (a trial tells for sure: chiplet advise --trial --cgroup {})",
+                group.quoted()
             );
         }
         let Some(remedy) = &self.remedy else { return };
@@ -209,8 +208,9 @@ impl Group {
         }
         let _ = writeln!(
             out,
-            "     to try it first, and to have it noted and undone: chiplet advise --trial --cgroup {group}\n     \
+            "     to try it first, and to have it noted and undone: chiplet advise --trial --cgroup {}\n     \
              with its memory, which {}:",
+            group.quoted(),
             remedy.warning
         );
         for command in &remedy.with_memory {

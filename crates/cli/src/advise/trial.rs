@@ -1,7 +1,7 @@
 //! `chiplet advise --trial`: unbound and bound in turn, measured, kept or rolled back.
 //!
-//! Load drifts, so the two are compared within a pair of windows that follow each other, and pairs are repeated
-//! (A B A B). It is kept if every pair is better and their mean exceeds the threshold. Each binding is noted in the
+//! Load drifts, so each bound window lies between two unbound ones and is compared with their mean (A B A B A). It is
+//! kept if every bound window is better and the mean gain is the threshold or more. Each binding is noted in the
 //! journal before it is made, with the group's features and the predicted gain; the measured gain is noted last. So the
 //! journal becomes what a model can be trained on.
 
@@ -35,7 +35,7 @@ pub(super) struct Trial<'a> {
     pub(super) threshold: f64,
 }
 
-/// Two windows.
+/// A bound window, and the mean of the unbound ones before and after it.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Pair {
     unbound: f64,
@@ -80,7 +80,7 @@ impl Trial<'_> {
         let host = self.machine.host()?;
         let node = self.node_of(&host)?;
         self.metric.check(&host, self.group, self.window)?;
-        let journal = self.noted.open()?;
+        let mut journal = self.noted.open(self.machine)?;
         if let Some(open) = journal
             .history()
             .open()
@@ -90,12 +90,14 @@ impl Trial<'_> {
                 "change {} of {} is still in force: chiplet balance --rollback --cgroup {} undoes it",
                 open.number,
                 self.group,
-                self.group
+                self.group.quoted()
             );
         }
-        let actuator = Actuator::new(&self.machine.sysfs)?
-            .dry(false)
-            .only(vec![self.group.clone()]);
+        let actuator = Actuator::new(&self.machine.sysfs)?.only(vec![self.group.clone()]);
+        // Found out now, not after the first windows.
+        let dry = Change::bind(self.group.clone(), &node);
+        actuator.apply(&mut journal, &dry, SystemTime::now())?;
+        let actuator = actuator.dry(false);
         stop::heed(
             "ended in the middle of a trial: chiplet balance --rollback undoes the binding",
         )?;
@@ -163,19 +165,24 @@ impl Running<'_> {
         let trial = self.trial;
         let before = self.look_at_it()?;
         let (mut pairs, mut change) = (Vec::new(), 0);
+        let mut unbound = self.measure(0, "unbound")?;
         for pair in 1..=trial.pairs {
-            let unbound = self.measure(pair, "unbound")?;
-            change = self.bind(&before)?;
-            let bound = self.measure(pair, "bound");
-            // Whatever came of the window: nothing of it stays without having been judged.
-            self.unbind()?;
-            let bound = bound?;
-            let gain = trial.better.gain(unbound, bound);
-            pairs.push(Pair {
-                unbound,
-                bound,
-                gain,
+            let bound = self.bind(&before).and_then(|number| {
+                change = number;
+                self.measure(pair, "bound")
             });
+            // Whatever came of the window: nothing of it stays without having been judged.
+            let undone = self.unbind();
+            let bound = bound?;
+            undone?;
+            let after = self.measure(pair, "unbound again")?;
+            let around = (unbound + after) / 2.0;
+            pairs.push(Pair {
+                unbound: around,
+                bound,
+                gain: trial.better.gain(around, bound),
+            });
+            unbound = after;
         }
         let gain = pairs.iter().map(|pair| pair.gain).sum::<f64>() / pairs.len() as f64;
         let kept = gain >= trial.threshold && pairs.iter().all(|pair| pair.gain > 0.0);
@@ -228,9 +235,18 @@ impl Running<'_> {
             false => bail!("stopped; {} is as it was", trial.group),
         };
         rest(trial.settle)?;
+        let cpus = || anyhow::Ok(self.host.look(trial.group)?.cpus);
+        let at_first = cpus()?;
         let begun = trial.metric.begin(&self.host, trial.group)?;
         rest(trial.window)?;
-        trial.metric.end(begun, trial.window)
+        let value = trial.metric.end(begun, trial.window)?;
+        rest(Duration::ZERO)?;
+        ensure!(
+            cpus()? == at_first,
+            "somebody else has changed the cpus of {} within a window",
+            trial.group
+        );
+        Ok(value)
     }
 
     fn bind(&mut self, before: &Before) -> anyhow::Result<u64> {
@@ -264,6 +280,10 @@ impl Running<'_> {
                     file.name(),
                     restoration.group,
                     holds.trim(),
+                    restoration.group.quoted()
+                ),
+                Restored::Files(files) if files.is_empty() => bail!(
+                    "somebody else has taken the binding of {} back within the trial",
                     restoration.group
                 ),
                 _ => {}
@@ -302,10 +322,11 @@ impl Tried {
         let _ = match kept {
             true => writeln!(
                 out,
-                "kept: {gain} better, {predicted}; change {} (chiplet balance --rollback --cgroup {group} undoes it)",
-                self.change
+                "kept: a gain of {gain}, {predicted}; change {} (chiplet balance --rollback --cgroup {} undoes it)",
+                self.change,
+                group.quoted()
             ),
-            false => writeln!(out, "rolled back: {gain} better, {predicted}"),
+            false => writeln!(out, "rolled back: a gain of {gain}, {predicted}"),
         };
         out
     }

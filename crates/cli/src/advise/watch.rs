@@ -3,6 +3,7 @@
 //! Groups of interest are counted one after the other, each for its part of the window. So counters cost no more
 //! however many groups there are, and a group that changes within the window is known by a part of it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use chiplet_advise::{Cycles, Fills, GroupPath, Host, Known, Missing, Snapshot, Survey};
@@ -96,7 +97,14 @@ impl Watch {
         length: Duration,
     ) -> anyhow::Result<Option<Seen>> {
         let (begun, cost) = (Instant::now(), processor_time());
-        let groups = host.groups();
+        let mut groups = host.groups();
+        // Beyond what is listed, or deeper.
+        let known: BTreeSet<&GroupPath> = groups.iter().collect();
+        let more: Vec<GroupPath> = (subjects.iter())
+            .filter(|subject| !known.contains(subject))
+            .cloned()
+            .collect();
+        groups.extend(more);
         let before = Snapshot::take(host, &groups)?;
         let (mut known, mut notes) = (self.known.clone(), Vec::new());
         let parts = subjects.len().max(1) as u32;
@@ -123,7 +131,7 @@ impl Watch {
                 Some(Err(why)) => {
                     let missing = reason(&why, host);
                     known.cycles.insert(group.clone(), Err(missing));
-                    notes.push(format!("{group}: cycles are {why}"));
+                    notes.push(format!("cycles are {why}"));
                     continue;
                 }
                 Some(Ok(mut opened)) => opened.read().since(&first.expect("it was opened")),
@@ -140,6 +148,7 @@ impl Watch {
         // The second look is taken at the end of what is counted, not after it: its own time belongs to neither.
         let length = begun.elapsed();
         let after = Snapshot::take(host, &groups)?;
+        notes.dedup();
         Ok(Some(Seen {
             before,
             after,

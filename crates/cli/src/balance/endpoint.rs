@@ -10,6 +10,7 @@ use axum::routing::get;
 use parking_lot::Mutex;
 
 use super::status::Status;
+use crate::stop::say;
 
 /// The format that `prometheus-client` writes.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,7 +35,7 @@ pub(super) fn serve(address: SocketAddr, status: Arc<Mutex<Status>>) -> anyhow::
         .name("metrics".to_owned())
         .spawn(move || {
             if let Err(error) = runtime.block_on(async { axum::serve(listener, routes).await }) {
-                eprintln!("chiplet: nobody serves /metrics any more: {error}");
+                say(&format!("nobody serves /metrics any more: {error}"));
             }
         })?;
     Ok(address)

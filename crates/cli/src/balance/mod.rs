@@ -3,13 +3,15 @@
 //! | file | holds |
 //! |---|---|
 //! | `services.rs` | which groups are instances of which service |
-//! | `rounds.rs` | the loop: watch, decide, announce, do |
+//! | `rounds.rs` | the loop: watch, decide, do |
+//! | `hands.rs` | an action announced and carried out, or refused as a whole |
 //! | `status.rs`, `endpoint.rs` | what Prometheus reads |
 //! | `rollback.rs` | the journal undone |
 //!
 //! What decides, and what writes, is the library `chiplet-advise`.
 
 mod endpoint;
+mod hands;
 mod rollback;
 mod rounds;
 mod services;
@@ -68,7 +70,7 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 
     /// Undo what the journal says was changed, by this command or by `chiplet advise --trial`, also after a kill
-    #[arg(long, conflicts_with_all = ["service", "apply"])]
+    #[arg(long, conflicts_with_all = ["service", "apply", "rounds", "listen"])]
     rollback: bool,
 
     /// With --rollback: only this group
@@ -136,10 +138,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     })?;
     if let Some(address) = arguments.listen {
         let address = endpoint::serve(address, rounds.status.clone())?;
-        eprintln!("chiplet: metrics at http://{address}/metrics");
+        stop::say(&format!("metrics at http://{address}/metrics"));
     }
     if !arguments.apply {
-        eprintln!("chiplet: a dry run, which changes nothing; --apply carries actions out");
+        stop::say(&format!(
+            "a dry run, which changes nothing; --apply carries actions out"
+        ));
     }
     rounds.run()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use chiplet_advise::{Actuator, GroupPath, Restored, Which};
 
 use crate::advise::options::{Machine, Noted};
@@ -15,7 +15,10 @@ pub(super) fn run(
     over_others: bool,
 ) -> anyhow::Result<String> {
     noted.must_exist()?;
-    let mut journal = noted.open()?;
+    let journal = noted.open(machine);
+    let mut journal = journal.context(
+        "nothing was undone; where the journal cannot be written, name a copy of it by --journal FILE",
+    )?;
     let actuator = Actuator::new(&machine.sysfs)?.dry(false);
     let which = group.map_or(Which::All, |group| Which::Group(group.clone()));
     let now = SystemTime::now();

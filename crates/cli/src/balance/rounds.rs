@@ -1,25 +1,24 @@
-//! The loop: watch, decide, announce, do.
+//! The loop: watch, decide, do.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use chiplet_advise::{
-    Action, Actuator, AdviceConfig, Applied, ApplyError, BalanceConfig, Change, Features,
-    GroupPath, Host, Journal, Past, Policy, Which,
+    Action, Actuator, Advice, AdviceConfig, BalanceConfig, Features, GroupPath, History, Host,
+    Journal, Observed, Past, Policy, assess,
 };
 use chiplet_policy::Time;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use super::hands::Hands;
 use super::services::{self, Service};
 use super::status::Status;
 use crate::advise::options::{Machine, Noted};
 use crate::advise::watch::{Seen, Watch};
-use crate::stop;
+use crate::stop::{self, say};
 
 /// What the loop is told.
 pub(super) struct Plan<'a> {
@@ -38,9 +37,11 @@ pub(super) struct Rounds<'a> {
     host: Host,
     watch: Watch,
     policy: Policy,
-    journal: Journal,
-    actuator: Actuator,
-    begun: Instant,
+    hands: Hands,
+    /// Of a dry run: changes of earlier ones.
+    in_force: usize,
+    /// When it began: goes on evenly, and counts from 1970 as the journal does.
+    clock: (SystemTime, Instant),
     pub(super) status: Arc<Mutex<Status>>,
     /// Of a dry run, whose journal is nowhere else.
     _scratch: Option<tempfile::TempDir>,
@@ -50,7 +51,7 @@ impl<'a> Rounds<'a> {
     pub(super) fn new(plan: Plan<'a>) -> anyhow::Result<Self> {
         let host = plan.machine.host()?;
         let (journal, scratch) = match plan.apply {
-            true => (plan.noted.open()?, None),
+            true => (plan.noted.open(plan.machine)?, None),
             false => {
                 let folder = tempfile::tempdir()?;
                 (Journal::open(folder.path().join("journal"))?, Some(folder))
@@ -58,19 +59,28 @@ impl<'a> Rounds<'a> {
         };
         let watch = Watch::new(&host, plan.machine);
         for note in &watch.notes {
-            eprintln!("chiplet: {note}");
+            say(note);
         }
-        let past = match plan.apply {
-            true => read_past(&past_file(plan.noted)),
-            false => Past::default(),
-        };
+        let past = read_past(&past_file(plan.noted));
+        let history = History::read(&plan.noted.journal)?;
+        let mut policy = Policy::with_past(plan.config, past);
+        for record in history.records() {
+            policy.remember(
+                record.planned.group.clone(),
+                Time::from_nanos(record.unix_ms * 1_000_000),
+            );
+        }
         Ok(Self {
-            policy: Policy::with_past(plan.config, past),
-            actuator: Actuator::new(&plan.machine.sysfs)?.dry(!plan.apply),
+            policy,
+            in_force: history.open().count(),
+            hands: Hands {
+                actuator: Actuator::new(&plan.machine.sysfs)?.dry(!plan.apply),
+                journal,
+                apply: plan.apply,
+            },
             host,
             watch,
-            journal,
-            begun: Instant::now(),
+            clock: (SystemTime::now(), Instant::now()),
             status: Arc::default(),
             _scratch: scratch,
             plan,
@@ -90,6 +100,7 @@ impl<'a> Rounds<'a> {
                 Err(error) => {
                     // A cpu that goes offline may leave the system's files in two minds for a moment.
                     tell(&mut told, format!("this round is left out: {error:#}"));
+                    round += 1;
                     if !stop::rest(self.plan.every) {
                         break;
                     }
@@ -106,16 +117,23 @@ impl<'a> Rounds<'a> {
                     "no group matches --service; waiting for one".to_owned(),
                 );
             }
-            self.round(&seen, &instances)?;
+            self.round(&seen, &instances, &mut told)?;
         }
         Ok(self.summary())
     }
 
-    fn round(&mut self, seen: &Seen, instances: &[(GroupPath, String)]) -> anyhow::Result<()> {
+    fn round(
+        &mut self,
+        seen: &Seen,
+        instances: &[(GroupPath, String)],
+        told: &mut Vec<String>,
+    ) -> anyhow::Result<()> {
         let survey = seen.survey();
         let begun = Instant::now();
         let observed = survey.observed(instances, &seen.known, &AdviceConfig::new());
-        let now = Time::from_nanos(self.begun.elapsed().as_nanos() as u64);
+        let (unix, begun_at) = self.clock;
+        let now = unix.duration_since(UNIX_EPOCH).unwrap_or_default() + begun_at.elapsed();
+        let now = Time::from_nanos(now.as_nanos() as u64);
         let action = self.policy.round(now, &observed);
         let decided = begun.elapsed();
         let features: BTreeMap<GroupPath, Features> = (instances.iter())
@@ -125,8 +143,11 @@ impl<'a> Rounds<'a> {
             })
             .collect();
         let done = match &action {
-            Some(action) => Some(self.act(action, &features)?),
-            None => None,
+            Some(action) => Some(self.hands.act(&self.host, action, &observed, &features)?),
+            None => {
+                why_not(seen, instances, &observed, told);
+                None
+            }
         };
         {
             let mut status = self.status.lock();
@@ -141,131 +162,30 @@ impl<'a> Rounds<'a> {
             status.slowest = status.slowest.max(decided);
             status.watching += seen.cost;
             status.watched += seen.length;
-            status.open = self.journal.history().open().count();
+            status.open = self.open();
             status.observed = observed;
             status.features = features;
         }
-        if self.plan.apply {
-            write_past(&past_file(self.plan.noted), self.policy.past())?;
-        }
-        Ok(())
-    }
-
-    /// Announces an action and carries it out. `false` if the system refused, and then all of it is taken back.
-    fn act(
-        &mut self,
-        action: &Action,
-        features: &BTreeMap<GroupPath, Features>,
-    ) -> anyhow::Result<bool> {
-        let would = if self.plan.apply { "" } else { "would " };
-        let nodes = self.host.nodes_now()?;
-        let done = match action {
-            Action::Unbind {
-                group,
-                service,
-                node,
-            } => {
-                announce(&format!(
-                    "{would}unbind {group} ({service}) from node {node}, which is too busy"
-                ))?;
-                let ours = self
-                    .journal
-                    .history()
-                    .open()
-                    .any(|record| record.planned.group == *group);
-                match ours {
-                    // As it was before it was bound, to the letter.
-                    true => self.take_back(group),
-                    false => {
-                        let mut change = Change::unbind(group.clone(), *node);
-                        change.service = Some(service.clone());
-                        change.features = features.get(group).copied();
-                        self.apply(&change)
-                    }
-                }
-            }
-            Action::Bind { service, to, gain } => {
-                let gain = *gain;
-                announce(&format!(
-                    "{would}bind {} of {service}: saves about {:.1} % of their cycles",
-                    if to.len() == 1 {
-                        "the one instance".to_owned()
-                    } else {
-                        format!("all {} instances", to.len())
-                    },
-                    gain * 100.0
-                ))?;
-                let mut result = Ok(());
-                for (number, (group, node)) in to.iter().enumerate() {
-                    announce(&format!("  {group} to node {node}"))?;
-                    let node = nodes.iter().find(|of| of.node == *node);
-                    result = match node {
-                        Some(node) => {
-                            let mut change = Change::bind(group.clone(), node);
-                            change.service = Some(service.clone());
-                            change.features = features.get(group).copied();
-                            change.predicted = Some(gain);
-                            self.apply(&change)
-                        }
-                        None => Err(ApplyError::NoCpus {
-                            group: group.clone(),
-                            node: to[number].1,
-                        }),
-                    };
-                    if result.is_err() {
-                        // All instances alike: those that were bound are let go.
-                        for (group, _) in &to[..number] {
-                            let _ = self.take_back(group);
-                        }
-                        break;
-                    }
-                }
-                result
-            }
-            other => bail!("this version does not know how to carry out {other:?}"),
-        };
-        match done {
-            Ok(()) => Ok(true),
-            // Nothing can be noted any more, so nothing more may be done.
-            Err(error @ ApplyError::Journal(_)) => Err(error.into()),
-            Err(error) => {
-                announce(&format!("  refused: {error}"))?;
-                Ok(false)
-            }
-        }
-    }
-
-    fn apply(&mut self, change: &Change) -> Result<(), ApplyError> {
-        let Applied { writes, .. } =
-            self.actuator
-                .apply(&mut self.journal, change, SystemTime::now())?;
-        if !self.plan.apply {
-            for write in writes {
-                let _ = announce(&format!(
-                    "    {}: {:?} -> {:?}",
-                    write.file.name(),
-                    write.was.trim(),
-                    write.text.trim()
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn take_back(&mut self, group: &GroupPath) -> Result<(), ApplyError> {
-        let which = Which::Group(group.clone());
-        for restoration in self
-            .actuator
-            .rollback(&mut self.journal, &which, SystemTime::now())?
+        if self.plan.apply
+            && let Err(error) = write_past(&past_file(self.plan.noted), self.policy.past())
         {
-            restoration.result?;
+            tell(
+                told,
+                format!("{error:#}; after a restart the past is not known"),
+            );
         }
         Ok(())
+    }
+
+    /// Changes in force.
+    fn open(&self) -> usize {
+        self.in_force
+            .max(self.hands.journal.history().open().count())
     }
 
     fn summary(&self) -> String {
         let status = self.status.lock();
-        let open = self.journal.history().open().count();
+        let open = self.open();
         let mut out = format!(
             "rounds: {}, the slowest decided in {:.2} ms; watching took {:.2} % of a hyperthread\n",
             status.rounds,
@@ -279,17 +199,51 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// What is done is told as it happens, with the time.
-fn announce(text: &str) -> anyhow::Result<()> {
-    let now = Timestamp::now().strftime("%H:%M:%S");
-    writeln!(std::io::stdout(), "{now} {text}")
-        .context("nobody reads what is announced, so nothing more is done")
+/// Tells once of each service why it is not bound.
+fn why_not(
+    seen: &Seen,
+    instances: &[(GroupPath, String)],
+    observed: &Observed,
+    told: &mut Vec<String>,
+) {
+    let survey = seen.survey();
+    let mut services = BTreeSet::new();
+    for (group, service) in instances {
+        let instance = observed.instances.iter().find(|it| it.group == *group);
+        if instance.is_none_or(|it| it.bound.is_some()) || !services.insert(service) {
+            continue;
+        }
+        let Some(subject) = survey.subject(group, &seen.known) else {
+            continue;
+        };
+        let rooms = survey.rooms(group, &seen.known);
+        let why = match assess(&subject, &rooms, &AdviceConfig::new()).advice {
+            Advice::Bind { node, .. } => format!(
+                "it would gain on node {node}, and waits: an instance has just been moved or has no quota left there, or \
+                 a node would be too busy"
+            ),
+            advice => advice.to_string(),
+        };
+        // Figures change from round to round; what is told once is the reason before them.
+        let reason = why.split(['(', ';']).next().unwrap_or_default();
+        let key = format!(
+            "{service} is not bound: {}",
+            reason.split("about").next().unwrap_or(reason)
+        );
+        if !told.contains(&key) && told.len() < MOST_TOLD {
+            say(&format!("{service} is not bound: {why}"));
+            told.push(key);
+        }
+    }
 }
+
+/// Different things that are told once each.
+const MOST_TOLD: usize = 1_000;
 
 /// What is the same each round is told once.
 fn tell(told: &mut Vec<String>, text: String) {
-    if !told.contains(&text) && told.len() < 100 {
-        eprintln!("chiplet: {text}");
+    if !told.contains(&text) && told.len() < MOST_TOLD {
+        say(&text);
         told.push(text);
     }
 }
@@ -307,10 +261,10 @@ fn read_past(file: &PathBuf) -> Past {
         return Past::default();
     };
     serde_json::from_str(&text).unwrap_or_else(|error| {
-        eprintln!(
-            "chiplet: {} is damaged and begun anew: {error}",
+        say(&format!(
+            "{} is damaged and begun anew: {error}",
             file.display()
-        );
+        ));
         Past::default()
     })
 }

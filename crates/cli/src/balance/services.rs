@@ -27,6 +27,7 @@ impl FromStr for Service {
         let path = path.strip_suffix('*').unwrap_or(path);
         let is_whole = path.ends_with('/') && is_pattern;
         if name.is_empty()
+            || name.contains(char::is_control)
             || path.contains('*')
             || is_whole
             || !path.starts_with('/')
@@ -53,7 +54,7 @@ impl Service {
             .is_some_and(|rest| !rest.contains('/'))
     }
 
-    /// What may be changed on its account; `None` if that is told only by the groups that are there.
+    /// What may be changed on its account.
     pub(super) fn instances<'a>(
         &'a self,
         groups: &'a [GroupPath],
@@ -62,13 +63,15 @@ impl Service {
     }
 }
 
-/// The instances that are there now, each once: of several services that it matches, of the first.
+/// The instances that are there now, each once: of several services that it matches, of the first. A group within another
+/// one is none: it cannot run off that one's node.
 pub(super) fn instances(host: &Host, services: &[Service]) -> Vec<(GroupPath, String)> {
     let groups = host.groups();
     let mut found: Vec<(GroupPath, String)> = Vec::new();
     for service in services {
         for group in service.instances(&groups) {
-            if !found.iter().any(|(known, _)| known == group) {
+            if !found.iter().any(|(known, _)| group.is_within(known)) {
+                found.retain(|(known, _)| !known.is_within(group));
                 found.push((group.clone(), service.name.clone()));
             }
         }
@@ -112,6 +115,7 @@ mod tests {
     #[test]
     fn what_could_mean_everything_is_refused() {
         for text in [
+            "a\nb=/c",
             "search",
             "=/a",
             "s=a",

@@ -61,9 +61,21 @@ impl Counters {
     /// # Errors
     /// As [`Counters::open`].
     pub fn of_group(folder: &Path, cpus: &BTreeSet<u32>) -> Result<Self, Unavailable> {
+        Self::of(folder, cpus, wanted_of_memory(processor()))
+    }
+
+    /// The same of instructions and cycles alone, which need not take turns.
+    ///
+    /// # Errors
+    /// As [`Counters::open`].
+    pub fn instructions_of_group(folder: &Path, cpus: &BTreeSet<u32>) -> Result<Self, Unavailable> {
+        Self::of(folder, cpus, progress(processor()))
+    }
+
+    fn of(folder: &Path, cpus: &BTreeSet<u32>, wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
         allow_many_files();
         let opened = File::open(folder).map_err(Unavailable::Other)?;
-        Self::open_for(Who::Group(&opened, cpus), wanted_of_memory(processor()))
+        Self::open_for(Who::Group(&opened, cpus), wanted)
     }
 
     fn open_events(threads: &[i32], wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
@@ -262,9 +274,14 @@ fn processor() -> Processor {
     Processor::of(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
+/// Instructions and cycles.
+fn progress(processor: Processor) -> Vec<Wanted> {
+    wanted(processor).into_iter().take(2).collect()
+}
+
 /// What tells how a group uses memory.
 fn wanted_of_memory(processor: Processor) -> Vec<Wanted> {
-    let mut wanted: Vec<Wanted> = wanted(processor).into_iter().take(2).collect();
+    let mut wanted = progress(processor);
     wanted.extend(processor.memory().into_iter().map(|raw| Wanted {
         name: raw.name,
         unit: raw.unit,

@@ -104,6 +104,13 @@ impl Counters {
         Err(Unavailable::NotLinux)
     }
 
+    pub fn instructions_of_group(
+        folder: &std::path::Path,
+        cpus: &std::collections::BTreeSet<u32>,
+    ) -> Result<Self, Unavailable> {
+        Self::of_group(folder, cpus)
+    }
+
     pub fn read(&mut self) -> Reading {
         match *self {}
     }

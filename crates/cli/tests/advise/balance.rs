@@ -152,3 +152,67 @@ fn prometheus_reads_the_last_round() {
     );
     assert!(text.trim_end().ends_with("# EOF"), "{text}");
 }
+
+#[test]
+fn a_narrower_cpuset_stays_narrower() {
+    let machine = machine();
+    machine.write("sys/fs/cgroup/search-1/cpuset.cpus", "2-5\n");
+    stdout(&chiplet(
+        &machine,
+        &balance("--every 0.2 --apply --rounds 1"),
+    ));
+    assert_eq!(machine.cpus("/search-1"), "2-3\n");
+    stdout(&chiplet(&machine, &["balance", "--rollback"]));
+    assert_eq!(machine.cpus("/search-1"), "2-5\n");
+}
+
+#[test]
+fn what_is_not_bound_is_told_with_the_reason() {
+    let machine = machine();
+    let args = "balance --service search=/search-* --every 0.2 --rounds 2 --lambda 1.7";
+    let ran = chiplet(&machine, &args.split(' ').collect::<Vec<_>>());
+    let told = stderr(&ran);
+    let why = "search is not bound: cannot predict; no share of stalled cycles";
+    assert_eq!(told.matches(why).count(), 1, "{told}");
+}
+
+#[test]
+fn a_reader_that_goes_away_leaves_no_half_of_a_service_bound() {
+    let machine = machine();
+    let mut child = machine.spawn(&balance("--every 0.2 --apply --rounds 3"));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The first line of the announcement, and then nobody reads.
+    lines.next();
+    drop(lines);
+    child.wait().unwrap();
+    assert_eq!(machine.cpus("/search-1"), machine.cpus("/search-2"));
+}
+
+/// A file that may not grow stands for a disk that is full.
+#[test]
+fn a_full_disk_keeps_no_group_from_being_restored() {
+    let machine = machine();
+    stdout(&chiplet(
+        &machine,
+        &balance("--every 0.2 --apply --rounds 1"),
+    ));
+    assert_eq!(machine.cpus("/search-1"), "0-3\n");
+    let rollback = machine.command(&["balance", "--rollback"]);
+    let words: Vec<_> = std::iter::once(rollback.get_program())
+        .chain(rollback.get_args())
+        .collect();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"]);
+    let ran = shell.args(&words).output().unwrap();
+    let cpus = ["/search-1", "/search-2"].map(|group| machine.cpus(group));
+    assert_eq!(cpus, ["\n", "\n"], "{}", stderr(&ran));
+    assert!(
+        stderr(&ran).contains("could not be noted"),
+        "{}",
+        stderr(&ran)
+    );
+    // Afterwards there is room again.
+    stdout(&chiplet(&machine, &["balance", "--rollback"]));
+    let last = stdout(&chiplet(&machine, &["balance", "--rollback"]));
+    assert!(last.contains("no change is in force"), "{last}");
+}

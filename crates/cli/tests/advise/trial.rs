@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::made_up::{MadeUp, chiplet, json, stderr, stdout};
 
-/// Answers as Prometheus does: a latency, by whether the group is bound.
-fn prometheus(cpus: PathBuf, bound: f64, unbound: f64) -> SocketAddr {
+/// Answers as Prometheus does: a latency, by whether the group is bound and by how often it was asked.
+fn prometheus(cpus: PathBuf, latency: impl Fn(bool, u32) -> f64 + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (asked, stream) in (0..).zip(listener.incoming()) {
             let mut stream = stream.unwrap();
             let mut lines = BufReader::new(stream.try_clone().unwrap())
                 .lines()
@@ -25,7 +25,7 @@ fn prometheus(cpus: PathBuf, bound: f64, unbound: f64) -> SocketAddr {
                 "{first}"
             );
             let is_bound = !std::fs::read_to_string(&cpus).unwrap().trim().is_empty();
-            let value = if is_bound { bound } else { unbound };
+            let value = latency(is_bound, asked);
             let body = format!(
                 r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{}},"value":[1,"{value}"]}}]}}}}"#
             );
@@ -41,9 +41,19 @@ fn prometheus(cpus: PathBuf, bound: f64, unbound: f64) -> SocketAddr {
 
 /// A machine with a group, and the arguments of a trial that this Prometheus judges.
 fn trial(bound: f64, unbound: f64, window: &str) -> (MadeUp, Vec<String>) {
+    trial_by(
+        window,
+        move |is_bound, _| if is_bound { bound } else { unbound },
+    )
+}
+
+fn trial_by(
+    window: &str,
+    latency: impl Fn(bool, u32) -> f64 + Send + 'static,
+) -> (MadeUp, Vec<String>) {
     let machine = MadeUp::new();
     machine.group("/search-1", &[(0, 900 << 20), (1, 100 << 20)]);
-    let address = prometheus(machine.file("/search-1", "cpuset.cpus"), bound, unbound);
+    let address = prometheus(machine.file("/search-1", "cpuset.cpus"), latency);
     let args = [
         "advise --trial --cgroup /search-1 --settle 0.1 --lambda 1.7 --msr 0.4 --better lower --query latency[$window]",
         &format!("--seconds {window} --prometheus http://{address}"),
@@ -78,7 +88,7 @@ fn what_proves_better_is_kept_and_can_be_undone() {
     let ran = run(&machine, &args);
     let text = stdout(&ran);
     assert!(
-        text.contains("kept: 20.0 % better, predicted 8.3 %"),
+        text.contains("kept: a gain of 20.0 %, predicted 8.3 %"),
         "{text}"
     );
     assert_eq!(machine.cpus("/search-1"), "0-3\n");
@@ -116,6 +126,27 @@ fn what_is_no_better_is_rolled_back() {
     );
     assert!(told["gain"].as_f64().unwrap() < 0.0);
     assert_eq!(machine.cpus("/search-1"), "\n");
+}
+
+#[test]
+fn load_that_drifts_is_no_gain() {
+    let (machine, args) = trial_by("0.2", |_, asked| 10.0 - 0.4 * f64::from(asked));
+    let text = stdout(&run(&machine, &args));
+    assert!(text.contains("rolled back"), "{text}");
+}
+
+#[test]
+fn a_binding_that_somebody_takes_back_is_not_judged() {
+    let (machine, args) = trial(8.0, 10.0, "0.2");
+    let child = begin(&machine, &args);
+    until_bound(&machine);
+    machine.write("sys/fs/cgroup/search-1/cpuset.cpus", "\n");
+    let ran = child.wait_with_output().unwrap();
+    assert!(
+        stderr(&ran).contains("taken the binding of /search-1 back"),
+        "{}",
+        stderr(&ran)
+    );
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn tried() {
     let text = said(&format!(
         "advise --trial --cgroup /search-1 --seconds 1 --settle 0.2 --prometheus http://{address} --query rate {TOLD}"
     ));
-    assert!(text.contains("kept: 20.0 % better"), "{text}");
+    assert!(text.contains("kept: a gain of 20.0 %"), "{text}");
     assert_eq!(cpuset("/search-1"), "0-7\n");
     assert_eq!(mask("/search-1"), node(0));
     said(&format!("advise --history {JOURNAL}"));
