@@ -9,6 +9,7 @@ use std::ops::Range;
 use chiplet_index::{HnswTable, RowFormat};
 use chiplet_policy::hnsw_query_bytes;
 
+use super::balance::Holders;
 use crate::cache::{Caches, Hits, Lines};
 use crate::compute::Compute;
 use crate::machine::Machine;
@@ -118,7 +119,7 @@ impl<'a> Hardware<'a> {
         prepared: &'a Prepared,
         compute: Compute,
         workers: usize,
-        holders: &[usize],
+        holders: &[Holders],
     ) -> Self {
         let domains = machine.topology.domains().iter();
         let sizes = domains.map(|spec| (spec.cache_bytes, spec.cores.len()));

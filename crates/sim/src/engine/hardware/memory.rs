@@ -3,6 +3,7 @@
 //! Each link, socket and bridge is served in order of request: what is asked for ends no earlier than its bandwidth
 //! allows, so a saturated one gives exactly its bandwidth. Below that, latency rises with use.
 
+use crate::engine::balance::Holders;
 use crate::machine::Machine;
 
 /// Over this time use is averaged.
@@ -63,16 +64,16 @@ pub(crate) struct Memory {
     pub(crate) sockets: Vec<Pipe>,
     /// For each socket that reads from another.
     bridges: Vec<Pipe>,
-    /// The socket whose memory holds each table.
-    holders: Vec<usize>,
+    /// For each table and each socket the socket whose copy is read there.
+    read_from: Vec<Vec<usize>>,
     memory_ns: f64,
     remote_ns: f64,
     queue_ns: f64,
 }
 
 impl Memory {
-    /// Of tables that these sockets' memory holds.
-    pub(crate) fn new(machine: &Machine, holders: &[usize]) -> Self {
+    /// Of tables that these sockets' memory holds. As in an executor, a socket without a copy reads the first.
+    pub(crate) fn new(machine: &Machine, holders: &[Holders]) -> Self {
         let link_of = machine.links();
         let domains = machine.topology.domains();
         let socket_of: Vec<usize> = domains
@@ -80,12 +81,19 @@ impl Memory {
             .map(|domain| domain.package as usize)
             .collect();
         let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
+        let sockets = count(&socket_of);
+        let read_from = holders.iter().map(|held| {
+            let nearest = |socket: usize| held.iter().find(|&&other| other == socket);
+            (0..sockets)
+                .map(|socket| *nearest(socket).unwrap_or(&held[0]))
+                .collect()
+        });
         let costs = &machine.costs;
         Self {
             links: vec![Pipe::new(costs.link_gbs); count(&link_of)],
-            sockets: vec![Pipe::new(costs.socket_gbs); count(&socket_of)],
-            bridges: vec![Pipe::new(costs.bridge_gbs); count(&socket_of)],
-            holders: holders.to_vec(),
+            sockets: vec![Pipe::new(costs.socket_gbs); sockets],
+            bridges: vec![Pipe::new(costs.bridge_gbs); sockets],
+            read_from: read_from.collect(),
             link_of,
             socket_of,
             memory_ns: costs.memory_ns,
@@ -94,9 +102,14 @@ impl Memory {
         }
     }
 
+    /// The socket whose memory a core of `domain` reads `table` from.
+    fn holder(&self, domain: usize, table: u32) -> usize {
+        self.read_from[table as usize][self.socket_of[domain]]
+    }
+
     /// Nanoseconds until a line of `table` has come to a core of `domain`.
     pub(crate) fn latency(&mut self, now: u64, domain: usize, table: u32) -> f64 {
-        let (now, holder) = (now as f64, self.holders[table as usize]);
+        let (now, holder) = (now as f64, self.holder(domain, table));
         let link = self.links[self.link_of[domain]].usage(now);
         let socket = self.sockets[holder].usage(now);
         let is_remote = holder != self.socket_of[domain];
@@ -119,12 +132,30 @@ impl Memory {
         if bytes <= 0.0 {
             return now as f64;
         }
-        let (now, holder) = (now as f64, self.holders[table as usize]);
+        let (now, holder) = (now as f64, self.holder(domain, table));
         let mut last = self.links[self.link_of[domain]].read(now, bytes);
         last = last.max(self.sockets[holder].read(now, bytes));
         if holder != self.socket_of[domain] {
             last = last.max(self.bridges[self.socket_of[domain]].read(now, bytes));
         }
         last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_socket_reads_its_copy_or_else_the_first() {
+        let machine = Machine::preset("genoa-9654x2").expect("a preset");
+        let mut memory = Memory::new(&machine, &[vec![1, 0], vec![1]]);
+        for table in 0..2 {
+            memory.read(0, 0, table, 64.0);
+            memory.read(0, 12, table, 64.0);
+        }
+        let bytes = |pipes: &[Pipe]| [pipes[0].bytes, pipes[1].bytes];
+        assert_eq!(bytes(&memory.sockets), [64.0, 192.0]);
+        assert_eq!(bytes(&memory.bridges), [64.0, 0.0]);
     }
 }
