@@ -55,6 +55,13 @@ use tallies::Tallies;
 /// only what others have done for it.
 const OVERFULL: f64 = 0.95;
 
+/// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be copied
+/// there. What is left of its package's bandwidth would not do for the tables that have the other cores.
+///
+/// With a half instead, in the model of two sockets (docs/simulation.md), tables that ask for 0.3 to 0.5 of a socket kept its
+/// memory full while the other socket's was used to seven tenths.
+const LARGE: f64 = 0.3;
+
 settings! {
     /// All thresholds of a [`Planner`].
     pub struct PlannerConfig {
@@ -93,6 +100,8 @@ pub struct Planner {
     placement: Arc<Placement>,
     /// The memory of the tables placed.
     memories: Memories,
+    /// Bytes that copies of it may take beyond one of each table.
+    memory_budget: u64,
     /// What each domain holds, for tables still to come.
     tallies: Tallies,
     peaks: Peaks,
@@ -118,6 +127,7 @@ impl Planner {
             trigger: Trigger::new(config.trigger),
             placement: Arc::default(),
             memories: Memories::default(),
+            memory_budget: 0,
             tallies,
             peaks: Peaks::new(config.windows.slow),
             expected: 0.0,
@@ -186,17 +196,24 @@ impl Planner {
         self.memories.set(table, size_bytes, package, known_at)
     }
 
+    /// Copies of tables' memory may take so many bytes beyond one of each table; 0 without this. A table that asks for more
+    /// than three tenths of a package's cores, and of which each package can have a copy within what is left, gets homes on all
+    /// packages.
+    pub fn set_memory_budget(&mut self, bytes: u64) {
+        self.memory_budget = bytes;
+    }
+
     /// What should be done next about the tables' memory, if anything, as the load was at the last [`Planner::tick`]: of all
-    /// tables the one that gains most for each byte copied. Copies beyond one of each table take at most `budget` bytes.
+    /// tables the one that gains most for each byte copied. Copies keep to [`Planner::set_memory_budget`].
     ///
     /// Nothing where tables are placed by traffic. It is said again until [`Planner::took`] says how it went.
-    pub fn next_memory_step(&mut self, budget: u64) -> Option<MemoryStep> {
+    pub fn next_memory_step(&mut self) -> Option<MemoryStep> {
         if !self.by_time() {
             return None;
         }
         let now = self.latest;
         let (placement, windows, domains) = (&self.placement, &self.windows, &self.domains);
-        self.memories.next_step(budget, now, |table| {
+        self.memories.next_step(self.memory_budget, now, |table| {
             // What both windows say is no burst, and not over.
             let traffic = windows.traffic(table, now);
             let bytes = traffic.fast.min(traffic.slow);
@@ -311,15 +328,24 @@ impl Planner {
     }
 
     fn see(&self, now: Time) -> Seen {
+        let mut packages = BTreeMap::new();
+        for spec in self.domains.iter().filter(|spec| spec.cores > 0) {
+            *packages.entry(spec.package).or_insert(0.0) += spec.strength();
+        }
         let mut seen = Seen::new(
             &self.placement,
             &self.windows,
             &self.memories,
+            packages.len(),
             self.config.mapper.placing,
             now,
         );
         if self.by_time() {
-            seen.cap(self.domains.iter().map(DomainSpec::strength).sum());
+            seen.cap(packages.values().sum());
+            let least = packages.values().copied().fold(f64::INFINITY, f64::min);
+            let left = self.memories.left_of(self.memory_budget);
+            let by = now + self.config.windows.fast;
+            seen.spread(&self.memories, packages.len(), LARGE * least, (left, by));
         }
         seen
     }

@@ -79,6 +79,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB")]
     pub(crate) l3: Option<u64>,
 
+    /// Bytes that copies of tables may take beyond one of each, as Builder::memory_budget: a table that asks for much of a
+    /// socket's time gets its memory on both
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) memory_budget: u64,
+
     /// Queries that are counted in each run, after a third as many to warm up; where tables have clients of their own the
     /// workload says for how long a run goes on
     #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]

@@ -191,6 +191,7 @@ impl Session<'_> {
         scenario.compute = self.compute;
         scenario.seed = self.arguments.seed;
         scenario.settled = !self.arguments.unsettled;
+        scenario.settings.memory_budget = self.arguments.memory_budget;
         if !self.prepared.workload.is_timed() {
             scenario.measured = self.arguments.queries;
             scenario.warmup = self.arguments.queries / 3;

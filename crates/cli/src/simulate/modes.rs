@@ -206,6 +206,7 @@ impl Way {
         scenario.compute = compute;
         scenario.seed = arguments.seed;
         scenario.settled = !arguments.unsettled;
+        scenario.settings.memory_budget = arguments.memory_budget;
         scenario.measured = arguments.queries / self.machines as u64;
         scenario.warmup = scenario.measured / 3;
         scenario.load = load;

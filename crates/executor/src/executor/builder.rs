@@ -202,7 +202,8 @@ impl Builder {
     /// Bytes that copies of tables may take beyond one of each. Default: 0.
     ///
     /// Where a table's homes are on several sockets, its memory is near one of them. Within this budget each gets a copy, if
-    /// queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given up.
+    /// queries read enough of it there, and searches its own. A copy that is not used for ten minutes is given up. A table
+    /// that asks for more than three tenths of a socket's cores gets homes on all sockets, if a copy for each fits.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         if let Some(limits) = &mut self.copies {
             limits.budget = bytes;
@@ -325,13 +326,16 @@ impl Builder {
             reserve: self.reserve,
             max_workers: self.max_workers,
         };
+        let nodes = Nodes::of(&topology, self.believes_nodes);
+        let copies = self.copies.filter(|_| nodes.matter());
+        let mut planner = Planner::new(self.planner, workers::specs(&plan, &topology));
+        planner.set_memory_budget(copies.map_or(0, |limits| limits.budget));
         let balancer = Arc::new(Balancer::new(
-            Planner::new(self.planner, workers::specs(&plan, &topology)),
+            planner,
             Workers::new(Arc::clone(&topology), options),
             tick,
             hub.clock(),
         ));
-        let nodes = Nodes::of(&topology, self.believes_nodes);
         if nodes.matter() && numa_balancing() == Some(true) {
             tracing::warn!(
                 "automatic NUMA balancing is on: it takes pages of tables away for a while to see who reads them; build and \
@@ -390,7 +394,7 @@ impl Builder {
             let timer = Arc::clone(&engine.timer);
             ("timer", Box::new(move || timer.run()))
         }));
-        if let Some(limits) = self.copies.filter(|_| engine.nodes.matter()) {
+        if let Some(limits) = copies {
             let copier = Copier {
                 engine: Arc::clone(&engine),
                 balancer: Arc::clone(&balancer),

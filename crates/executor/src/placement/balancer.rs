@@ -147,9 +147,9 @@ impl Balancer {
         Ok(())
     }
 
-    /// What is to be done next about the tables' memory; copies may take `budget` bytes beyond one of each.
-    pub(crate) fn next_memory_step(&self, budget: u64) -> Option<MemoryStep> {
-        self.control.lock().planner.next_memory_step(budget)
+    /// What is to be done next about the tables' memory.
+    pub(crate) fn next_memory_step(&self) -> Option<MemoryStep> {
+        self.control.lock().planner.next_memory_step()
     }
 
     /// A step was not taken for `index`. If another has replaced it, that has been placed anew.

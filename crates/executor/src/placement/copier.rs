@@ -52,7 +52,7 @@ impl Copier {
     /// The thread.
     pub(crate) fn run(&self) {
         while self.balancer.rests(now() + LOOK) {
-            if let Some(step) = self.balancer.next_memory_step(self.limits.budget) {
+            if let Some(step) = self.balancer.next_memory_step() {
                 self.take(step);
             }
         }

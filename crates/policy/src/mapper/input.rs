@@ -93,6 +93,9 @@ pub struct Demand {
     pub size: u64,
     /// The package whose NUMA nodes hold its memory, if it is one and known. Ignored where tables are placed by traffic.
     pub package: Option<u32>,
+    /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its homes
+    /// are spread over all packages. Ignored where tables are placed by traffic.
+    pub everywhere: bool,
 }
 
 impl Demand {
@@ -104,6 +107,7 @@ impl Demand {
             traffic: 0.0,
             size: 0,
             package: None,
+            everywhere: false,
         }
     }
 }

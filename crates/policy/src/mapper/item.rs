@@ -14,6 +14,8 @@ pub(super) struct Item<'a> {
     pub(super) size: u64,
     /// The package of its memory, if tables are placed by time and it is known.
     memory: Option<u32>,
+    /// Whether each package may have its memory.
+    pub(super) everywhere: bool,
     /// Its homes in the current placement.
     pub(super) current: Option<&'a Homes>,
     /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
@@ -43,7 +45,8 @@ impl<'a> Item<'a> {
             load: clean(demand.load),
             traffic: if by_time { clean(demand.traffic) } else { 0.0 },
             size: if by_time { demand.size } else { 0 },
-            memory: demand.package.filter(|_| by_time),
+            memory: demand.package.filter(|_| by_time && !demand.everywhere),
+            everywhere: by_time && demand.everywhere,
             current,
             homes,
             wanted: 1,

@@ -73,7 +73,8 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
 }
 
 /// Seats an item that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others; of equals the nearest to its home, then the lowest.
+/// the least loaded others; of equals the nearest to its home, then the lowest. Where each package may have its memory,
+/// each gets its part of the homes: one package's memory would give the bytes of a second for all of them.
 pub(super) fn seat(
     board: &mut Board,
     index: usize,
@@ -98,11 +99,18 @@ pub(super) fn seat(
             .then(far(a).cmp(&far(b)))
             .then(a.cmp(&b))
     });
-    homes.extend(
-        others
-            .into_iter()
-            .take(item.wanted.saturating_sub(keep.len())),
-    );
+    while homes.len() < item.wanted && !others.is_empty() {
+        let in_package = |domain: usize| {
+            let package = machine.spec(domain).package;
+            let there = |home: &&usize| machine.spec(**home).package == package;
+            homes.iter().filter(there).count()
+        };
+        let next = match item.everywhere {
+            true => (0..others.len()).min_by_key(|&at| in_package(others[at])),
+            false => None,
+        };
+        homes.push(others.remove(next.unwrap_or(0)));
+    }
     let shares = pour(item.load, &homes, &board.load, machine);
     board.sit(index, item, Seat::Several(shares));
 }

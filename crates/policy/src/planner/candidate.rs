@@ -20,6 +20,7 @@ impl Seen {
         placement: &Placement,
         windows: &UsageWindows,
         memories: &Memories,
+        packages: usize,
         placing: PlaceBy,
         now: Time,
     ) -> Self {
@@ -28,12 +29,14 @@ impl Seen {
             let load = load_of(windows, placing, table, now);
             let traffic = windows.traffic(table, now);
             let (size, package) = memories.of(table);
+            let everywhere = memories.has_all(table, packages);
             let demand = |load, traffic| Demand {
                 table,
                 load,
                 traffic,
                 size,
                 package,
+                everywhere,
             };
             last.push(demand(windows.last_load(table), traffic.fast));
             fast.push(demand(load.fast, traffic.fast));
@@ -53,6 +56,34 @@ impl Seen {
         let all = [&mut self.last, &mut self.fast, &mut self.slow];
         for demand in all.into_iter().flatten() {
             demand.load = demand.load.min(most);
+        }
+    }
+
+    /// Tables that ask for more than `large` may live on all packages, the hottest first, if each package can have their
+    /// memory: copies take `left` bytes at most, and begin by `by`.
+    pub(super) fn spread(
+        &mut self,
+        memories: &Memories,
+        packages: usize,
+        large: f64,
+        (left, by): (u64, Time),
+    ) {
+        if packages < 2 || left == 0 {
+            return;
+        }
+        for demands in [&mut self.last, &mut self.fast, &mut self.slow] {
+            let asking = demands.iter_mut();
+            let mut asking: Vec<&mut Demand> = asking
+                .filter(|demand| demand.load > large && !demand.everywhere)
+                .collect();
+            asking.sort_by(|a, b| b.load.total_cmp(&a.load).then(a.table.cmp(&b.table)));
+            let mut left = left;
+            for demand in asking {
+                let takes = memories.to_all(demand.table, packages, by);
+                if let Some(rest) = takes.and_then(|takes| left.checked_sub(takes)) {
+                    (left, demand.everywhere) = (rest, true);
+                }
+            }
         }
     }
 }

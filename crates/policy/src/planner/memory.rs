@@ -80,6 +80,27 @@ impl Memories {
         }
     }
 
+    /// Whether each of so many packages has its memory.
+    pub(super) fn has_all(&self, table: TableId, packages: usize) -> bool {
+        let held = self.0.get(&table).map_or(0, |memory| memory.packages.len());
+        held > 1 && held >= packages
+    }
+
+    /// What copies take so that each of so many packages has its memory; `None` if none can begin by then: where it lies
+    /// is not known, or it was moved, or could not be copied, a short time ago.
+    pub(super) fn to_all(&self, table: TableId, packages: usize, by: Time) -> Option<u64> {
+        let memory = self.0.get(&table)?;
+        let is_known = !memory.packages.is_empty() && memory.size > 0;
+        let can_begin = is_known && memory.rests_until <= by;
+        let missing = packages.saturating_sub(memory.packages.len()) as u64;
+        can_begin.then(|| memory.size.saturating_mul(missing))
+    }
+
+    /// What is left of a budget for copies beyond one of each table.
+    pub(super) fn left_of(&self, budget: u64) -> u64 {
+        budget.saturating_sub(self.extra())
+    }
+
     /// Sets both, without any copies; nothing changes before `rests_until`. Returns the size before.
     pub(super) fn set(
         &mut self,
@@ -111,7 +132,7 @@ impl Memories {
         now: Time,
         rates: impl Fn(TableId) -> BTreeMap<u32, f64>,
     ) -> Option<MemoryStep> {
-        let extra = budget.saturating_sub(self.extra());
+        let extra = self.left_of(budget);
         let steps = self.0.iter_mut().filter_map(|(&table, memory)| {
             let (package, change, gained) = memory.step(&rates(table), extra, now)?;
             let step = MemoryStep {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chiplet_policy::{Costs, DomainSpec, Homes, Planner, Speed, TableUsage, Time, Usage};
+use chiplet_policy::{
+    Costs, DomainSpec, Homes, MemoryChange, Planner, Speed, TableUsage, Time, Usage,
+};
 
 use super::items::Items;
 use super::items::table_id;
@@ -35,6 +37,9 @@ impl Means {
     }
 }
 
+/// The packages whose memory has a table, the oldest copy first.
+pub(super) type Holders = Vec<usize>;
+
 pub(super) struct Balancer {
     planner: Planner,
     /// When the run began, in the planner's time.
@@ -55,8 +60,8 @@ pub(super) struct Balancer {
     taken: Vec<(u64, u64)>,
     /// Each item's size.
     pub(super) bytes: Vec<u64>,
-    /// The package whose memory holds each table.
-    pub(super) holders: Vec<usize>,
+    /// The packages whose memory holds each table.
+    pub(super) holders: Vec<Holders>,
     /// Each domain's cache.
     pub(super) caches: Vec<u64>,
     budgets: Budgets,
@@ -77,8 +82,10 @@ impl Balancer {
             items.tables.iter().enumerate().map(|(item, &table)| {
                 tables[table as usize].bytes() / u64::from(items.siblings(item))
             });
+        let mut planner = Planner::new(config, specs.collect());
+        planner.set_memory_budget(scenario.settings.memory_budget);
         Self {
-            planner: Planner::new(config, specs.collect()),
+            planner,
             offset: Duration::ZERO,
             items: vec![TableUsage::default(); count],
             costs: Costs::default(),
@@ -94,10 +101,10 @@ impl Balancer {
             holders: match scenario.holders {
                 Some(holders) => {
                     assert_eq!(holders.len(), tables.len(), "one holder a table");
-                    holders.to_vec()
+                    holders.iter().map(|&holder| vec![holder]).collect()
                 }
                 None => (0..tables.len())
-                    .map(|table| scenario.machine.holder(table))
+                    .map(|table| vec![scenario.machine.holder(table)])
                     .collect(),
             },
             caches: domains.iter().map(|domain| domain.cache_bytes).collect(),
@@ -120,7 +127,7 @@ impl Balancer {
                 false => 0,
             };
             let id = table_id(slot as u32);
-            let holder = self.holders[table as usize] as u32;
+            let holder = self.holders[table as usize][0] as u32;
             self.planner.add_table_on(id, bytes, Some(holder));
         }
         if let Some(means) = means {
@@ -183,13 +190,19 @@ impl Balancer {
     /// Copies tables to where they are searched, as the planner says. It takes seconds, which have passed when the run
     /// begins; none is copied later, as a run is shorter than that.
     fn copy_tables(&mut self, items: &Items) {
-        while let Some(step) = self.planner.next_memory_step(0) {
+        while let Some(step) = self.planner.next_memory_step() {
             let item = step.table.slot as usize;
             // A part of a table that is cut into regions has its memory with the others.
             let whole = items.siblings(item) == 1;
             self.planner.took(step, whole);
             if whole {
-                self.holders[items.tables[item] as usize] = step.package as usize;
+                let held = &mut self.holders[items.tables[item] as usize];
+                let package = step.package as usize;
+                match step.change {
+                    MemoryChange::Move => *held = vec![package],
+                    MemoryChange::Copy => held.push(package),
+                    MemoryChange::Drop => held.retain(|&other| other != package),
+                }
             }
         }
     }

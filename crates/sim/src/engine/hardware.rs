@@ -9,6 +9,7 @@ use std::ops::Range;
 use chiplet_index::{HnswTable, RowFormat};
 use chiplet_policy::hnsw_query_bytes;
 
+use super::balance::Holders;
 use crate::cache::{Caches, Hits, Lines};
 use crate::compute::Compute;
 use crate::machine::Machine;
@@ -119,7 +120,7 @@ impl<'a> Hardware<'a> {
         prepared: &'a Prepared,
         compute: Compute,
         workers: usize,
-        holders: &[usize],
+        holders: &[Holders],
         others: &[f64],
     ) -> Self {
         let domains = machine.topology.domains().iter();

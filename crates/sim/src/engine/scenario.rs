@@ -78,6 +78,8 @@ pub struct Settings {
     pub queue_per_worker: usize,
     /// How long bulk tasks give way to interactive ones.
     pub bulk_wait: Option<Duration>,
+    /// Bytes that copies of tables' memory may take beyond one of each.
+    pub memory_budget: u64,
     /// Between two looks of the planner.
     pub tick: Duration,
     /// What the executor does not do.
@@ -93,6 +95,7 @@ impl Default for Settings {
             reorder: Discipline::REORDER,
             queue_per_worker: chiplet_policy::queue::QUEUE_PER_WORKER,
             bulk_wait: Discipline::BULK_WAIT,
+            memory_budget: 0,
             tick: Duration::from_secs(1),
             ideas: Ideas::default(),
         }

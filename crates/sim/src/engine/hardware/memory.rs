@@ -3,6 +3,7 @@
 //! Each link, socket and bridge is served in order of request: what is asked for ends no earlier than its bandwidth
 //! allows, so a saturated one gives exactly its bandwidth. Below that, latency rises with use.
 
+use crate::engine::balance::Holders;
 use crate::machine::Machine;
 
 /// Over this time use is averaged.
@@ -94,16 +95,17 @@ pub(crate) struct Memory {
     bridges: Vec<Pipe>,
     /// Near, and far.
     pub(crate) reach: [Reach; 2],
-    /// The socket whose memory holds each table.
-    holders: Vec<usize>,
+    /// For each table and each socket the socket whose copy is read there.
+    read_from: Vec<Vec<usize>>,
     memory_ns: f64,
     remote_ns: f64,
     queue_ns: f64,
 }
 
 impl Memory {
-    /// Of tables that these sockets' memory holds, from which others read so many GB/s.
-    pub(crate) fn new(machine: &Machine, holders: &[usize], others: &[f64]) -> Self {
+    /// Of tables that these sockets' memory holds, from which others read so many GB/s. As in an executor, a socket
+    /// without a copy reads the first.
+    pub(crate) fn new(machine: &Machine, holders: &[Holders], others: &[f64]) -> Self {
         let link_of = machine.links();
         let domains = machine.topology.domains();
         let socket_of: Vec<usize> = domains
@@ -111,18 +113,25 @@ impl Memory {
             .map(|domain| domain.package as usize)
             .collect();
         let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
+        let sockets = count(&socket_of);
+        let read_from = holders.iter().map(|held| {
+            let nearest = |socket: usize| held.iter().find(|&&other| other == socket);
+            (0..sockets)
+                .map(|socket| *nearest(socket).unwrap_or(&held[0]))
+                .collect()
+        });
         let costs = &machine.costs;
-        // A socket without workers may hold tables.
-        let sockets = 0..count(&socket_of).max(count(holders));
+        let held = holders.iter().flatten().max().map_or(0, |last| last + 1);
         let others = |socket: usize| others.get(socket).copied().unwrap_or_default();
         Self {
             links: vec![Pipe::new(costs.link_gbs, 0.0); count(&link_of)],
-            sockets: sockets
+            // A socket without workers may hold tables.
+            sockets: (0..sockets.max(held))
                 .map(|socket| Pipe::new(costs.socket_gbs, others(socket)))
                 .collect(),
-            bridges: vec![Pipe::new(costs.bridge_gbs, 0.0); count(&socket_of)],
+            bridges: vec![Pipe::new(costs.bridge_gbs, 0.0); sockets],
             reach: [Reach::default(); 2],
-            holders: holders.to_vec(),
+            read_from: read_from.collect(),
             link_of,
             socket_of,
             memory_ns: costs.memory_ns,
@@ -131,9 +140,14 @@ impl Memory {
         }
     }
 
+    /// The socket whose memory a core of `domain` reads `table` from.
+    fn holder(&self, domain: usize, table: u32) -> usize {
+        self.read_from[table as usize][self.socket_of[domain]]
+    }
+
     /// Nanoseconds until a line of `table` has come to a core of `domain`.
     pub(crate) fn latency(&mut self, now: u64, domain: usize, table: u32) -> f64 {
-        let (now, holder) = (now as f64, self.holders[table as usize]);
+        let (now, holder) = (now as f64, self.holder(domain, table));
         let link = self.links[self.link_of[domain]].usage(now);
         let socket = self.sockets[holder].usage(now);
         let is_remote = holder != self.socket_of[domain];
@@ -153,7 +167,7 @@ impl Memory {
 
     /// Counts what has come to a core of `domain`.
     pub(crate) fn note(&mut self, domain: usize, table: u32, bytes: f64, byte_ns: f64) {
-        let is_far = self.holders[table as usize] != self.socket_of[domain];
+        let is_far = self.holder(domain, table) != self.socket_of[domain];
         let reach = &mut self.reach[usize::from(is_far)];
         reach.bytes += bytes;
         reach.byte_ns += byte_ns;
@@ -164,12 +178,30 @@ impl Memory {
         if bytes <= 0.0 {
             return now as f64;
         }
-        let (now, holder) = (now as f64, self.holders[table as usize]);
+        let (now, holder) = (now as f64, self.holder(domain, table));
         let mut last = self.links[self.link_of[domain]].read(now, bytes);
         last = last.max(self.sockets[holder].read(now, bytes));
         if holder != self.socket_of[domain] {
             last = last.max(self.bridges[self.socket_of[domain]].read(now, bytes));
         }
         last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_socket_reads_its_copy_or_else_the_first() {
+        let machine = Machine::preset("genoa-9654x2").expect("a preset");
+        let mut memory = Memory::new(&machine, &[vec![1, 0], vec![1]], &[]);
+        for table in 0..2 {
+            memory.read(0, 0, table, 64.0);
+            memory.read(0, 12, table, 64.0);
+        }
+        let bytes = |pipes: &[Pipe]| [pipes[0].bytes, pipes[1].bytes];
+        assert_eq!(bytes(&memory.sockets), [64.0, 192.0]);
+        assert_eq!(bytes(&memory.bridges), [64.0, 0.0]);
     }
 }
