@@ -141,9 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         stop::say(&format!("metrics at http://{address}/metrics"));
     }
     if !arguments.apply {
-        stop::say(&format!(
-            "a dry run, which changes nothing; --apply carries actions out"
-        ));
+        stop::say("a dry run, which changes nothing; --apply carries actions out");
     }
     rounds.run()
 }

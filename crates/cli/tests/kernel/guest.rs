@@ -180,6 +180,13 @@ fn assert_as_it_was() {
     assert!(said(&format!("balance --rollback {JOURNAL}")).contains("no change is in force"));
 }
 
+/// Without a journal nothing is known of what was done, and no instance rests.
+fn forget() {
+    for file in ["/tmp/journal", "/tmp/journal.past"] {
+        let _ = fs::remove_file(file);
+    }
+}
+
 const JOURNAL: &str = "--journal /tmp/journal";
 
 fn found() {
@@ -232,6 +239,7 @@ fn tried() {
 const BALANCE: &str = "balance --service search=/search-* --service ads=/ads-* --apply --every 1";
 
 fn balanced() {
+    forget();
     let before = said(&format!(
         "balance --service search=/search-* --every 1 --rounds 1 {TOLD}"
     ));
@@ -257,6 +265,7 @@ fn balanced() {
 fn killed() {
     let mut met = [0; 2];
     for moment in 0..12 {
+        forget();
         let mut child = command(&format!("{BALANCE} {TOLD}"))
             .spawn()
             .expect("the command runs");
@@ -285,6 +294,7 @@ fn killed() {
 }
 
 fn full() {
+    forget();
     let room = chiplet_topology::room_on(&[0]).expect("the kernel says");
     let taken = room.saturating_sub(4 << 20) as usize;
     let region = Region::new(taken, Place::on([0]).pages(Pages::Small)).expect("it is there");
@@ -321,6 +331,7 @@ fn offline() {
 }
 
 fn ended() {
+    forget();
     let mut worker = service("/short");
     let text = said(&format!(
         "balance --service short=/short --apply --every 1 --rounds 1 {TOLD}"
