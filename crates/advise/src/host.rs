@@ -23,5 +23,5 @@ pub use error::HostError;
 pub(crate) use groups::{exists, file, is_version_2};
 pub use look::{CpuUse, Look};
 pub use machine::{Host, Vendor};
-pub(crate) use nodes::within;
-pub use nodes::{Busy, Node};
+pub use nodes::Node;
+pub(crate) use nodes::{Busy, within};

@@ -53,7 +53,7 @@ pub use gain::{
     Room, Shortage, Subject, Terms, assess,
 };
 pub use group::{BadGroup, GroupPath, Unit};
-pub use host::{Busy, CpuUse, Host, HostError, Look, Node, Vendor};
+pub use host::{CpuUse, Host, HostError, Look, Node, Vendor};
 pub use journal::{
     CpusetFile, History, Journal, JournalError, Kind, Outcome, Planned, Record, State, Write,
 };

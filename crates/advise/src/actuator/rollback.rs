@@ -24,8 +24,6 @@ pub enum Which {
     All,
     /// Those of one group.
     Group(GroupPath),
-    /// Those of all instances of a service.
-    Service(String),
 }
 
 /// What became of one group.
@@ -181,15 +179,11 @@ fn open_by_group(history: &History, which: &Which) -> Vec<(GroupPath, Vec<Record
             .or_default()
             .push(record.clone());
     }
-    let is_meant = |group: &GroupPath, records: &[Record]| match which {
+    let is_meant = |group: &GroupPath| match which {
         Which::All => true,
         Which::Group(meant) => group == meant,
-        Which::Service(meant) => {
-            let service = |record: &Record| record.planned.service.as_ref() == Some(meant);
-            records.iter().any(service)
-        }
     };
-    groups.retain(|group, records| is_meant(group, records));
+    groups.retain(|group, _| is_meant(group));
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, records)| std::cmp::Reverse(records.last().map(|last| last.number)));
     groups

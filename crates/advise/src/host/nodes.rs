@@ -44,16 +44,16 @@ pub(crate) fn within(cpus: &BTreeSet<u32>, own: &BTreeSet<u32>) -> BTreeSet<u32>
 
 /// Time of cpus since the machine began, in clock ticks. What counts is the difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Busy {
+pub(crate) struct Busy {
     /// Not idle, and not stolen by a hypervisor.
-    pub busy: u64,
+    pub(crate) busy: u64,
     /// All of it.
-    pub all: u64,
+    pub(crate) all: u64,
 }
 
 impl Busy {
     /// The share of the time since `earlier` that was not idle; `None` if no time has passed.
-    pub fn since(&self, earlier: &Self) -> Option<f64> {
+    pub(crate) fn since(&self, earlier: &Self) -> Option<f64> {
         let busy = self.busy.checked_sub(earlier.busy)?;
         let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)?;
         Some((busy as f64 / all as f64).min(1.0))

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::entry::{Entry, Event, Outcome, Planned};
-use crate::group::GroupPath;
 
 /// All changes of a journal, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -92,24 +91,6 @@ impl History {
     /// The change of this number.
     pub fn record(&self, number: u64) -> Option<&Record> {
         self.records.get(&number)
-    }
-
-    /// Those of an instance.
-    pub fn of_group(&self, group: &GroupPath) -> impl Iterator<Item = &Record> {
-        self.records()
-            .filter(move |record| record.planned.group == *group)
-    }
-
-    /// Those of a service.
-    pub fn of_service(&self, service: &str) -> impl Iterator<Item = &Record> {
-        let is_its = move |record: &&Record| record.planned.service.as_deref() == Some(service);
-        self.records().filter(is_its)
-    }
-
-    /// Those that bound to a node or unbound from it.
-    pub fn of_node(&self, node: u32) -> impl Iterator<Item = &Record> {
-        self.records()
-            .filter(move |record| record.planned.kind.node() == node)
     }
 
     /// Those that are in force, or may be.
