@@ -64,15 +64,18 @@ impl<'a> Rounds<'a> {
         let past = read_past(&past_file(plan.noted));
         let history = History::read(&plan.noted.journal)?;
         let mut policy = Policy::with_past(plan.config, past);
+        let clock = (SystemTime::now(), Instant::now());
         for record in history.records() {
-            policy.remember(
-                record.planned.group.clone(),
-                Time::from_nanos(record.unix_ms * 1_000_000),
-            );
+            let at = Time::from_nanos(record.unix_ms.saturating_mul(1_000_000));
+            // A clock that was set back since must not make it rest for longer.
+            policy.remember(record.planned.group.clone(), at.min(now(clock)));
         }
         Ok(Self {
             policy,
-            in_force: history.open().count(),
+            in_force: match plan.apply {
+                true => 0,
+                false => history.open().count(),
+            },
             hands: Hands {
                 actuator: Actuator::new(&plan.machine.sysfs)?.dry(!plan.apply),
                 journal,
@@ -80,7 +83,7 @@ impl<'a> Rounds<'a> {
             },
             host,
             watch,
-            clock: (SystemTime::now(), Instant::now()),
+            clock,
             status: Arc::default(),
             _scratch: scratch,
             plan,
@@ -131,10 +134,7 @@ impl<'a> Rounds<'a> {
         let survey = seen.survey();
         let begun = Instant::now();
         let observed = survey.observed(instances, &seen.known, &AdviceConfig::new());
-        let (unix, begun_at) = self.clock;
-        let now = unix.duration_since(UNIX_EPOCH).unwrap_or_default() + begun_at.elapsed();
-        let now = Time::from_nanos(now.as_nanos() as u64);
-        let action = self.policy.round(now, &observed);
+        let action = self.policy.round(now(self.clock), &observed);
         let decided = begun.elapsed();
         let features: BTreeMap<GroupPath, Features> = (instances.iter())
             .filter_map(|(group, _)| {
@@ -179,8 +179,7 @@ impl<'a> Rounds<'a> {
 
     /// Changes in force.
     fn open(&self) -> usize {
-        self.in_force
-            .max(self.hands.journal.history().open().count())
+        self.in_force + self.hands.journal.history().open().count()
     }
 
     fn summary(&self) -> String {
@@ -197,6 +196,12 @@ impl<'a> Rounds<'a> {
         }
         out
     }
+}
+
+/// The time since 1970 by a clock that goes on evenly from when it was made.
+fn now((unix, begun): (SystemTime, Instant)) -> Time {
+    let since = unix.duration_since(UNIX_EPOCH).unwrap_or_default() + begun.elapsed();
+    Time::from_nanos(since.as_nanos() as u64)
 }
 
 /// Tells once of each service why it is not bound.
