@@ -118,6 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn where_all_rates_have_piled_up_there_is_a_lower_one_to_try() {
+        let mut search = Search::new(0.2);
+        search.note(1_000.0, 0.9);
+        let mut last = 1_000.0;
+        for _ in 0..STEPS {
+            let rate = search.next().unwrap();
+            assert!(rate <= last, "{rate}");
+            search.too_much(rate);
+            last = rate;
+        }
+        assert_eq!(search.best(), None);
+        assert!(search.next().is_some_and(|rate| rate < last && rate > 0.0));
+    }
+
+    #[test]
     fn a_straight_use_is_found_at_once_and_a_bent_one_soon() {
         let (rate, steps) = search(0.6, 1_000.0, |rate| rate / 10_000.0);
         assert!(

@@ -178,8 +178,12 @@ impl Bench<'_> {
                 }
             }
         }
-        let rates = searches.iter().filter_map(Search::best);
-        Ok(rates.map(|(rate, _)| rate).collect())
+        // Where requests have piled up at all rates that were tried, the next lower one: its rounds tell the same of it.
+        let rate = |search: &Search| {
+            let best = search.best().map(|(rate, _)| rate);
+            best.or_else(|| search.next())
+        };
+        Ok(searches.iter().filter_map(rate).collect())
     }
 
     /// What the modes give at their rates: medians of rounds that were run in turn. Nothing if the first was not finished.
