@@ -218,9 +218,27 @@ fn gone(process: u32) {
 fn under_way(folder: &std::path::Path) -> (Child, Vec<u32>) {
     let run = long(folder);
     let processes = children(run.id(), 3);
-    // Longer than it takes to load two tables of 200 rows.
-    std::thread::sleep(Duration::from_secs(3));
+    let begun = Instant::now();
+    while connected(run.id()) < processes.len() {
+        assert!(begun.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The first rounds are under way.
+    std::thread::sleep(Duration::from_secs(1));
     (run, processes)
+}
+
+/// How many of a run's processes have been connected to, which is done when they have read their tables.
+fn connected(run: u32) -> usize {
+    const CONNECTED: &str = "03";
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let theirs = format!("/chiplet-modes-{run}-");
+    let connected = sockets.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let path = fields.get(7).filter(|path| path.contains(&theirs))?;
+        (fields[5] == CONNECTED).then(|| (*path).to_owned())
+    });
+    connected.collect::<BTreeSet<_>>().len()
 }
 
 #[test]

@@ -263,7 +263,11 @@ impl Bench<'_> {
                     readings.push(used.map(|used| (Instant::now(), used)));
                 }
             },
-        )?;
+        );
+        let outcome = outcome.with_context(|| {
+            let mode = &candidate.mode.name;
+            format!("mode {mode}: a process does not answer; was it stopped?")
+        })?;
         self.bar.inc(1);
         let readings: anyhow::Result<Vec<(Instant, Duration)>> = readings.into_iter().collect();
         let readings = readings.with_context(|| format!("mode {}", candidate.mode.name))?;
