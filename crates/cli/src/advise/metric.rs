@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use chiplet_advise::{GroupPath, Host};
 use serde::Deserialize;
 
-use crate::counters::{CYCLES, Counters, INSTRUCTIONS, Reading};
+use crate::counters::{CYCLES, Counters, Counting, INSTRUCTIONS};
 
 /// How long Prometheus may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(super) enum Metric {
 
 /// A window that has begun.
 pub(super) enum Begun {
-    Ipc(Counters, Reading),
+    Ipc(Counting),
     Prometheus,
 }
 
@@ -80,11 +80,10 @@ impl Metric {
                     .iter()
                     .flat_map(|node| node.cpus.iter().copied());
                 let cpus = all.chain(look.cpus.iter().copied()).collect();
-                let mut counters = Counters::instructions_of_group(&folder, &cpus).map_err(|why| {
+                let counters = Counters::instructions_of_group(&folder, &cpus).map_err(|why| {
                     anyhow!("instructions a cycle are {why}; name a metric by --prometheus URL --query PROMQL")
                 })?;
-                let first = counters.read();
-                Ok(Begun::Ipc(counters, first))
+                Ok(Begun::Ipc(Counting::begin(counters)))
             }
             Self::Prometheus { .. } => Ok(Begun::Prometheus),
         }
@@ -94,8 +93,8 @@ impl Metric {
     pub(super) fn end(&self, begun: Begun, length: Duration) -> anyhow::Result<f64> {
         let value = match (self, begun) {
             (Self::Prometheus { url, query }, _) => ask(url, query, length)?,
-            (Self::Ipc, Begun::Ipc(mut counters, first)) => {
-                let values = counters.read().since(&first);
+            (Self::Ipc, Begun::Ipc(counting)) => {
+                let values = counting.end();
                 let counted = values.total(INSTRUCTIONS).zip(values.total(CYCLES));
                 let (instructions, cycles) =
                     counted.context("instructions and cycles were not counted")?;

@@ -7,6 +7,7 @@
 //! | `latency.rs` | latencies of near and far memory |
 //! | `report.rs` | the advice as text and JSON |
 //! | `trial.rs`, `metric.rs` | bound and unbound in turn, and what that is judged by |
+//! | `undo.rs` | a change taken back by who made it |
 //! | `history.rs` | the journal, read |
 //!
 //! What decides is the library `chiplet-advise`.
@@ -17,6 +18,7 @@ mod metric;
 pub(crate) mod options;
 mod report;
 mod trial;
+pub(crate) mod undo;
 pub(crate) mod watch;
 
 use std::time::Duration;
@@ -172,9 +174,7 @@ fn watch(arguments: &Arguments, host: &Host, subjects: &[GroupPath]) -> anyhow::
         .expect("the template is valid");
     let bar = ProgressBar::new(arguments.seconds.as_millis() as u64).with_style(style);
     let watch = Watch::new(host, &arguments.machine);
-    let seen = drawn(&bar, arguments.seconds, || {
-        watch.window(host, subjects, arguments.seconds)
-    })?;
+    let seen = watch.window(host, subjects, arguments.seconds)?;
     bar.finish_and_clear();
     let Some(seen) = seen else {
         bail!("stopped before the window was over; --seconds S makes it shorter");
@@ -192,22 +192,6 @@ fn watch(arguments: &Arguments, host: &Host, subjects: &[GroupPath]) -> anyhow::
         true => Ok(serde_json::to_string_pretty(&report)? + "\n"),
         false => Ok(report.text()),
     }
-}
-
-/// Does something while a bar shows how much of the time has passed.
-fn drawn<T>(bar: &ProgressBar, length: Duration, work: impl FnOnce() -> T) -> T {
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let step = (length / 100).max(Duration::from_millis(50));
-            while ended.recv_timeout(step) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                bar.set_position(bar.elapsed().min(length).as_millis() as u64);
-            }
-        });
-        let result = work();
-        drop(done);
-        result
-    })
 }
 
 fn try_it(arguments: &Arguments, subjects: &[GroupPath]) -> anyhow::Result<String> {

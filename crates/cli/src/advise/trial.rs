@@ -9,14 +9,13 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
-use chiplet_advise::{
-    Actuator, AdviceConfig, Change, Features, GroupPath, Host, Journal, Node, Restored, Which,
-};
+use chiplet_advise::{Actuator, AdviceConfig, Change, Features, GroupPath, Host, Journal, Node};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::metric::{Better, Metric};
 use super::options::{Machine, Noted};
+use super::undo::undo;
 use super::watch::Watch;
 use crate::stop;
 
@@ -165,7 +164,7 @@ impl Running<'_> {
         let trial = self.trial;
         let before = self.look_at_it()?;
         let (mut pairs, mut change) = (Vec::new(), 0);
-        let mut unbound = self.measure(0, "unbound")?;
+        let mut unbound = self.measure(1, "unbound")?;
         for pair in 1..=trial.pairs {
             let bound = self.bind(&before).and_then(|number| {
                 change = number;
@@ -187,9 +186,11 @@ impl Running<'_> {
         let gain = pairs.iter().map(|pair| pair.gain).sum::<f64>() / pairs.len() as f64;
         let kept = gain >= trial.threshold && pairs.iter().all(|pair| pair.gain > 0.0);
         if kept {
-            change = self.bind(&before)?;
+            change = self.bind(&before).or_else(|error| self.let_go(error))?;
         }
-        self.journal.measured(change, gain, SystemTime::now())?;
+        if let Err(error) = self.journal.measured(change, gain, SystemTime::now()) {
+            return self.let_go(error.into());
+        }
         Ok(Tried {
             group: trial.group.clone(),
             node: self.node.node,
@@ -200,6 +201,14 @@ impl Running<'_> {
             kept,
             change,
         })
+    }
+
+    /// What could not be noted is not kept.
+    fn let_go<T>(&mut self, error: anyhow::Error) -> anyhow::Result<T> {
+        match self.unbind() {
+            Ok(()) => Err(error),
+            Err(left) => Err(error.context(format!("{left:#}"))),
+        }
     }
 
     /// Its features as it is, and what the law makes of them.
@@ -265,30 +274,17 @@ impl Running<'_> {
     }
 
     fn unbind(&mut self) -> anyhow::Result<()> {
-        let which = Which::Group(self.trial.group.clone());
-        for restoration in self
-            .actuator
-            .rollback(&mut self.journal, &which, SystemTime::now())?
-        {
-            match restoration.result? {
-                Restored::Gone | Restored::Replaced => {
-                    bail!("{} has ended in the trial", restoration.group)
-                }
-                Restored::SetByOthers { file, holds } => bail!(
-                    "somebody else has set {} of {} to {:?} in the trial, so it was left alone; chiplet balance --rollback \
-                     --over-others --cgroup {} sets it back",
-                    file.name(),
-                    restoration.group,
-                    holds.trim(),
-                    restoration.group.quoted()
-                ),
-                Restored::Files(files) if files.is_empty() => bail!(
-                    "somebody else has taken the binding of {} back within the trial",
-                    restoration.group
-                ),
-                _ => {}
-            }
-        }
+        let group = self.trial.group;
+        let is_bound = self
+            .journal
+            .history()
+            .open()
+            .any(|record| record.planned.group == *group);
+        let written = undo(&self.actuator, &mut self.journal, group)?;
+        ensure!(
+            !is_bound || !written.is_empty(),
+            "somebody else has taken the binding of {group} back within the trial"
+        );
         Ok(())
     }
 }

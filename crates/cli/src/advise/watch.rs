@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::latency::Latencies;
 use super::options::Machine;
-use crate::counters::{CYCLES, CounterValues, Counters, Unavailable};
+use crate::counters::{CYCLES, CounterValues, Counters, Counting, Unavailable};
 use crate::stop;
 
 /// Cycles of which a share that is told is a part: enough for six digits.
@@ -24,9 +24,17 @@ pub(crate) struct Watch {
     pub(crate) latencies: Option<Latencies>,
     /// What could not be measured, and why: said once.
     pub(crate) notes: Vec<String>,
-    /// Of every group, where it is told and not counted.
-    told: Option<Cycles>,
-    can_count: bool,
+    cycles: Source,
+}
+
+/// Where cycles are known from.
+enum Source {
+    /// Each group is counted.
+    Counted,
+    /// The same of every group: the options tell.
+    Told(Cycles),
+    /// Another machine's cannot be counted.
+    Nowhere,
 }
 
 /// What was seen in a window.
@@ -81,11 +89,14 @@ impl Watch {
             known,
             latencies,
             notes,
-            told: machine.msr.map(|share| Cycles {
-                stalled: (share * TOLD as f64) as u64,
-                unhalted: TOLD,
-            }),
-            can_count: machine.is_this() && machine.msr.is_none(),
+            cycles: match machine.msr {
+                Some(share) => Source::Told(Cycles {
+                    stalled: (share * TOLD as f64) as u64,
+                    unhalted: TOLD,
+                }),
+                None if machine.is_this() => Source::Counted,
+                None => Source::Nowhere,
+            },
         }
     }
 
@@ -109,38 +120,33 @@ impl Watch {
         let (mut known, mut notes) = (self.known.clone(), Vec::new());
         let parts = subjects.len().max(1) as u32;
         for (part, group) in (1..).zip(subjects) {
-            let mut counters = match self.can_count {
-                true => Some(open(host, group)),
-                false => None,
+            let counting = match self.cycles {
+                Source::Counted => Some(open(host, group).map(Counting::begin)),
+                Source::Told(_) | Source::Nowhere => None,
             };
-            let first = counters
-                .as_mut()
-                .and_then(|opened| opened.as_mut().ok())
-                .map(Counters::read);
             let until = length * part / parts;
             if !stop::rest(until.saturating_sub(begun.elapsed())) {
                 return Ok(None);
             }
-            let values = match counters {
-                None => {
-                    if let Some(told) = self.told {
-                        known.cycles.insert(group.clone(), Ok(told));
+            let cycles = match counting {
+                Some(Ok(counting)) => {
+                    let values = counting.end();
+                    if let Some((near, far)) = values.fills() {
+                        let (near, far) = (near as u64, far as u64);
+                        known.fills.insert(group.clone(), Fills { near, far });
                     }
-                    continue;
+                    cycles(&values)
                 }
                 Some(Err(why)) => {
-                    let missing = reason(&why, host);
-                    known.cycles.insert(group.clone(), Err(missing));
                     notes.push(format!("cycles are {why}"));
-                    continue;
+                    Err(reason(&why, host))
                 }
-                Some(Ok(mut opened)) => opened.read().since(&first.expect("it was opened")),
+                None => match self.cycles {
+                    Source::Told(told) => Ok(told),
+                    Source::Counted | Source::Nowhere => continue,
+                },
             };
-            known.cycles.insert(group.clone(), cycles(&values));
-            if let Some((near, far)) = values.fills() {
-                let (near, far) = (near as u64, far as u64);
-                known.fills.insert(group.clone(), Fills { near, far });
-            }
+            known.cycles.insert(group.clone(), cycles);
         }
         if !stop::rest(length.saturating_sub(begun.elapsed())) {
             return Ok(None);

@@ -7,10 +7,11 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use chiplet_advise::{
     Action, Actuator, ApplyError, Change, CpusetFile, Features, GroupPath, Host, Journal, Observed,
-    Restored, Which,
 };
 use chiplet_topology::parse_list;
 use jiff::Timestamp;
+
+use crate::advise::undo::{Refused, undo};
 
 /// What writes.
 pub(super) struct Hands {
@@ -18,17 +19,6 @@ pub(super) struct Hands {
     pub(super) journal: Journal,
     /// Not a dry run.
     pub(super) apply: bool,
-}
-
-/// Why an action was not carried out.
-#[derive(Debug, thiserror::Error)]
-enum Refused {
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error("somebody else has set the cpus of {group} to {:?} since", holds.trim())]
-    SetByOthers { group: GroupPath, holds: String },
-    #[error("{0} has ended")]
-    Ended(GroupPath),
 }
 
 impl Hands {
@@ -163,21 +153,7 @@ impl Hands {
     }
 
     fn take_back(&mut self, group: &GroupPath) -> Result<(), Refused> {
-        let which = Which::Group(group.clone());
-        let now = SystemTime::now();
-        for restoration in self.actuator.rollback(&mut self.journal, &which, now)? {
-            match restoration.result? {
-                Restored::Files(_) => {}
-                Restored::SetByOthers { holds, .. } => {
-                    return Err(Refused::SetByOthers {
-                        group: group.clone(),
-                        holds,
-                    });
-                }
-                _ => return Err(Refused::Ended(group.clone())),
-            }
-        }
-        Ok(())
+        undo(&self.actuator, &mut self.journal, group).map(|_| ())
     }
 }
 

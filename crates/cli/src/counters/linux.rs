@@ -317,6 +317,7 @@ fn reason(why: io::Error, paranoid: Option<i32>) -> Unavailable {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CounterValues;
     use super::*;
     use perf_event::events::Software;
     use std::hint::black_box;
@@ -363,16 +364,22 @@ mod tests {
         black_box(memory);
     }
 
-    #[test]
-    fn threads_that_are_started_later_are_counted() {
-        let Some(mut counters) = open(&[]) else {
-            return;
-        };
+    /// Counts a thread that is started now.
+    fn see_another_thread(counters: &mut Counters) -> CounterValues {
         let before = counters.read();
         thread::spawn(touch_fresh_memory).join().unwrap();
         let values = counters.read().since(&before);
         assert!(values.total(FAULTS).unwrap() >= LEAST_FAULTS, "{values:?}");
         assert!(values.total(CLOCK).unwrap() > 0.0, "{values:?}");
+        values
+    }
+
+    #[test]
+    fn threads_that_are_started_later_are_counted() {
+        let Some(mut counters) = open(&[]) else {
+            return;
+        };
+        let values = see_another_thread(&mut counters);
         assert_eq!(values.coverage(), 1.0);
     }
 
@@ -396,12 +403,7 @@ mod tests {
             eprintln!("skipped: control groups cannot be counted here");
             return;
         };
-        let before = counters.read();
-        // Not a child of this thread's counters: whoever runs in the group counts.
-        thread::spawn(touch_fresh_memory).join().unwrap();
-        let values = counters.read().since(&before);
-        assert!(values.total(FAULTS).unwrap() >= LEAST_FAULTS, "{values:?}");
-        assert!(values.total(CLOCK).unwrap() > 0.0, "{values:?}");
+        see_another_thread(&mut counters);
     }
 
     #[test]

@@ -207,6 +207,24 @@ impl Sample {
     }
 }
 
+/// Counters from a moment on.
+pub struct Counting {
+    counters: Counters,
+    first: Reading,
+}
+
+impl Counting {
+    pub fn begin(mut counters: Counters) -> Self {
+        let first = counters.read();
+        Self { counters, first }
+    }
+
+    /// What was counted since then.
+    pub fn end(mut self) -> CounterValues {
+        self.counters.read().since(&self.first)
+    }
+}
+
 /// What was counted over some time, by all threads together.
 #[derive(Clone, Debug)]
 pub struct CounterValues {

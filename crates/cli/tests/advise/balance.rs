@@ -71,6 +71,40 @@ fn a_service_is_bound_as_a_whole_and_let_go_by_the_journal() {
 }
 
 #[test]
+fn history_is_told_by_instance_service_and_node() {
+    let machine = machine();
+    stdout(&chiplet(
+        &machine,
+        &balance("--every 0.2 --apply --rounds 1"),
+    ));
+    let history = |of: &str| {
+        let words = format!("advise --history {of}");
+        stdout(&chiplet(
+            &machine,
+            &words.split_whitespace().collect::<Vec<_>>(),
+        ))
+    };
+    let all = history("");
+    assert_eq!(all.lines().count(), 3, "a head, and two instances: {all}");
+    for part in ["bind to node 0", "in force", "8.3 %", "9.3 %", "(search)"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let one = history("--cgroup /search-1");
+    assert!(
+        one.contains("/search-1") && !one.contains("/search-2"),
+        "{one}"
+    );
+    assert_eq!(history("--service search"), all);
+    assert_eq!(history("--node 0"), all);
+    for nothing in ["--service ads", "--node 1", "--cgroup /search"] {
+        assert_eq!(history(nothing), "nothing of that was changed\n");
+    }
+    let told: serde_json::Value = serde_json::from_str(&history("--json")).unwrap();
+    assert_eq!(told[0]["state"], "done");
+    assert_eq!(told[0]["planned"]["kind"]["bind"]["node"], 0);
+}
+
+#[test]
 fn a_busy_node_loses_its_least_busy_instance_first() {
     let machine = machine();
     for group in ["/search-1", "/search-2"] {

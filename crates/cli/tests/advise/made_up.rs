@@ -1,4 +1,8 @@
-//! A machine made of files: two nodes of four cpus, cgroup v2, time that passes.
+//! A machine made of files, two nodes of four cpus with cgroup v2, on which time passes.
+
+// The library's tests have the machine.
+#[path = "../../../advise/tests/common/mod.rs"]
+mod saved;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use saved::Saved;
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A machine made of files, whose clocks go on.
+/// A saved machine, whose clocks go on.
 pub struct MadeUp {
-    root: TempDir,
+    saved: Saved,
     ended: Arc<AtomicBool>,
     /// In percent, by node: how busy its cpus are.
     busy: Arc<[AtomicU64; 2]>,
@@ -22,46 +26,31 @@ pub struct MadeUp {
 
 impl MadeUp {
     pub fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let saved = Saved::new("GenuineIntel", 1);
         let (ended, busy) = (
             Arc::<AtomicBool>::default(),
             Arc::<[AtomicU64; 2]>::default(),
         );
-        let mut made = Self {
-            root,
-            ended: ended.clone(),
-            busy: busy.clone(),
-            clock: None,
-        };
-        made.write(
-            "proc/cpuinfo",
-            "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu\n",
-        );
-        made.write("proc/self/cgroup", "0::/\n");
-        made.write("sys/devices/system/cpu/online", "0-7\n");
-        made.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n");
-        made.write("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
-        for (node, cpus) in [(0, "0-3"), (1, "4-7")] {
-            let folder = format!("sys/devices/system/node/node{node}");
-            made.write(&format!("{folder}/cpulist"), &format!("{cpus}\n"));
-            let memory =
-                format!("Node {node} MemTotal: 67108864 kB\nNode {node} MemFree: 33554432 kB\n");
-            made.write(&format!("{folder}/meminfo"), &memory);
-        }
-        let folder = made.root.path().to_owned();
+        let folder = saved.root().to_owned();
         stat(&folder, &[0; 2], 0);
-        made.clock = Some(std::thread::spawn(move || {
+        let (until, levels) = (ended.clone(), busy.clone());
+        let clock = std::thread::spawn(move || {
             let (mut used, mut ticks) = ([0_u64; 2], 0);
-            while !ended.load(Ordering::Relaxed) {
+            while !until.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
                 ticks += 100;
-                for (used, busy) in used.iter_mut().zip(&*busy) {
+                for (used, busy) in used.iter_mut().zip(&*levels) {
                     *used += busy.load(Ordering::Relaxed);
                 }
                 stat(&folder, &used, ticks);
             }
-        }));
-        made
+        });
+        Self {
+            saved,
+            ended,
+            busy,
+            clock: Some(clock),
+        }
     }
 
     /// A group that may run everywhere, with memory on these nodes.
@@ -93,17 +82,18 @@ impl MadeUp {
     }
 
     pub fn file(&self, group: &str, file: &str) -> PathBuf {
-        self.root
-            .path()
+        self.saved
+            .root()
             .join(format!("sys/fs/cgroup{group}/{file}"))
     }
 
     pub fn journal(&self) -> PathBuf {
-        self.root.path().join("journal")
+        self.saved.root().join("journal")
     }
 
+    /// Writes a file to the letter.
     pub fn write(&self, name: &str, text: &str) {
-        write(self.root.path(), name, text);
+        self.saved.write_bytes(name, text.as_bytes());
     }
 
     pub fn remove(&self, group: &str) {
@@ -115,7 +105,7 @@ impl MadeUp {
         command
             .args(args)
             .arg("--sysfs")
-            .arg(self.root.path())
+            .arg(self.saved.root())
             .arg("--journal")
             .arg(self.journal());
         command
@@ -153,12 +143,6 @@ fn stat(root: &Path, used: &[u64; 2], ticks: u64) {
     let path = root.join("proc/stat.new");
     fs::write(&path, lines.collect::<String>()).unwrap();
     fs::rename(path, root.join("proc/stat")).unwrap();
-}
-
-fn write(root: &Path, name: &str, text: &str) {
-    let path = root.join(name);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 pub fn chiplet(machine: &MadeUp, args: &[&str]) -> Output {

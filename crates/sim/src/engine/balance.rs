@@ -6,6 +6,7 @@ use chiplet_policy::{
     Costs, DomainSpec, Homes, MemoryChange, Planner, Speed, TableUsage, Time, Usage,
 };
 
+use super::hardware::Holders;
 use super::items::Items;
 use super::items::table_id;
 use super::scenario::{Load, Scenario};
@@ -36,9 +37,6 @@ impl Means {
         }
     }
 }
-
-/// The packages whose memory has a table, the oldest copy first.
-pub(super) type Holders = Vec<usize>;
 
 pub(super) struct Balancer {
     planner: Planner,

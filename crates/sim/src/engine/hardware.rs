@@ -9,14 +9,13 @@ use std::ops::Range;
 use chiplet_index::{HnswTable, RowFormat};
 use chiplet_policy::hnsw_query_bytes;
 
-use super::balance::Holders;
 use crate::cache::{Caches, Hits, Lines};
 use crate::compute::Compute;
 use crate::machine::Machine;
 use crate::trace::{Visit, mix};
 use crate::workload::{Plan, Prepared, drawn, tile};
 use memory::Memory;
-pub(super) use memory::{Pipe, Reach};
+pub(super) use memory::{Holders, Pipe, Reach};
 
 /// Parts that a walk is modelled in, so that what others read meanwhile counts.
 pub(super) const SEGMENTS: u32 = 6;

@@ -3,7 +3,6 @@
 //! Each link, socket and bridge is served in order of request: what is asked for ends no earlier than its bandwidth
 //! allows, so a saturated one gives exactly its bandwidth. Below that, latency rises with use.
 
-use crate::engine::balance::Holders;
 use crate::machine::Machine;
 
 /// Over this time use is averaged.
@@ -58,6 +57,9 @@ impl Pipe {
         self.free_at
     }
 }
+
+/// The sockets whose memory has a table, the oldest copy first.
+pub(crate) type Holders = Vec<usize>;
 
 /// What has come from near or from far memory so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
