@@ -24,7 +24,7 @@
 //! let before = Snapshot::take(&host, &groups)?;
 //! std::thread::sleep(window);
 //! let after = Snapshot::take(&host, &groups)?;
-//! let survey = Survey::new(&before, &after, window);
+//! let survey = Survey::new(before, after, window)?;
 //! let (group, known) = (host.group_of(std::process::id())?, Known::default());
 //! if let Some(subject) = survey.subject(&group, &known) {
 //!     let rooms = survey.rooms(&group, &known);

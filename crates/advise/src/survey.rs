@@ -26,11 +26,13 @@ pub struct Snapshot {
 }
 
 /// Two snapshots, and the time between them.
-#[derive(Clone, Copy, Debug)]
-pub struct Survey<'a> {
-    before: &'a Snapshot,
-    after: &'a Snapshot,
+#[derive(Clone, Debug)]
+pub struct Survey {
+    before: Snapshot,
+    after: Snapshot,
     length: Duration,
+    /// By node with cpus, how many of them were busy.
+    busy: BTreeMap<u32, f64>,
 }
 
 /// What is measured elsewhere. By default nothing is known.
@@ -66,14 +68,27 @@ impl Snapshot {
     }
 }
 
-impl<'a> Survey<'a> {
+impl Survey {
     /// What happened from one snapshot to another, so long after it.
-    pub fn new(before: &'a Snapshot, after: &'a Snapshot, length: Duration) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`HostError::BusyUnknown`] if it is not known of some node how busy its cpus were.
+    pub fn new(before: Snapshot, after: Snapshot, length: Duration) -> Result<Self, HostError> {
+        let with_cpus = after.nodes.iter().filter(|node| !node.cpus.is_empty());
+        let busy = with_cpus.map(|node| {
+            let earlier = before.busy.get(&node.node);
+            let looks = after.busy.get(&node.node).zip(earlier);
+            let share = looks.and_then(|(later, earlier)| later.since(earlier));
+            let share = share.ok_or(HostError::BusyUnknown { node: node.node })?;
+            Ok((node.node, share * node.cpus.len() as f64))
+        });
+        let busy = busy.collect::<Result<_, HostError>>()?;
+        Ok(Self {
             before,
             after,
             length,
-        }
+            busy,
+        })
     }
 
     /// What was seen of a group; `None` if it was not there at both times.
@@ -227,19 +242,16 @@ impl<'a> Survey<'a> {
         })
     }
 
-    fn looks(&self, group: &GroupPath) -> Option<(&'a Look, &'a Look)> {
+    fn looks(&self, group: &GroupPath) -> Option<(&Look, &Look)> {
         self.before
             .looks
             .get(group)
             .zip(self.after.looks.get(group))
     }
 
-    /// Processors of a node that are busy.
+    /// Processors of a node that are busy: none where there are none.
     fn busy_on(&self, node: &Node) -> f64 {
-        let (before, after) = (&self.before.busy, &self.after.busy);
-        let level = (before.get(&node.node).zip(after.get(&node.node)))
-            .and_then(|(before, after)| after.since(before));
-        level.unwrap_or(0.0) * node.cpus.len() as f64
+        self.busy.get(&node.node).copied().unwrap_or(0.0)
     }
 
     /// What a node's memory can give, and what of it nobody takes.

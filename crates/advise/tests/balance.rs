@@ -243,6 +243,25 @@ fn no_binding_is_made_that_would_be_undone() {
 }
 
 #[test]
+fn a_node_that_is_too_busy_without_us_keeps_nothing_from_the_other() {
+    let mut search = instance("search-1", None, 6.0, 0.5);
+    search.gains = BTreeMap::from([(0, 0.3), (1, 0.2)]);
+    // What makes node 0 busy is none of the instances, so there is nothing to unbind from it.
+    let busy = observed([0.95, 0.2], &[search.clone()]);
+    for mut policy in [a(), b(0.2)] {
+        let action = policy.round(minute(DAY), &busy);
+        let Some(Action::Bind { to, .. }) = action else {
+            panic!("{action:?}");
+        };
+        assert_eq!(to, [("/search-1".parse().unwrap(), 1)]);
+    }
+    // A node that the binding itself makes too busy does.
+    (search.busy, search.quota) = (60.0, 60.0);
+    let crowding = observed([0.4, 0.4], &[search]);
+    assert_eq!(a().round(minute(DAY), &crowding), None);
+}
+
+#[test]
 fn what_was_unbound_rests_before_it_is_bound_again() {
     let mut policy = a();
     let hot = observed([0.9, 0.5], &[instance("a-1", Some(0), 5.0, 1.2)]);

@@ -270,6 +270,42 @@ fn groups_that_are_gone_or_new_are_told_and_skipped() {
 }
 
 #[test]
+fn a_journal_of_a_container_is_not_closed_from_the_host() {
+    let saved = machine();
+    let (actuator, mut journal) = (actuator(&saved), journal(&saved));
+    actuator
+        .apply(&mut journal, &bind(&saved, "/a", 0), NOW)
+        .unwrap();
+    // Where it runs now, another group is mounted, and it has no `/a`.
+    let (mounted, other) = (
+        saved.path("sys/fs/cgroup"),
+        saved.path("sys/fs/cgroup.other"),
+    );
+    fs::rename(&mounted, &other).unwrap();
+    saved.group_files("/", &[("cgroup.controllers", "cpuset")]);
+    let back = actuator.rollback(&mut journal, &Which::All, NOW).unwrap();
+    let error = back[0].result.as_ref().unwrap_err().to_string();
+    assert!(error.contains("shows other groups than here"), "{error}");
+    assert_eq!(journal.history().open().count(), 1);
+    // Back where it was made.
+    fs::remove_dir_all(&mounted).unwrap();
+    fs::rename(&other, &mounted).unwrap();
+    let back = actuator.rollback(&mut journal, &Which::All, NOW).unwrap();
+    assert!(matches!(&back[0].result, Ok(Restored::Files(_))));
+    assert_eq!(saved.holds("/a", "cpuset.cpus"), "\n");
+    // Where that is gone, it can be closed.
+    actuator
+        .apply(&mut journal, &bind(&saved, "/a", 0), NOW)
+        .unwrap();
+    fs::rename(&mounted, &other).unwrap();
+    saved.group_files("/", &[("cgroup.controllers", "cpuset")]);
+    actuator
+        .rollback_over(&mut journal, &Which::All, NOW)
+        .unwrap();
+    assert_eq!(journal.history().open().count(), 0);
+}
+
+#[test]
 fn what_others_have_set_is_left_until_it_is_insisted() {
     let saved = machine();
     let (actuator, mut journal) = (actuator(&saved), journal(&saved));

@@ -80,16 +80,10 @@ fn write_intel(saved: &Saved, later: bool) {
     let none = [mon(0, 0, 0, 0), mon(1, 0, 0, 0)];
     saved.monitor("bulk", &[201], &none);
     saved.write("sys/fs/resctrl/info/L3_MON/num_rmids", "176");
-    let stat: String = (0..8)
-        .map(|cpu| {
-            format!(
-                "cpu{cpu} {} 0 0 {} 0 0 0 0 0 0\n",
-                at(100, if cpu < 4 { 300 } else { 900 }),
-                at(100, if cpu < 4 { 900 } else { 300 })
-            )
-        })
-        .collect();
-    saved.write("proc/stat", &format!("cpu 1 2 3 4\n{stat}intr 7 8"));
+    saved.ticks(8, |cpu| match cpu < 4 {
+        true => (at(100, 300), at(100, 900)),
+        false => (at(100, 900), at(100, 300)),
+    });
 }
 
 #[test]
@@ -137,6 +131,21 @@ fn an_intel_machine_tells_everything_but_cycles() {
 }
 
 #[test]
+fn nodes_are_not_taken_for_idle_where_nobody_tells_how_busy_they_are() {
+    let (saved, later) = (intel(false), intel(true));
+    let look = |saved: &Saved| Snapshot::take(&Host::open(saved.root()).unwrap(), &[]).unwrap();
+    let (before, after) = (look(&saved), look(&later));
+    let unknown = |before: &Snapshot, after: &Snapshot| {
+        let error = Survey::new(before.clone(), after.clone(), WINDOW).unwrap_err();
+        matches!(error, HostError::BusyUnknown { node: 0 })
+    };
+    assert!(unknown(&before, &before), "no tick has passed");
+    assert!(unknown(&after, &before), "a cpu went offline: less in all");
+    fs::remove_file(later.path("proc/stat")).unwrap();
+    assert!(unknown(&before, &look(&later)));
+}
+
+#[test]
 fn a_survey_finds_the_misplaced_group_and_who_takes_the_bandwidth() {
     let saved = intel(false);
     let host = Host::open(saved.root()).unwrap();
@@ -144,7 +153,7 @@ fn a_survey_finds_the_misplaced_group_and_who_takes_the_bandwidth() {
     let before = Snapshot::take(&host, &groups).unwrap();
     write_intel(&saved, true);
     let after = Snapshot::take(&host, &groups).unwrap();
-    let survey = Survey::new(&before, &after, WINDOW);
+    let survey = Survey::new(before, after, WINDOW).unwrap();
     let search = group(SEARCH);
     let mut known = Known::default();
     let advice = |known: &Known| {
@@ -243,6 +252,7 @@ fn an_amd_machine_of_twelve_ccds_sums_them_and_has_no_local_bytes() {
             .collect();
         saved.monitor("mon_groups/pod1", &[7], &mons);
         saved.monitor("", &[1], &mons);
+        saved.ticks(48, |_| (later, later));
         saved
     };
     let (before, after) = (moment(0), moment(1));
@@ -262,7 +272,7 @@ fn an_amd_machine_of_twelve_ccds_sums_them_and_has_no_local_bytes() {
         bandwidth: BTreeMap::from([(0, 1e8), (1, 1e8)]),
         ..Known::default()
     };
-    let survey = Survey::new(&earlier, &later, WINDOW);
+    let survey = Survey::new(earlier, later, WINDOW).unwrap();
     let observed = survey.observed(&[], &known, &AdviceConfig::new());
     let left: Vec<_> = observed.nodes.iter().map(|node| node.bandwidth).collect();
     assert_eq!(left, [Some((1e8, 1e8 - 1.5e6)), Some((1e8, 1e8 - 5.1e6))]);

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -46,5 +47,23 @@ pub(crate) fn rest(length: Duration) -> bool {
             return true;
         }
         std::thread::sleep(left.min(GLANCE));
+    }
+}
+
+/// Does a work that waits for others on a thread of its own; `None` as soon as this process is asked to stop.
+pub(crate) fn unless_asked<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<Option<T>> {
+    let (done, result) = mpsc::sync_channel(1);
+    std::thread::Builder::new()
+        .name("waiting".to_owned())
+        .spawn(move || done.send(work()))?;
+    loop {
+        match result.recv_timeout(GLANCE) {
+            Ok(result) => return Ok(Some(result)),
+            Err(RecvTimeoutError::Timeout) if asked() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the work has panicked"),
+        }
     }
 }

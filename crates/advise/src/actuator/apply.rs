@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use chiplet_topology::{Tree, cpu_ranges, parse_list};
 
 use super::error::ApplyError;
-use super::files::{Files, same};
+use super::files::{Files, same, view};
 use crate::features::Features;
 use crate::group::GroupPath;
 use crate::host::{HostError, Node, is_version_2, within};
@@ -148,6 +148,7 @@ impl Actuator {
         let planned = Planned {
             group: group.clone(),
             birth: files.birth(),
+            view: view(&self.tree),
             kind: change.kind,
             service: change.service.clone(),
             writes: writes.clone(),

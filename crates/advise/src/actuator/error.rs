@@ -36,6 +36,15 @@ pub enum ApplyError {
     /// The root group holds all others and has no cpuset.
     #[error("the root group has no cpuset of its own; name a group below it")]
     RootGroup,
+    /// The journal was written where `/sys/fs/cgroup` shows other groups, so the group of this name is another one.
+    #[error(
+        "{group} was changed in a container, or on the host, where /sys/fs/cgroup shows other groups than here: roll back \
+         there"
+    )]
+    OtherView {
+        /// The group, as it is named there.
+        group: GroupPath,
+    },
     /// The group has no cpuset.
     #[error(
         "{group} has no {file}: enable the controller in the group above it (echo +cpuset > cgroup.subtree_control)"

@@ -125,11 +125,29 @@ impl<'a> Files<'a> {
     /// Tells the group from a later one of the same name: the boot, and the number of the group's folder, which the
     /// kernel does not give twice.
     pub(super) fn birth(&self) -> String {
-        let boot = self.tree.text("proc/sys/kernel/random/boot_id");
-        let boot = boot.unwrap_or_default();
-        let folder = self.tree.path(&self.name(""));
-        format!("{}:{}", boot.trim(), inode(&folder))
+        birth(self.tree, self.group)
     }
+}
+
+/// The same of the group that is mounted: in a container that is not the root of the machine.
+pub(super) fn view(tree: &Tree) -> String {
+    birth(tree, &GroupPath::root())
+}
+
+/// Whether two views are of one boot, and names of groups mean different groups in them. One that was not noted is like
+/// any other.
+pub(super) fn differ(one: &str, other: &str) -> bool {
+    let parts = one.split_once(':').zip(other.split_once(':'));
+    parts.is_some_and(|((boot, root), (other_boot, other_root))| {
+        boot == other_boot && root != other_root
+    })
+}
+
+fn birth(tree: &Tree, group: &GroupPath) -> String {
+    let boot = tree.text("proc/sys/kernel/random/boot_id");
+    let boot = boot.unwrap_or_default();
+    let folder = tree.path(&host::file(group, ""));
+    format!("{}:{}", boot.trim(), inode(&folder))
 }
 
 #[cfg(unix)]

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use super::apply::Actuator;
 use super::error::ApplyError;
-use super::files::{Files, same};
+use super::files::{Files, differ, same, view};
 use crate::group::GroupPath;
 use crate::journal::{CpusetFile, Event, History, Journal, Outcome, Record};
 
@@ -131,6 +131,13 @@ impl Actuator {
         over_others: bool,
     ) -> Result<Restored, ApplyError> {
         self.may_change(group)?;
+        let here = view(&self.tree);
+        let is_elsewhere = |record: &Record| differ(&record.planned.view, &here);
+        if !over_others && records.iter().any(is_elsewhere) {
+            return Err(ApplyError::OtherView {
+                group: group.clone(),
+            });
+        }
         let Some(files) = Files::of(&self.tree, group) else {
             return Ok(Restored::Gone);
         };

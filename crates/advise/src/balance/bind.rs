@@ -74,7 +74,7 @@ fn place(round: &Round<'_>, observed: &Observed, instances: &[&Instance]) -> Opt
         to.push((instance.group.clone(), nodes[at].node));
         gains += gain;
     }
-    stays(round, &nodes).then(|| (to, gains / instances.len() as f64))
+    stays(round, &observed.nodes, &nodes, &to).then(|| (to, gains / instances.len() as f64))
 }
 
 /// The share that would be left of what the node would have least of; `None` if something does not suffice.
@@ -106,19 +106,30 @@ fn take(node: &mut NodeLoad, instance: &Instance) {
     }
 }
 
-/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin.
-fn stays(round: &Round<'_>, nodes: &[NodeLoad]) -> bool {
+/// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too busy
+/// already forbids nothing if none of them goes there and it becomes no busier.
+fn stays(
+    round: &Round<'_>,
+    before: &[NodeLoad],
+    after: &[NodeLoad],
+    to: &[(GroupPath, u32)],
+) -> bool {
     let config = round.config;
-    let least = nodes.iter().map(NodeLoad::level).fold(1.0, f64::min);
-    nodes.iter().all(|node| {
-        let level = node.level();
+    let least = |nodes: &[NodeLoad]| nodes.iter().map(NodeLoad::level).fold(1.0, f64::min);
+    let (least_before, least_after) = (least(before), least(after));
+    before.iter().zip(after).all(|(before, after)| {
+        let level = after.level();
+        let (apart_before, apart) = (before.level() - least_before, level - least_after);
         let is_calm = level <= config.calm;
-        match config.strategy {
+        let is_left_out = to.iter().all(|(_, node)| *node != after.node);
+        let is_no_busier = is_left_out && level <= before.level() && apart <= apart_before;
+        let keeps = match config.strategy {
             Strategy::A => is_calm,
-            Strategy::B => match round.usual(node.node) {
-                Some(usual) => level <= usual || level - least <= config.balanced,
+            Strategy::B => match round.usual(after.node) {
+                Some(usual) => level <= usual || apart <= config.balanced,
                 None => is_calm,
             },
-        }
+        };
+        keeps || is_no_busier
     })
 }

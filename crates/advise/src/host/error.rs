@@ -44,6 +44,15 @@ pub enum HostError {
         /// The process.
         pid: u32,
     },
+    /// The kernel does not tell how busy the cpus of a node were.
+    #[error(
+        "it is not known how busy the cpus of node {node} were: /proc/stat has no line of them at both ends of the \
+         window, no tick passed in it, or a cpu went offline or online; watch again, for longer"
+    )]
+    BusyUnknown {
+        /// The node.
+        node: u32,
+    },
     /// A file holds what no kernel writes.
     #[error(transparent)]
     Unreadable(#[from] TopologyError),

@@ -58,6 +58,10 @@ pub struct Planned {
     pub group: GroupPath,
     /// Tells the group from a later one of the same name.
     pub birth: String,
+    /// The group at `/sys/fs/cgroup` where the change was made: in a container that is not the machine's root. Empty in
+    /// journals that did not note it.
+    #[serde(default)]
+    pub view: String,
     /// Bound or unbound.
     pub kind: Kind,
     /// The service that the group is an instance of, if it is known.

@@ -79,7 +79,9 @@ pub fn read_all(saved: &Saved, before: &Snapshot) {
     let Ok(after) = Snapshot::take(&host, &groups) else {
         return;
     };
-    let survey = Survey::new(before, &after, Duration::from_secs(1));
+    let Ok(survey) = Survey::new(before.clone(), after, Duration::from_secs(1)) else {
+        return;
+    };
     let known = Known::default();
     for name in &groups {
         if let Some(window) = survey.window(name, &known) {

@@ -67,6 +67,16 @@ impl Saved {
         saved
     }
 
+    /// `/proc/stat`: of each cpu the busy and the idle ticks.
+    pub fn ticks(&self, cpus: usize, of: impl Fn(usize) -> (u64, u64)) {
+        let lines = (0..cpus).map(|cpu| {
+            let (busy, idle) = of(cpu);
+            format!("cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0\n")
+        });
+        let lines: String = lines.collect();
+        self.write("proc/stat", &format!("cpu 1 2 3 4\n{lines}intr 7 8"));
+    }
+
     pub fn root(&self) -> &Path {
         self.0.path()
     }

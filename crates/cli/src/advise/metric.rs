@@ -8,6 +8,7 @@ use chiplet_advise::{GroupPath, Host};
 use serde::Deserialize;
 
 use crate::counters::{CYCLES, Counters, Counting, INSTRUCTIONS};
+use crate::stop;
 
 /// How long Prometheus may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,7 +93,11 @@ impl Metric {
     /// The value over the window that began and was so long.
     pub(super) fn end(&self, begun: Begun, length: Duration) -> anyhow::Result<f64> {
         let value = match (self, begun) {
-            (Self::Prometheus { url, query }, _) => ask(url, query, length)?,
+            (Self::Prometheus { url, query }, _) => {
+                let (url, query) = (url.clone(), query.clone());
+                let answer = stop::unless_asked(move || ask(&url, &query, length))?;
+                answer.context("stopped before Prometheus has answered")??
+            }
             (Self::Ipc, Begun::Ipc(counting)) => {
                 let values = counting.end();
                 let counted = values.total(INSTRUCTIONS).zip(values.total(CYCLES));

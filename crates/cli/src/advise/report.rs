@@ -98,7 +98,7 @@ impl Report {
 }
 
 fn group(host: &Host, seen: &Seen, group: &GroupPath) -> Option<Group> {
-    let (survey, known) = (seen.survey(), &seen.known);
+    let (survey, known) = (&seen.survey, &seen.known);
     let subject = survey.subject(group, known)?;
     let rooms = survey.rooms(group, known);
     let assessment = assess(&subject, &rooms, &AdviceConfig::new());

@@ -220,13 +220,13 @@ impl Running<'_> {
         let seen = seen.context("stopped; nothing was changed")?;
         let instances = [(group.clone(), String::new())];
         let observed = seen
-            .survey()
+            .survey
             .observed(&instances, &seen.known, &AdviceConfig::new());
         let predicted = observed
             .instances
             .first()
             .and_then(|it| it.gains.get(&self.node.node).copied());
-        let subject = seen.survey().subject(group, &seen.known);
+        let subject = seen.survey.subject(group, &seen.known);
         Ok(Before {
             features: subject.map(|subject| subject.features),
             predicted,

@@ -39,20 +39,13 @@ enum Source {
 
 /// What was seen in a window.
 pub(crate) struct Seen {
-    pub(crate) before: Snapshot,
-    pub(crate) after: Snapshot,
+    pub(crate) survey: Survey,
     pub(crate) length: Duration,
     pub(crate) known: Known,
     /// Processor time that watching took.
     pub(crate) cost: Duration,
     /// What could not be counted, and why.
     pub(crate) notes: Vec<String>,
-}
-
-impl Seen {
-    pub(crate) fn survey(&self) -> Survey<'_> {
-        Survey::new(&self.before, &self.after, self.length)
-    }
 }
 
 impl Watch {
@@ -156,8 +149,7 @@ impl Watch {
         let after = Snapshot::take(host, &groups)?;
         notes.dedup();
         Ok(Some(Seen {
-            before,
-            after,
+            survey: Survey::new(before, after, length)?,
             length,
             known,
             cost: processor_time().saturating_sub(cost),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
-use chiplet_advise::{Actuator, GroupPath, Restored, Which};
+use chiplet_advise::{Actuator, ApplyError, GroupPath, Restored, Which};
 
 use crate::advise::options::{Machine, Noted};
 
@@ -48,6 +48,10 @@ pub(super) fn run(
                 holds.trim()
             ),
             Ok(_) => writeln!(out, "{group}: done"),
+            Err(error @ ApplyError::OtherView { .. }) => writeln!(
+                left,
+                "{error}; if that is gone, --over-others closes the change here"
+            ),
             Err(error) => writeln!(left, "{group}: {error}"),
         };
     }

@@ -131,7 +131,7 @@ impl<'a> Rounds<'a> {
         instances: &[(GroupPath, String)],
         told: &mut Vec<String>,
     ) -> anyhow::Result<()> {
-        let survey = seen.survey();
+        let survey = &seen.survey;
         let begun = Instant::now();
         let observed = survey.observed(instances, &seen.known, &AdviceConfig::new());
         let action = self.policy.round(now(self.clock), &observed);
@@ -211,7 +211,7 @@ fn why_not(
     observed: &Observed,
     told: &mut Vec<String>,
 ) {
-    let survey = seen.survey();
+    let survey = &seen.survey;
     let mut services = BTreeSet::new();
     for (group, service) in instances {
         let instance = observed.instances.iter().find(|it| it.group == *group);

@@ -153,7 +153,7 @@ fn a_refused_change_leaves_no_half_of_a_service_bound() {
 #[test]
 fn prometheus_reads_the_last_round() {
     let machine = machine();
-    let mut child = machine.spawn(&balance("--every 0.2 --listen 127.0.0.1:0 --rounds 40"));
+    let mut child = machine.spawn(&balance("--every 0.2 --listen 127.0.0.1:0 --rounds 400"));
     let mut lines = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .map_while(Result::ok);
@@ -169,7 +169,12 @@ fn prometheus_reads_the_last_round() {
         stream.read_to_string(&mut text).unwrap();
         text
     };
+    // More than are served at a time say nothing.
+    let silent: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
     let mut text = asked();
+    drop(silent);
     while !text.contains("instance_predicted_gain_ratio{") {
         std::thread::sleep(Duration::from_millis(50));
         text = asked();
