@@ -15,17 +15,24 @@ pub(crate) fn prefetch<T>(at: *const T, count: usize) {
         return;
     }
     let start = at.cast::<u8>();
-    let lines = (start.addr() % LINE + count).div_ceil(LINE).min(MOST);
-    for line in 0..lines {
-        let line = start.wrapping_add(line * LINE);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: every x86-64 processor has SSE, and a prefetch of any address reads nothing.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+    let count = count.min(MOST * LINE);
+    // As many hints wherever the bytes begin: whether rows of 48 bytes lie in one line or in two cannot be guessed, and a
+    // wrong guess costs more than asking for a line twice.
+    for line in 0..count.div_ceil(LINE) {
+        hint(start.wrapping_add(line * LINE));
     }
+    hint(start.wrapping_add(count.saturating_sub(1)));
+}
+
+#[inline(always)]
+fn hint(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has SSE, and a prefetch of any address reads nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// Whether hints are given: yes, unless the environment variable `CHIPLET_PREFETCH` is `off`, to measure what they bring.

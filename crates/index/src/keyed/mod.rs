@@ -50,7 +50,7 @@ const SEEDS: u64 = 64;
 const FIXED_SEEDS: u64 = 4;
 
 /// Keys whose slots are on their way while those before are read.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Values of one size by key: built once, then read by any number of threads.
 ///
@@ -366,7 +366,7 @@ impl KeyedRows {
         let table = self.table();
         let mut pilots = [Pilot::default(); 2 * AHEAD];
         let mut slots = [0; AHEAD];
-        // In one pass: a key's pilot is asked for, 16 keys later its slot, and 16 keys later it is read.
+        // In one pass: a key's pilot is asked for, 32 keys later its slot, and 32 keys later it is read.
         for at in 0..keys.len() + 2 * AHEAD {
             if let Some(read) = at.checked_sub(2 * AHEAD) {
                 visit(read, table.value(slots[read % AHEAD], keys[read]));
