@@ -47,5 +47,5 @@ pub use machine::{Costs, Machine, MachineError, PRESETS};
 pub use outcome::{Expired, Moved, Outcome, Percentiles, Served};
 pub use workload::{
     Arrivals, Ask, Asking, Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Scoring, Stall,
-    Stalled, Table, Tenant, Workload,
+    Stalled, Table, Tenant, Topics, Workload,
 };

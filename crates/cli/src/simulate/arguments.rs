@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use chiplet_baselines::Strategy;
 use chiplet_index::RowFormat;
+use chiplet_sim::Topics;
 
 use crate::modes::{self, DEFAULT, Mode};
 
@@ -49,6 +50,11 @@ pub(crate) struct Arguments {
     /// Zipf exponent over a table's queries, instead of the workload's
     #[arg(long)]
     pub(crate) query_skew: Option<f64>,
+
+    /// Different queries about the same: this part of a table's queries (0 to 1) is near one of so many centres, and two of
+    /// a centre are so far from each other, as a part of the distance of any two: 0.8,16,0.3
+    #[arg(long, value_name = "SHARE,COUNT,SPREAD")]
+    pub(crate) topics: Option<Topics>,
 
     /// This part of all queries goes to one table, in percent
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
@@ -162,6 +168,7 @@ A workload file:
   name = \"mine\"
   table_skew = 1.0               # Zipf exponent over tables; 0 asks all alike
   query_skew = 0.5               # Zipf exponent over a table's queries
+  topics = { share = 0.8, count = 16, spread = 0.3 }   # different queries, most of them near 16 centres of each table
   [[tables]]                     # as often as there are kinds of tables
   kind = \"hnsw\"                  # or \"ivf\"
   count = 16

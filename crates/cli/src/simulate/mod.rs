@@ -38,6 +38,9 @@ pub(crate) struct Report {
     compute: Compute,
     seed: u64,
     workload: Workload,
+    /// The part of a graph search's rows that another one of its topic compares, too: lowest and highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows_in_common: Option<[f64; 2]>,
     /// Seconds after which the hot set moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     flip: Option<f64>,
@@ -116,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         seed: arguments.seed,
         workload: prepared.workload.clone(),
         flip: arguments.flip,
+        rows_in_common: prepared.rows_in_common(),
         runs,
     };
     write_json(arguments, &report)?;
@@ -292,7 +296,9 @@ fn recipe(arguments: &Arguments, mine: Option<&Mine>) -> anyhow::Result<Recipe> 
             text.parse().with_context(|| name.clone())?
         }
     };
-    recipe = recipe.skewed(arguments.table_skew, arguments.query_skew);
+    recipe = recipe
+        .skewed(arguments.table_skew, arguments.query_skew)
+        .about(arguments.topics);
     if let Some(hot) = arguments.hot {
         recipe = recipe.hot(f64::from(hot) / 100.0);
     }

@@ -15,6 +15,23 @@ pub(super) fn render(report: &Report) -> String {
         report.seed,
         formats(&report.workload.tables)
     );
+    if let Some(topics) = report.workload.topics {
+        let _ = writeln!(
+            text,
+            "topics: {:.0} % of a table's queries, near one of {} centres, spread {}",
+            topics.share * 100.0,
+            topics.count,
+            topics.spread
+        );
+    }
+    if let Some([least, most]) = report.rows_in_common {
+        let _ = writeln!(
+            text,
+            "two searches of a topic compare {:.0} to {:.0} % of the same rows",
+            least * 100.0,
+            most * 100.0
+        );
+    }
     let saturated: Vec<&Outcome> = saturated(report).collect();
     let several = saturated
         .iter()

@@ -13,7 +13,7 @@ use crate::cache::{Caches, Hits, Lines};
 use crate::compute::Compute;
 use crate::machine::Machine;
 use crate::trace::{Visit, mix};
-use crate::workload::{Plan, Prepared, drawn, tile};
+use crate::workload::{Plan, Prepared};
 use memory::Memory;
 pub(super) use memory::{Holders, Pipe, Reach};
 
@@ -156,10 +156,10 @@ impl<'a> Hardware<'a> {
         else {
             unreachable!("asked for a graph")
         };
-        let drawn = drawn(table, number);
-        let which = prepared.walk(scale, number, drawn);
+        let aim = prepared.aim(table, number);
+        let which = aim.query;
         let scale = prepared.scale(scale);
-        let tile = tile(drawn) as u32 % factor;
+        let tile = aim.tile as u32 % factor;
         let part = |count: u32| {
             let until = |segment: u32| u64::from(count) * u64::from(segment) / u64::from(SEGMENTS);
             (until(segment) as usize, until(segment + 1) as usize)

@@ -6,7 +6,7 @@ use super::Engine;
 use super::hardware::{BLOCK, Reader, Reading, SEGMENTS, of};
 use super::units::Units;
 use crate::trace::{ListShape, Visit, mix};
-use crate::workload::{Plan, drawn, tile};
+use crate::workload::Plan;
 
 /// Bytes of lists that are modelled at once.
 const STEP: u64 = 1 << 20;
@@ -72,8 +72,8 @@ impl Engine<'_> {
         let lists = self.scenario.prepared.lists();
         let of = |query: usize| {
             let query = &self.queries[query];
-            let drawn = drawn(query.table, query.number);
-            lists.visits(shape, drawn as usize % lists.queries(), tile(drawn))
+            let aim = self.scenario.prepared.aim(query.table, query.number);
+            lists.visits(shape, aim.query, aim.tile)
         };
         let mut visits = of(query);
         let mut places: FxHashMap<u64, usize> = FxHashMap::default();

@@ -8,7 +8,8 @@
 
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
-use super::{mix, order};
+use super::{asked, mix, order};
+use crate::workload::Topics;
 
 /// Recorded lists.
 pub const BASE: usize = 128;
@@ -24,6 +25,8 @@ const DIM: usize = 32;
 pub struct Lists {
     /// The part of all rows that each list holds; the sum is 1.
     parts: Vec<f64>,
+    /// Of the queries so many are drawn anywhere; after them come those of topics.
+    pub(crate) anywhere: usize,
     /// For each query the nearest lists.
     nearest: Vec<Vec<u32>>,
     /// Each query's place among all, near ones side by side.
@@ -71,17 +74,18 @@ impl Visit {
 }
 
 impl Lists {
-    /// Draws vectors, finds centroids, and records the lists that `queries` queries visit.
-    pub fn record(queries: usize, seed: u64) -> Self {
+    /// Draws vectors, finds centroids, and records the lists that `queries` queries visit, and those of topics.
+    pub fn record(queries: usize, topics: Option<Topics>, seed: u64) -> Self {
         const ROWS: usize = 16_384;
         let set = VectorSet::clusters(&Clusters {
-            rows: ROWS + queries,
+            rows: ROWS + asked::drawn(queries, topics),
             dim: DIM,
             centres: 400,
             spread: 0.8,
             seed,
         });
-        let (rows, asked) = set.as_slice().split_at(ROWS * DIM);
+        let (rows, drawn) = set.as_slice().split_at(ROWS * DIM);
+        let asked = &asked::about(drawn, DIM, queries, topics);
         let (centroids, sizes) = k_means(rows);
         let nearest: Vec<Vec<u32>> = asked
             .chunks(DIM)
@@ -94,6 +98,7 @@ impl Lists {
                 .collect(),
             stops: vec![1.0; nearest.len()],
             places: order::places(asked, DIM),
+            anywhere: queries,
             nearest,
         }
     }
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_query_visits_as_many_different_lists_as_it_asks_for() {
-        let lists = Lists::record(20, 1);
+        let lists = Lists::record(20, None, 1);
         assert!((lists.parts.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         for (count, probes) in [(128, 8), (1_024, 16), (8_192, 128)] {
             let shape = ListShape {
@@ -225,7 +230,7 @@ mod tests {
             lists: 1_024,
             probes: 16,
         };
-        let all = Lists::record(20, 1);
+        let all = Lists::record(20, None, 1);
         let mut some = all.clone();
         some.stop(&[0.25]);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! What queries read: recorded from searches of real tables, and scaled to tables that nobody has built.
 
+mod asked;
 mod lists;
 mod order;
 mod scale;

@@ -33,6 +33,10 @@ pub struct Scale {
     pub(crate) sampled: Vec<Vec<Sampled>>,
     /// Of how many parts each node is one: its popularity over the average one, at least 1.
     popularity: Vec<f32>,
+    /// Walks of queries that are drawn anywhere; after them come those of topics.
+    pub(crate) anywhere: usize,
+    /// The part of a walk's rows that another walk of its topic compares, too; `None` without topics.
+    pub(crate) in_common: Option<f64>,
     /// Rows of the recorded graph.
     pub nodes: usize,
     /// Each walk's place among all, near ones side by side.
@@ -51,10 +55,12 @@ pub(crate) struct Sampled {
 impl Scale {
     /// Prepares `walks`, of whose nodes the part `sample` is replayed.
     pub fn new(walks: &Walks, sample: f64) -> Self {
-        let queries = walks.walks.len().max(1) as f64;
+        // How popular a node is, is told by queries that are drawn anywhere.
+        let anywhere = &walks.walks[..walks.anywhere];
+        let queries = anywhere.len().max(1) as f64;
         let mut read = vec![0_u32; walks.nodes];
         let mut all = 0.0;
-        for walk in &walks.walks {
+        for walk in anywhere {
             for &node in &walk.rows {
                 read[node as usize] += 1;
             }
@@ -93,6 +99,8 @@ impl Scale {
                 .collect(),
             sampled: sampled.collect(),
             popularity: popularity.collect(),
+            anywhere: walks.anywhere,
+            in_common: walks.in_common(),
             nodes: walks.nodes,
             places: walks.places.clone(),
         }
@@ -124,6 +132,7 @@ mod tests {
         Walks {
             nodes: 91,
             ef: 10,
+            anywhere: 10,
             walks: (0..10).map(walk).collect(),
             places: (0..10).collect(),
         }
@@ -146,6 +155,7 @@ mod tests {
         let walks = Walks {
             nodes: 10_000,
             ef: 1,
+            anywhere: 1,
             walks: vec![Walk {
                 rows: (0..10_000).collect(),
                 links: (0..10_000).collect(),

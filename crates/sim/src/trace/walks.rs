@@ -3,8 +3,10 @@
 use chiplet_index::{HnswConfig, HnswTable, Metric, Part, RowFormat};
 use chiplet_table::Table as _;
 use chiplet_workload::dataset::{Clusters, VectorSet};
+use rustc_hash::FxHashSet;
 
-use super::order;
+use super::{asked, order};
+use crate::workload::Topics;
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,8 +17,10 @@ pub struct Recording {
     pub dim: usize,
     /// M of the graph.
     pub m: usize,
-    /// Different queries.
+    /// Different queries, drawn anywhere.
     pub queries: usize,
+    /// Topics whose queries are recorded after them.
+    pub topics: Option<Topics>,
     /// Same seed, same rows and queries.
     pub seed: u64,
 }
@@ -39,8 +43,10 @@ pub struct Walks {
     pub nodes: usize,
     /// Candidates of each search.
     pub ef: usize,
-    /// One for each query.
+    /// One for each query: first those drawn anywhere, then those of topics.
     pub walks: Vec<Walk>,
+    /// How many are drawn anywhere.
+    pub anywhere: usize,
     /// Each query's place in an order in which near ones are side by side.
     pub places: Vec<u32>,
 }
@@ -52,19 +58,23 @@ impl Recording {
     /// recording is the same walks.
     pub fn walks(&self, efs: &[usize]) -> Vec<Walks> {
         let set = VectorSet::clusters(&Clusters {
-            rows: self.rows + self.queries,
+            rows: self.rows + asked::drawn(self.queries, self.topics),
             dim: self.dim,
             centres: 200,
             spread: 1.0,
             seed: self.seed,
         });
-        let (rows, queries) = set.as_slice().split_at(self.rows * self.dim);
+        let (rows, drawn) = set.as_slice().split_at(self.rows * self.dim);
+        let queries = asked::about(drawn, self.dim, self.queries, self.topics);
         let config = HnswConfig::new(Metric::L2).m(self.m).ef_construction(100);
         // With rows as they are in both copies: walks are the same, and candidates are told.
         let config = config.rerank(RowFormat::F32);
         let table = HnswTable::build(rows, self.dim, &config)
             .expect("finite rows of one length are accepted");
-        let record = |&ef: &usize| Walks::of(&table, queries.chunks(self.dim), ef);
+        let record = |&ef: &usize| Walks {
+            anywhere: self.queries,
+            ..Walks::of(&table, queries.chunks(self.dim), ef)
+        };
         efs.iter().map(record).collect()
     }
 }
@@ -85,9 +95,27 @@ impl Walks {
         Self {
             nodes: table.len(),
             ef,
+            anywhere: queries.len(),
             walks: walks.collect(),
             places: order::places(&queries.concat(), table.dim()),
         }
+    }
+
+    /// The part of a walk's rows that another walk of its topic compares, too, on average over neighbours; `None` without
+    /// topics.
+    pub(super) fn in_common(&self) -> Option<f64> {
+        let of_topics = &self.walks[self.anywhere..];
+        let pairs = of_topics
+            .chunks(Topics::QUERIES)
+            .flat_map(|of_one| of_one.windows(2));
+        let parts: Vec<f64> = pairs
+            .map(|pair| {
+                let rows: FxHashSet<u32> = pair[0].rows.iter().copied().collect();
+                let both = pair[1].rows.iter().filter(|row| rows.contains(row)).count();
+                both as f64 / pair[1].rows.len().max(1) as f64
+            })
+            .collect();
+        (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
     }
 }
 

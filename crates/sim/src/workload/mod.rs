@@ -7,6 +7,7 @@ mod paper;
 mod prepare;
 mod recipe;
 mod terms;
+mod topics;
 
 use chiplet_index::{HnswConfig, RowFormat};
 use chiplet_workload::traffic::{self, Change, Group, Traffic};
@@ -16,9 +17,10 @@ use std::time::Duration;
 pub(crate) use asking::class_name;
 pub use asking::{Arrivals, Ask, Asking, Stall, Stalled, Tenant};
 pub use error::RecipeError;
-pub(crate) use prepare::{Plan, drawn, tile};
+pub(crate) use prepare::Plan;
 pub use prepare::{Prepared, Sampling};
 pub use recipe::Recipe;
+pub use topics::Topics;
 
 /// Tables and traffic. Made by a [`Recipe`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,6 +36,9 @@ pub struct Workload {
     pub query_skew: f64,
     /// Different queries of each table.
     pub queries: usize,
+    /// Which of them are near each other, if they are not drawn anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topics: Option<Topics>,
     /// The part of all queries that goes to the first table beside its share by the law.
     pub hot_share: f64,
     /// How often each table is there: processes that serve the same tables have a copy each. The first copies of all tables come

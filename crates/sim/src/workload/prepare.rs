@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use chiplet_index::RowFormat;
 
-use super::Asking;
-use super::{Rerank, Scoring, Table, Workload, in_lines, list_bytes, listed, stride, touched};
+use super::{
+    Asking, Rerank, Scoring, Table, Topics, Workload, in_lines, list_bytes, listed, stride, touched,
+};
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
 /// Numbers of candidates that walks are recorded with; a table takes the next larger one.
@@ -109,12 +110,21 @@ impl Full {
 }
 
 /// A random number of a query, which says what it reads.
-pub(crate) fn drawn(table: u32, query: u32) -> u64 {
+fn drawn(table: u32, query: u32) -> u64 {
     mix(u64::from(query) ^ (u64::from(table) << 32))
 }
 
+/// What a query reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aim {
+    /// As this recorded query does.
+    pub(crate) query: usize,
+    /// In this tile of its table, of which there are fewer.
+    pub(crate) tile: u64,
+}
+
 /// The tile of a query of that number.
-pub(crate) fn tile(drawn: u64) -> u64 {
+fn tile(drawn: u64) -> u64 {
     drawn >> 32
 }
 
@@ -132,6 +142,7 @@ impl Prepared {
                 table_skew: 0.0,
                 query_skew: 0.0,
                 queries: 1 << 20,
+                topics: None,
                 hot_share: 0.0,
                 copies: 1,
                 asking: Asking::default(),
@@ -171,6 +182,7 @@ impl Prepared {
                 dim: 48,
                 m: 32,
                 queries: sampling.queries,
+                topics: workload.topics,
                 seed: sampling.seed,
             };
             for walks in recording.walks(&efs) {
@@ -181,7 +193,7 @@ impl Prepared {
         let has_lists = |table: &Table| matches!(table, Table::Lists { .. });
         let lists = workload.tables.iter().any(has_lists).then(|| {
             report("recording which lists queries visit");
-            Lists::record(sampling.queries, sampling.seed)
+            Lists::record(sampling.queries, workload.topics, sampling.seed)
         });
         let plans = workload.tables.iter().map(|table| match *table {
             Table::Graph {
@@ -298,35 +310,53 @@ impl Prepared {
         self
     }
 
+    /// The part of a walk's rows that another walk of its topic compares, too: of the recorded walks with the fewest in
+    /// common, and of those with the most. `None` without graphs or topics.
+    pub fn rows_in_common(&self) -> Option<[f64; 2]> {
+        let all = || self.scales.iter().filter_map(|scale| scale.in_common);
+        Some([all().reduce(f64::min)?, all().reduce(f64::max)?])
+    }
+
     /// Where a table's query ends, from 0 to 1: near ones end near each other.
     pub(crate) fn place(&self, table: u32, query: u32) -> f64 {
-        let drawn = drawn(table, query);
-        let (which, places, tiles) = match self.plans[table as usize] {
-            Plan::Graph { scale, factor, .. } => {
-                let which = self.walk(scale, query, drawn);
-                (which, &self.scales[scale].places, factor as usize)
-            }
-            Plan::Lists { shape, .. } => {
-                let lists = self.lists();
-                (
-                    drawn as usize % lists.queries(),
-                    &lists.places,
-                    shape.parts(),
-                )
-            }
+        let aim = self.aim(table, query);
+        let (places, tiles) = match self.plans[table as usize] {
+            Plan::Graph { scale, factor, .. } => (&self.scales[scale].places, factor as usize),
+            Plan::Lists { shape, .. } => (&self.lists().places, shape.parts()),
             Plan::Task { .. } => return 0.0,
         };
-        let tile = tile(drawn) as usize % tiles;
-        let within = f64::from(places[which]) / places.len() as f64;
+        let tile = aim.tile as usize % tiles;
+        let within = f64::from(places[aim.query]) / places.len() as f64;
         (tile as f64 + within) / tiles as f64
     }
 
-    /// Which of the recorded walks `query` of a table makes; `drawn` is a random number of it.
-    pub(crate) fn walk(&self, scale: usize, query: u32, drawn: u64) -> usize {
-        let known = self.scales[scale].counts.len();
-        match self.workload.queries <= known {
-            true => query as usize,
-            false => drawn as usize % known,
+    /// What `query` of a table reads.
+    pub(crate) fn aim(&self, table: u32, query: u32) -> Aim {
+        let number = drawn(table, query);
+        let anywhere = match self.plans[table as usize] {
+            Plan::Graph { scale, .. } => self.scales[scale].anywhere,
+            Plan::Lists { .. } => self.lists().anywhere,
+            Plan::Task { .. } => 1,
+        };
+        if let Some(topics) = self.workload.topics {
+            let turn = mix(number);
+            if (turn as f64) < topics.share * u64::MAX as f64 {
+                let turn = mix(turn);
+                let (topic, of_topic) = (turn as u32 % topics.count, (turn >> 32) as usize);
+                return Aim {
+                    query: anywhere + topic as usize * Topics::QUERIES + of_topic % Topics::QUERIES,
+                    // All of a topic's queries end in one tile, which no query's number gives.
+                    tile: tile(mix(drawn(table, u32::MAX - topic))),
+                };
+            }
+        }
+        let is_graph = matches!(self.plans[table as usize], Plan::Graph { .. });
+        Aim {
+            query: match is_graph && self.workload.queries <= anywhere {
+                true => query as usize,
+                false => number as usize % anywhere,
+            },
+            tile: tile(number),
         }
     }
 

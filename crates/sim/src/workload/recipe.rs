@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::error::RecipeError;
 use super::terms::{AskEntry, StallEntry, Terms, Urgency};
-use super::{Asking, Rerank, Scoring, Table, Workload, examples, paper};
+use super::{Asking, Rerank, Scoring, Table, Topics, Workload, examples, paper};
 use crate::trace::mix;
 
 /// A workload as a file describes it.
@@ -17,6 +17,7 @@ use crate::trace::mix;
 ///     name = "songs"
 ///     table_skew = 1.0            # Zipf over tables; 0: all alike
 ///     query_skew = 0.5            # Zipf over a table's queries
+///     topics = { share = 0.8, count = 16, spread = 0.3 } # different queries, most of them near 16 centres; none by default
 ///     [[tables]]
 ///     kind = "hnsw"
 ///     count = 16
@@ -61,6 +62,7 @@ pub struct Recipe {
     /// Different queries of each table.
     #[serde(default = "queries")]
     queries: usize,
+    topics: Option<Topics>,
     #[serde(default)]
     hot_share: f64,
     /// Virtual seconds before anything is counted, and those that are, where tables are asked by clients of their own.
@@ -198,6 +200,13 @@ impl Recipe {
         self
     }
 
+    /// The same with these topics, where any are given.
+    #[must_use]
+    pub fn about(mut self, topics: Option<Topics>) -> Self {
+        self.topics = topics.or(self.topics);
+        self
+    }
+
     /// The same with this part of all queries going to one table.
     #[must_use]
     pub fn hot(mut self, share: f64) -> Self {
@@ -278,6 +287,9 @@ impl Recipe {
             if !(0.0..=10.0).contains(&skew) {
                 return wrong(what, skew.to_string(), "a Zipf exponent from 0 to 10");
             }
+        }
+        if let Some(topics) = self.topics {
+            topics.check()?;
         }
         if !(0.0..=1.0).contains(&self.hot_share) {
             return wrong(
@@ -440,6 +452,7 @@ impl Recipe {
             table_skew: self.table_skew,
             query_skew: self.query_skew,
             queries: self.queries,
+            topics: self.topics,
             hot_share: self.hot_share,
             copies: 1,
             asking: Asking {

@@ -4,7 +4,7 @@ use chiplet_policy::hnsw_query_bytes;
 
 use super::{Asked, Hardware, LINE, Reader, Reading, full_key};
 use crate::cache::{Hits, Lines};
-use crate::workload::{Plan, drawn, tile};
+use crate::workload::Plan;
 
 impl Hardware<'_> {
     /// Compares the candidates of a walk that is done once more. `None` if its table does not.
@@ -23,10 +23,10 @@ impl Hardware<'_> {
         else {
             return None;
         };
-        let drawn = drawn(table, number);
-        let which = prepared.walk(scale, number, drawn);
+        let aim = prepared.aim(table, number);
+        let which = aim.query;
         let scale = prepared.scale(scale);
-        let tile = tile(drawn) as u32 % factor;
+        let tile = aim.tile as u32 % factor;
         let candidates = full.rows.min(scale.candidates[which]);
         let sampled = &scale.sampled[table as usize % scale.sampled.len()][which];
         let mut hits = Hits::default();
