@@ -91,6 +91,9 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --size $(SIZE) $(ARGS)
 
+paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md and docs/paper.json; ten minutes; ARGS=--help.
+	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)
+
 validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user || echo "validate: no qemu-x86_64"
 	@command -v valgrind >/dev/null || scripts/setup.sh valgrind || echo "validate: no valgrind"
@@ -129,7 +132,7 @@ doc: setup ## The documentation, without warnings.
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
 
 package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-learning --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
+	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-learning --exclude chiplet-paper --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -1,0 +1,110 @@
+//! `chiplet-paper`: simulates what the paper claims, and writes the page.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use chiplet_paper::runs::Results;
+use chiplet_paper::{page, picture};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The claims of arXiv 2605.10090 beside what the simulator gives.
+///
+/// Simulates the paper's systems and ours on a Genoa and a Rome, without and with locality of queries, keeps the figures
+/// in paper.json, and writes paper.md and img/locality.svg from them. Everything is modelled.
+#[derive(Parser)]
+#[command(name = "chiplet-paper", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// The folder of paper.json, paper.md and img/locality.svg
+    #[arg(long, value_name = "FOLDER", default_value = "docs")]
+    into: PathBuf,
+
+    /// Write the page from the kept figures; nothing is simulated
+    #[arg(long)]
+    kept: bool,
+
+    /// Queries that are counted in each run; a third as many before them warm the caches
+    #[arg(long, value_name = "N", default_value_t = 40_000,
+        value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    queries: u64,
+
+    /// Same seed, same tables and queries
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  chiplet-paper                              the page as it is in docs: ten minutes on two cores
+  chiplet-paper --kept                       the page again, from docs/paper.json
+  chiplet-paper --queries 1000 --into /tmp   a quick look, too short for figures
+Exit status: 0 whatever the figures are; 1 if something failed; 2 for input that cannot be used.";
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("chiplet-paper: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let file = arguments.into.join("paper.json");
+    let results = match arguments.kept {
+        true => {
+            let text = std::fs::read_to_string(&file).with_context(|| {
+                format!(
+                    "{} cannot be read; without --kept it is made",
+                    file.display()
+                )
+            })?;
+            serde_json::from_str(&text).with_context(|| {
+                format!("{} is of another version; leave out --kept", file.display())
+            })?
+        }
+        false => {
+            std::fs::create_dir_all(arguments.into.join("img"))
+                .with_context(|| format!("--into {}", arguments.into.display()))?;
+            simulate(arguments)?
+        }
+    };
+    let page = page::page(&results)?;
+    let picture = picture::draw(&results)?;
+    // All of it is made before the first file is written.
+    if !arguments.kept {
+        write(&file, &(serde_json::to_string_pretty(&results)? + "\n"))?;
+    }
+    write(&arguments.into.join("paper.md"), &page)?;
+    write(&arguments.into.join("img/locality.svg"), &picture)
+}
+
+fn simulate(arguments: &Arguments) -> anyhow::Result<Results> {
+    let bar = ProgressBar::new(0);
+    bar.set_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} tables and machines ({elapsed})")
+            .expect("the template is valid"),
+    );
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    let date = jiff::Zoned::now().date().to_string();
+    let results = Results::simulate(date, arguments.seed, arguments.queries, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    results
+}
+
+/// As a whole or not at all.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    let written = || {
+        std::fs::write(&new, text)?;
+        std::fs::rename(&new, path)
+    };
+    written().with_context(|| format!("{} cannot be written", path.display()))?;
+    println!("wrote {}", path.display());
+    Ok(())
+}
