@@ -5,14 +5,15 @@
 //!
 //! `cargo run --release --example service`
 
+use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
 use chiplet::{
-    Class, Context, Error, Executor, Query, QueryLimits, Shutdown, Snapshot, SubmitError, TableId,
-    TableOptions,
+    Class, Context, Error, Executor, Latencies, Query, QueryLimits, Shutdown, ShutdownReport,
+    Snapshot, SubmitError, TableId, TableOptions,
 };
 
 const DIM: usize = 32;
@@ -44,6 +45,8 @@ struct Service {
     songs: TableId,
     /// What is done for nobody who waits.
     chores: TableId,
+    /// Waits and service times at the last scrape.
+    scraped: Mutex<HashMap<TableId, [Latencies; 2]>>,
 }
 
 impl Service {
@@ -70,6 +73,7 @@ impl Service {
             executor,
             songs,
             chores,
+            scraped: Mutex::default(),
         })
     }
 
@@ -134,9 +138,18 @@ impl Service {
             let seconds = domain.busy.as_secs_f64();
             let _ = writeln!(text, "busy_seconds_total{{domain=\"{id}\"}} {seconds:.3}");
         }
+        // Of what came since the last scrape: a bad minute is over some time.
+        let mut scraped = self.scraped.lock().expect("nothing panics under this lock");
         for table in tables {
-            let [wait, service] = [&table.wait, &table.service].map(|of| of.percentile(99.0));
-            let name = &table.name;
+            let now = [table.wait, table.service];
+            let [wait, service] = match scraped.get(&table.id) {
+                Some([wait, service]) => [now[0].since(wait), now[1].since(service)],
+                None => now.clone(),
+            }
+            .map(|of| of.percentile(99.0));
+            scraped.insert(table.id, now);
+            // A label's value has `\\`, `"` and line breaks escaped, as Rust does it.
+            let name = table.name.escape_debug();
             let _ = writeln!(text, "wait_p99_us{{table=\"{name}\"}} {}", wait.as_micros());
             let _ = writeln!(
                 text,
@@ -145,6 +158,15 @@ impl Service {
             );
         }
         text
+    }
+
+    /// Stops: what was accepted gets so long to be answered. This waits, and answers are sent by the runtime's threads
+    /// meanwhile, so it does not run on one of them.
+    async fn stop(
+        self: Arc<Self>,
+        patience: Duration,
+    ) -> Result<ShutdownReport, tokio::task::JoinError> {
+        tokio::task::spawn_blocking(move || self.executor.shutdown(Shutdown::Drain(patience))).await
     }
 }
 
@@ -165,7 +187,9 @@ impl Reply {
             Error::Expired => Self::DeadlineExceeded,
             Error::Refused(reason) => Self::refused(reason),
             Error::ShutDown => Self::Unavailable,
-            Error::Search(problem) => Self::InvalidArgument(problem.to_string()),
+            Error::Search(problem) if problem.is_callers() => {
+                Self::InvalidArgument(problem.to_string())
+            }
             other => Self::Internal(other.to_string()),
         }
     }
@@ -179,7 +203,8 @@ fn request(top: usize, patience: Duration) -> Request {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
+// As many threads as there are cores left for clients.
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = Arc::new(Service::start()?);
     let second = Duration::from_secs(1);
@@ -212,8 +237,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a burst: {found} answered, {refused} told to come back, {gone} hung up");
     print!("{}", service.metrics());
 
-    // What is queued gets two seconds.
-    let report = service.executor.shutdown(Shutdown::Drain(2 * second));
-    println!("stopped: {} abandoned", report.abandoned);
+    // What was accepted is answered, though the service stops meanwhile.
+    let mut accepted = Vec::new();
+    while let Ok(ticket) = service
+        .executor
+        .submit(service.songs, Query::new(vec![0.5; DIM]).top(3))
+    {
+        accepted.push(tokio::spawn(ticket));
+        if accepted.len() == 100 {
+            break;
+        }
+    }
+    let report = Arc::clone(&service).stop(2 * second).await?;
+    let mut answered = 0;
+    for ticket in &mut accepted {
+        answered += usize::from(ticket.await?.is_ok());
+    }
+    println!(
+        "stopped: of {} accepted requests {answered} answered, {} abandoned",
+        accepted.len(),
+        report.abandoned
+    );
+    let late = service.search(request(3, second)).await;
+    println!("one that comes later: {late:?}");
     Ok(())
 }

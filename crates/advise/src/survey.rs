@@ -76,7 +76,10 @@ impl Survey {
     pub fn new(before: Snapshot, after: Snapshot, length: Duration) -> Result<Self, HostError> {
         let with_cpus = after.nodes.iter().filter(|node| !node.cpus.is_empty());
         let busy = with_cpus.map(|node| {
-            let earlier = before.busy.get(&node.node);
+            // A cpu that came online would bring all that it has done since the machine began.
+            let same =
+                (before.nodes.iter()).find(|of| of.node == node.node && of.cpus == node.cpus);
+            let earlier = same.and_then(|_| before.busy.get(&node.node));
             let looks = after.busy.get(&node.node).zip(earlier);
             let share = looks.and_then(|(later, earlier)| later.since(earlier));
             let share = share.ok_or(HostError::BusyUnknown { node: node.node })?;

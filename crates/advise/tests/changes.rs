@@ -287,6 +287,15 @@ fn a_journal_of_a_container_is_not_closed_from_the_host() {
     let error = back[0].result.as_ref().unwrap_err().to_string();
     assert!(error.contains("shows other groups than here"), "{error}");
     assert_eq!(journal.history().open().count(), 1);
+    // A group of that name here, which is changed here, is undone all the same; the other one's change stays open.
+    saved.group_files("/a", &[("cpuset.cpus", ""), ("cpuset.mems", "")]);
+    actuator
+        .apply(&mut journal, &bind(&saved, "/a", 1), NOW)
+        .unwrap();
+    let back = actuator.rollback(&mut journal, &Which::All, NOW).unwrap();
+    assert!(matches!(&back[0].result, Ok(Restored::Files(files)) if files.len() == 1));
+    assert_eq!(saved.holds("/a", "cpuset.cpus"), "\n");
+    assert_eq!(journal.history().open().count(), 1);
     // Back where it was made.
     fs::remove_dir_all(&mounted).unwrap();
     fs::rename(&other, &mounted).unwrap();

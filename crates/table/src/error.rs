@@ -47,3 +47,26 @@ pub enum SearchError {
     #[error("the index failed: {0}")]
     Backend(String),
 }
+
+impl SearchError {
+    /// Whether the query itself is wrong, so that asking again will not help: what a service answers with "invalid
+    /// argument". Else the table or its index is at fault, or the search was given up.
+    ///
+    /// ```
+    /// use chiplet_table::SearchError;
+    /// assert!(SearchError::ZeroTop.is_callers());
+    /// assert!(!SearchError::Untrained.is_callers());
+    /// ```
+    pub fn is_callers(&self) -> bool {
+        // Named one by one, so that a new one is thought about.
+        match self {
+            Self::WrongDimension { .. }
+            | Self::NotFinite { .. }
+            | Self::TooLong { .. }
+            | Self::ZeroTop
+            | Self::ZeroProbes
+            | Self::NoRadius => true,
+            Self::Stopped | Self::Untrained | Self::Backend(_) => false,
+        }
+    }
+}

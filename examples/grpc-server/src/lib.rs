@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
 use chiplet::{
-    BuildError, Error, Executor, Query, QueryLimits, SearchError, Shutdown, SubmitError, Table,
-    TableId,
+    BuildError, Error, Executor, Query, QueryLimits, Shutdown, SubmitError, Table, TableId,
 };
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataMap;
@@ -143,8 +142,7 @@ fn status(error: &Error) -> Status {
         Error::Refused(SubmitError::ShuttingDown) | Error::ShutDown => Code::Unavailable,
         Error::Expired => Code::DeadlineExceeded,
         Error::Cancelled => Code::Cancelled,
-        Error::Search(SearchError::Backend(_)) => Code::Internal,
-        Error::Search(_) => Code::InvalidArgument,
+        Error::Search(error) if error.is_callers() => Code::InvalidArgument,
         _ => Code::Internal,
     };
     Status::new(code, error.to_string())

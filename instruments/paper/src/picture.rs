@@ -3,8 +3,7 @@
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
-use crate::page::gain;
-use crate::runs::{COUNTS, Kind, Results, SHARES, System, topics};
+use crate::runs::{COUNTS, Results, SHARES, SWEPT, System, topics};
 
 const SIZE: (u32, u32) = (960, 340);
 const COLOURS: [RGBColor; 4] = [
@@ -12,13 +11,6 @@ const COLOURS: [RGBColor; 4] = [
     RGBColor(204, 102, 119),
     RGBColor(51, 117, 187),
     RGBColor(17, 119, 51),
-];
-
-/// The panels, as in the page's table.
-pub const PANELS: [(Kind, bool, &str); 3] = [
-    (Kind::Hnsw, false, "HNSW, f32 rows"),
-    (Kind::Hnsw, true, "HNSW, 4-bit rows"),
-    (Kind::Ivf, false, "IVF, f32 rows"),
 ];
 
 /// Draws it as SVG.
@@ -42,15 +34,15 @@ fn panels<B: DrawingBackend>(
     area.fill(&WHITE).map_err(failed)?;
     let mut most: f64 = 1.0;
     let mut lines = Vec::new();
-    for (kind, four_bits, _) in PANELS {
+    for (kind, four_bits, _) in SWEPT {
         let mut of_panel = Vec::new();
         for count in COUNTS {
-            let mut line = vec![(0.0, gain(results, kind, four_bits, None, System::Ours)?)];
+            let mut line = vec![(0.0, results.gain(kind, four_bits, None, System::Ours)?)];
             for share in SHARES {
                 let topics = Some(topics(share, count));
                 line.push((
                     share * 100.0,
-                    gain(results, kind, four_bits, topics, System::Ours)?,
+                    results.gain(kind, four_bits, topics, System::Ours)?,
                 ));
             }
             most = line.iter().fold(most, |most, point| most.max(point.1));
@@ -58,7 +50,7 @@ fn panels<B: DrawingBackend>(
         }
         lines.push(of_panel);
     }
-    for ((panel, of_panel), (_, _, name)) in area.split_evenly((1, 3)).iter().zip(lines).zip(PANELS)
+    for ((panel, of_panel), (_, _, name)) in area.split_evenly((1, 3)).iter().zip(lines).zip(SWEPT)
     {
         let mut chart = ChartBuilder::on(panel)
             .caption(format!("{name}: ours to V1"), ("sans-serif", 15))

@@ -69,8 +69,8 @@ pub struct Run {
     pub l3_misses: f64,
     /// Of the time with work, the part in which workers wait for memory.
     pub stalled: f64,
-    /// Of tasks taken, the part that crossed CCDs.
-    pub crossing: f64,
+    /// Tasks taken from a worker's own queue, from its CCD and from another one.
+    pub taken: [u64; 3],
 }
 
 /// All that is kept.
@@ -95,6 +95,12 @@ pub const TOPICS: Topics = topics(0.8, 4);
 pub const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
 /// The same.
 pub const COUNTS: [u32; 4] = [1, 4, 16, 64];
+/// The rows of that sweep: the kind of tables, whether rows have 4 bits, and how they are called.
+pub const SWEPT: [(Kind, bool, &str); 3] = [
+    (Kind::Hnsw, false, "HNSW, f32 rows"),
+    (Kind::Hnsw, true, "HNSW, 4-bit rows"),
+    (Kind::Ivf, false, "IVF, f32 rows"),
+];
 /// CCDs of the sweep over them.
 pub const CCDS: [usize; 5] = [1, 2, 4, 8, 12];
 
@@ -118,15 +124,7 @@ struct Group {
 
 fn groups() -> Vec<Group> {
     let all = vec![System::V0, System::V1, System::V2, System::Ours];
-    let case = |kind| Case {
-        genoa: true,
-        kind,
-        four_bits: false,
-        topics: None,
-        ccds: 12,
-        system: System::V0,
-        load: None,
-    };
+    let case = |kind| Case::full(kind, false, None, 12, System::V0);
     let mut groups = Vec::new();
     for kind in [Kind::Hnsw, Kind::Ivf] {
         for (genoa, topics, ccds) in [
@@ -147,7 +145,7 @@ fn groups() -> Vec<Group> {
             });
         }
     }
-    for (kind, four_bits) in [(Kind::Hnsw, false), (Kind::Hnsw, true), (Kind::Ivf, false)] {
+    for (kind, four_bits, _) in SWEPT {
         let of_share = |share| COUNTS.map(|count| Some(topics(share, count)));
         let grid = SHARES.into_iter().flat_map(of_share);
         for topics in grid.chain(four_bits.then_some(None)) {
@@ -246,7 +244,34 @@ impl System {
     }
 }
 
+impl Case {
+    /// A saturated run on a Genoa.
+    pub fn full(
+        kind: Kind,
+        four_bits: bool,
+        topics: Option<Topics>,
+        ccds: usize,
+        system: System,
+    ) -> Self {
+        Self {
+            genoa: true,
+            kind,
+            four_bits,
+            topics,
+            ccds,
+            system,
+            load: None,
+        }
+    }
+}
+
 impl Run {
+    /// Of the tasks that were stolen, the part that crossed CCDs; 0 if none was.
+    pub fn crossing(&self) -> f64 {
+        let [_, within, across] = self.taken.map(|tasks| tasks as f64);
+        across / (within + across).max(1.0)
+    }
+
     fn of(case: Case, outcome: &Outcome) -> Self {
         // Three digits more than the page shows; the last ones of a sum depend on nothing but its order.
         let short = |value: f64| (value * 1e6).round() / 1e6;
@@ -257,7 +282,7 @@ impl Run {
             p999_us: short(outcome.latency_us.p999),
             l3_misses: short(outcome.l3_miss_ratio),
             stalled: short(outcome.stall_share),
-            crossing: short(outcome.crossing_share),
+            taken: outcome.taken,
         }
     }
 }
@@ -291,6 +316,29 @@ impl Results {
             queries,
             runs: runs.concat(),
         })
+    }
+
+    /// How many times V1's throughput a system's is, saturated, on 12 CCDs of a Genoa.
+    ///
+    /// # Errors
+    /// If a run is missing.
+    pub fn gain(
+        &self,
+        kind: Kind,
+        four_bits: bool,
+        topics: Option<Topics>,
+        system: System,
+    ) -> anyhow::Result<f64> {
+        let of = |system| self.qps(Case::full(kind, four_bits, topics, 12, system));
+        Ok(of(system)? / of(System::V1)?)
+    }
+
+    /// The throughput of a case.
+    ///
+    /// # Errors
+    /// If there is no run of it.
+    pub fn qps(&self, case: Case) -> anyhow::Result<f64> {
+        Ok(self.find(case)?.qps)
     }
 
     /// The run of a case.

@@ -59,6 +59,7 @@ pub fn recorded(
         table_skew: skew,
         query_skew: 0.0,
         queries,
+        topics: None,
         hot_share: 0.0,
         copies: 1,
         asking: Asking::default(),

@@ -95,9 +95,19 @@ impl Actuator {
         over_others: bool,
     ) -> Result<Vec<Restoration>, ApplyError> {
         let (mut restorations, mut failed) = (Vec::new(), None);
+        let here = view(&self.tree);
+        let is_here = |record: &Record| over_others || !differ(&record.planned.view, &here);
         for (group, records) in open_by_group(journal.history(), which) {
+            // What was made where the name means another group stays open, and keeps nothing of here from being undone.
+            let (ours, theirs): (Vec<_>, Vec<_>) = records.into_iter().partition(is_here);
+            let records = if ours.is_empty() { &theirs } else { &ours };
             let changes: Vec<u64> = records.iter().map(|record| record.number).collect();
-            let result = self.restore(&group, &records, over_others);
+            let result = match ours.is_empty() {
+                true => Err(ApplyError::OtherView {
+                    group: group.clone(),
+                }),
+                false => self.restore(&group, &ours, over_others),
+            };
             let outcome = match &result {
                 Ok(Restored::Files(_)) => Some(Outcome::Restored),
                 Ok(Restored::Gone) => Some(Outcome::Gone),
@@ -131,13 +141,6 @@ impl Actuator {
         over_others: bool,
     ) -> Result<Restored, ApplyError> {
         self.may_change(group)?;
-        let here = view(&self.tree);
-        let is_elsewhere = |record: &Record| differ(&record.planned.view, &here);
-        if !over_others && records.iter().any(is_elsewhere) {
-            return Err(ApplyError::OtherView {
-                group: group.clone(),
-            });
-        }
         let Some(files) = Files::of(&self.tree, group) else {
             return Ok(Restored::Gone);
         };

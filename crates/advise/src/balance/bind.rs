@@ -106,6 +106,9 @@ fn take(node: &mut NodeLoad, instance: &Instance) {
     }
 }
 
+/// What sums of equal shares may differ by.
+const ROUNDING: f64 = 1e-9;
+
 /// Whether the nodes would keep what is bound so, by the strategy that unbinds and with a margin. A node that is too busy
 /// already forbids nothing if none of them goes there and it becomes no busier.
 fn stays(
@@ -122,14 +125,14 @@ fn stays(
         let (apart_before, apart) = (before.level() - least_before, level - least_after);
         let is_calm = level <= config.calm;
         let is_left_out = to.iter().all(|(_, node)| *node != after.node);
-        let is_no_busier = is_left_out && level <= before.level() && apart <= apart_before;
-        let keeps = match config.strategy {
-            Strategy::A => is_calm,
+        let is_no_busier = is_left_out && level <= before.level() + ROUNDING;
+        match config.strategy {
+            Strategy::A => is_calm || is_no_busier,
             Strategy::B => match round.usual(after.node) {
-                Some(usual) => level <= usual || apart <= config.balanced,
-                None => is_calm,
+                Some(usual) if level <= usual || apart <= config.balanced => true,
+                Some(_) => is_no_busier && apart <= apart_before + ROUNDING,
+                None => is_calm || is_no_busier,
             },
-        };
-        keeps || is_no_busier
+        }
     })
 }

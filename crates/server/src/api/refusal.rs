@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chiplet::{Error, SearchError, SubmitError};
+use chiplet::{Error, SubmitError};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -149,10 +149,7 @@ pub(crate) fn search(error: Error, pace: &Pace) -> Status {
         Error::Cancelled => Status::cancelled(message),
         Error::Expired => deadline(),
         Error::ShutDown => shutting_down(),
-        Error::Search(SearchError::Backend(_) | SearchError::Untrained) => {
-            Status::internal(message)
-        }
-        Error::Search(_) => Status::invalid_argument(message),
+        Error::Search(error) if error.is_callers() => Status::invalid_argument(message),
         _ => Status::internal(message),
     }
 }

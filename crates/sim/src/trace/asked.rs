@@ -27,7 +27,7 @@ pub(super) fn about(
     let near = (1.0 - spread * spread).sqrt();
     let of_topics = centres
         .chunks(dim)
-        .zip(others.chunks(Topics::QUERIES * dim));
+        .zip(others.chunks(topics.of_each() * dim));
     for (centre, others) in of_topics {
         for other in others.chunks(dim) {
             let pairs = centre.iter().zip(other);
@@ -62,6 +62,6 @@ mod tests {
         };
         assert!((far(0, 1) - 1.414).abs() < 0.001);
         assert!((far(6, 7) - 0.1414).abs() < 0.001);
-        assert!(far(6, 5 + Topics::QUERIES) > 1.0);
+        assert!(far(6, 5 + topics.of_each()) > 1.0);
     }
 }

@@ -105,9 +105,8 @@ impl Walks {
     /// topics.
     pub(super) fn in_common(&self) -> Option<f64> {
         let of_topics = &self.walks[self.anywhere..];
-        let pairs = of_topics
-            .chunks(Topics::QUERIES)
-            .flat_map(|of_one| of_one.windows(2));
+        // Two at the border of two topics are one pair of a hundred.
+        let pairs = of_topics.windows(2);
         let parts: Vec<f64> = pairs
             .map(|pair| {
                 let rows: FxHashSet<u32> = pair[0].rows.iter().copied().collect();

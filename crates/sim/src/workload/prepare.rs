@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chiplet_index::RowFormat;
 
 use super::{
-    Asking, Rerank, Scoring, Table, Topics, Workload, in_lines, list_bytes, listed, stride, touched,
+    Asking, Rerank, Scoring, Table, Workload, in_lines, list_bytes, listed, stride, touched,
 };
 use crate::trace::{ListShape, Lists, Recording, Scale, Walk, Walks, mix};
 
@@ -251,10 +251,14 @@ impl Prepared {
     /// workload has no more queries for a table than were recorded, each query makes the walk of its number.
     ///
     /// # Panics
-    /// If there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did
+    /// If the workload has topics, or there are not as many `walks` as tables, or a table is no graph, or one re-ranks whose recorded searches did
     /// not.
     pub fn recorded(workload: Workload, walks: &[Walks]) -> Self {
         assert_eq!(workload.tables.len(), walks.len(), "one recording a table");
+        assert!(
+            workload.topics.is_none(),
+            "recorded searches have their own topics"
+        );
         let plans = workload.tables.iter().enumerate();
         let plans = plans.map(|(scale, table)| match *table {
             Table::Graph {
@@ -344,7 +348,9 @@ impl Prepared {
                 let turn = mix(turn);
                 let (topic, of_topic) = (turn as u32 % topics.count, (turn >> 32) as usize);
                 return Aim {
-                    query: anywhere + topic as usize * Topics::QUERIES + of_topic % Topics::QUERIES,
+                    query: anywhere
+                        + topic as usize * topics.of_each()
+                        + of_topic % topics.of_each(),
                     // All of a topic's queries end in one tile, which no query's number gives.
                     tile: tile(mix(drawn(table, u32::MAX - topic))),
                 };
