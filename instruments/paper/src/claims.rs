@@ -139,10 +139,11 @@ const BOUND: &str = "the socket's memory is 82 % used at 8 CCDs and 92 % at 12; 
 const CACHED: &str = "without locality 96 to 99 % of L3 accesses miss, whoever runs";
 const LISTS: &str = "not known";
 
+const FULL: &str =
+    "saturated, no CCD's own queue runs dry: the few steals that are left, 2 % of all tasks, cross";
 const IDLE: &str = "saturated, nearly all tasks come from a worker's own queue, so steals are few";
 const STALL: &str = "stalls follow bandwidth: what is saved in misses is spent on more queries";
-const TAIL: &str =
-    "the model has no page faults, interrupts or clock changes, and its V1 has no lock";
+const TAIL: &str = "the model has no page faults, interrupts, locks or clock changes";
 
 /// All claims, for Genoa: the summary's figures of throughput, scaling, latency, misses, stalls and stealing.
 pub const CLAIMS: &[Claim] = &[
@@ -249,7 +250,7 @@ pub const CLAIMS: &[Claim] = &[
         range: 0.0..=0.1,
         figure: |view| Ok(view.full(System::V2)?.crossing()),
         unit: Unit::Percent,
-        why: "",
+        why: FULL,
     },
     Claim {
         kind: Kind::Ivf,

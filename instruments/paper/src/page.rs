@@ -43,8 +43,8 @@ fn claims(out: &mut String, results: &Results) -> Result<()> {
 
 The paper reports high access locality, and no measure of it. So each claim is judged twice: with Zipf 0.8 over a
 million queries of each table (*no topics*), and with {share:.0} % of a table's queries near one of {count} centres
-(*topics*: the cell of the sweep below whose gain for graphs is nearest to the paper's). Absolute figures follow from the
-tables, and are not judged.
+(*topics*: the cell of the sweep below whose gain for graphs is nearest to the paper's). Absolute figures follow from
+the tables, and are not judged.
 
 | | claim | paper | agrees within | no topics | topics | | why, as far as known |
 | --- | --- | --: | --: | --: | --: | --- | --- |
@@ -75,8 +75,8 @@ tables, and are not judged.
     }
     out.push_str(
         "
-The paper's figures are read off pictures, so some difference agrees. Another seed draws other tables: one seed's verdicts
-are no more than that.
+The paper's figures are read off pictures, so some difference agrees. Another seed draws other tables: these are one
+seed's verdicts.
 
 ",
     );
@@ -169,9 +169,9 @@ Queries a second to V1's, V2 and ours, saturated; then the L3 miss rates of V1 a
     }
     out.push_str(
         "
-Graphs with f32 rows gain as much as the paper reports where few centres take most of the queries: one L3 holds what they
-read of its own tables, and no L3 holds what they read of all. With 64 centres a table they do not. Lists, and graphs
-with 4-bit rows, gain less. A service can tell from its log which of these it has. We know no public log of vector
+Graphs with f32 rows gain as much as the paper reports where few centres take most of the queries: one L3 holds what
+they read of its own tables, and no L3 holds what they read of all. With 64 centres a table they do not. Lists, and
+graphs with 4-bit rows, gain less. A service can tell from its log which of these it has. We know no public log of vector
 queries with their times, so none was measured.
 
 ",
@@ -220,14 +220,14 @@ const ELSEWHERE: &str = "\
 
 | | where | command | minutes on 2 cores |
 | --- | --- | --- | --: |
-| this page | [paper.json](paper.json) has each run | `make paper` | 10 |
+| this page | [paper.json](paper.json) has each run | `make paper` | 15 |
 | one run of it | [simulation](simulation.md) | `chiplet simulate --query-skew 0 --topics 0.8,4,0.3 --queries 40000` | 1 |
 | emulated: the shipped executor on 96 modelled cores | [emulated caches](emulated-caches.md) | `make caches` | 30 |
 | measured: machines with one L3, whose L2s stand for CCDs | [performance](performance.md) | `chiplet bench` | 1 |
 | how far the model is off | [validation](validation.md) | `make validate` | 15 |
 
-The same seed gives the same figures on the same kind of CPU. Another seed draws other tables: `make paper ARGS=\"--seed 2
---into FOLDER\"`.
+The same seed gives the same figures on the same kind of CPU. Another seed draws other tables: `make paper
+ARGS=\"--seed 2 --into FOLDER\"`.
 
 Not compared: how often the paper's mapper remaps. It gives no figure, and a saturated run of the model is too short for
 its windows of 10 and 60 s. [The simulator's page](simulation.md#when-the-hot-set-moves) has longer runs.
