@@ -171,8 +171,8 @@ Queries a second to V1's, V2 and ours, saturated; then the L3 miss rates of V1 a
         "
 Graphs with f32 rows gain as much as the paper reports where few centres take most of the queries: one L3 holds what
 they read of its own tables, and no L3 holds what they read of all. With 64 centres a table they do not. Lists, and
-graphs with 4-bit rows, gain less. A service can tell from its log which of these it has. We know no public log of vector
-queries with their times, so none was measured.
+graphs with 4-bit rows, gain less. A service can tell from its log which of these it has. We know no public log of
+vector queries with their times, so none was measured.
 
 ",
     );
