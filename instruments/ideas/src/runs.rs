@@ -144,7 +144,7 @@ fn job(case: &Case, tries: &[Try], seed: u64, queries: u64) -> Vec<Runs> {
             scenario.longest = 60.0;
             scenario.run(&mut |_| ())
         };
-        let mut runs = vec![run(Load::Saturated { outstanding: 4 })];
+        let mut runs = vec![run(Load::default())];
         if rates.is_empty() {
             rates = LOADS.map(|load| runs[0].qps * load / 100.0).to_vec();
         }

@@ -21,7 +21,7 @@ struct Arguments {
     into: PathBuf,
 
     /// Write the page from the kept figures; nothing is simulated
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["queries", "seed"])]
     kept: bool,
 
     /// Queries that are counted in each run; a third as many before them warm the caches

@@ -52,25 +52,22 @@ the tables, and are not judged.
     );
     for claim in CLAIMS {
         let ([without, with], verdict) = claim.judge(results, TOPICS)?;
-        let verdict = match verdict {
-            Verdict::Agrees => "agrees",
-            Verdict::WithTopics => "agrees with topics",
-            Verdict::Differs => "**differs**",
-            Verdict::Open => "-",
+        let (verdict, why) = match verdict {
+            Verdict::Agrees => ("agrees", ""),
+            Verdict::WithTopics => ("agrees with topics", claim.why),
+            Verdict::Differs => ("**differs**", claim.why),
+            Verdict::Open => ("-", ""),
         };
-        let why = match verdict {
-            "agrees" | "-" => "",
-            _ => claim.why,
-        };
+        let unit = claim.figure.unit;
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {verdict} | {why} |",
             name(claim.kind),
-            claim.what,
+            claim.figure.name,
             claim.paper,
             claim.within(),
-            claim.unit.text(without),
-            claim.unit.text(with)
+            unit.text(without),
+            unit.text(with)
         );
     }
     out.push_str(

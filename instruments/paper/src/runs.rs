@@ -7,9 +7,6 @@ use chiplet_sim::{Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Queries outstanding for each worker in saturated runs, as `chiplet simulate` has them.
-const OUTSTANDING: u32 = 4;
-
 /// Graphs or lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -202,16 +199,14 @@ impl Group {
             for percent in std::iter::once(None).chain(load.map(Some)) {
                 for &system in &self.systems {
                     let mut scenario =
-                        Scenario::new(&machine, &prepared, system.strategy(self.case.kind)?);
+                        Scenario::new(&machine, &prepared, system.strategy(self.case.kind)?)
+                            .counting(queries);
                     scenario.seed = seed;
-                    (scenario.measured, scenario.warmup) = (queries, queries / 3);
                     scenario.load = match percent {
                         Some(percent) => Load::Open {
                             rate: saturated * f64::from(percent) / 100.0,
                         },
-                        None => Load::Saturated {
-                            outstanding: OUTSTANDING,
-                        },
+                        None => Load::default(),
                     };
                     let outcome = scenario.run(&mut |_| {});
                     if percent.is_none() && system == self.systems[0] {

@@ -29,7 +29,7 @@ fn a_claim_agrees_within_its_range_alone() {
     let (mut results, _) = kept();
     let claim = CLAIMS
         .iter()
-        .find(|claim| claim.kind == Kind::Ivf && claim.what == "throughput, V2 to V1")
+        .find(|claim| claim.kind == Kind::Ivf && claim.figure.name == "throughput, V2 to V1")
         .unwrap();
     let mut judge = |without: f64, with: f64| {
         for run in &mut results.runs {

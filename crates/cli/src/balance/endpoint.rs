@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::status::Status;
+
 /// The format that `prometheus-client` writes.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -146,9 +146,6 @@ pub(crate) struct Arguments {
     pub(crate) report: Option<PathBuf>,
 }
 
-/// Queries outstanding for each worker, where nothing is said.
-pub(super) const OUTSTANDING: u32 = 4;
-
 const EXAMPLES: &str = "\
 Examples:
   chiplet simulate                                          the paper's HNSW tables on one Genoa, 1 minute

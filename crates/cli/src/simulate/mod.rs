@@ -25,7 +25,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
-use arguments::OUTSTANDING;
 use mine::Mine;
 
 /// All figures of a call; every one is modelled.
@@ -104,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
             outstanding: arguments
                 .outstanding
                 .or(mine.as_ref().and_then(|mine| mine.outstanding))
-                .unwrap_or(OUTSTANDING),
+                .unwrap_or(Load::OUTSTANDING),
             rate: mine.as_ref().and_then(|mine| mine.rate),
             bar: &bar,
         };
@@ -197,8 +196,7 @@ impl Session<'_> {
         scenario.settled = !self.arguments.unsettled;
         scenario.settings.memory_budget = self.arguments.memory_budget;
         if !self.prepared.workload.is_timed() {
-            scenario.measured = self.arguments.queries;
-            scenario.warmup = self.arguments.queries / 3;
+            scenario = scenario.counting(self.arguments.queries);
         }
         scenario.load = match rate {
             Some(rate) => Load::Open { rate },

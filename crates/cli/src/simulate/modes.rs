@@ -12,7 +12,7 @@ use chiplet_sim::{Compute, Load, Machine, Outcome, Prepared, Recipe, Sampling, S
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::arguments::{Arguments, OUTSTANDING};
+use super::arguments::Arguments;
 use crate::modes::rate::{STEPS, Search, WITHIN};
 use crate::modes::{Mode, Model};
 
@@ -160,8 +160,7 @@ impl Way {
     ) -> Figures {
         if self.known.is_empty() {
             bar.set_message(format!("{}: saturated", self.mode));
-            let outstanding = OUTSTANDING;
-            let outcome = self.one(arguments, compute, Load::Saturated { outstanding });
+            let outcome = self.one(arguments, compute, Load::default());
             self.known.push((outcome.qps, outcome.utilisation));
         }
         let mut search = Search::new(wanted);
@@ -202,13 +201,12 @@ impl Way {
     }
 
     fn one(&self, arguments: &Arguments, compute: Compute, load: Load) -> Outcome {
-        let mut scenario = Scenario::new(&self.machine, &self.prepared, self.strategy);
+        let mut scenario = Scenario::new(&self.machine, &self.prepared, self.strategy)
+            .counting(arguments.queries / self.machines as u64);
         scenario.compute = compute;
         scenario.seed = arguments.seed;
         scenario.settled = !arguments.unsettled;
         scenario.settings.memory_budget = arguments.memory_budget;
-        scenario.measured = arguments.queries / self.machines as u64;
-        scenario.warmup = scenario.measured / 3;
         scenario.load = load;
         scenario.run(&mut |_| ())
     }

@@ -26,6 +26,20 @@ pub enum Load {
     },
 }
 
+impl Load {
+    /// Queries for each worker of a saturated run, where nothing is said. With many, a short run counts more short queries
+    /// than come: long ones are still waiting when it ends.
+    pub const OUTSTANDING: u32 = 4;
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::Saturated {
+            outstanding: Self::OUTSTANDING,
+        }
+    }
+}
+
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario<'a> {
@@ -112,7 +126,7 @@ impl<'a> Scenario<'a> {
             machine,
             prepared,
             strategy,
-            load: Load::Saturated { outstanding: 4 },
+            load: Load::default(),
             compute: Compute::default(),
             warmup: if timed { 0 } else { 20_000 },
             measured: if timed { u64::MAX } else { 40_000 },
@@ -129,5 +143,12 @@ impl<'a> Scenario<'a> {
             seed: 1,
             settings: Settings::default(),
         }
+    }
+
+    /// Counts so many queries, after a third as many that warm the caches.
+    #[must_use]
+    pub fn counting(mut self, queries: u64) -> Self {
+        (self.warmup, self.measured) = (queries / 3, queries);
+        self
     }
 }

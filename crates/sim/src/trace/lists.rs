@@ -8,7 +8,7 @@
 
 use chiplet_workload::dataset::{Clusters, VectorSet};
 
-use super::{asked, mix, order};
+use super::{mix, order, queries};
 use crate::workload::Topics;
 
 /// Recorded lists.
@@ -78,14 +78,14 @@ impl Lists {
     pub fn record(queries: usize, topics: Option<Topics>, seed: u64) -> Self {
         const ROWS: usize = 16_384;
         let set = VectorSet::clusters(&Clusters {
-            rows: ROWS + asked::drawn(queries, topics),
+            rows: ROWS + queries::to_draw(queries, topics),
             dim: DIM,
             centres: 400,
             spread: 0.8,
             seed,
         });
         let (rows, drawn) = set.as_slice().split_at(ROWS * DIM);
-        let asked = &asked::about(drawn, DIM, queries, topics);
+        let asked = &queries::recorded(drawn, DIM, queries, topics);
         let (centroids, sizes) = k_means(rows);
         let nearest: Vec<Vec<u32>> = asked
             .chunks(DIM)

@@ -1,8 +1,8 @@
 //! What queries read: recorded from searches of real tables, and scaled to tables that nobody has built.
 
-mod asked;
 mod lists;
 mod order;
+mod queries;
 mod scale;
 mod walks;
 

@@ -5,7 +5,7 @@ use chiplet_table::Table as _;
 use chiplet_workload::dataset::{Clusters, VectorSet};
 use rustc_hash::FxHashSet;
 
-use super::{asked, order};
+use super::{order, queries};
 use crate::workload::Topics;
 
 /// What is recorded.
@@ -58,14 +58,14 @@ impl Recording {
     /// recording is the same walks.
     pub fn walks(&self, efs: &[usize]) -> Vec<Walks> {
         let set = VectorSet::clusters(&Clusters {
-            rows: self.rows + asked::drawn(self.queries, self.topics),
+            rows: self.rows + queries::to_draw(self.queries, self.topics),
             dim: self.dim,
             centres: 200,
             spread: 1.0,
             seed: self.seed,
         });
         let (rows, drawn) = set.as_slice().split_at(self.rows * self.dim);
-        let queries = asked::about(drawn, self.dim, self.queries, self.topics);
+        let queries = queries::recorded(drawn, self.dim, self.queries, self.topics);
         let config = HnswConfig::new(Metric::L2).m(self.m).ef_construction(100);
         // With rows as they are in both copies: walks are the same, and candidates are told.
         let config = config.rerank(RowFormat::F32);

@@ -356,9 +356,8 @@ impl Prepared {
                 };
             }
         }
-        let is_graph = matches!(self.plans[table as usize], Plan::Graph { .. });
         Aim {
-            query: match is_graph && self.workload.queries <= anywhere {
+            query: match self.workload.queries <= anywhere {
                 true => query as usize,
                 false => number as usize % anywhere,
             },

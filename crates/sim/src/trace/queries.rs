@@ -3,15 +3,15 @@
 use crate::workload::Topics;
 
 /// Vectors that have to be drawn for them.
-pub(super) fn drawn(queries: usize, topics: Option<Topics>) -> usize {
+pub(super) fn to_draw(queries: usize, topics: Option<Topics>) -> usize {
     let of = |topics: Topics| topics.count as usize + topics.queries();
     queries + topics.map_or(0, of)
 }
 
-/// The queries, made of [`drawn`] vectors. Of a topic each is `sqrt(1 - s^2) c + s x`: `c` is the topic's centre, `x`
+/// The queries, made of [`to_draw`] vectors. Of a topic each is `sqrt(1 - s^2) c + s x`: `c` is the topic's centre, `x`
 /// another vector for each query, `s` the spread. Two of them are `s` times as far from each other as two vectors are, and
 /// each is as long as a vector.
-pub(super) fn about(
+pub(super) fn recorded(
     vectors: &[f32],
     dim: usize,
     queries: usize,
@@ -48,11 +48,11 @@ mod tests {
             count: 2,
             spread: 0.1,
         };
-        let count = drawn(5, Some(topics));
+        let count = to_draw(5, Some(topics));
         // Along 24 axes, so that any two are as far from each other.
         let axes = |at: usize| (0..24).map(move |axis| f32::from(u8::from(at % 24 == axis)));
         let vectors: Vec<f32> = (0..count).flat_map(axes).collect();
-        let all = about(&vectors, 24, 5, Some(topics));
+        let all = recorded(&vectors, 24, 5, Some(topics));
         assert_eq!(all.len(), (5 + topics.queries()) * 24);
         assert_eq!(all[..5 * 24], vectors[..5 * 24]);
         let far = |a: usize, b: usize| -> f32 {
