@@ -120,6 +120,26 @@ impl Topology {
         Ok(Self::from_parts(parts))
     }
 
+    /// The same machine, whose domains have a cache of so many bytes each where the system does not tell: domains that were
+    /// given.
+    ///
+    /// ```
+    /// use chiplet_topology::Topology;
+    /// let told = Topology::uniform(1, 16, 512 << 20).with_domains(&"0-7,8-15".parse()?)?;
+    /// assert_eq!(told.domains()[0].cache_bytes, 0);
+    /// assert_eq!(told.with_cache_bytes(32 << 20).domains()[0].cache_bytes, 32 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_cache_bytes(&self, bytes: u64) -> Self {
+        let mut parts = self.parts().clone();
+        let unknown = |domain: &&mut Domain| domain.cache_bytes == 0;
+        for domain in parts.domains.iter_mut().filter(unknown) {
+            domain.cache_bytes = bytes;
+        }
+        Self::from_parts(parts)
+    }
+
     /// The domain of each cpu, if the list fits the machine.
     fn check(&self, list: &DomainList) -> Result<BTreeMap<u32, usize>, DomainsError> {
         let mut domain_of = BTreeMap::new();
