@@ -145,3 +145,24 @@ fn what_expired_before_it_started_counts_as_load() {
     let load = || executor.snapshot().tables[0].load.fast;
     assert!(comes_true(client, || load() > 2.0), "{}", load());
 }
+
+#[test]
+fn while_placement_is_held_no_time_passes_for_it() {
+    let executor = builder(2, 1).planner(restless()).build().unwrap();
+    let table = neighbours(&executor)[0];
+    let load = || {
+        let snapshot = executor.snapshot();
+        let tables = snapshot.tables.iter();
+        let found = tables.filter(|found| found.id == table).last();
+        found.expect("the table is there").load.fast
+    };
+    let busy = comes_true(|| executor.spawn(table, long).wait().unwrap(), || load() > 0.0);
+    assert!(busy);
+    executor.hold_placement(true);
+    let held = load();
+    // Long against the windows of these tests.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(load(), held);
+    executor.hold_placement(false);
+    assert!(comes_true(|| std::thread::sleep(Duration::from_millis(1)), || load() < held / 2.0));
+}

@@ -365,6 +365,15 @@ impl Executor {
         snapshot::take(&self.engine, &self.balancer)
     }
 
+    /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its traffic, and
+    /// idle time does not count as less traffic. Queries are served as ever, and what they use counts once the clock goes on.
+    /// Workers that lose their cpus still move.
+    ///
+    /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
+    pub fn hold_placement(&self, hold: bool) {
+        self.balancer.hold(hold);
+    }
+
     /// The placement in force.
     pub fn placement(&self) -> Arc<Placement> {
         self.balancer.freeze(|view, _| view.placement)

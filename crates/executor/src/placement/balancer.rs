@@ -39,6 +39,10 @@ struct Control {
     planner: Planner,
     workers: Workers,
     next_look: Instant,
+    /// Since when the planner's clock stands, on the executor's clock.
+    held: Option<Time>,
+    /// How much the planner's clock is behind.
+    lost: Duration,
     /// Changes that have been made and not been reported yet.
     events: Vec<RemapEvent>,
     stop: bool,
@@ -76,6 +80,8 @@ impl Balancer {
                 planner,
                 workers,
                 next_look: now() + LOOK_INTERVAL,
+                held: None,
+                lost: Duration::ZERO,
                 events: Vec::new(),
                 stop: false,
                 remaps: 0,
@@ -113,6 +119,20 @@ impl Balancer {
             control.workers.take_notes()
         };
         notes.log();
+    }
+
+    /// Stops the planner's clock, or lets it go on.
+    pub(crate) fn hold(&self, hold: bool) {
+        let mut control = self.control.lock();
+        let at = self.clock.now();
+        match (hold, control.held) {
+            (true, None) => control.held = Some(at),
+            (false, Some(since)) => {
+                control.held = None;
+                control.lost += at.since(since);
+            }
+            _ => {}
+        }
     }
 
     /// Places a new table and publishes it with its homes, before any remap can move it.
@@ -208,7 +228,7 @@ impl Balancer {
     /// Runs `with` on the current placement while no remap can happen.
     pub(crate) fn freeze<R>(&self, with: impl FnOnce(View, &dyn Fn(TableId) -> Asked) -> R) -> R {
         let control = self.control.lock();
-        let now = self.clock.now();
+        let now = control.time(self.clock.now());
         let view = View {
             placement: control.planner.placement(),
             remaps: control.remaps,
@@ -270,6 +290,11 @@ impl Balancer {
 }
 
 impl Control {
+    /// What the planner's clock shows at `at`.
+    fn time(&self, at: Time) -> Time {
+        self.held.unwrap_or(at).before(self.lost)
+    }
+
     fn tick(&mut self, engine: &Engine, at: Time) {
         if now() >= self.next_look {
             self.next_look = now() + LOOK_INTERVAL;
@@ -277,7 +302,10 @@ impl Control {
                 self.staff(engine, at);
             }
         }
-        self.rebalance(engine, at);
+        // What is used meanwhile counts once the clock goes on.
+        if self.held.is_none() {
+            self.rebalance(engine, self.time(at));
+        }
     }
 
     /// Orders the workers to where they may run. First those come back that are wanted, then tables move to them, then
@@ -293,7 +321,7 @@ impl Control {
         if !engine.hub.staff(&with_the_old, |_| 0) {
             return;
         }
-        if let Some(remap) = self.planner.resize(now, &orders.strength) {
+        if let Some(remap) = self.planner.resize(self.time(now), &orders.strength) {
             self.carry_out(remap, engine);
         }
         engine.hub.staff(&orders.at_work, |task| {

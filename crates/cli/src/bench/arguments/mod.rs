@@ -23,8 +23,8 @@ use values::{metric, milliseconds, seconds, window};
 /// Compare ways to run vector searches on this machine, on the same queries, in one run.
 ///
 /// Builds the tables once, then runs the strategies in turn, round after round, so that whatever else the
-/// machine does falls on all of them. Prints medians and ratios to the first strategy. Without further options it
-/// takes about a minute.
+/// machine does falls on all of them. Prints medians and ratios to the first strategy, and what each part of chiplet gives:
+/// its pool, placement beside a placebo, runs of one table. Without further options it takes about two minutes.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
         long = "strategy",
         value_name = "A,B,..",
         value_delimiter = ',',
-        default_value = "rayon,global-steal,ccd-aware",
+        default_value = "rayon,global-steal,placebo,ccd-aware-fifo,ccd-aware",
         long_help = Choice::HELP
     )]
     pub(crate) strategies: Vec<Choice>,
@@ -202,7 +202,7 @@ const NPROBE: u32 = 16;
 
 const EXAMPLES: &str = "\
 Examples:
-  chiplet bench                                             rayon and two strategies, saturated, about a minute
+  chiplet bench                                             rayon, a blind pool, a placebo and chiplet, saturated: two minutes
   chiplet bench --tables 32 --rate 70% --report bench.html  open loop, with a page to look at
   chiplet bench --strategy rayon,ccd-aware --rate 20000     against a rayon pool, at 20,000 queries/s
   chiplet bench --kind ivf --clients 16 --strategy openmp,ccd-aware

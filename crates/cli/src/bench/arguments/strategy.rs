@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use chiplet_baselines::Strategy;
+use chiplet_baselines::{PLACEBO, Strategy};
 
 use super::values::{self, Kind};
 
@@ -21,6 +21,8 @@ pub(crate) enum Graph {
 pub(crate) enum PoolKind {
     /// The executor with a strategy's settings.
     Chiplet(Strategy),
+    /// The executor with the settings of `ccd-aware-fifo`, over domains that share no cache.
+    Placebo,
     /// A pool that knows no domains.
     Baseline(Strategy),
     Rayon,
@@ -47,6 +49,8 @@ Of chiplet's executor:
   ccd-aware-fifo  the same, but queries start in the order in which they came
   ccd-aware-local the same as ccd-aware, but all scans stay in their domain
   ccd-aware-bytes the same as ccd-aware-local, but tables are placed by bytes read instead of time
+  placebo         the same as ccd-aware-fifo, but the cores of a socket are dealt to its domains at random: whatever
+                  ccd-aware-fifo gains over it is the caches' part. Domains of one core each are one domain together
 Other pools, on the same tables and queries:
   global-steal    work stealing that does not know the machine, an IVF query's lists for whoever is idle
   round-robin     each worker in turn, nothing stolen
@@ -85,6 +89,7 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.pool {
             PoolKind::Chiplet(strategy) | PoolKind::Baseline(strategy) => strategy.name,
+            PoolKind::Placebo => PLACEBO,
             PoolKind::Rayon => "rayon",
             PoolKind::SpawnBlocking => "spawn-blocking",
             PoolKind::OpenMp => "openmp",
@@ -115,6 +120,7 @@ impl FromStr for Choice {
             }
         };
         let pool = match name {
+            PLACEBO => PoolKind::Placebo,
             "rayon" => PoolKind::Rayon,
             "spawn-blocking" => PoolKind::SpawnBlocking,
             "openmp" => PoolKind::OpenMp,
@@ -124,13 +130,13 @@ impl FromStr for Choice {
                     false => PoolKind::Baseline(strategy),
                 },
                 Err(_) => bail!(
-                    "unknown strategy {name:?}: use one of {}, rayon, spawn-blocking, openmp",
+                    "unknown strategy {name:?}: use one of {}, {PLACEBO}, rayon, spawn-blocking, openmp",
                     Strategy::ALL.map(|strategy| strategy.name).join(", ")
                 ),
             },
         };
         ensure!(
-            window.is_none() || matches!(pool, PoolKind::Chiplet(_)),
+            window.is_none() || matches!(pool, PoolKind::Chiplet(_) | PoolKind::Placebo),
             "{name} has no traffic window: @SECONDS is for chiplet's own strategies"
         );
         Ok(Self {

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use chiplet_baselines::Strategy;
-use chiplet_executor::{Executor, PlannerConfig, RemapEvent, TableId, Ticket};
+use chiplet_baselines::{Strategy, scrambled};
+use chiplet_executor::{Builder, Executor, Pin, PlannerConfig, RemapEvent, TableId, Ticket};
 use chiplet_policy::WindowConfig;
 use chiplet_table::Neighbor;
 use chiplet_topology::Topology;
@@ -32,6 +32,34 @@ impl Executed {
         workers: &Workers,
         tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
+        let builder = Executor::builder().topology(topology.clone());
+        Self::build(builder, strategy, choice, arguments, workers, tables)
+    }
+
+    /// `ccd-aware-fifo` over domains that share no cache. Workers stay on their cores, or they would wander between caches, which
+    /// those of true domains cannot.
+    pub(super) fn placebo(
+        choice: &Choice,
+        arguments: &Arguments,
+        topology: &Topology,
+        workers: &Workers,
+        tables: &[BuiltTable],
+    ) -> anyhow::Result<Self> {
+        let builder = Executor::builder()
+            .topology(scrambled(topology, arguments.seed))
+            .pin(Pin::Core);
+        let strategy = Strategy::CCD_AWARE_FIFO;
+        Self::build(builder, strategy, choice, arguments, workers, tables)
+    }
+
+    fn build(
+        builder: Builder,
+        strategy: Strategy,
+        choice: &Choice,
+        arguments: &Arguments,
+        workers: &Workers,
+        tables: &[BuiltTable],
+    ) -> anyhow::Result<Self> {
         let workers = workers.count;
         let remaps = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&remaps);
@@ -41,18 +69,17 @@ impl Executed {
         }
         let limit = bound(arguments, workers);
         let executor = strategy
-            .configure(Executor::builder(), planner)
-            .topology(topology.clone())
+            .configure(builder, planner)
             .max_workers(workers)
             .queue_limit(limit)
             .table_queue_limit(limit)
-            .name(strategy.name)
+            .name(choice.to_string())
             .on_remap(move |event: &RemapEvent| {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.push((Instant::now(), event.clone()));
             })
             .build()
-            .with_context(|| format!("the executor did not start under {strategy}"))?;
+            .with_context(|| format!("the executor did not start under {choice}"))?;
         let tables = tables
             .iter()
             .map(|table| executor.add_table(table.name.as_str(), table.index(choice.graph).clone()))

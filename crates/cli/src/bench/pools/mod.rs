@@ -170,6 +170,9 @@ pub(crate) fn start(
         PoolKind::Chiplet(strategy) => Box::new(executor::Executed::start(
             strategy, choice, arguments, topology, workers, tables,
         )?),
+        PoolKind::Placebo => Box::new(executor::Executed::placebo(
+            choice, arguments, topology, workers, tables,
+        )?),
         PoolKind::Baseline(strategy) => Box::new(baseline::Baseline::start(
             strategy, choice, arguments, topology, workers, tables,
         )?),
