@@ -8,6 +8,6 @@ mod pool;
 mod split;
 mod strategy;
 
-pub use placebo::{PLACEBO, deal, scrambled};
+pub use placebo::{PARTS, PLACEBO, deal, scrambled};
 pub use pool::Pool;
 pub use strategy::{Routing, Splitting, Stealing, Strategy, UnknownStrategy};

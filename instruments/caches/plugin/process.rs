@@ -230,9 +230,9 @@ impl Here {
         let mut parts = name.rsplitn(3, '-');
         let worker = parts.next().and_then(|part| part.parse::<u32>().ok());
         let domain = parts.next().and_then(|part| part.parse::<u32>().ok());
-        if let (Some(_), Some(domain)) = (worker, domain) {
+        if let (Some(worker), Some(domain)) = (worker, domain) {
             let clock = self.core.clock;
-            self.core = plugin.machine.core(Some(domain));
+            self.core = plugin.machine.worker(domain, worker);
             self.core.clock = clock;
         }
     }

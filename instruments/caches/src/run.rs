@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use chiplet_baselines::{PLACEBO, Strategy, deal};
 use chiplet_caches::model::Wiring;
 use chiplet_caches::model::parts::{self, Part};
 use chiplet_caches::seen::Config;
@@ -31,11 +32,11 @@ pub struct Arguments {
     /// `small`: 8 tables of 1,500 x 64, 8 workers, caches to match.
     #[arg(long, value_enum, default_value_t = Size::Full)]
     size: Size,
-    /// Strategies of chiplet's, and `rayon`.
+    /// Strategies of chiplet's, `rayon`, and `placebo`: `ccd-aware-fifo` whose workers of a domain share no cache.
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "rayon,round-robin,global-steal,ccd-aware-bytes,ccd-aware-fifo,ccd-aware"
+        default_value = "rayon,round-robin,global-steal,placebo,ccd-aware-bytes,ccd-aware-fifo,ccd-aware"
     )]
     strategies: Vec<String>,
     /// Runs of each strategy; each has other queries, the same for all strategies.
@@ -108,6 +109,14 @@ impl Wires {
             }
         }
     }
+}
+
+/// The placebo's wiring: cores dealt at random, as `chiplet bench` deals them on a real machine.
+fn dealt(part: &Part, seed: u64) -> Wiring {
+    let cores = part.cores as usize;
+    let domains = deal(&vec![cores; part.domains as usize], seed);
+    let l3_of = |core: usize| (core / cores) as u16;
+    Wiring::Dealt(domains.concat().into_iter().map(l3_of).collect())
 }
 
 /// The part with so many domains and cores of each, and with caches for tables of 1,500 x 64.
@@ -198,7 +207,10 @@ impl Arguments {
             folder: tables.folder,
             tables: tables.tables,
             work: self.work,
-            strategy: strategy.to_owned(),
+            strategy: match strategy {
+                PLACEBO => Strategy::CCD_AWARE_FIFO.name.to_owned(),
+                other => other.to_owned(),
+            },
             domains: part.domains,
             cores: part.cores,
             l3_bytes: part.l3_bytes,
@@ -216,9 +228,12 @@ impl Arguments {
         }
     }
 
-    fn config(&self, part: Part, report: PathBuf) -> Config {
+    fn config(&self, part: Part, (strategy, repeat): (&str, u64), report: PathBuf) -> Config {
         Config {
-            wiring: self.wiring.of(&part),
+            wiring: match strategy {
+                PLACEBO => dealt(&part, repeat + 1),
+                _ => self.wiring.of(&part),
+            },
             part,
             page_bytes: self.page_bytes,
             quantum_ns: QUANTUM_NS,
@@ -294,7 +309,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
             bar.tick();
             let part = &record.machine;
-            let config = arguments.config(part.clone(), scratch.0.join("seen.json"));
+            let config = arguments.config(
+                part.clone(),
+                (strategy, repeat),
+                scratch.0.join("seen.json"),
+            );
             let program = arguments.program(part, strategy, repeat);
             let (seen, told) = child::run(&config, &scratch.0, &program.to_words(), &stop)
                 .with_context(|| format!("{strategy}, repeat {}", repeat + 1))?;

@@ -98,6 +98,21 @@ fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do
 }
 
 #[test]
+fn the_placebo_has_no_more_of_its_caches_than_a_blind_pool() {
+    let words = ["--strategies", "global-steal,placebo,ccd-aware-fifo"];
+    let Some(runs) = compare("placebo", &words) else {
+        return;
+    };
+    let [blind, placebo, placed] = &runs[..] else {
+        panic!("no runs")
+    };
+    let to_blind = of(placebo, "l3_misses") / of(blind, "l3_misses");
+    assert!(to_blind > 0.6, "{to_blind}");
+    let to_placebo = of(placed, "l3_misses") / of(placebo, "l3_misses");
+    assert!(to_placebo < 0.5, "{to_placebo}");
+}
+
+#[test]
 fn strategies_tie_where_all_workers_share_one_l3() {
     let words = ["--wiring", "one", "--strategies", "round-robin,ccd-aware"];
     let Some(runs) = compare("one L3", &words) else {

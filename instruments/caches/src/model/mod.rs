@@ -72,6 +72,8 @@ pub enum Wiring {
     One,
     /// Another, as a permutation.
     Permuted(Vec<u16>),
+    /// Each worker on one of its own, by its number: workers of a domain share no cache, the placebo.
+    Dealt(Vec<u16>),
 }
 
 /// All that cores share.
@@ -136,11 +138,21 @@ impl Machine {
         self.part.domains as u16
     }
 
+    /// The core of a worker of the program's domain `domain`.
+    pub fn worker(&self, domain: u32, worker: u32) -> Core {
+        match &self.wiring {
+            Wiring::Dealt(to) => self.core(Some(u32::from(to[worker as usize % to.len()]))),
+            Wiring::Straight | Wiring::One | Wiring::Permuted(_) => self.core(Some(domain)),
+        }
+    }
+
     /// A core with cold private caches, in the program's domain `domain`; elsewhere without one.
     pub fn core(&self, domain: Option<u32>) -> Core {
         let domain = match (domain, &self.wiring) {
             (None, _) => self.outside(),
-            (Some(domain), Wiring::Straight) => (domain % self.part.domains) as u16,
+            (Some(domain), Wiring::Straight | Wiring::Dealt(_)) => {
+                (domain % self.part.domains) as u16
+            }
             (Some(_), Wiring::One) => 0,
             (Some(domain), Wiring::Permuted(to)) => to[domain as usize % to.len()],
         };

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use chiplet_caches::spread::Spread;
 
+use chiplet_baselines::PARTS;
 use chiplet_caches::record::{Record, Run};
 
 /// Each strategy's runs, in the order in which strategies came.
@@ -16,6 +17,24 @@ pub fn by_strategy(record: &Record) -> Vec<(&str, Vec<&Run>)> {
         }
     }
     groups
+}
+
+/// What two strategies differ in, their names, and the ratios of their throughputs in runs of the same queries.
+pub type Part = (&'static str, [&'static str; 2], Vec<f64>);
+
+/// The parts of which both strategies were run.
+pub fn parts(record: &Record) -> Vec<Part> {
+    let groups = by_strategy(record);
+    let runs = |name: &str| {
+        let mut groups = groups.iter();
+        groups.find_map(|(strategy, runs)| (*strategy == name).then_some(runs))
+    };
+    let part = |(what, of, to)| {
+        let pairs = runs(of)?.iter().zip(runs(to)?);
+        let ratios = pairs.map(|(of, to)| of.modelled_qps / to.modelled_qps);
+        Some((what, [of, to], ratios.collect()))
+    };
+    PARTS.into_iter().filter_map(part).collect()
 }
 
 /// What a column shows of a run, and how many digits.
@@ -78,6 +97,18 @@ pub fn show(record: &Record) -> String {
             };
         }
         text.push('\n');
+    }
+    let parts = parts(record);
+    if !parts.is_empty() {
+        text.push_str("What each part gives: throughput, median (least-most), modelled\n");
+    }
+    for (what, [of, to], ratios) in parts {
+        let pair = format!("{of} to {to}");
+        let _ = writeln!(
+            text,
+            "{what:36}{pair:30}{:>20}",
+            Spread::of(ratios.into_iter()).text(2)
+        );
     }
     let forced: u64 = record.runs.iter().map(|run| run.forced).sum();
     if forced > 0 {

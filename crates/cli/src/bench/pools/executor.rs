@@ -1,6 +1,5 @@
 //! chiplet's executor with the settings of one of its strategies.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -100,6 +99,10 @@ impl Pool for Executed {
         }
     }
 
+    fn turn(&self, begins: bool) {
+        self.executor.hold_placement(!begins);
+    }
+
     fn counts(&self) -> Option<(Steals, u64)> {
         let snapshot = self.executor.snapshot();
         let steals = Steals {
@@ -149,7 +152,8 @@ impl Pending {
         let Some((ticket, _)) = pending.as_mut() else {
             return;
         };
-        if let Poll::Ready(answer) = Pin::new(ticket).poll(&mut Context::from_waker(&waker))
+        if let Poll::Ready(answer) =
+            std::pin::Pin::new(ticket).poll(&mut Context::from_waker(&waker))
             && let Some((_, done)) = pending.take()
         {
             done.finish(answer.ok().as_deref());

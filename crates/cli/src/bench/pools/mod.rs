@@ -142,6 +142,9 @@ pub(crate) trait Pool: Send + Sync {
     /// Hands a query over without waiting for it.
     fn send(&self, job: Job);
 
+    /// The pool is under load from now on, or idle because it is another's turn: idle time is not the traffic's.
+    fn turn(&self, _begins: bool) {}
+
     /// Steals and remaps since the start, if it counts them.
     fn counts(&self) -> Option<(Steals, u64)> {
         None

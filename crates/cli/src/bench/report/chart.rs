@@ -9,6 +9,7 @@
 pub mod bars;
 mod lines;
 pub mod load_curve;
+pub mod parts;
 pub mod placement;
 pub mod ratios;
 mod scale;

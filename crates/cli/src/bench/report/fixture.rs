@@ -37,8 +37,8 @@ fn name(index: usize) -> String {
     const NAMES: [&str; 12] = [
         "global-steal",
         "ccd-aware",
-        "round-robin",
-        "fork-join",
+        "placebo",
+        "ccd-aware-fifo",
         "rayon",
         "spawn-blocking",
         "faiss-openmp",

@@ -115,6 +115,12 @@ fn charts(report: &Report) -> Markup {
     } = report;
     html! {
         (section(
+            "What each part gives",
+            "Each row compares two strategies that differ in one thing; dots are rounds. A placebo near 1 and a placement above it \
+             mean that the gain is the caches'. Beside it: cache lines a query that missed the L2, by where they came from.",
+            chart::parts::gains(strategies),
+        ))
+        (section(
             "Throughput by strategy",
             "Bar: median. Dots: each round. Ratio: to the first strategy. Longer is better.",
             chart::bars::throughput(strategies),

@@ -9,6 +9,7 @@ pub mod file;
 mod fixture;
 pub mod html;
 mod number;
+pub mod parts;
 mod summary;
 mod tables;
 #[cfg(test)]

@@ -76,6 +76,7 @@ pub(crate) fn render(report: &Report) -> String {
         generator.headroom
     );
     ratios(&mut out, &report.strategies, width);
+    parts(&mut out, report);
     let _ = writeln!(
         out,
         "\n{:width$}  {:>12} {:>12} {:>12} {:>7} {:>8} {:>10}  worst table",
@@ -144,6 +145,20 @@ pub(crate) fn render(report: &Report) -> String {
         let _ = writeln!(out, "\nnote: {note}");
     }
     out
+}
+
+/// What each part gives, where the strategies were run that tell.
+fn parts(out: &mut String, report: &Report) {
+    let parts = super::parts::parts(&report.strategies);
+    if !parts.is_empty() {
+        out.push_str("\nwhat each part gives: throughput, median of rounds (lowest-highest)\n");
+    }
+    for part in parts {
+        let [low, high] = part.spread();
+        let pair = format!("{} to {}", part.of.name, part.to.name);
+        let figure = format!("{:.3} ({low:.2}-{high:.2})", part.median);
+        let _ = writeln!(out, "{:36}{pair:30}{figure:>20}", part.what);
+    }
 }
 
 fn ratios(out: &mut String, strategies: &[Strategy], width: usize) {

@@ -30,6 +30,9 @@ const SATURATION_ROUNDS: u32 = 3;
 /// Rounds of the sweep at each load; their median is drawn.
 const SWEEP_ROUNDS: u32 = 3;
 
+/// Where the fastest strategy's latency bends and leaves, as shares of its saturation.
+const BEND: [f64; 3] = [0.7, 0.8, 0.9];
+
 /// Share of the workers' time for which they may be idle for want of queries. In a round with more, the sender was
 /// measured and not the strategy.
 const STARVED: f64 = 0.05;
@@ -52,6 +55,7 @@ struct Runner {
 
 impl Runner {
     fn new(choice: Choice, pool: Box<dyn Pool>) -> Self {
+        pool.turn(false);
         Self {
             choice,
             counts: pool.counts().is_some(),
@@ -109,7 +113,7 @@ pub(crate) fn run(
     let pace = series.pace(saturation);
     series.rounds(&mut runners, pace)?;
     let curve = match saturation {
-        Some(saturation) if series.sweeps() => series.sweep(&mut runners, saturation)?,
+        Some(saturation) if series.sweeps() => series.sweep(&mut runners, (pace, saturation))?,
         _ => Vec::new(),
     };
     series.bar.finish_and_clear();
@@ -214,6 +218,7 @@ impl Series<'_> {
         drop(runner.pool.moves());
         let began = Instant::now();
         let (mut first, mut last) = (None, None);
+        runner.pool.turn(true);
         let outcome = generator::round(
             &*runner.pool,
             self.senders,
@@ -226,8 +231,9 @@ impl Series<'_> {
                 Moment::Gone(gone) => self.bar.set_position(start + gone.as_millis() as u64),
                 Moment::Ends => last = self.counted(),
             },
-        )
-        .with_context(|| format!("{}, {what}", runner.choice))?;
+        );
+        runner.pool.turn(false);
+        let outcome = outcome.with_context(|| format!("{}, {what}", runner.choice))?;
         let length = plan.warmup + plan.length;
         self.bar.set_position(start + length.as_millis() as u64);
         let lasted = began.elapsed().as_secs_f64();
@@ -270,9 +276,14 @@ impl Series<'_> {
 
     /// Queries per second of the first strategy with every worker busy, where it is needed.
     fn saturation(&self, runners: &mut [Runner]) -> anyhow::Result<Option<f64>> {
-        if !self.needs_saturation() {
-            return Ok(None);
+        match self.needs_saturation() {
+            true => Ok(Some(self.saturation_of(&mut runners[0])?)),
+            false => Ok(None),
         }
+    }
+
+    fn saturation_of(&self, runner: &mut Runner) -> anyhow::Result<f64> {
+        let kept = (runner.steals, runner.remaps);
         let mut rates = Vec::new();
         for round in 0..=SATURATION_ROUNDS {
             let plan = Plan {
@@ -282,7 +293,7 @@ impl Series<'_> {
                 seed: self.arguments.seed ^ 0x5a7 ^ u64::from(round) << 32,
                 flip: false,
             };
-            let Some(summed) = self.one(&mut runners[0], &plan, "measuring saturation")? else {
+            let Some(summed) = self.one(runner, &plan, "measuring saturation")? else {
                 break;
             };
             // The first one warms up processor, allocator and placement.
@@ -297,9 +308,8 @@ impl Series<'_> {
         }
         let rates: Vec<f64> = rates.into_iter().map(|(rate, _)| rate).collect();
         ensure!(!rates.is_empty(), "stopped before saturation was measured");
-        runners[0].steals = Steals::default();
-        runners[0].remaps = 0;
-        Ok(Some(median(rates)))
+        (runner.steals, runner.remaps) = kept;
+        Ok(median(rates))
     }
 
     fn pace(&self, saturation: Option<f64>) -> Pace {
@@ -383,13 +393,62 @@ impl Series<'_> {
         Ok(())
     }
 
-    fn sweep(&self, runners: &mut [Runner], saturation: f64) -> anyhow::Result<Vec<CurvePoint>> {
+    /// What each strategy answers at most: from its rounds, where these were saturated.
+    fn saturations(
+        &self,
+        runners: &mut [Runner],
+        (pace, first): (Pace, f64),
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut all = vec![first];
+        for runner in &mut runners[1..] {
+            all.push(match pace {
+                Pace::Saturated { .. } => {
+                    let rounds = runner.rounds.iter();
+                    median(rounds.map(|round| round.round.throughput_qps).collect())
+                }
+                Pace::Closed | Pace::Open(_) => {
+                    let round = self.arguments.warmup + self.arguments.duration;
+                    let all = round * (SATURATION_ROUNDS + 1);
+                    self.bar.inc_length(all.as_millis() as u64);
+                    self.saturation_of(runner)?
+                }
+            });
+        }
+        Ok(all)
+    }
+
+    /// Loads to measure, as shares of the first strategy's saturation. Unless the user names them they go on to where the
+    /// fastest strategy's latency leaves.
+    fn loads(&self, saturations: &[f64]) -> Vec<f64> {
+        let mut loads = self.arguments.sweep();
+        if self.arguments.sweep.is_none() {
+            let fastest = saturations.iter().copied().fold(0.0, f64::max) / saturations[0];
+            for part in BEND {
+                let load = part * fastest;
+                if loads.last().is_none_or(|last| load > 1.05 * last) {
+                    loads.push(load);
+                }
+            }
+        }
+        loads
+    }
+
+    fn sweep(
+        &self,
+        runners: &mut [Runner],
+        (pace, saturation): (Pace, f64),
+    ) -> anyhow::Result<Vec<CurvePoint>> {
         let mut points = Vec::new();
         let kept: Vec<_> = runners
             .iter()
             .map(|runner| (runner.steals, runner.remaps))
             .collect();
-        for load in self.arguments.sweep() {
+        let saturations = self.saturations(runners, (pace, saturation))?;
+        let loads = self.loads(&saturations);
+        let named = self.arguments.sweep.is_some();
+        for load in loads {
+            // Beyond its saturation a queue grows as long as the round lasts: that is no latency of a strategy.
+            let bears = |index: usize| named || load * saturation < 0.97 * saturations[index];
             let mut measured: Vec<Vec<Summed>> = runners.iter().map(|_| Vec::new()).collect();
             for round in 0..SWEEP_ROUNDS {
                 let plan = Plan {
@@ -400,6 +459,9 @@ impl Series<'_> {
                     flip: false,
                 };
                 for (index, runner) in runners.iter_mut().enumerate() {
+                    if !bears(index) {
+                        continue;
+                    }
                     let what = format!("load {:.0} %", load * 100.0);
                     if let Some(summed) = self.one(runner, &plan, &what)? {
                         measured[index].push(summed);
@@ -410,6 +472,9 @@ impl Series<'_> {
                 break;
             }
             for (runner, rounds) in runners.iter().zip(&measured) {
+                if rounds.is_empty() {
+                    continue;
+                }
                 let of =
                     |value: &dyn Fn(&Summed) -> f64| median(rounds.iter().map(value).collect());
                 points.push(CurvePoint {

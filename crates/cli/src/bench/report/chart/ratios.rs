@@ -2,6 +2,7 @@
 
 use super::{AXIS_HEIGHT, Chart, Look, Px, Scale, axis_below, figure, label_width, short};
 use crate::bench::report::number::ratio;
+use crate::bench::report::parts;
 use crate::bench::report::{Round, Strategy};
 use maud::{Markup, html};
 
@@ -46,7 +47,7 @@ pub fn ratios(strategies: &[Strategy]) -> Chart {
         .map(|measure| {
             others
                 .iter()
-                .map(|other| pairs(first, other, measure.of))
+                .map(|other| parts::ratios(first, other, measure.of))
                 .collect()
         })
         .collect();
@@ -125,7 +126,7 @@ pub fn ratios(strategies: &[Strategy]) -> Chart {
 }
 
 /// A row's dots, the earliest round on top, and the median as a bar through them.
-fn strip(
+pub(super) fn strip(
     look: Look,
     other: &Strategy,
     rounds: &[(usize, f64)],
@@ -150,19 +151,4 @@ fn strip(
             }
         }
     }
-}
-
-/// The rounds in which both have a figure above zero, with their ratio.
-fn pairs(first: &Strategy, other: &Strategy, of: fn(&Round) -> f64) -> Vec<(usize, f64)> {
-    let measured = |value: f64| value.is_finite() && value > 0.0;
-    first
-        .rounds
-        .iter()
-        .zip(&other.rounds)
-        .map(|(first, other)| (of(first), of(other)))
-        .enumerate()
-        .filter(|(_, (first, other))| measured(*first) && measured(*other))
-        .map(|(round, (first, other))| (round, other / first))
-        .filter(|(_, value)| value.is_finite())
-        .collect()
 }
