@@ -199,7 +199,7 @@ impl Arguments {
             (Size::Full, _) => (22 * workers, 22 * workers, workers / 4),
             // Four times the tables, of which a search of half the candidates reads less: it takes longer until caches
             // hold them.
-            (Size::Bench, _) => (66 * workers, 22 * workers, workers / 4),
+            (Size::Bench, _) => (66 * workers, 44 * workers, workers / 2),
             (Size::Small, Work::Graphs) => (400, 600, 4),
             (Size::Small, Work::Scan) => (40, 200, 4),
         };
@@ -217,7 +217,11 @@ impl Arguments {
             detect: false,
             queries,
             warm,
-            under_way: 2,
+            // Searches of `bench` are short: with two for each worker, workers wait for clients half of the time.
+            under_way: match self.size {
+                Size::Bench => 6,
+                Size::Full | Size::Small => 2,
+            },
             clients,
             skew: self.skew(),
             seed: repeat + 1,

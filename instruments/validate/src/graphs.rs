@@ -47,6 +47,7 @@ pub fn recorded(
             rows: graph.len() as u64,
             dim: graph.dim() as u32,
             m: HnswConfig::DEFAULT_M as u32,
+            k: ef,
             ef,
             rows_as: graph.row_format(),
             rerank: None,

@@ -20,16 +20,10 @@ pub(crate) struct Dataset {
 impl Dataset {
     /// The metric as indexes name it.
     pub(crate) fn index_metric(&self) -> anyhow::Result<Metric> {
-        Ok(match self.metric {
-            truth::Metric::L2 => Metric::L2,
-            truth::Metric::Cosine => Metric::Cosine,
-            truth::Metric::InnerProduct => Metric::InnerProduct,
-            other => bail!("no index here searches by {other:?}"),
-        })
+        index_metric(self.metric)
     }
 
-    /// The `k` exact neighbours of the queries among `rows`, from the cache if they are there; says what is wrong with the
-    /// cache if `warn`.
+    /// [`truth`] of this set's queries and metric.
     pub(crate) fn truth(
         &self,
         arguments: &Arguments,
@@ -37,21 +31,42 @@ impl Dataset {
         k: usize,
         warn: bool,
     ) -> anyhow::Result<Truth> {
-        let cache = match &arguments.truth_cache {
-            Some(folder) => Some(TruthCache::new(folder)),
-            None => TruthCache::of_user(),
-        };
-        let Some(cache) = cache else {
-            return Ok(Truth::exact(rows, &self.queries, k, self.metric)?);
-        };
-        let cached = Truth::exact_cached(rows, &self.queries, k, self.metric, &cache, |_, _| ())?;
-        if warn {
-            for warning in &cached.warnings {
-                eprintln!("chiplet: {warning}");
-            }
-        }
-        Ok(cached.truth)
+        truth(arguments, (rows, &self.queries), (k, self.metric), warn)
     }
+}
+
+/// A metric as indexes name it.
+pub(crate) fn index_metric(metric: truth::Metric) -> anyhow::Result<Metric> {
+    Ok(match metric {
+        truth::Metric::L2 => Metric::L2,
+        truth::Metric::Cosine => Metric::Cosine,
+        truth::Metric::InnerProduct => Metric::InnerProduct,
+        other => bail!("no index here searches by {other:?}"),
+    })
+}
+
+/// The `k` exact neighbours of `queries` among `rows`, from the cache if they are there; says what is wrong with the cache if
+/// `warn`.
+pub(crate) fn truth(
+    arguments: &Arguments,
+    (rows, queries): (&VectorSet, &VectorSet),
+    (k, metric): (usize, truth::Metric),
+    warn: bool,
+) -> anyhow::Result<Truth> {
+    let cache = match &arguments.truth_cache {
+        Some(folder) => Some(TruthCache::new(folder)),
+        None => TruthCache::of_user(),
+    };
+    let Some(cache) = cache else {
+        return Ok(Truth::exact(rows, queries, k, metric)?);
+    };
+    let cached = Truth::exact_cached(rows, queries, k, metric, &cache, |_, _| ())?;
+    if warn {
+        for warning in &cached.warnings {
+            eprintln!("chiplet: {warning}");
+        }
+    }
+    Ok(cached.truth)
 }
 
 /// Reads or draws vectors for `--tables` tables of `--rows`, and holds the queries out of them.

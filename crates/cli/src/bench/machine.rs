@@ -141,7 +141,8 @@ pub(crate) fn resident() -> Option<u64> {
     bytes(&field("/proc/self/status", "RssAnon")?)
 }
 
-fn memory() -> Option<u64> {
+/// Bytes of memory, where the kernel says.
+pub(crate) fn memory() -> Option<u64> {
     bytes(&field("/proc/meminfo", "MemTotal")?)
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `arguments` | the command line: strategies, tables, rates |
 //! | `sizes` | how large tables are on this machine, and what they can show there |
+//! | `recipe` | `--workload`: a workload of the simulator's, drawn |
 //! | `dataset`, `tables` | vectors and queries; an index over each part of them, with exact answers |
 //! | `output` | files and progress bars |
 //! | `recorder` | how each query ended |
@@ -12,6 +13,7 @@
 //! | `counted` | what the hardware counted (`crate::counters`), by query |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
+//! | `scaling` | the run at several sizes, on several numbers of domains |
 //! | `direct` | one table's own search, without an executor |
 //! | `modes` | ways to deploy a service, as processes |
 //! | `machine` | what the report says of the machine |
@@ -28,8 +30,10 @@ mod machine;
 mod modes;
 pub(crate) mod output;
 mod pools;
+mod recipe;
 mod recorder;
 pub(crate) mod report;
+mod scaling;
 mod series;
 mod sizes;
 mod summary;
@@ -75,16 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return direct::run(arguments, &stop);
     }
     let topology = machine::topology(arguments, |text| eprintln!("{text}"))?;
-    let mut arguments = arguments.clone();
-    let sizes = Caches::of(&topology).fill(arguments.tables, arguments.rows, arguments.dims);
-    arguments.tables = Some(sizes.tables);
-    if arguments.data == "synthetic" {
-        arguments.rows = Some(sizes.rows);
-    }
     if !arguments.modes.modes.is_empty() {
+        let arguments = Caches::of(&topology).sized(arguments);
         return modes::run(&arguments, &topology, &stop);
     }
-    let report = series::run(&arguments, &topology, &stop)?;
+    let report = scaling::run(arguments, &topology, &stop)?;
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report)?;
         write(path, &(text + "\n"))?;

@@ -6,6 +6,8 @@
 use chiplet_index::RowFormat;
 use chiplet_topology::Topology;
 
+use super::arguments::Arguments;
+
 /// Tables of a machine whose caches are not known.
 const TABLES: u32 = 8;
 const ROWS: u32 = 1_500;
@@ -55,6 +57,19 @@ impl Caches {
             _ => (fitting as u32).clamp(100, 1_000_000),
         });
         Sizes { tables, rows }
+    }
+
+    /// What the user asked for, with sizes where none were chosen.
+    pub(super) fn sized(self, arguments: &Arguments) -> Arguments {
+        let mut arguments = arguments.clone();
+        if arguments.workload.is_none() {
+            let sizes = self.fill(arguments.tables, arguments.rows, arguments.dims);
+            arguments.tables = Some(sizes.tables);
+            if arguments.data == "synthetic" {
+                arguments.rows = Some(sizes.rows);
+            }
+        }
+        arguments
     }
 
     /// What tables of `bytes` in all, the largest of `largest`, can show here.

@@ -7,29 +7,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, ensure};
-use chiplet_index::{HnswConfig, HnswTable, Pages};
+use chiplet_index::{HnswConfig, HnswTable, Metric, Pages, RowFormat};
+use chiplet_sim::Workload;
 use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
 use chiplet_workload::dataset::VectorSet;
-use chiplet_workload::truth::Truth;
+use chiplet_workload::truth::{self, Truth};
 use indicatif::{MultiProgress, ProgressBar};
 use parking_lot::Mutex;
 
 use super::arguments::{Arguments, Graph, Kind};
 use super::dataset::{self, Dataset};
 use super::output::style;
+use super::recipe;
 use super::sizes::Caches;
 
 /// All tables of a run.
 pub(crate) struct Tables {
     pub(crate) all: Vec<BuiltTable>,
-    /// Held-out vectors that every table is asked for.
-    pub(crate) queries: VectorSet,
+    /// How each is asked.
+    asked: Vec<Asked>,
     /// Where the vectors come from, for the report.
     pub(crate) source: String,
+    /// Rows of a table, on average.
     pub(crate) rows: usize,
-    /// Tables below this number are graphs, the others inverted lists.
-    pub(crate) graphs: usize,
+    /// The part of all queries that goes to the first table beside its share by the law.
+    pub(crate) hot_share: f64,
+}
+
+/// How a table is asked.
+#[derive(Clone)]
+struct Asked {
+    /// Held-out vectors.
+    queries: Arc<VectorSet>,
+    graph: bool,
+    k: usize,
+    /// Candidates of a graph search; lists that a scan visits.
+    width: usize,
 }
 
 /// One table.
@@ -124,6 +138,139 @@ impl Own {
     }
 }
 
+/// Where tables' vectors come from.
+enum Source {
+    /// One set, dealt to tables that are all alike.
+    Shared(Box<Dataset>, Arc<VectorSet>),
+    /// Drawn for each table as a workload describes it.
+    Drawn(Box<Workload>),
+}
+
+impl Source {
+    fn read(arguments: &Arguments) -> anyhow::Result<Self> {
+        if let Some(workload) = recipe::read(arguments)? {
+            return Ok(Self::Drawn(Box::new(workload)));
+        }
+        let source = dataset::read(arguments)?;
+        let tables = arguments.tables() as usize;
+        ensure!(
+            source.vectors.len() / tables >= 2,
+            "{} vectors for {tables} tables: give fewer --tables",
+            source.vectors.len()
+        );
+        ensure!(
+            arguments.kind == Kind::Hnsw || cfg!(feature = "faiss"),
+            "--kind {}: this chiplet was built without Faiss; build it with --features faiss",
+            arguments.kind
+        );
+        let queries = Arc::new(source.queries.clone());
+        Ok(Self::Shared(Box::new(source), queries))
+    }
+
+    fn tables(&self, arguments: &Arguments) -> usize {
+        match self {
+            Self::Shared(..) => arguments.tables() as usize,
+            Self::Drawn(workload) => workload.tables.len(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Shared(source, _) => source.name.clone(),
+            Self::Drawn(workload) => format!("synthetic clusters, workload {}", workload.name),
+        }
+    }
+
+    /// The rows of table `number`, what it is, and how it is asked.
+    fn table(
+        &self,
+        arguments: &Arguments,
+        number: usize,
+    ) -> anyhow::Result<(VectorSet, Shape, Asked)> {
+        let tables = self.tables(arguments);
+        match self {
+            Self::Shared(source, queries) => {
+                let graph = match arguments.kind {
+                    Kind::Hnsw => true,
+                    Kind::Ivf => false,
+                    Kind::Mixed => number < tables.div_ceil(2),
+                };
+                let rows = source.vectors.interleaved(number, tables);
+                let asked = Asked {
+                    queries: Arc::clone(queries),
+                    graph,
+                    k: arguments.k as usize,
+                    width: match graph {
+                        true => arguments.ef() as usize,
+                        false => arguments.nprobe() as usize,
+                    },
+                };
+                Ok((rows, Shape::asked(arguments, source)?, asked))
+            }
+            Self::Drawn(workload) => {
+                let table = &workload.tables[number];
+                let queries = workload.queries.min(arguments.queries as usize);
+                let seed = arguments.seed;
+                let drawn = recipe::draw((table, number), (queries, workload.topics), seed);
+                let (k, width, graph) = match *table {
+                    chiplet_sim::Table::Graph { k, ef, .. } => (k, ef, true),
+                    chiplet_sim::Table::Lists { k, probes, .. } => (k, probes, false),
+                    chiplet_sim::Table::Task { .. } => unreachable!("refused when it was read"),
+                };
+                let asked = Asked {
+                    queries: Arc::new(drawn.queries),
+                    graph,
+                    k,
+                    width,
+                };
+                Ok((drawn.rows, Shape::of(table), asked))
+            }
+        }
+    }
+}
+
+/// What a table is, beside its rows.
+struct Shape {
+    metric: truth::Metric,
+    rows_as: (RowFormat, Option<RowFormat>),
+    /// Links of a node; 0: as many as graphs have by default.
+    m: usize,
+    /// The Faiss description of lists; none: as many as rows advise.
+    #[cfg_attr(not(feature = "faiss"), expect(dead_code, reason = "lists need Faiss"))]
+    factory: Option<String>,
+}
+
+impl Shape {
+    fn asked(arguments: &Arguments, source: &Dataset) -> anyhow::Result<Self> {
+        source.index_metric()?;
+        Ok(Self {
+            metric: source.metric,
+            rows_as: (RowFormat::F32, None),
+            m: 0,
+            factory: arguments.factory.clone(),
+        })
+    }
+
+    fn of(table: &chiplet_sim::Table) -> Self {
+        let (m, factory) = match *table {
+            chiplet_sim::Table::Graph { m, .. } => (m as usize, None),
+            chiplet_sim::Table::Lists { lists, rows, .. } => {
+                // Faiss needs a few rows for each list that it learns.
+                let lists = lists.min(rows as usize / 39 + 1);
+                let rows_as = recipe::faiss_rows(table.rows_as());
+                (0, Some(format!("IVF{lists},{rows_as}")))
+            }
+            chiplet_sim::Table::Task { .. } => (0, None),
+        };
+        Self {
+            metric: truth::Metric::L2,
+            rows_as: recipe::formats(table),
+            m,
+            factory,
+        }
+    }
+}
+
 impl Tables {
     /// Reads the dataset and builds all tables, as many at once as there are cores. Ends early if `stop` is set.
     pub(crate) fn build(
@@ -131,24 +278,8 @@ impl Tables {
         bars: &MultiProgress,
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
-        let source = dataset::read(arguments)?;
-        let tables = arguments.tables() as usize;
-        let rows = source.vectors.len() / tables;
-        ensure!(
-            rows >= 2,
-            "{} vectors for {tables} tables: give fewer --tables",
-            source.vectors.len()
-        );
-        let graphs = match arguments.kind {
-            Kind::Hnsw => tables,
-            Kind::Ivf => 0,
-            Kind::Mixed => tables.div_ceil(2),
-        };
-        ensure!(
-            graphs == tables || cfg!(feature = "faiss"),
-            "--kind {}: this chiplet was built without Faiss; build it with --features faiss",
-            arguments.kind
-        );
+        let source = Source::read(arguments)?;
+        let tables = source.tables(arguments);
         let bar = bars.add(ProgressBar::new(tables as u64));
         bar.set_style(style("building tables {bar:30} {pos}/{len}, {eta} left"));
         let next = AtomicUsize::new(0);
@@ -162,8 +293,7 @@ impl Tables {
                         if table >= tables || stop.load(Ordering::Relaxed) {
                             return;
                         }
-                        let part = source.vectors.interleaved(table, tables);
-                        let built = build_one(arguments, &source, &part, table, table < graphs);
+                        let built = build_one(arguments, &source, table);
                         done.lock().push((table, built));
                         bar.inc(1);
                     }
@@ -177,16 +307,22 @@ impl Tables {
         );
         let mut done = done.into_inner();
         done.sort_by_key(|(table, _)| *table);
-        let all = done
+        let done = done.into_iter().map(|(_, built)| built);
+        let done = done.collect::<anyhow::Result<Vec<_>>>()?;
+        let rows = done.iter().map(|(_, _, rows)| rows).sum::<usize>() / tables;
+        let (all, asked) = done
             .into_iter()
-            .map(|(_, table)| table)
-            .collect::<anyhow::Result<_>>()?;
+            .map(|(built, asked, _)| (built, asked))
+            .unzip();
         Ok(Self {
             all,
-            queries: source.queries,
-            source: source.name,
+            asked,
+            source: source.name(),
             rows,
-            graphs,
+            hot_share: match &source {
+                Source::Shared(..) => 0.0,
+                Source::Drawn(workload) => workload.hot_share,
+            },
         })
     }
 
@@ -200,21 +336,55 @@ impl Tables {
     pub(crate) fn empty() -> Self {
         Self {
             all: Vec::new(),
-            queries: VectorSet::clusters(&chiplet_workload::dataset::Clusters::default()),
+            asked: Vec::new(),
             source: String::new(),
             rows: 0,
-            graphs: 0,
+            hot_share: 0.0,
         }
     }
 
     /// Query number `query` as table `table` is asked it.
-    pub(crate) fn query(&self, arguments: &Arguments, table: usize, query: usize) -> Query {
-        let asked = Query::new(self.queries.row(query)).top(arguments.k as usize);
-        if table < self.graphs {
-            asked.ef(arguments.ef() as usize)
-        } else {
-            asked.nprobe(arguments.nprobe() as usize)
+    pub(crate) fn query(&self, table: usize, query: usize) -> Query {
+        let Asked {
+            queries,
+            graph,
+            k,
+            width,
+        } = &self.asked[table];
+        let asked = Query::new(queries.row(query)).top(*k);
+        match graph {
+            true => asked.ef(*width),
+            false => asked.nprobe(*width),
         }
+    }
+
+    /// Different queries of each table.
+    pub(crate) fn queries(&self) -> usize {
+        self.asked.first().map_or(0, |asked| asked.queries.len())
+    }
+
+    /// Components of the tables' vectors, on average.
+    pub(crate) fn dims(&self) -> usize {
+        let dims = self.asked.iter().map(|asked| asked.queries.dim());
+        dims.sum::<usize>() / self.asked.len().max(1)
+    }
+
+    /// How many of the tables are graphs; the others are inverted lists.
+    pub(crate) fn graphs(&self) -> usize {
+        self.asked.iter().filter(|asked| asked.graph).count()
+    }
+
+    pub(crate) fn is_graph(&self, table: usize) -> bool {
+        self.asked[table].graph
+    }
+
+    /// The most neighbours, and the most candidates and lists, that a table is asked for.
+    pub(crate) fn widest(&self) -> (usize, usize) {
+        let asked = || self.asked.iter();
+        (
+            asked().map(|asked| asked.k).max().unwrap_or(0),
+            asked().map(|asked| asked.width).max().unwrap_or(0),
+        )
     }
 
     /// What these tables can show on this machine.
@@ -231,57 +401,91 @@ impl Tables {
     }
 }
 
+/// A table, how it is asked, and its rows.
 fn build_one(
     arguments: &Arguments,
-    source: &Dataset,
-    rows: &VectorSet,
-    table: usize,
-    graph: bool,
-) -> anyhow::Result<BuiltTable> {
-    let metric = source.index_metric()?;
+    source: &Source,
+    number: usize,
+) -> anyhow::Result<(BuiltTable, Asked, usize)> {
+    let (rows, shape, asked) = source.table(arguments, number)?;
     // One broken folder would otherwise be reported once a table.
-    let truth = source.truth(arguments, rows, arguments.k.min(10) as usize, table == 0)?;
+    let warn = number == 0;
+    let k = asked.k.min(10);
+    let truth = dataset::truth(arguments, (&rows, &asked.queries), (k, shape.metric), warn)?;
+    let metric = dataset::index_metric(shape.metric)?;
     let mut built = BuiltTable {
-        name: format!("{}-{table}", if graph { "hnsw" } else { "ivf" }),
+        name: format!("{}-{number}", if asked.graph { "hnsw" } else { "ivf" }),
         truth: Some(truth),
         ..BuiltTable::default()
     };
-    if graph {
-        let asked = |graph| {
-            arguments
-                .strategies
-                .iter()
-                .any(|choice| choice.graph == graph)
-        };
-        if asked(Graph::Own) {
-            let config = HnswConfig::new(metric).ef(arguments.ef() as usize);
-            let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
-            built.set(Own::Graph(Arc::new(index)));
-        }
-        #[cfg(feature = "usearch")]
-        if asked(Graph::Usearch) {
-            let index = super::usearch::UsearchTable::build(rows, metric, arguments.ef() as usize)?;
-            built.usearch = Some(Arc::new(index));
-        }
-    } else {
-        #[cfg(feature = "faiss")]
-        {
-            let factory = factory(arguments, rows.len());
-            let config = chiplet_index::IvfConfig::new(metric).nprobe(arguments.nprobe() as usize);
-            let build = |config: &_| {
-                chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, config)
-            };
-            built.set(Own::Lists(Arc::new(build(&config)?)));
-            if arguments
-                .strategies
-                .iter()
-                .any(super::arguments::Choice::is_openmp)
-            {
-                built.faiss = Some(Arc::new(build(&config.faiss_scans(true))?));
-            }
-        }
+    match asked.graph {
+        true => graph(arguments, (&rows, metric), &shape, asked.width, &mut built)?,
+        false => lists_of(arguments, (&rows, metric), &shape, asked.width, &mut built)?,
     }
-    Ok(built)
+    Ok((built, asked, rows.len()))
+}
+
+fn graph(
+    arguments: &Arguments,
+    (rows, metric): (&VectorSet, Metric),
+    shape: &Shape,
+    ef: usize,
+    built: &mut BuiltTable,
+) -> anyhow::Result<()> {
+    let asked = |graph| {
+        let mut strategies = arguments.strategies.iter();
+        strategies.any(|choice| choice.graph == graph)
+    };
+    if asked(Graph::Own) {
+        let (walked, rerank) = shape.rows_as;
+        let mut config = HnswConfig::new(metric).ef(ef).rows(walked);
+        if shape.m > 0 {
+            config = config.m(shape.m).ef_construction(shape.m.max(100) * 2);
+        }
+        if let Some(format) = rerank {
+            config = config.rerank(format);
+        }
+        let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
+        built.set(Own::Graph(Arc::new(index)));
+    }
+    #[cfg(feature = "usearch")]
+    if asked(Graph::Usearch) {
+        let index = super::usearch::UsearchTable::build(rows, metric, ef)?;
+        built.usearch = Some(Arc::new(index));
+    }
+    Ok(())
+}
+
+#[cfg(feature = "faiss")]
+fn lists_of(
+    arguments: &Arguments,
+    (rows, metric): (&VectorSet, Metric),
+    shape: &Shape,
+    nprobe: usize,
+    built: &mut BuiltTable,
+) -> anyhow::Result<()> {
+    let own = || factory(arguments, rows.len());
+    let factory = shape.factory.clone().unwrap_or_else(own);
+    let config = chiplet_index::IvfConfig::new(metric).nprobe(nprobe);
+    let build =
+        |config: &_| chiplet_index::IvfTable::build(rows.as_slice(), rows.dim(), &factory, config);
+    built.set(Own::Lists(Arc::new(build(&config)?)));
+    let mut strategies = arguments.strategies.iter();
+    if strategies.any(super::arguments::Choice::is_openmp) {
+        built.faiss = Some(Arc::new(build(&config.faiss_scans(true))?));
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "faiss"))]
+fn lists_of(
+    _: &Arguments,
+    _: (&VectorSet, Metric),
+    _: &Shape,
+    _: usize,
+    _: &mut BuiltTable,
+) -> anyhow::Result<()> {
+    anyhow::bail!("inverted lists need a chiplet that was built with --features faiss")
 }
 
 /// The Faiss description of an IVF table of `rows` rows.

@@ -23,7 +23,12 @@ pub(crate) struct Arguments {
     pub(crate) machine: String,
 
     /// Use the machine's first domains alone; of several numbers each is run: 1,2,4,8,12
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(
+        long = "ccds",
+        visible_alias = "domains",
+        value_name = "N,..",
+        value_delimiter = ','
+    )]
     pub(crate) domains: Vec<usize>,
 
     /// paper-hnsw, paper-ivf, flood, bulk, stall, or a TOML file (see below)

@@ -5,32 +5,52 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use chiplet_sim::Recipe;
 
-use crate::bench::report::file;
+use crate::bench::report::{Report, Workload, file};
 
 /// What was measured, as far as it can be simulated.
-pub(super) struct Mine {
-    pub(super) recipe: Recipe,
+pub(crate) struct Mine {
+    pub(crate) recipe: Recipe,
     /// Queries under way for each worker, where the run kept so many.
-    pub(super) outstanding: Option<u32>,
+    pub(crate) outstanding: Option<u32>,
     /// Queries a second that were sent, where the run had a rate.
     pub(super) rate: Option<f64>,
 }
 
 /// Reads a report of `chiplet bench`, JSON or page.
 pub(super) fn read(path: &Path) -> anyhow::Result<Mine> {
-    let name = || path.display().to_string();
     let report = file::read(path)?;
-    let workload = &report.workload;
+    of(&report).with_context(|| path.display().to_string())
+}
+
+/// The tables and the traffic of a report.
+pub(crate) fn of(report: &Report) -> anyhow::Result<Mine> {
+    let workers = report.generator.workers.max(1);
+    // As busy there as here.
+    let outstanding = report.workload.outstanding;
+    let outstanding = outstanding.map(|all| all.div_ceil(workers).clamp(1, 256) as u32);
+    Ok(Mine {
+        recipe: recipe(&report.workload)?,
+        outstanding,
+        rate: report.workload.rate_qps,
+    })
+}
+
+fn recipe(workload: &Workload) -> anyhow::Result<Recipe> {
+    if let Some(text) = &workload.recipe {
+        let recipe = match Recipe::built_in(text) {
+            Some(recipe) => recipe,
+            None => text.parse()?,
+        };
+        return Ok(recipe.resized(workload.size));
+    }
     let search = match (&*workload.kind, workload.lists) {
         ("hnsw", _) => format!("ef = {}", workload.ef.max(workload.k)),
         ("ivf", Some(lists)) => format!("lists = {lists}\nprobes = {}", workload.nprobe),
-        ("ivf", None) => bail!(
-            "{}: the number of lists is not known; run chiplet bench without --factory",
-            name()
-        ),
+        ("ivf", None) => {
+            bail!("the number of lists is not known; run chiplet bench without --factory")
+        }
         (other, _) => bail!(
-            "{}: tables of the kind {other:?} cannot be simulated; run chiplet bench with --kind hnsw or --kind ivf",
-            name()
+            "tables of the kind {other:?} cannot be simulated; run chiplet bench with --kind hnsw or --kind ivf"
         ),
     };
     let text = format!(
@@ -45,13 +65,5 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Mine> {
         workload.k,
         rows = workload.rows,
     );
-    let workers = report.generator.workers.max(1);
-    // As busy there as here.
-    let outstanding = workload.outstanding;
-    let outstanding = outstanding.map(|all| all.div_ceil(workers).clamp(1, 256) as u32);
-    Ok(Mine {
-        recipe: text.parse().with_context(name)?,
-        outstanding,
-        rate: workload.rate_qps,
-    })
+    Ok(text.parse()?)
 }

@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the command line |
+//! | `beside` | what the model gives for a comparison that was measured |
 //! | `mine` | a workload that `chiplet bench` has run |
 //! | `modes` | ways to deploy a service |
 //! | `text` | the tables for a person |
 //! | `page` | the HTML page |
 
 mod arguments;
+pub(crate) mod beside;
 mod mine;
 mod modes;
 mod page;
@@ -284,15 +286,9 @@ fn from_xml(path: &Path) -> anyhow::Result<Machine> {
 
 fn recipe(arguments: &Arguments, mine: Option<&Mine>) -> anyhow::Result<Recipe> {
     let name = &arguments.workload;
-    let mut recipe = match (mine, Recipe::built_in(name)) {
-        (Some(mine), _) => mine.recipe.clone(),
-        (None, Some(recipe)) => recipe,
-        (None, None) => {
-            let text = std::fs::read_to_string(name).with_context(|| {
-                format!("{name} is none of paper-hnsw, paper-ivf, flood, bulk and stall, and cannot be read as a file")
-            })?;
-            text.parse().with_context(|| name.clone())?
-        }
+    let mut recipe = match mine {
+        Some(mine) => mine.recipe.clone(),
+        None => Recipe::open(name).with_context(|| name.clone())?,
     };
     recipe = recipe
         .skewed(arguments.table_skew, arguments.query_skew)

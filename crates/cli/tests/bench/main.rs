@@ -3,6 +3,7 @@
 mod compare;
 mod direct;
 mod modes;
+mod scaling;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +25,11 @@ const TINY: [(&str, &str); 8] = [
 
 /// `chiplet bench` with these arguments, tiny in all that they do not say.
 fn bench(folder: &Path, arguments: &[&str]) -> Output {
-    let unsaid = TINY.iter().filter(|(name, _)| !arguments.contains(name));
+    // A workload says itself what its tables are.
+    let drawn = |name: &str| ["--tables", "--rows", "--dims"].contains(&name);
+    let drawn = |name: &str| arguments.contains(&"--workload") && drawn(name);
+    let unsaid = TINY.iter();
+    let unsaid = unsaid.filter(|(name, _)| !arguments.contains(name) && !drawn(name));
     Command::new(env!("CARGO_BIN_EXE_chiplet"))
         .arg("bench")
         .args(unsaid.flat_map(|(name, value)| [name, value]))

@@ -1,5 +1,7 @@
 //! The queries that are recorded: some drawn anywhere, then those of topics.
 
+use chiplet_workload::dataset::about;
+
 use crate::workload::Topics;
 
 /// Vectors that have to be drawn for them.
@@ -8,9 +10,7 @@ pub(super) fn to_draw(queries: usize, topics: Option<Topics>) -> usize {
     queries + topics.map_or(0, of)
 }
 
-/// The queries, made of [`to_draw`] vectors. Of a topic each is `sqrt(1 - s^2) c + s x`: `c` is the topic's centre, `x`
-/// another vector for each query, `s` the spread. Two of them are `s` times as far from each other as two vectors are, and
-/// each is as long as a vector.
+/// The queries, made of [`to_draw`] vectors; those of a topic as [`about`] makes them.
 pub(super) fn recorded(
     vectors: &[f32],
     dim: usize,
@@ -24,14 +24,12 @@ pub(super) fn recorded(
     };
     let (centres, others) = rest.split_at(topics.count as usize * dim);
     let spread = topics.spread as f32;
-    let near = (1.0 - spread * spread).sqrt();
     let of_topics = centres
         .chunks(dim)
         .zip(others.chunks(topics.of_each() * dim));
     for (centre, others) in of_topics {
         for other in others.chunks(dim) {
-            let pairs = centre.iter().zip(other);
-            all.extend(pairs.map(|(centre, other)| near * centre + spread * other));
+            all.extend(about(centre, other, spread));
         }
     }
     all

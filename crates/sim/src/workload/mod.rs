@@ -62,6 +62,9 @@ pub enum Table {
         dim: u32,
         /// M: a node has twice as many links on the ground layer.
         m: u32,
+        /// Neighbours asked for. The model has no use for it beside `ef`.
+        #[serde(skip)]
+        k: usize,
         /// Candidates of a search.
         ef: usize,
         /// How the rows are kept that walks read.
@@ -80,6 +83,9 @@ pub enum Table {
         rows: u64,
         /// Components of a row.
         dim: u32,
+        /// Neighbours asked for. The model has no use for it.
+        #[serde(skip)]
+        k: usize,
         /// Lists.
         lists: usize,
         /// Lists that a query visits.

@@ -199,6 +199,7 @@ impl Prepared {
             Table::Graph {
                 rows,
                 dim,
+                k: _,
                 m,
                 ef,
                 rows_as,
@@ -220,6 +221,7 @@ impl Prepared {
             Table::Lists {
                 rows,
                 dim,
+                k: _,
                 lists,
                 probes,
                 rows_as,

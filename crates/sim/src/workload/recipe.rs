@@ -192,6 +192,21 @@ impl Recipe {
         Some(text.parse().expect("the built-in workloads are right"))
     }
 
+    /// The built-in workload of this name, or the one that the file of this name describes.
+    ///
+    /// # Errors
+    /// [`RecipeError::File`] if it is neither; what is wrong with the file's text.
+    pub fn open(name: &str) -> Result<Self, RecipeError> {
+        if let Some(recipe) = Self::built_in(name) {
+            return Ok(recipe);
+        }
+        let text = std::fs::read_to_string(name).map_err(|source| RecipeError::File {
+            name: name.to_owned(),
+            source,
+        })?;
+        text.parse()
+    }
+
     /// The same with other skews over tables and queries, where one is given.
     #[must_use]
     pub fn skewed(mut self, tables: Option<f64>, queries: Option<f64>) -> Self {
@@ -420,6 +435,7 @@ impl Recipe {
                             rows,
                             dim,
                             m: tables.m,
+                            k,
                             ef,
                             rows_as: tables.rows_as,
                             rerank: tables.rerank.map(|rows_as| Rerank {
@@ -437,6 +453,7 @@ impl Recipe {
                         Table::Lists {
                             rows,
                             dim,
+                            k,
                             lists,
                             probes: tables.probes.unwrap_or((lists / 64).max(8)),
                             rows_as: tables.rows_as,

@@ -37,7 +37,7 @@ pub use error::{DatasetError, Problem, ShapeError};
 pub use glove::GloveSample;
 pub use hdf5::AnnBenchmark;
 pub use rows::{IdRows, VectorSet};
-pub use synthetic::Clusters;
+pub use synthetic::{Clusters, about};
 
 use source::Source;
 

@@ -60,6 +60,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) tables: Option<u32>,
 
+    /// Tables and traffic of a workload instead, as chiplet simulate runs it: paper-hnsw, paper-ivf, or a TOML file (chiplet
+    /// simulate --help shows one). --tables is then the number of each kind, --queries the most of each table
+    #[arg(
+        long,
+        value_name = "NAME or FILE.toml",
+        conflicts_with_all = ["rows", "dims", "kind", "hnsw_share", "data", "metric", "k", "ef", "nprobe", "factory",
+            "table_skew", "query_skew", "direct", "modes"]
+    )]
+    pub(crate) workload: Option<String>,
+
+    /// All tables' rows times this; of several factors each is run: 0.1,0.3,1,3
+    #[arg(long, value_name = "FACTOR,..", value_delimiter = ',', conflicts_with_all = ["direct", "modes"])]
+    pub(crate) size: Vec<f64>,
+
+    /// The machine's first domains alone; of several numbers each is run: 1,2,4,8,12
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["direct", "modes"])]
+    pub(crate) ccds: Vec<u32>,
+
     /// Vectors in each table [default: so many that all tables fill three quarters of all domains' caches; from a file
     /// all that it has, shared out]
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
@@ -208,6 +226,9 @@ Examples:
   chiplet bench --kind ivf --clients 16 --strategy openmp,ccd-aware
   chiplet bench --data sift-128-euclidean.hdf5 --tables 16 --strategy global-steal+usearch,ccd-aware+usearch
   chiplet bench --table-skew 1 --flip 5 --duration 15 --warmup 5 --window 1 --rate 60%
+  chiplet bench --size 0.1,0.3,1,3,10 --report size.html    where placement pays on this machine
+  chiplet bench --ccds 1,2,4,8,12 --report scaling.html     how throughput grows with domains
+  chiplet bench --workload paper-hnsw --size 0.01           the paper's tables, a hundredth of their rows
   chiplet bench --direct --data glove --metric l2 --ef 20,40,80 --threads 1,2 --json direct.json
   chiplet bench --direct --data glove --metric l2 --ef 40 --file glove.chiplet    built once, loaded from then on
   chiplet bench --modes                                     one process, one a node, or chiplet: at 60, 30 and 80 % use
@@ -224,6 +245,12 @@ impl Arguments {
             "rounds of {:?}: give --duration at least 0.01 seconds",
             self.duration
         );
+        for &size in &self.size {
+            ensure!(
+                size > 0.0 && size <= 1e6,
+                "--size {size}: give a factor above 0"
+            );
+        }
         for (name, skew) in [("table", self.table_skew), ("query", self.query_skew)] {
             ensure!(
                 skew.is_finite() && (0.0..=10.0).contains(&skew),
@@ -301,6 +328,22 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+
+    /// What all tables' rows are multiplied by.
+    pub(crate) fn size(&self) -> f64 {
+        self.size.first().copied().unwrap_or(1.0)
+    }
+
+    /// The same at one size.
+    pub(crate) fn at(&self, size: f64) -> Self {
+        let rows = self.rows.filter(|_| !self.size.is_empty());
+        let rows = rows.map(|rows| ((f64::from(rows) * size) as u32).max(2));
+        Self {
+            size: vec![size],
+            rows: rows.or(self.rows),
+            ..self.clone()
+        }
     }
 
     /// Number of tables; once sizes were chosen, that one.

@@ -102,7 +102,6 @@ pub(crate) fn round(
     let round = Round {
         pool,
         recorder,
-        arguments,
         tables,
         traffic: &traffic,
         plan,
@@ -135,7 +134,6 @@ pub(crate) fn round(
 struct Round<'a> {
     pool: &'a dyn Pool,
     recorder: &'static Recorder,
-    arguments: &'a Arguments,
     tables: &'static Tables,
     traffic: &'a Traffic,
     plan: &'a Plan,

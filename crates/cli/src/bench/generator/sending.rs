@@ -75,16 +75,13 @@ impl<'a> Sender<'a> {
 
     fn send(&mut self, arrival: Arrival, from: Instant, client: Option<&Arc<Client>>) {
         let Round {
-            recorder,
-            arguments,
-            tables,
-            ..
+            recorder, tables, ..
         } = *self.round;
         let done = recorder.expect(self.sequence, arrival.table, arrival.query, from, client);
         self.sequence += 1;
         self.round.pool.send(Job {
             table: arrival.table,
-            query: tables.query(arguments, arrival.table, arrival.query),
+            query: tables.query(arrival.table, arrival.query),
             done: Done::Noted(done),
         });
     }

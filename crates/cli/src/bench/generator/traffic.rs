@@ -31,7 +31,7 @@ pub(super) fn traffic(
         Arrivals::Poisson { rate }
     };
     let group = |tables: std::ops::Range<usize>, share| {
-        Group::new(tables, built.queries.len())
+        Group::new(tables, built.queries())
             .share(share)
             .table_skew(arguments.table_skew)
             .query_skew(arguments.query_skew)
@@ -41,10 +41,15 @@ pub(super) fn traffic(
     if arguments.kind == Kind::Mixed {
         let share = f64::from(arguments.hnsw_share);
         traffic = traffic
-            .group(group(0..built.graphs, share))
-            .group(group(built.graphs..tables, 100.0 - share));
+            .group(group(0..built.graphs(), share))
+            .group(group(built.graphs()..tables, 100.0 - share));
     } else {
-        traffic = traffic.group(group(0..tables, 1.0));
+        if built.hot_share > 0.0 {
+            traffic = traffic.group(group(0..1, built.hot_share));
+        }
+        if built.hot_share < 1.0 {
+            traffic = traffic.group(group(0..tables, 1.0 - built.hot_share));
+        }
     }
     if let (Some(flip), true) = (arguments.flip, plan.flip) {
         traffic = traffic.flip(plan.warmup + flip, Change::Shuffle);

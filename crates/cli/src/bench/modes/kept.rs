@@ -38,7 +38,7 @@ fn write(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Resul
         }
         list.push(Kept {
             name: table.name.clone(),
-            graph: number < tables.graphs,
+            graph: tables.is_graph(number),
         });
     }
     let text = serde_json::to_string(&list)?;

@@ -310,7 +310,7 @@ fn workload(arguments: &Arguments, tables: &Tables, nodes: &Nodes, bench: &Bench
         kind: arguments.kind.to_string(),
         tables: tables.all.len(),
         rows: tables.rows,
-        dims: tables.queries.dim(),
+        dims: tables.dims(),
         k: arguments.k as usize,
         bytes: tables.bytes(Graph::Own),
         table_skew: arguments.table_skew,

@@ -13,6 +13,7 @@ pub mod parts;
 pub mod placement;
 pub mod ratios;
 mod scale;
+pub mod scaling;
 pub mod within_round;
 
 use maud::{Markup, Render, html};

@@ -26,10 +26,34 @@ pub fn report(strategies: usize) -> Report {
             headroom: 120.0,
         },
         load_curve: names.iter().enumerate().flat_map(|(index, name)| curve(index, name)).collect(),
+        scaling: Vec::new(),
         placements: vec![history("ccd-aware", 12, 8)],
         notes: vec!["These figures are made up to test the page; none was measured.".into()],
         strategies,
     }
+}
+
+/// Points at three sizes on twelve domains, and one on four.
+pub fn scaling(strategies: &[Strategy]) -> Vec<ScalePoint> {
+    let point = |(domains, size): (usize, f64)| ScalePoint {
+        domains,
+        size,
+        bytes: (300e6 * size) as u64,
+        cache_bytes: (domains as u64) << 25,
+        strategies: strategies
+            .iter()
+            .map(|strategy| ScaledStrategy {
+                name: strategy.name.clone(),
+                throughput_qps: strategy.throughput_qps * domains as f64 / size.sqrt(),
+                rounds_qps: Vec::new(),
+                modelled_qps: (strategy.name == "ccd-aware" || strategy.name == "global-steal")
+                    .then_some(4e5 * domains as f64),
+            })
+            .collect(),
+    };
+    [(12, 1.0), (12, 0.1), (12, 10.0), (4, 1.0)]
+        .map(point)
+        .into()
 }
 
 /// Names as they come, then longer ones, the last of 24 characters.
@@ -281,6 +305,8 @@ fn workload() -> Workload {
         nprobe: 8,
         lists: None,
         queries: 1_000,
+        recipe: None,
+        size: 1.0,
         bytes: 18_743_296,
         table_skew: 0.9,
         query_skew: 0.5,

@@ -120,6 +120,19 @@ fn charts(report: &Report) -> Markup {
              mean that the gain is the caches'. Beside it: cache lines a query that missed the L2, by where they came from.",
             chart::parts::gains(strategies),
         ))
+        @if !report.scaling.is_empty() {
+            (section(
+                "Where placement pays",
+                "Above 1 a strategy is better than the blind pool. Dashed and open: what the simulator gives for the same tables \
+                 and domains, with the costs of an EPYC 9654.",
+                chart::scaling::sizes(&report.scaling),
+            ))
+            (section(
+                "How throughput grows with domains",
+                "Each line is a strategy's throughput over its own on the fewest domains. Dashed and open: modelled.",
+                chart::scaling::domains(&report.scaling),
+            ))
+        }
         (section(
             "Throughput by strategy",
             "Bar: median. Dots: each round. Ratio: to the first strategy. Longer is better.",

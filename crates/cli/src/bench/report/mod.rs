@@ -32,6 +32,9 @@ pub struct Report {
     pub strategies: Vec<Strategy>,
     /// Latency at several rates, for the chart; empty if no sweep was asked for.
     pub load_curve: Vec<CurvePoint>,
+    /// The same comparison at several sizes or on several numbers of domains; empty if it was made once.
+    #[serde(default)]
+    pub scaling: Vec<ScalePoint>,
     /// Where tables were over time, for strategies that place them.
     pub placements: Vec<PlacementHistory>,
     /// What a reader should know before believing the figures, a sentence each.
@@ -122,6 +125,12 @@ pub struct Workload {
     pub lists: Option<usize>,
     /// Different queries.
     pub queries: usize,
+    /// The workload file, where the tables are of one: its text, or the name of a built-in one.
+    #[serde(default)]
+    pub recipe: Option<String>,
+    /// What all tables' rows were multiplied by.
+    #[serde(default = "one")]
+    pub size: f64,
     /// Bytes of vectors and links over all tables.
     pub bytes: u64,
     pub table_skew: f64,
@@ -141,6 +150,35 @@ pub struct Workload {
     pub round_s: f64,
     pub warmup_s: f64,
     pub seed: u64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A comparison at one size, on so many domains.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScalePoint {
+    pub domains: usize,
+    /// What all tables' rows were multiplied by.
+    pub size: f64,
+    /// Bytes of all tables.
+    pub bytes: u64,
+    /// Of all domains' caches; 0 where they are not known.
+    pub cache_bytes: u64,
+    pub strategies: Vec<ScaledStrategy>,
+}
+
+/// A strategy at one point.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScaledStrategy {
+    pub name: String,
+    pub throughput_qps: f64,
+    /// The rounds' throughputs.
+    pub rounds_qps: Vec<f64>,
+    /// What the simulator gives for the same tables on the same domains with Genoa's costs; `None` where it knows no such strategy
+    /// or domains.
+    pub modelled_qps: Option<f64>,
 }
 
 /// Latency from the intended send time.

@@ -242,6 +242,20 @@ fn one_strategy_alone_gives_its_figures_and_no_comparison() {
 }
 
 #[test]
+fn several_sizes_and_numbers_of_domains_are_drawn_with_what_was_modelled() {
+    let mut report = fixture::report(3);
+    report.scaling = fixture::scaling(&report.strategies);
+    let page = check(&report);
+    assert_eq!(charts(&page), 9);
+    assert!(page.contains("ccd-aware, modelled"));
+    assert!(page.contains("throughput, ratio to global-steal"));
+    assert!(page.contains("throughput, times that of 4 domains"));
+    // One point has nothing to be drawn against.
+    report.scaling.truncate(1);
+    assert_eq!(charts(&check(&report)), 7);
+}
+
+#[test]
 fn nothing_at_all_still_makes_a_page() {
     let mut report = fixture::report(0);
     report.placements.clear();

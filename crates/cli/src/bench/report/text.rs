@@ -77,6 +77,7 @@ pub(crate) fn render(report: &Report) -> String {
     );
     ratios(&mut out, &report.strategies, width);
     parts(&mut out, report);
+    scaling(&mut out, report, width);
     let _ = writeln!(
         out,
         "\n{:width$}  {:>12} {:>12} {:>12} {:>7} {:>8} {:>10}  worst table",
@@ -145,6 +146,35 @@ pub(crate) fn render(report: &Report) -> String {
         let _ = writeln!(out, "\nnote: {note}");
     }
     out
+}
+
+/// Throughput at each size and number of domains.
+fn scaling(out: &mut String, report: &Report, width: usize) {
+    for point in &report.scaling {
+        let _ = writeln!(
+            out,
+            "\n{} domains, rows x {}: tables of {:.1} MiB, caches of {:.1} MiB",
+            point.domains,
+            point.size,
+            point.bytes as f64 / f64::from(1 << 20),
+            point.cache_bytes as f64 / f64::from(1 << 20)
+        );
+        let Some(first) = point.strategies.first() else {
+            continue;
+        };
+        for strategy in &point.strategies {
+            let to_first = strategy.throughput_qps / first.throughput_qps;
+            let _ = write!(
+                out,
+                "{:width$}  {:>10.0} queries/s  {to_first:.3} of {}",
+                strategy.name, strategy.throughput_qps, first.name
+            );
+            let _ = match strategy.modelled_qps {
+                Some(modelled) => writeln!(out, "  modelled {modelled:.0} queries/s"),
+                None => writeln!(out),
+            };
+        }
+    }
 }
 
 /// What each part gives, where the strategies were run that tell.

@@ -156,6 +156,7 @@ pub(crate) fn run(
         },
         strategies,
         load_curve: curve,
+        scaling: Vec::new(),
         placements,
         notes: workload::notes(arguments, &runners, pace, series.coverage.get()),
     })

@@ -4,6 +4,7 @@ use chiplet_topology::Topology;
 
 use super::super::arguments::{Arguments, Graph, Kind};
 use super::super::generator::Pace;
+use super::super::recipe;
 use super::super::report::Workload;
 use super::super::summary::Summed;
 use super::super::tables::{self, Tables};
@@ -18,7 +19,7 @@ pub(super) fn workload(
 ) -> Workload {
     let uses = |graph| runners.iter().any(|runner| runner.choice.graph == graph);
     let mut indexes = Vec::new();
-    if tables.graphs > 0 {
+    if tables.graphs() > 0 {
         if uses(Graph::Own) {
             indexes.push("chiplet HNSW".to_owned());
         }
@@ -26,9 +27,10 @@ pub(super) fn workload(
             indexes.push("usearch".to_owned());
         }
     }
-    if tables.graphs < tables.all.len() {
+    if tables.graphs() < tables.all.len() {
         indexes.push("Faiss".to_owned());
     }
+    let (k, width) = tables.widest();
     let process = if arguments.bursty {
         "bursty"
     } else {
@@ -41,13 +43,23 @@ pub(super) fn workload(
         tables: tables.all.len(),
         verdict: tables.verdict(topology, runners[0].choice.graph),
         rows: tables.rows,
-        dims: tables.queries.dim(),
-        k: arguments.k as usize,
-        ef: arguments.ef() as usize,
-        nprobe: arguments.nprobe() as usize,
-        lists: (tables.graphs < tables.all.len() && arguments.factory.is_none())
-            .then(|| tables::lists(tables.rows)),
-        queries: tables.queries.len(),
+        dims: tables.dims(),
+        k,
+        ef: match arguments.workload {
+            Some(_) => width,
+            None => arguments.ef() as usize,
+        },
+        nprobe: match arguments.workload {
+            Some(_) => width,
+            None => arguments.nprobe() as usize,
+        },
+        lists: (tables.graphs() < tables.all.len()
+            && arguments.factory.is_none()
+            && arguments.workload.is_none())
+        .then(|| tables::lists(tables.rows)),
+        queries: tables.queries(),
+        recipe: recipe::text(arguments),
+        size: arguments.size(),
         bytes: tables.bytes(runners[0].choice.graph),
         table_skew: arguments.table_skew,
         query_skew: arguments.query_skew,

@@ -1,4 +1,4 @@
-//! Lines of latency on a logarithmic axis, in panels side by side: what `load_curve` and `within_round` share.
+//! Lines in panels side by side: what `load_curve`, `within_round` and `scaling` share.
 
 use super::{AXIS_HEIGHT, Layout, Look, Px, Scale, axis_below, figure, points};
 use maud::{Markup, html};
@@ -11,7 +11,7 @@ pub struct Series {
 
 pub struct Point {
     pub x: f64,
-    /// Microseconds, above zero.
+    /// Above zero.
     pub y: f64,
     /// Drawn as an outline.
     pub open: bool,
@@ -19,35 +19,54 @@ pub struct Point {
 }
 
 /// One pair of axes.
-pub struct Panel {
-    pub title: &'static str,
+pub struct Panel<'a> {
+    pub title: &'a str,
     pub series: Vec<Series>,
+}
+
+/// What a height is.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Unit {
+    /// Microseconds, on a logarithmic axis.
+    Duration,
+    /// How many times as much, from 0 on.
+    Times,
+}
+
+/// Which numbers the horizontal axis has.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Across {
+    /// From 0 to this.
+    UpTo(f64),
+    /// Logarithmic, from the lowest to the highest.
+    Log,
 }
 
 /// What all panels of a chart share.
 pub struct Axes<'a> {
     pub x_title: &'a str,
-    pub x_end: f64,
+    pub x: Across,
+    pub y: Unit,
     /// A dotted vertical line.
     pub mark: Option<f64>,
 }
 
 /// The panels, wide and narrow.
-pub fn plot(label: &str, description: &str, panels: &[Panel], axes: &Axes) -> Markup {
+pub fn plot(label: &str, description: &str, panels: &[Panel<'_>], axes: &Axes) -> Markup {
     figure(label, description, |layout| draw(panels, axes, layout))
 }
 
 /// The panels side by side, or below each other where there is no room, all with the same axes; and their height.
-pub fn draw(panels: &[Panel], axes: &Axes, layout: Layout) -> (f64, Markup) {
-    let values = || {
-        panels
-            .iter()
-            .flat_map(|panel| &panel.series)
-            .flat_map(|series| &series.points)
-            .map(|point| point.y)
+pub fn draw(panels: &[Panel<'_>], axes: &Axes, layout: Layout) -> (f64, Markup) {
+    let all = || {
+        let series = panels.iter().flat_map(|panel| &panel.series);
+        series.flat_map(|series| &series.points)
     };
-    let lowest = values().fold(f64::INFINITY, f64::min);
-    let highest = values().fold(0.0, f64::max);
+    let bounds = |of: fn(&Point) -> f64| {
+        let lowest = all().map(of).fold(f64::INFINITY, f64::min);
+        (lowest, all().map(of).fold(0.0, f64::max))
+    };
+    let (lowest, highest) = bounds(|point| point.y);
     const LEFT: f64 = 58.0;
     const TOP: f64 = 30.0;
     const GAP: f64 = 28.0;
@@ -55,7 +74,15 @@ pub fn draw(panels: &[Panel], axes: &Axes, layout: Layout) -> (f64, Markup) {
     let plot_height = if layout.narrow() { 190.0 } else { 230.0 };
     let panel_height = TOP + plot_height + AXIS_HEIGHT + 6.0;
     let panel_width = (layout.width() - GAP * (columns - 1) as f64) / columns as f64;
-    let y = Scale::log(lowest, highest, [TOP + plot_height, TOP], 9);
+    let down = [TOP + plot_height, TOP];
+    let y = match axes.y {
+        Unit::Duration => Scale::log(lowest, highest, down, 9),
+        Unit::Times => Scale::linear(0.0, highest, down, 6),
+    };
+    let y_tick = |tick: f64| match axes.y {
+        Unit::Duration => tick_duration(tick),
+        Unit::Times => y.text(tick),
+    };
     let ticks = if layout.narrow() {
         3
     } else if columns > 1 {
@@ -63,16 +90,23 @@ pub fn draw(panels: &[Panel], axes: &Axes, layout: Layout) -> (f64, Markup) {
     } else {
         8
     };
-    let x = Scale::up_to(axes.x_end, [LEFT, panel_width - 22.0], ticks);
+    let across = [LEFT, panel_width - 22.0];
+    let x = match axes.x {
+        Across::UpTo(end) => Scale::up_to(end, across, ticks),
+        Across::Log => {
+            let (lowest, highest) = bounds(|point| point.x);
+            Scale::log(lowest, highest, across, ticks)
+        }
+    };
     let drawing = html! {
         @for (index, panel) in panels.iter().enumerate() {
             @let left = (index % columns) as f64 * (panel_width + GAP);
             @let top = (index / columns) as f64 * panel_height;
             g transform={ "translate(" (Px(left)) " " (Px(top)) ")" } {
-                text.panel x="0" y="14" { (panel.title) " (log scale)" }
+                text.panel x="0" y="14" { (panel.title) @if axes.y == Unit::Duration { " (log scale)" } }
                 @for tick in y.ticks() {
                     line.grid x1=(Px(LEFT)) x2=(Px(x.range[1])) y1=(Px(y.at(*tick))) y2=(Px(y.at(*tick))) {}
-                    text.tick x=(Px(LEFT - 8.0)) y=(Px(y.at(*tick) + 4.0)) text-anchor="end" { (tick_duration(*tick)) }
+                    text.tick x=(Px(LEFT - 8.0)) y=(Px(y.at(*tick) + 4.0)) text-anchor="end" { (y_tick(*tick)) }
                 }
                 (axis_below(&x, TOP, TOP + plot_height, axes.x_title))
                 @if let Some(mark) = axes.mark {

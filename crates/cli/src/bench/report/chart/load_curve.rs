@@ -1,6 +1,6 @@
 //! Latency over the rate that was sent.
 
-use super::lines::{Axes, Panel, Point, Series, draw, plot};
+use super::lines::{Across, Axes, Panel, Point, Series, Unit, draw, plot};
 use super::{Chart, Layout, Look, Px, label_width, legend};
 use crate::bench::report::number::{duration, fixed, percent, quantity};
 use crate::bench::report::{CurvePoint, Latency, Report, Strategy, Workload};
@@ -12,7 +12,7 @@ const KEPT_UP: f64 = 0.95;
 /// The load curve's data: who is drawn, in which panels.
 struct LoadCurve<'a> {
     drawn: Vec<(Look, &'a str)>,
-    panels: [Panel; 2],
+    panels: [Panel<'a>; 2],
     axes: Axes<'static>,
     /// Whether a point has more sent than answered.
     fell_behind: bool,
@@ -82,7 +82,8 @@ impl<'a> LoadCurve<'a> {
             panels,
             axes: Axes {
                 x_title: "queries sent per second",
-                x_end: highest.max(saturation.unwrap_or(0.0)) * 1.02,
+                x: Across::UpTo(highest.max(saturation.unwrap_or(0.0)) * 1.02),
+                y: Unit::Duration,
                 mark: saturation,
             },
         })

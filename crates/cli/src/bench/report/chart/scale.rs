@@ -106,7 +106,8 @@ impl Scale {
 
     /// A tick's text, with as many decimals as tell it from its neighbours.
     pub fn text(&self, tick: f64) -> String {
-        fixed(tick, self.decimals)
+        let below_one = (-tick.log10().floor()).max(0.0) as usize;
+        fixed(tick, if self.log { below_one } else { self.decimals })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Latency over the time within a round.
 
-use super::lines::{Axes, Panel, Point, Series, plot};
+use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
 use crate::bench::report::number::{duration, quantity};
 use crate::bench::report::{Strategy, Workload};
@@ -53,8 +53,8 @@ pub fn within_round(strategies: &[Strategy], workload: &Workload) -> Chart {
         .filter(|flip| round_s.is_some_and(|round| *flip > 0.0 && *flip < round));
     let axes = Axes {
         x_title,
-        x_end,
-
+        x: Across::UpTo(x_end),
+        y: Unit::Duration,
         mark: flip,
     };
     let description = "p99 latency by strategy in each tenth of the round, median over the rounds";
