@@ -89,7 +89,7 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user
 	cargo build --release --locked -p chiplet-caches --bins --examples
 	target/release/chiplet-caches control
-	target/release/chiplet-caches run --size $(SIZE) $(ARGS)
+	target/release/chiplet-caches run --shape $(SIZE) $(ARGS)
 
 paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md and docs/paper.json; ten minutes; ARGS=--help.
 	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)

@@ -46,6 +46,6 @@ pub use ideas::{Budgets, Ideas};
 pub use machine::{Costs, Machine, MachineError, PRESETS};
 pub use outcome::{Expired, Moved, Outcome, Percentiles, Served};
 pub use workload::{
-    Arrivals, Ask, Asking, Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Scoring, Stall,
-    Stalled, Table, Tenant, Topics, Workload,
+    Arrivals, Ask, Asking, Drawn, Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Scoring,
+    Stall, Stalled, Table, Tenant, Topics, Workload,
 };

@@ -171,14 +171,27 @@ fn ring(found: Result<Vec<Neighbor>, SearchError>, bell: Arc<Bell>) {
     bell.wake();
 }
 
+/// What a table is asked, and for how many neighbours.
+struct Asked {
+    queries: Vec<Vec<f32>>,
+    k: usize,
+}
+
 /// A client's share of the queries, as (table, query).
 type Share = Vec<(usize, usize)>;
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let terms = tables::asked(&arguments.folder)?;
     let (mut shelf, mut asked) = (Vec::<Arc<dyn Table>>::new(), Vec::new());
     for table in 0..arguments.tables {
-        let graph = tables::map_graph(&arguments.folder, table)?.with_ef(arguments.ef)?;
-        asked.push(tables::read_queries(&arguments.folder, table, graph.dim())?);
+        let graph = tables::map_graph(&arguments.folder, table)?;
+        let queries = tables::read_queries(&arguments.folder, table, graph.dim())?;
+        let (k, ef) = match &terms {
+            Some(terms) => terms.tables[table],
+            None => (10, arguments.ef),
+        };
+        let graph = graph.with_ef(ef)?;
+        asked.push(Asked { queries, k });
         shelf.push(match arguments.work {
             Work::Graphs => Arc::new(graph),
             Work::Scan => Arc::new(flat(table, graph.len(), graph.dim())?),
@@ -195,10 +208,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let strategy: Strategy = arguments.strategy.parse()?;
         start(&strategy, arguments, shelf)?
     };
-    let group = Group::new(0..arguments.tables, asked[0].len()).table_skew(arguments.skew);
-    let mut stream = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 })
-        .group(group)
-        .stream()?;
+    let (query_skew, hot) = terms.map_or((0.0, 0.0), |terms| (terms.query_skew, terms.hot_share));
+    let group = |tables, share| {
+        Group::new(tables, asked[0].queries.len())
+            .share(share)
+            .table_skew(arguments.skew)
+            .query_skew(query_skew)
+    };
+    let mut traffic = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 });
+    if hot > 0.0 {
+        traffic = traffic.group(group(0..1, hot));
+    }
+    if hot < 1.0 {
+        traffic = traffic.group(group(0..arguments.tables, 1.0 - hot));
+    }
+    let mut stream = traffic.stream()?;
     let mut draw = |queries: usize| -> Vec<Share> {
         let mut shares = vec![Share::new(); arguments.clients];
         for n in 0..queries {
@@ -337,7 +361,7 @@ fn middle(served: &[(Duration, Instant)]) -> f64 {
 fn serve(
     arguments: &Arguments,
     pool: &Pool,
-    asked: &[Vec<Vec<f32>>],
+    asked: &[Asked],
     shares: &[Share],
 ) -> anyhow::Result<Vec<(Duration, Instant)>> {
     let workers = (arguments.domains * arguments.cores) as usize;
@@ -358,7 +382,7 @@ fn serve(
 
 fn client(
     pool: &Pool,
-    asked: &[Vec<Vec<f32>>],
+    asked: &[Asked],
     share: &Share,
     slots: usize,
     begin: &Barrier,
@@ -379,7 +403,8 @@ fn client(
         let Some(&(table, query)) = left.next() else {
             return Ok(None);
         };
-        let query = Query::new(&asked[table][query][..]).top(10);
+        let Asked { queries, k } = &asked[table];
+        let query = Query::new(&queries[query][..]).top(*k);
         let now = Instant::now();
         let mut answer = pool.send(table, query, &wakers[slot])?;
         if let Answer::Ticket(ticket) = &mut answer {

@@ -9,6 +9,7 @@ mod table;
 pub mod vm;
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use chiplet_caches::model::Wiring;
 use chiplet_caches::model::parts::{self, Part};
 use chiplet_caches::seen::Config;
 use chiplet_caches::tables;
+use chiplet_sim::{Recipe, Table, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use self::control::control;
@@ -30,8 +32,17 @@ pub struct Arguments {
     /// `full`: a table of 16,000 x 128 for each L3 domain. `bench`: what `chiplet bench` takes on such a machine: four
     /// tables of 64 components a domain, three quarters of all L3s together, moderate skew. Both with all workers.
     /// `small`: 8 tables of 1,500 x 64, 8 workers, caches to match.
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    size: Size,
+    #[arg(long, value_enum, default_value_t = Shape::Full)]
+    shape: Shape,
+    /// Graphs and traffic of a workload instead, as chiplet simulate and chiplet bench run it: paper-hnsw or a TOML file.
+    #[arg(long, value_name = "NAME or FILE.toml", conflicts_with_all = ["rows", "rows_as", "rerank", "skew", "work"])]
+    workload: Option<String>,
+    /// All tables' rows times this.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    size: f64,
+    /// The processor's first domains alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ccds: Option<u32>,
     /// Strategies of chiplet's, `rayon`, and `placebo`: `ccd-aware-fifo` whose workers of a domain share no cache.
     #[arg(
         long,
@@ -83,7 +94,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Size {
+enum Shape {
     Full,
     Bench,
     Small,
@@ -155,20 +166,21 @@ const QUANTUM_NS: u64 = 2000;
 impl Arguments {
     fn part(&self) -> Part {
         let mut part = Part::named(&self.part).expect("clap knows the names");
-        if let Size::Small = self.size {
+        if let Shape::Small = self.shape {
             part = small_caches(part, (4, 2));
             if self.work == Work::Scan {
                 // A scanned table of 512 KiB must not fit.
                 part.l3_bytes = 128 << 10;
             }
         }
+        part.domains = self.ccds.unwrap_or(part.domains).min(part.domains);
         part.link_gbs = self.link_gbs.unwrap_or(part.link_gbs);
         part.overlap = self.overlap.unwrap_or(part.overlap);
         part
     }
 
     fn skew(&self) -> f64 {
-        let moderate = if let Size::Bench = self.size {
+        let moderate = if let Shape::Bench = self.shape {
             0.5
         } else {
             0.0
@@ -176,13 +188,51 @@ impl Arguments {
         self.skew.unwrap_or(moderate)
     }
 
+    /// The workload, if one is named, with its tables cut to `--size`.
+    fn workload(&self) -> anyhow::Result<Option<Workload>> {
+        let Some(name) = &self.workload else {
+            return Ok(None);
+        };
+        let recipe = Recipe::open(name).with_context(|| format!("--workload {name}"))?;
+        Ok(Some(recipe.resized(self.size).workload(1)))
+    }
+
+    /// Builds the tables that are not there yet, and says which they are.
+    fn build(&self, part: &Part) -> anyhow::Result<tables::Arguments> {
+        let Some(workload) = self.workload()? else {
+            let tables = self.tables(part);
+            tables::run(&tables)?;
+            return Ok(tables);
+        };
+        let count = workload.tables.len();
+        let rows = workload.tables.iter().map(Table::rows).sum::<u64>() as usize / count;
+        let dims = workload.tables.iter().map(|table| table.dim() as usize);
+        let mut hash = DefaultHasher::new();
+        serde_json::to_string(&workload)?.hash(&mut hash);
+        let folder = self
+            .folder
+            .join(format!("{}-{:016x}", workload.name, hash.finish()));
+        tables::build(&folder, &workload, 1)?;
+        Ok(tables::Arguments {
+            folder,
+            tables: count,
+            rows,
+            dim: dims.sum::<usize>() / count,
+            kept: tables::Kept {
+                rows_as: workload.tables[0].rows_as(),
+                rerank: workload.tables[0].rerank().map(|rerank| rerank.rows_as),
+            },
+        })
+    }
+
     fn tables(&self, part: &Part) -> tables::Arguments {
-        let (tables, rows, dim) = match self.size {
-            Size::Full => (part.domains as usize, 16_000, 128),
-            Size::Bench => (4 * part.domains as usize, bench_rows(part), BENCH_DIM),
-            Size::Small => (8, 1_500, 64),
+        let (tables, rows, dim) = match self.shape {
+            Shape::Full => (part.domains as usize, 16_000, 128),
+            Shape::Bench => (4 * part.domains as usize, bench_rows(part), BENCH_DIM),
+            Shape::Small => (8, 1_500, 64),
         };
         let rows = self.rows.unwrap_or(rows);
+        let rows = ((rows as f64 * self.size) as usize).max(100);
         tables::Arguments {
             folder: tables::folder(&self.folder, tables, rows, dim, self.kept),
             tables,
@@ -192,19 +242,23 @@ impl Arguments {
         }
     }
 
-    fn program(&self, part: &Part, strategy: &str, repeat: u64) -> program::Arguments {
-        let tables = self.tables(part);
+    fn program(
+        &self,
+        part: &Part,
+        (tables, skew): (&tables::Arguments, f64),
+        (strategy, repeat): (&str, u64),
+    ) -> program::Arguments {
         let workers = (part.domains * part.cores) as usize;
-        let (warm, queries, clients) = match (self.size, self.work) {
-            (Size::Full, _) => (22 * workers, 22 * workers, workers / 4),
+        let (warm, queries, clients) = match (self.shape, self.work) {
+            (Shape::Full, _) => (22 * workers, 22 * workers, workers / 4),
             // Four times the tables, of which a search of half the candidates reads less: it takes longer until caches
             // hold them.
-            (Size::Bench, _) => (66 * workers, 44 * workers, workers / 2),
-            (Size::Small, Work::Graphs) => (400, 600, 4),
-            (Size::Small, Work::Scan) => (40, 200, 4),
+            (Shape::Bench, _) => (66 * workers, 44 * workers, workers / 2),
+            (Shape::Small, Work::Graphs) => (400, 600, 4),
+            (Shape::Small, Work::Scan) => (40, 200, 4),
         };
         program::Arguments {
-            folder: tables.folder,
+            folder: tables.folder.clone(),
             tables: tables.tables,
             work: self.work,
             strategy: match strategy {
@@ -218,16 +272,16 @@ impl Arguments {
             queries,
             warm,
             // Searches of `bench` are short: with two for each worker, workers wait for clients half of the time.
-            under_way: match self.size {
-                Size::Bench => 6,
-                Size::Full | Size::Small => 2,
+            under_way: match self.shape {
+                Shape::Bench => 6,
+                Shape::Full | Shape::Small => 2,
             },
             clients,
-            skew: self.skew(),
+            skew,
             seed: repeat + 1,
-            ef: match self.size {
-                Size::Bench => 32,
-                Size::Full | Size::Small => 64,
+            ef: match self.shape {
+                Shape::Bench => 32,
+                Shape::Full | Shape::Small => 64,
             },
         }
     }
@@ -269,15 +323,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let qemu = child::version()?;
     let stop = child::stop_on_ctrl_c()?;
     let part = arguments.part();
-    tables::run(&arguments.tables(&part))?;
+    let tables = arguments.build(&part)?;
+    let skew = match arguments.workload()? {
+        Some(workload) => workload.table_skew,
+        None => arguments.skew(),
+    };
     let scratch = Scratch::new(&arguments.folder)?;
     let total = arguments.repeats * arguments.strategies.len() as u64;
     let style = ProgressStyle::with_template(
         "caches: {pos}/{len} runs, {elapsed}, about {eta} left: {msg}",
     );
     let bar = ProgressBar::new(total).with_style(style.expect("the template is well formed"));
-    let tables = arguments.tables(&part);
-    let program = arguments.program(&part, "", 0);
+    let program = arguments.program(&part, (&tables, skew), ("", 0));
     let mut record = Record {
         note: "modelled: emulated caches and modelled time, not measured on such a machine"
             .to_owned(),
@@ -286,7 +343,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             qemu,
             wiring: format!("{:?}", arguments.wiring).to_lowercase(),
             work: format!("{:?}", arguments.work).to_lowercase(),
-            skew: arguments.skew(),
+            skew,
             page_bytes: arguments.page_bytes,
             quantum_ns: QUANTUM_NS,
             tables: tables.tables,
@@ -297,7 +354,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             warm: program.warm,
             queries: program.queries,
             under_way: program.under_way,
-            folder: tables.folder,
+            folder: tables.folder.clone(),
             host_seconds: 0,
         },
         runs: Vec::new(),
@@ -318,7 +375,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 (strategy, repeat),
                 scratch.0.join("seen.json"),
             );
-            let program = arguments.program(part, strategy, repeat);
+            let program = arguments.program(part, (&tables, skew), (strategy, repeat));
             let (seen, told) = child::run(&config, &scratch.0, &program.to_words(), &stop)
                 .with_context(|| format!("{strategy}, repeat {}", repeat + 1))?;
             let run = record::run(strategy, repeat, part.cores, seen, told)?;

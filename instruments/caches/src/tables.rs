@@ -5,7 +5,9 @@ use std::{fmt, fs};
 
 use anyhow::{Context as _, bail};
 use chiplet::index::{HnswConfig, HnswTable, Metric, RowFormat};
+use chiplet_sim::{Table, Workload};
 use chiplet_workload::dataset::{Clusters, VectorSet};
+use serde::{Deserialize, Serialize};
 
 /// Builds graphs and saves them, with queries for each.
 #[derive(clap::Args, Clone, Debug)]
@@ -87,6 +89,90 @@ pub fn read_queries(folder: &Path, table: usize, dim: usize) -> anyhow::Result<V
     Ok(values.chunks_exact(dim).map(<[f32]>::to_vec).collect())
 }
 
+/// How each table of a workload is asked, in a file of its folder; without it all are asked alike.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Asked {
+    /// Neighbours asked for, and candidates that a search keeps, by table.
+    pub tables: Vec<(usize, usize)>,
+    /// Zipf exponent over a table's queries.
+    pub query_skew: f64,
+    /// The part of all queries that goes to the first table beside its share by the law.
+    pub hot_share: f64,
+}
+
+/// How the tables of a folder are asked, if it says so.
+///
+/// # Errors
+/// If the file is there and cannot be read.
+pub fn asked(folder: &Path) -> anyhow::Result<Option<Asked>> {
+    let path = folder.join("asked.json");
+    match path.exists() {
+        true => Ok(Some(serde_json::from_str(&fs::read_to_string(path)?)?)),
+        false => Ok(None),
+    }
+}
+
+/// Builds the graphs of a workload that are not there yet.
+///
+/// # Errors
+/// If the workload has other tables than graphs, or files cannot be written.
+pub fn build(folder: &Path, workload: &Workload, seed: u64) -> anyhow::Result<()> {
+    workload.check_real()?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut tables = Vec::new();
+    for (number, table) in workload.tables.iter().enumerate() {
+        let Table::Graph { k, ef, m, .. } = *table else {
+            bail!(
+                "inverted lists are not emulated: their scans run in Faiss' libraries; give a workload of graphs (hnsw)"
+            );
+        };
+        tables.push((k, ef));
+        let mut config = HnswConfig::new(Metric::L2)
+            .threads(2)
+            .m(m as usize)
+            .rows(table.rows_as());
+        if let Some(rerank) = table.rerank() {
+            config = config.rerank(rerank.rows_as);
+        }
+        build_one(folder, (number, workload.tables.len()), &config, || {
+            let drawn = workload.draw(number, QUERIES, seed);
+            (drawn.rows, drawn.queries)
+        })?;
+    }
+    let asked = Asked {
+        tables,
+        query_skew: workload.query_skew,
+        hot_share: workload.hot_share,
+    };
+    Ok(fs::write(
+        folder.join("asked.json"),
+        serde_json::to_string(&asked)?,
+    )?)
+}
+
+/// Builds and saves a graph and its queries, unless that has been done.
+fn build_one(
+    folder: &Path,
+    (table, of): (usize, usize),
+    config: &HnswConfig,
+    draw: impl FnOnce() -> (VectorSet, VectorSet),
+) -> anyhow::Result<()> {
+    let path = graph(folder, table);
+    if path.exists() {
+        return Ok(());
+    }
+    let (rows, asked) = draw();
+    let values = asked.as_slice().iter();
+    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    // Two processes may build the same table: none may read what the other has half written.
+    let half = folder.join(format!("{table}.{}", std::process::id()));
+    fs::write(&half, bytes)?;
+    fs::rename(&half, queries(folder, table))?;
+    HnswTable::build(rows.as_slice(), rows.dim(), config)?.save(&path)?;
+    eprintln!("caches: built table {} of {of}", table + 1);
+    Ok(())
+}
+
 /// Builds what is not there yet.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments {
@@ -105,24 +191,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config = config.rerank(rerank);
     }
     for table in 0..*tables {
-        let path = graph(folder, table);
-        if path.exists() {
-            continue;
-        }
-        let set = VectorSet::clusters(&Clusters {
-            rows: rows + QUERIES,
-            dim: *dim,
-            seed: table as u64 + 1,
-            ..Clusters::default()
-        });
-        let (vectors, asked) = set.as_slice().split_at(rows * dim);
-        let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
-        // Two processes may build the same table: none may read what the other has half written.
-        let half = folder.join(format!("{table}.{}", std::process::id()));
-        fs::write(&half, bytes)?;
-        fs::rename(&half, queries(folder, table))?;
-        HnswTable::build(vectors, *dim, &config)?.save(&path)?;
-        eprintln!("caches: built table {} of {tables}", table + 1);
+        build_one(folder, (table, *tables), &config, || {
+            let set = VectorSet::clusters(&Clusters {
+                rows: rows + QUERIES,
+                dim: *dim,
+                seed: table as u64 + 1,
+                ..Clusters::default()
+            });
+            let part = |from, to| set.select(&(from..to).collect::<Vec<_>>());
+            (part(0, *rows), part(*rows, rows + QUERIES))
+        })?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ fn compare_repeated(test: &str, repeats: &str, words: &[&str]) -> Option<Vec<Val
     let scratch = tempfile::tempdir().unwrap();
     let json = scratch.path().join("caches.json");
     let output = Command::new(env!("CARGO_BIN_EXE_chiplet-caches"))
-        .args(["run", "--size", "small", "--repeats", repeats, "--folder"])
+        .args(["run", "--shape", "small", "--repeats", repeats, "--folder"])
         .arg(folder)
         .arg("--json")
         .arg(&json)
@@ -110,6 +110,36 @@ fn the_placebo_has_no_more_of_its_caches_than_a_blind_pool() {
     assert!(to_blind > 0.6, "{to_blind}");
     let to_placebo = of(placed, "l3_misses") / of(placebo, "l3_misses");
     assert!(to_placebo < 0.5, "{to_placebo}");
+}
+
+#[test]
+fn a_workload_of_the_simulator_runs_on_emulated_caches() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let recipe = "name = 'mine'\ntable_skew = 0.5\nquery_skew = 0.5\n[[tables]]\nkind = 'hnsw'\ncount = 3\n\
+        rows = [500, 900]\ndims = [32, 64]\nk = [5]\nef = 20\n";
+    std::fs::write(&file, recipe).unwrap();
+    let file = file.to_str().unwrap();
+    let words = [
+        "--workload",
+        file,
+        "--ccds",
+        "2",
+        "--strategies",
+        "rayon,ccd-aware",
+    ];
+    let Some(runs) = compare("workload", &words) else {
+        return;
+    };
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        assert_eq!(of(run, "queries"), 600.0);
+        assert_eq!(
+            run["domains"].as_array().unwrap().len(),
+            3,
+            "two and the clients'"
+        );
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub fn compare(
     let mut command = Command::new(child::ours("chiplet-caches")?);
     command.args([
         "run",
-        "--size",
+        "--shape",
         runs.size,
         "--repeats",
         &runs.repeats.to_string(),

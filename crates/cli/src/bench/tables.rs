@@ -209,9 +209,7 @@ impl Source {
             }
             Self::Drawn(workload) => {
                 let table = &workload.tables[number];
-                let queries = workload.queries.min(arguments.queries as usize);
-                let seed = arguments.seed;
-                let drawn = recipe::draw((table, number), (queries, workload.topics), seed);
+                let drawn = workload.draw(number, arguments.queries as usize, arguments.seed);
                 let (k, width, graph) = match *table {
                     chiplet_sim::Table::Graph { k, ef, .. } => (k, ef, true),
                     chiplet_sim::Table::Lists { k, probes, .. } => (k, probes, false),

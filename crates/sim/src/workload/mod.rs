@@ -1,6 +1,7 @@
 //! What is searched and how often: tables, and the traffic over them.
 
 mod asking;
+mod draw;
 mod error;
 mod examples;
 mod paper;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub(crate) use asking::class_name;
 pub use asking::{Arrivals, Ask, Asking, Stall, Stalled, Tenant};
+pub use draw::Drawn;
 pub use error::RecipeError;
 pub(crate) use prepare::Plan;
 pub use prepare::{Prepared, Sampling};
@@ -171,6 +173,14 @@ fn listed(format: RowFormat, dim: u32) -> u64 {
 }
 
 impl Table {
+    /// Rows; 0 of tasks.
+    pub fn rows(&self) -> u64 {
+        match *self {
+            Self::Graph { rows, .. } | Self::Lists { rows, .. } => rows,
+            Self::Task { .. } => 0,
+        }
+    }
+
     /// Components of a row.
     pub fn dim(&self) -> u32 {
         match *self {
