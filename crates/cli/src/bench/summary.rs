@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::counted::with_prefetches;
 use super::generator::Outcome;
 use super::recorder::Record;
 use super::report::{
@@ -239,7 +240,11 @@ fn counters(rounds: &[Summed]) -> Option<Counters> {
             from_memory: of(|counted| counted.from_memory),
             from_remote_memory: of(|counted| counted.from_remote_memory),
             from_cxl: of(|counted| counted.from_cxl),
+            prefetched_own_l3: of(|counted| counted.prefetched_own_l3),
+            prefetched_beyond_l3: of(|counted| counted.prefetched_beyond_l3),
+            l3_miss_ratio: of(|counted| counted.l3_miss_ratio),
         })
+        .map(with_prefetches)
 }
 
 fn worst(rounds: &[Summed], names: &[&str]) -> WorstTable {

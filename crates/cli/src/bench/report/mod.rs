@@ -236,7 +236,8 @@ pub struct WorstTable {
 pub struct Counters {
     pub cycles: Option<f64>,
     pub instructions: Option<f64>,
-    /// Lines from beyond the own L3.
+    /// Lines from beyond the own L3: those of the sources below, and on AMD those of `prefetched_beyond_l3`, where that
+    /// was counted. A run of too few rounds for all groups of events lacks it, and then this has less.
     pub llc_misses: Option<f64>,
     /// Share of cycles in which the back end waited.
     pub stalled_share: Option<f64>,
@@ -251,6 +252,18 @@ pub struct Counters {
     pub from_remote_memory: Option<f64>,
     /// Zen 4 and later.
     pub from_cxl: Option<f64>,
+    /// AMD (Zen 3 and later): lines that the L2's hardware prefetchers brought into it from the own L3. Scans come this
+    /// way. The first-level cache then finds them in the L2, so they are in no source above. A line that a load asks for
+    /// while its prefetch is still under way may be in both. On Zen 3 the first-level cache's own prefetches are in here
+    /// too, and so twice.
+    #[serde(default)]
+    pub prefetched_own_l3: Option<f64>,
+    /// The same from beyond the own L3; another L3 and memory are not told apart.
+    #[serde(default)]
+    pub prefetched_beyond_l3: Option<f64>,
+    /// AMD: misses over requests of all L3s of the machine, by whatever ran meanwhile, the load generator included.
+    #[serde(default)]
+    pub l3_miss_ratio: Option<f64>,
 }
 
 /// One round of one strategy.

@@ -167,7 +167,7 @@ fn counters(report: &Report) -> Markup {
         (table("Hardware counters, per query", &columns, &rows))
         p.caption {
             "Of the workers and of the measured time. AMD counts lines that the first-level data cache took in, by loads \
-             and prefetches. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
+             and prefetches; those that the L2's prefetchers brought into it are apart, and in the misses. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
              it then was, so its misses are fewer than the lines that moved."
         }
         @if !missing.is_empty() {
@@ -187,7 +187,7 @@ struct Counter {
     text: fn(f64) -> String,
 }
 
-const COUNTERS: [Counter; 9] = [
+const COUNTERS: [Counter; 12] = [
     Counter {
         title: "cycles",
         of: |all| all.cycles,
@@ -232,6 +232,21 @@ const COUNTERS: [Counter; 9] = [
         title: "lines from CXL",
         of: |all| all.from_cxl,
         text: quantity,
+    },
+    Counter {
+        title: "L2 prefetches from own L3",
+        of: |all| all.prefetched_own_l3,
+        text: quantity,
+    },
+    Counter {
+        title: "L2 prefetches from beyond",
+        of: |all| all.prefetched_beyond_l3,
+        text: quantity,
+    },
+    Counter {
+        title: "L3 miss ratio, whole machine",
+        of: |all| all.l3_miss_ratio,
+        text: percent,
     },
 ];
 
