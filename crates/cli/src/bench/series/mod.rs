@@ -251,19 +251,20 @@ impl Series<'_> {
                 .set(self.coverage.get().min(counted.coverage()));
         }
         let counters = counted.map(|counted| per_query(&counted, outcome.sent));
-        Ok(Some(self.sum(outcome, counters)))
+        Ok(Some(self.sum(outcome, counters, plan.pace)))
     }
 
     fn counted(&self) -> Option<Reading> {
         self.counters.borrow_mut().as_mut().map(Counters::read)
     }
 
-    fn sum(&self, outcome: Outcome, counters: Option<report::Counters>) -> Summed {
+    fn sum(&self, outcome: Outcome, counters: Option<report::Counters>, pace: Pace) -> Summed {
+        let open = matches!(pace, Pace::Open(_));
         Summed::of(
             outcome,
             counters,
             self.tables.all.len(),
-            self.arguments.deadline,
+            open.then_some(self.arguments.deadline),
             self.arguments.flip.is_some(),
         )
     }

@@ -93,8 +93,8 @@ pub(super) fn notes(
     notes.extend(starved(runners));
     if !matches!(pace, Pace::Open(_)) {
         notes.push(
-            "A number of queries was kept outstanding, so latency follows from throughput: for latency give a \
-             rate below saturation (--rate 70%)."
+            "A number of queries was kept outstanding, so latency follows from throughput, and by it nearly \
+             all answers are in time or none: for latency and goodput give a rate below saturation (--rate 70%)."
                 .to_owned(),
         );
     }
