@@ -3,6 +3,7 @@
 //! What differs in the machine and in the workload comes first: a ratio of two runs means something only where those
 //! are alike. Ratios to each run's own first strategy can be compared across machines.
 
+mod counters;
 mod differences;
 mod text;
 

@@ -39,6 +39,7 @@ pub(super) fn render(first: (&str, &Report), second: (&str, &Report)) -> String 
         }
     }
     figures(&mut out, a, b);
+    super::counters::render(&mut out, a, b);
     only_in_one(&mut out, a, b);
     for (name, report) in [("A", a), ("B", b)] {
         for note in &report.notes {
@@ -69,7 +70,10 @@ fn section(out: &mut String, what: &str, differences: &[Difference]) {
 }
 
 /// Strategies of both runs.
-fn both<'a>(a: &'a Report, b: &'a Report) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
+pub(super) fn both<'a>(
+    a: &'a Report,
+    b: &'a Report,
+) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
     a.strategies.iter().filter_map(|one| {
         let other = b.strategies.iter().find(|other| other.name == one.name)?;
         Some((one, other))

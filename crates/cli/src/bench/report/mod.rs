@@ -4,9 +4,10 @@
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
 pub mod chart;
+pub mod counter;
 pub mod file;
 #[cfg(test)]
-mod fixture;
+pub mod fixture;
 pub mod html;
 mod number;
 mod summary;
@@ -173,7 +174,8 @@ pub struct Strategy {
     pub ratio_spread: RatioSpread,
     /// The table with the highest p99.
     pub worst_table: WorstTable,
-    /// Answers within the deadline, per second; `None` without a deadline.
+    /// Answers within the deadline, per second; `None` but for an open loop. Where a number of queries is kept
+    /// outstanding, latency is that number over throughput, and so nearly all answers are in time or none.
     pub goodput_qps: Option<f64>,
     /// Jain's fairness index over tables of answered / asked: 1 is even, 1/tables is one table only.
     pub fairness_jain: f64,
