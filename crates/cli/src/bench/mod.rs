@@ -14,7 +14,7 @@
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `direct` | one table's own search, without an executor |
 //! | `modes` | ways to deploy a service, as processes |
-//! | `machine` | what the report says of the machine |
+//! | `machine`, `kernel` | what the report says of the machine, and of how its kernel is set |
 //! | `report` | text, JSON and the HTML page |
 //!
 //! Each uses those above it, and the values of `report`.
@@ -24,6 +24,7 @@ mod counted;
 mod dataset;
 mod direct;
 mod generator;
+mod kernel;
 mod machine;
 mod modes;
 pub(crate) mod output;

@@ -229,6 +229,33 @@ fn figures(out: &mut String, a: &Report, b: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::report::fixture;
+
+    #[test]
+    fn a_report_of_before_is_compared_by_what_it_has() {
+        let now = fixture::report(2);
+        let mut before = serde_json::to_value(&now).unwrap();
+        let machine = before["machine"].as_object_mut().unwrap();
+        for field in [
+            "numa_balancing",
+            "command_line",
+            "smt_control",
+            "sched_ext",
+            "cache_aware_scheduling",
+        ] {
+            machine.remove(field).expect(field);
+        }
+        for strategy in before["strategies"].as_array_mut().unwrap() {
+            if let Some(counters) = strategy["counters"].as_object_mut() {
+                counters.remove("prefetched_beyond_l3").unwrap();
+            }
+        }
+        let before: Report = serde_json::from_value(before).unwrap();
+        let text = render(("a", &before), ("b", &now));
+        assert!(text.contains("command line"), "{text}");
+        assert!(text.contains("B: mitigations=off isolcpus=2-7"), "{text}");
+        assert!(text.contains("workload: no difference"), "{text}");
+    }
 
     #[test]
     fn a_difference_is_clear_only_where_the_rounds_do_not_overlap() {

@@ -72,7 +72,26 @@ pub struct Machine {
     pub counters: String,
     /// Load average over one minute when the run began: other processes' work shows here.
     pub load_average: Option<f64>,
+    /// Whether the kernel moves pages by itself (`kernel.numa_balancing`); `None` where it does not say.
+    #[serde(default)]
+    pub numa_balancing: Option<bool>,
+    #[serde(flatten, default)]
+    pub settings: KernelSettings,
     pub version: String,
+}
+
+/// How the kernel was set; each `None` where it does not say, as in reports of before.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelSettings {
+    /// The words of the kernel's command line that change what is measured, as `mitigations=off nosmt`.
+    pub command_line: Option<String>,
+    /// `on`, `off`, `forceoff`, `notsupported`.
+    pub smt_control: Option<String>,
+    /// `disabled`, or `enabled:` with the scheduler's name.
+    pub sched_ext: Option<String>,
+    /// Linux' own scheduling by cache (`SCHED_CACHE`): `on`, `off`, or why that is not known.
+    pub cache_aware_scheduling: Option<String>,
 }
 
 /// Cores that share a cache, as the run had them.

@@ -283,6 +283,30 @@ pub fn machine(machine: &Machine) -> Markup {
                 ),
             ),
             ("kernel", machine.kernel.clone()),
+            (
+                "kernel's command line",
+                match machine.settings.command_line.as_deref() {
+                    Some("") => "nothing that matters here".into(),
+                    line => line.unwrap_or(UNSAID).into(),
+                },
+            ),
+            ("SMT", said(&machine.settings.smt_control, UNSAID)),
+            (
+                "NUMA balancing",
+                match machine.numa_balancing {
+                    Some(true) => "on".into(),
+                    Some(false) => "off".into(),
+                    None => UNSAID.into(),
+                },
+            ),
+            (
+                "sched_ext",
+                said(&machine.settings.sched_ext, "the kernel has none"),
+            ),
+            (
+                "scheduling by cache",
+                said(&machine.settings.cache_aware_scheduling, UNSAID),
+            ),
             ("hardware counters", machine.counters.clone()),
             (
                 "load average before",
