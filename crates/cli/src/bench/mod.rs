@@ -48,6 +48,7 @@ pub(crate) use arguments::Arguments;
 use output::{writable, write};
 pub(crate) use report::{chart, html::frame};
 use sizes::Caches;
+pub(crate) use summary::median;
 
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {

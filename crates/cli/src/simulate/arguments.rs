@@ -30,12 +30,13 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "paper-hnsw")]
     pub(crate) workload: String,
 
-    /// Your tables and your traffic instead: the file that chiplet bench --json has written
+    /// Your tables and your traffic instead: the file that chiplet bench --json has written. What was measured stands
+    /// beside what is modelled
     #[arg(long, value_name = "BENCH.JSON", conflicts_with_all = ["workload", "flip"])]
     pub(crate) mine: Option<PathBuf>,
 
     /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal,
-    /// ccd-aware-bytes, ccd-aware]
+    /// ccd-aware-bytes, ccd-aware; with --mine those of the run]
     #[arg(long = "strategy", value_name = "A,B,..", value_delimiter = ',', value_parser = strategy)]
     pub(crate) strategies: Vec<Strategy>,
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use chiplet_baselines::Strategy;
 use chiplet_sim::Recipe;
 
-use crate::bench::report::file;
+use crate::bench::report::{Report, file};
 
 /// What was measured, as far as it can be simulated.
 pub(super) struct Mine {
@@ -14,6 +15,16 @@ pub(super) struct Mine {
     pub(super) outstanding: Option<u32>,
     /// Queries a second that were sent, where the run had a rate.
     pub(super) rate: Option<f64>,
+    pub(super) report: Report,
+}
+
+impl Mine {
+    /// The strategies of the run that can be simulated, if there are two to compare.
+    pub(super) fn strategies(&self) -> Option<Vec<Strategy>> {
+        let names = self.report.strategies.iter().map(|strategy| &strategy.name);
+        let known: Vec<Strategy> = names.filter_map(|name| name.parse().ok()).collect();
+        (known.len() > 1).then_some(known)
+    }
 }
 
 /// Reads a report of `chiplet bench`, JSON or page.
@@ -53,5 +64,6 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Mine> {
         recipe: text.parse().with_context(name)?,
         outstanding,
         rate: workload.rate_qps,
+        report,
     })
 }

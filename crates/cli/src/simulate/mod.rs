@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `arguments` | the command line |
 //! | `mine` | a workload that `chiplet bench` has run |
+//! | `beside` | what was measured there beside the model |
 //! | `modes` | ways to deploy a service |
 //! | `text` | the tables for a person |
 //! | `page` | the HTML page |
 
 mod arguments;
+mod beside;
 mod mine;
 mod modes;
 mod page;
@@ -25,6 +27,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
+use beside::Beside;
 use mine::Mine;
 
 /// All figures of a call; every one is modelled.
@@ -43,6 +46,9 @@ pub(crate) struct Report {
     /// Seconds after which the hot set moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     flip: Option<f64>,
+    /// The measured run whose tables and traffic these are, beside the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Beside>,
     runs: Vec<Run>,
 }
 
@@ -51,6 +57,9 @@ pub(crate) struct Report {
 pub(crate) struct Run {
     /// Percent of the first strategy's saturation on as many domains; none: saturated.
     load: Option<u32>,
+    /// As busy as the measured run was.
+    #[serde(skip)]
+    as_measured: bool,
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -105,6 +114,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
                 .or(mine.as_ref().and_then(|mine| mine.outstanding))
                 .unwrap_or(Load::OUTSTANDING),
             rate: mine.as_ref().and_then(|mine| mine.rate),
+            strategies: match mine.as_ref().and_then(Mine::strategies) {
+                Some(strategies) if arguments.strategies.is_empty() => strategies,
+                _ => arguments.strategies(),
+            },
             bar: &bar,
         };
         session.run(&mut runs);
@@ -119,6 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         workload: prepared.workload.clone(),
         flip: arguments.flip,
         rows_in_common: prepared.rows_in_common(),
+        measured: mine.map(|mine| beside::beside(&mine.report, &machine, &runs)),
         runs,
     };
     write_json(arguments, &report)?;
@@ -147,15 +161,17 @@ struct Session<'a> {
     outstanding: u32,
     /// Queries a second, to be run besides.
     rate: Option<f64>,
+    strategies: Vec<Strategy>,
     bar: &'a ProgressBar,
 }
 
 impl Session<'_> {
     fn run(&self, runs: &mut Vec<Run>) {
-        let strategies = self.arguments.strategies();
+        let strategies = &self.strategies;
         if self.prepared.workload.shared_tables() == 0 {
             runs.extend(strategies.iter().map(|&strategy| Run {
                 load: None,
+                as_measured: false,
                 outcome: self.one(strategy, None),
             }));
             return;
@@ -168,6 +184,7 @@ impl Session<'_> {
             }
             runs.push(Run {
                 load: None,
+                as_measured: self.rate.is_none(),
                 outcome,
             });
         }
@@ -179,8 +196,9 @@ impl Session<'_> {
             .iter()
             .map(|&load| saturation * f64::from(load) / 100.0);
         for rate in shares.chain(self.rate) {
-            for &strategy in &strategies {
+            for &strategy in strategies {
                 runs.push(Run {
+                    as_measured: self.rate == Some(rate),
                     load: Some((100.0 * rate / saturation).round() as u32),
                     outcome: self.one(strategy, Some(rate)),
                 });

@@ -97,6 +97,9 @@ pub(super) fn render(report: &Report) -> String {
             outcome.remaps.len(),
         );
     }
+    if let Some(measured) = &report.measured {
+        text += &measured.render();
+    }
     text += &tenants(report);
     for run in &report.runs {
         for moved in &run.outcome.remaps {
