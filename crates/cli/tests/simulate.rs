@@ -255,6 +255,22 @@ fn what_was_measured_here_is_simulated_elsewhere() {
         );
     }
 
+    // A log of queries says how they repeat: here one table is asked, for one of two queries.
+    let log = folder.path().join("log.csv");
+    std::fs::write(&log, "a,1\na,2\na,1\n".repeat(50)).unwrap();
+    let words = "--machine rome-7k62 --domains 2 --queries 500 --strategy global-steal --mine";
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    let files = [mine.to_str().unwrap(), "--log", log.to_str().unwrap()];
+    arguments.extend(files);
+    let output = simulate(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("150 queries to 1 tables; table skew 0.00"),
+        "{text}"
+    );
+    assert!(text.contains("98.7 % of the queries came before"), "{text}");
+
     // A rate is run besides.
     let mut open = report.clone();
     open["workload"]["rate_qps"] = 5_000.0.into();

@@ -5,10 +5,9 @@
 
 use std::fmt::Write as _;
 
-use chiplet_sim::Machine;
+use chiplet_sim::{Machine, Outcome};
 use serde::Serialize;
 
-use super::Run;
 use crate::bench::median;
 use crate::bench::report::{self, Round};
 
@@ -43,43 +42,41 @@ struct Row {
 }
 
 /// What is compared: its name, a round's value, and the model's.
-type Figure = (&'static str, fn(&Round) -> f64, fn(&Run) -> f64);
+type Figure = (&'static str, fn(&Round) -> f64, fn(&Outcome) -> f64);
 
 const FIGURES: [Figure; 3] = [
     (
         "throughput",
         |round| round.throughput_qps,
-        |run| run.outcome.qps,
+        |modelled| modelled.qps,
     ),
     (
         "p50",
         |round| round.latency_us.p50,
-        |run| run.outcome.latency_us.p50,
+        |modelled| modelled.latency_us.p50,
     ),
     (
         "p99",
         |round| round.latency_us.p99,
-        |run| run.outcome.latency_us.p99,
+        |modelled| modelled.latency_us.p99,
     ),
 ];
 
-/// Of the model's runs those that are as the measured one: on as many domains if some were, else on all of the machine.
-pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[Run]) -> Beside {
-    let as_measured = || runs.iter().filter(|run| run.as_measured);
-    let on = |domains| as_measured().any(|run| run.outcome.domains == domains);
+/// `runs`: those of the model that are as busy as the measured one was. Taken are those on as many domains, if there are
+/// any, else those on most.
+pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[&Outcome]) -> Beside {
+    let on = |domains| runs.iter().any(|run| run.domains == domains);
     let modelled_domains = match on(measured.machine.domains) {
         true => measured.machine.domains,
-        false => as_measured()
-            .map(|run| run.outcome.domains)
-            .max()
-            .unwrap_or_default(),
+        false => runs.iter().map(|run| run.domains).max().unwrap_or_default(),
     };
-    let pairs: Vec<(&report::Strategy, &Run)> = as_measured()
-        .filter(|run| run.outcome.domains == modelled_domains)
+    let pairs: Vec<(&report::Strategy, &Outcome)> = runs
+        .iter()
+        .filter(|run| run.domains == modelled_domains)
         .filter_map(|run| {
             let mut strategies = measured.strategies.iter();
-            let strategy = strategies.find(|strategy| strategy.name == run.outcome.strategy)?;
-            Some((strategy, run))
+            let strategy = strategies.find(|strategy| strategy.name == run.strategy)?;
+            Some((strategy, *run))
         })
         .collect();
     let rows = match pairs.split_first() {
@@ -101,7 +98,7 @@ pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[Run])
     }
 }
 
-fn rows(base: (&report::Strategy, &Run), of: (&report::Strategy, &Run)) -> Vec<Row> {
+fn rows(base: (&report::Strategy, &Outcome), of: (&report::Strategy, &Outcome)) -> Vec<Row> {
     let figures = FIGURES.into_iter().filter_map(|(what, round, run)| {
         // Rounds of one number were the same queries.
         let rounds = of.0.rounds.iter().zip(&base.0.rounds);

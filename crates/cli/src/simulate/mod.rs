@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `arguments` | the command line |
 //! | `mine` | a workload that `chiplet bench` has run |
+//! | `log` | locality from a log of a service's queries |
 //! | `beside` | what was measured there beside the model |
 //! | `modes` | ways to deploy a service |
 //! | `text` | the tables for a person |
@@ -11,6 +12,7 @@
 
 mod arguments;
 mod beside;
+mod log;
 mod mine;
 mod modes;
 mod page;
@@ -28,6 +30,7 @@ use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
 use beside::Beside;
+use log::Locality;
 use mine::Mine;
 
 /// All figures of a call; every one is modelled.
@@ -46,6 +49,9 @@ pub(crate) struct Report {
     /// Seconds after which the hot set moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     flip: Option<f64>,
+    /// What the log of queries said, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locality: Option<Locality>,
     /// The measured run whose tables and traffic these are, beside the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Beside>,
@@ -72,7 +78,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     let machine = machine(arguments)?;
     let mine = arguments.mine.as_deref().map(mine::read).transpose()?;
-    let recipe = recipe(arguments, mine.as_ref())?;
+    let mut recipe = recipe(arguments, mine.as_ref())?;
+    let log = arguments.log.as_deref().map(log::read).transpose()?;
+    let locality = log.map(|log| log.locality(recipe.workload(arguments.seed).queries));
+    if let Some(Locality {
+        table_skew,
+        query_skew,
+        ..
+    }) = locality
+    {
+        recipe = recipe.skewed(Some(table_skew), Some(query_skew));
+    }
     let sizes = match arguments.domains.as_slice() {
         [] => &[machine.topology.domains().len()],
         sizes => sizes,
@@ -123,6 +139,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         session.run(&mut runs);
     }
     bar.finish_and_clear();
+    let measured = mine.map(|mine| {
+        let as_busy = runs.iter().filter(|run| run.as_measured);
+        let as_busy: Vec<_> = as_busy.map(|run| &run.outcome).collect();
+        beside::beside(&mine.report, &machine, &as_busy)
+    });
     let report = Report {
         modelled: true,
         machine: machine.name.clone(),
@@ -132,7 +153,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         workload: prepared.workload.clone(),
         flip: arguments.flip,
         rows_in_common: prepared.rows_in_common(),
-        measured: mine.map(|mine| beside::beside(&mine.report, &machine, &runs)),
+        locality,
+        measured,
         runs,
     };
     write_json(arguments, &report)?;

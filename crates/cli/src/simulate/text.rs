@@ -15,6 +15,9 @@ pub(super) fn render(report: &Report) -> String {
         report.seed,
         formats(&report.workload.tables)
     );
+    if let Some(locality) = &report.locality {
+        text += &locality.render();
+    }
     if let Some(topics) = report.workload.topics {
         let _ = writeln!(
             text,
