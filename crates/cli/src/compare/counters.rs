@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::bench::report::Report;
 use crate::bench::report::counter;
 
-use super::text::both;
+use super::pairs::both;
 
 pub(super) fn render(out: &mut String, a: &Report, b: &Report) {
     let (in_a, in_b) = (

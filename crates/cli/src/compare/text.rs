@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::differences::{Difference, between};
+use super::pairs::both;
 use crate::bench::report::{RatioSpread, Ratios, Report, Round, Strategy};
 
 /// What is not a setting but follows from the run, or is told elsewhere.
@@ -67,17 +68,6 @@ fn section(out: &mut String, what: &str, differences: &[Difference]) {
             let _ = writeln!(out, "  {field:24} A: {first:WIDE$} B: {second}");
         }
     }
-}
-
-/// Strategies of both runs.
-pub(super) fn both<'a>(
-    a: &'a Report,
-    b: &'a Report,
-) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
-    a.strategies.iter().filter_map(|one| {
-        let other = b.strategies.iter().find(|other| other.name == one.name)?;
-        Some((one, other))
-    })
 }
 
 fn only_in_one(out: &mut String, a: &Report, b: &Report) {

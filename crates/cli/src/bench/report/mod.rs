@@ -16,6 +16,8 @@ mod tables;
 mod tests;
 pub mod text;
 
+pub use summary::doubts;
+
 use serde::{Deserialize, Serialize};
 
 /// A whole run.
