@@ -76,7 +76,12 @@ pub(crate) fn run(
         Some(_) => (topology.clone(), Vec::new()),
         None => generator::apart(topology, arguments.senders)?,
     };
-    let workers = Workers::of(arguments, topology, &machine, apart.len())?;
+    // A sender has kept its whole core. Of the others each cpu is a core to the pools.
+    let (whole, machine) = match arguments.smt {
+        true => (topology.cpus_as_cores(), machine.cpus_as_cores()),
+        false => (topology.clone(), machine),
+    };
+    let workers = Workers::of(arguments, &whole, &machine, apart.len())?;
     let senders = Senders::start(apart, arguments.clients.unwrap_or(1) as usize)?;
     // After the senders and before any other thread is started: those started later are counted too.
     let counters = Counters::open(&[]);
