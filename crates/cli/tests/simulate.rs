@@ -184,7 +184,7 @@ fn what_cannot_be_used_is_named() {
 fn measured(folder: &Path) -> serde_json::Value {
     let file = folder.join("bench.json");
     let words = "bench --tables 3 --rows 300 --dims 8 --queries 40 --duration 0.05 --warmup 0 --rounds 1 --ef 20 \
-                 --table-skew 1 --clients 2 --strategy global-steal";
+                 --table-skew 1 --clients 2 --strategy global-steal,ccd-aware";
     let output = Command::new(env!("CARGO_BIN_EXE_chiplet"))
         .args(words.split(' '))
         .arg("--truth-cache")
@@ -228,6 +228,48 @@ fn what_was_measured_here_is_simulated_elsewhere() {
         }
     }
     assert_eq!(simulated["runs"].as_array().unwrap().len(), 2);
+
+    // The measured run stands beside the model.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let cpu = report["machine"]["cpu"].as_str().unwrap();
+    let beside = &simulated["measured"];
+    assert!(
+        text.contains("measured beside modelled: ratio to global-steal, saturated"),
+        "{text}"
+    );
+    assert!(text.contains(&format!("measured on {cpu}")), "{text}");
+    assert_eq!(beside["modelled_domains"], 2);
+    let rows = beside["rows"].as_array().unwrap();
+    assert_eq!(
+        rows.len(),
+        3,
+        "throughput, p50 and p99 of ccd-aware: {rows:?}"
+    );
+    for row in rows {
+        let of = |name: &str| row[name].as_f64().unwrap();
+        let difference = 100.0 * (of("modelled") / of("measured") - 1.0);
+        assert_eq!(row["strategy"], "ccd-aware");
+        assert!(
+            (of("difference_percent") - difference).abs() < 1e-9,
+            "{row}"
+        );
+    }
+
+    // A log of queries says how they repeat: here one table is asked, for one of two queries.
+    let log = folder.path().join("log.csv");
+    std::fs::write(&log, "a,1\na,2\na,1\n".repeat(50)).unwrap();
+    let words = "--machine rome-7k62 --domains 2 --queries 500 --strategy global-steal --mine";
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    let files = [mine.to_str().unwrap(), "--log", log.to_str().unwrap()];
+    arguments.extend(files);
+    let output = simulate(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("150 queries to 1 tables; table skew 0.00"),
+        "{text}"
+    );
+    assert!(text.contains("98.7 % of the queries came before"), "{text}");
 
     // A rate is run besides.
     let mut open = report.clone();

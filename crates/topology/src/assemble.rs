@@ -165,6 +165,38 @@ impl FirstCpus {
 }
 
 impl Topology {
+    /// The same machine with a core for each logical processor: an executor on it has a worker for each, where it
+    /// otherwise has one for each physical core. To measure what SMT gives; siblings share a core's first caches.
+    ///
+    /// ```
+    /// use chiplet_topology::Topology;
+    /// let machine = Topology::builder().smt(2).domain(32 << 20, 8).build()?;
+    /// assert_eq!(machine.worker_limit(), 8);
+    /// let threads = machine.cpus_as_cores();
+    /// assert_eq!((threads.worker_limit(), threads.cpu_count()), (16, 16));
+    /// # Ok::<(), chiplet_topology::TopologyError>(())
+    /// ```
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cpus_as_cores(&self) -> Self {
+        let mut parts = self.parts().clone();
+        for domain in &mut parts.domains {
+            let cores = domain.cores.iter();
+            let mut alone: Vec<Core> = cores
+                .flat_map(|core| {
+                    core.cpus.iter().map(|&cpu| Core {
+                        cpus: vec![cpu],
+                        capacity: core.capacity,
+                    })
+                })
+                .collect();
+            // Siblings are often numbered far from each other.
+            alone.sort_by_key(|core| core.cpus[0]);
+            domain.cores = alone;
+        }
+        Self::from_parts(parts)
+    }
+
     /// The same machine with nothing but these cpus, for tests and for sharing a machine between
     /// executors. Domains without any of them vanish, and ids are counted anew.
     ///

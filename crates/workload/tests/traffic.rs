@@ -106,6 +106,52 @@ fn parts_add_up_to_the_traffic_and_flip_together() {
 }
 
 #[test]
+fn however_many_parts_they_are_the_same_for_a_seed_and_together_the_traffic() {
+    const SECONDS: f64 = 40.0;
+    let traffic = mixed(POISSON);
+    let until = |part, parts| -> Vec<Arrival> {
+        let stream = traffic.part(part, parts).unwrap();
+        stream
+            .take_while(|arrival| arrival.at.as_secs_f64() < SECONDS)
+            .collect()
+    };
+    // The most popular query of the even tables, and of the skewed ones: what a part of the stream must not distort.
+    let of_query_0 = |arrivals: &[Arrival]| {
+        let asked = arrivals.iter().filter(|arrival| arrival.table < 8);
+        let (mut all, mut popular) = (0_u32, 0);
+        for arrival in asked {
+            all += 1;
+            popular += usize::from(arrival.query == 0);
+        }
+        (popular as f64 / f64::from(all), all)
+    };
+    let law = (1..=500).map(|rank| f64::from(rank).powf(-0.9));
+    let expected_of_query_0 = 1.0 / law.sum::<f64>();
+    for parts in [1, 2, 3, 8, 64] {
+        let mut all = Vec::new();
+        for part in 0..parts {
+            let arrivals = until(part, parts);
+            assert_eq!(arrivals, until(part, parts), "part {part} of {parts}");
+            assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
+            // Each has its share of the rate, within 5 standard errors of a Poisson count.
+            let expected = 1_000.0 * SECONDS / parts as f64;
+            let off = (arrivals.len() as f64 - expected).abs();
+            assert!(off < 5.0 * expected.sqrt(), "part {part} of {parts}: {off}");
+            all.extend(arrivals);
+        }
+        let expected = 1_000.0 * SECONDS;
+        assert!((all.len() as f64 - expected).abs() < 5.0 * expected.sqrt());
+        assert_close(
+            &shares(&all),
+            &traffic.table_shares(Duration::ZERO).unwrap(),
+            all.len(),
+        );
+        let (found, draws) = of_query_0(&all);
+        assert_close(&[found], &[expected_of_query_0], draws as usize);
+    }
+}
+
+#[test]
 fn bursts_come_to_all_parts_at_once() {
     let bursty = Arrivals::Bursty {
         calm_rate: 0.0,

@@ -2,14 +2,14 @@
 
 use super::report;
 use crate::counters::{
-    CXL, CYCLES, CounterValues, INSTRUCTIONS, LLC_MISSES, MEMORY, OTHER_L3, OWN_L3, REMOTE_MEMORY,
-    STALLED,
+    CXL, CYCLES, CounterValues, INSTRUCTIONS, L3_LOOKUPS, L3_MISSES, LLC_MISSES, MEMORY, OTHER_L3,
+    OWN_L3, PREFETCHED_BEYOND, PREFETCHED_OWN_L3, REMOTE_MEMORY, STALLED,
 };
 
 /// What the report says of `queries` queries that ran meanwhile; all `None` if there were none.
 ///
-/// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. Zen has no other
-/// event for it that a thread can count.
+/// Where lines are counted by their source, a last-level miss is a line from beyond the own L3. What the L2 prefetched
+/// is counted in other rounds, so [`with_prefetches`] adds it to the medians of all.
 pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
     if queries == 0 {
         return report::Counters::default();
@@ -36,6 +36,22 @@ pub fn per_query(values: &CounterValues, queries: u64) -> report::Counters {
         from_memory: each(MEMORY),
         from_remote_memory: each(REMOTE_MEMORY),
         from_cxl: each(CXL),
+        prefetched_own_l3: each(PREFETCHED_OWN_L3),
+        prefetched_beyond_l3: each(PREFETCHED_BEYOND),
+        l3_miss_ratio: values
+            .total(L3_MISSES)
+            .zip(values.total(L3_LOOKUPS).filter(|&all| all > 0.0))
+            .map(|(misses, all)| misses / all),
+    }
+}
+
+/// Misses of all rounds' medians, with the lines that the L2 prefetched.
+pub fn with_prefetches(counted: report::Counters) -> report::Counters {
+    report::Counters {
+        llc_misses: counted
+            .llc_misses
+            .map(|misses| misses + counted.prefetched_beyond_l3.unwrap_or(0.0)),
+        ..counted
     }
 }
 
@@ -53,6 +69,8 @@ mod tests {
             (OTHER_L3, 10.0),
             (MEMORY, 15.0),
             (REMOTE_MEMORY, 5.0),
+            (L3_LOOKUPS, 80.0),
+            (L3_MISSES, 20.0),
         ]);
         let expected = report::Counters {
             cycles: Some(200.0),
@@ -64,6 +82,9 @@ mod tests {
             from_memory: Some(1.5),
             from_remote_memory: Some(0.5),
             from_cxl: None,
+            prefetched_own_l3: None,
+            prefetched_beyond_l3: None,
+            l3_miss_ratio: Some(0.25),
         };
         assert_eq!(per_query(&all, 10), expected);
         assert_eq!(per_query(&all, 0), report::Counters::default());
@@ -76,5 +97,27 @@ mod tests {
             ..report::Counters::default()
         };
         assert_eq!(some, expected);
+    }
+
+    #[test]
+    fn prefetches_of_other_rounds_are_misses_too() {
+        let prefetched =
+            CounterValues::made_of(&[(PREFETCHED_OWN_L3, 90.0), (PREFETCHED_BEYOND, 40.0)]);
+        let prefetched = per_query(&prefetched, 10);
+        assert_eq!(
+            (prefetched.llc_misses, prefetched.prefetched_beyond_l3),
+            (None, Some(4.0))
+        );
+        let all = report::Counters {
+            llc_misses: Some(3.0),
+            ..prefetched
+        };
+        assert_eq!(with_prefetches(all).llc_misses, Some(7.0));
+        assert_eq!(with_prefetches(prefetched).llc_misses, None);
+        let without = report::Counters {
+            llc_misses: Some(3.0),
+            ..report::Counters::default()
+        };
+        assert_eq!(with_prefetches(without), without);
     }
 }

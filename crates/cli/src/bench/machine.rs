@@ -8,6 +8,7 @@ use std::path::Path;
 use chiplet_topology::{LevelChoice, Topology, cpu_ranges};
 
 use super::arguments::Arguments;
+use super::kernel;
 use super::report::{Domain, Machine};
 
 /// The machine; its private L2s as domains if there is only one L3 and nothing else was asked for. What a user should know of it
@@ -48,7 +49,7 @@ pub(crate) fn describe(topology: &Topology, counters: String) -> Machine {
     Machine {
         cpu: field("/proc/cpuinfo", "model name")
             .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-        kernel: kernel(),
+        kernel: release(),
         cpus: topology.cpu_count(),
         cores: topology.core_count(),
         smt: cores().map(|core| core.cpus.len()).max().unwrap_or(1),
@@ -71,6 +72,11 @@ pub(crate) fn describe(topology: &Topology, counters: String) -> Machine {
         memory_bytes: memory(),
         counters,
         load_average: load_average(),
+        numa_balancing: chiplet_topology::numa_balancing(),
+        settings: kernel::settings(
+            Path::new("/"),
+            &rustix::system::uname().release().to_string_lossy(),
+        ),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
@@ -160,7 +166,7 @@ fn load_average() -> Option<f64> {
         .ok()
 }
 
-fn kernel() -> String {
+fn release() -> String {
     let name = rustix::system::uname();
     format!(
         "{} {}",

@@ -16,7 +16,7 @@
 //! | `scaling` | the run at several sizes, on several numbers of domains |
 //! | `direct` | one table's own search, without an executor |
 //! | `modes` | ways to deploy a service, as processes |
-//! | `machine` | what the report says of the machine |
+//! | `machine`, `kernel` | what the report says of the machine, and of how its kernel is set |
 //! | `report` | text, JSON and the HTML page |
 //!
 //! Each uses those above it, and the values of `report`.
@@ -26,6 +26,7 @@ mod counted;
 mod dataset;
 mod direct;
 mod generator;
+mod kernel;
 mod machine;
 mod modes;
 pub(crate) mod output;
@@ -51,6 +52,7 @@ pub(crate) use arguments::Arguments;
 use output::{writable, write};
 pub(crate) use report::{chart, html::frame};
 use sizes::Caches;
+pub(crate) use summary::median;
 
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {

@@ -11,7 +11,7 @@ use super::arguments::Arguments;
 use super::report::{Report, ScalePoint, ScaledStrategy};
 use super::sizes::Caches;
 use super::{recipe, series};
-use crate::simulate::beside;
+use crate::simulate::here;
 
 /// A point: so many domains, so many times the rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +106,7 @@ fn nearer(point: Point, other: Point) -> bool {
 }
 
 fn scaled(point: Point, report: &Report, machine: &Topology) -> ScalePoint {
-    let modelled = beside::modelled(report, machine).unwrap_or_else(|error| {
+    let modelled = here::modelled(report, machine).unwrap_or_else(|error| {
         eprintln!("chiplet: no modelled figures beside these: {error:#}");
         Vec::new()
     });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::counted::with_prefetches;
 use super::generator::Outcome;
 use super::recorder::Record;
 use super::report::{
@@ -15,7 +16,8 @@ const ENOUGH: usize = 100;
 /// What is kept of one round.
 pub(crate) struct Summed {
     pub(crate) round: Round,
-    pub(crate) goodput_qps: f64,
+    /// `None` without a deadline.
+    pub(crate) goodput_qps: Option<f64>,
     /// Share of the workers' time for which they were idle for want of queries.
     pub(crate) starved: f64,
     recall: (f64, u64),
@@ -33,12 +35,12 @@ pub(crate) struct Summed {
 }
 
 impl Summed {
-    /// `tables` tables; answers later than `deadline` are no goodput.
+    /// `tables` tables; answers later than `deadline` are no goodput, where there is one.
     pub(crate) fn of(
         outcome: Outcome,
         counters: Option<Counters>,
         tables: usize,
-        deadline: Duration,
+        deadline: Option<Duration>,
         timeline: bool,
     ) -> Self {
         let seconds = outcome.length.as_secs_f64();
@@ -57,7 +59,8 @@ impl Summed {
             let latency = (record.latency as f64 / 1e3) as f32;
             all.push(latency);
             by_table[record.table as usize].push(latency);
-            good += u64::from(u128::from(record.latency) <= deadline.as_nanos());
+            let in_time = |deadline: Duration| u128::from(record.latency) <= deadline.as_nanos();
+            good += u64::from(deadline.is_some_and(in_time));
             let due = record.ended.saturating_sub(record.latency) as f64 / 1e9;
             let tenth = (due / seconds * 10.0) as usize;
             tenths[tenth.min(9)].push(latency);
@@ -76,7 +79,7 @@ impl Summed {
                 latency_us: latency(&mut all),
                 p99_us_by_tenth: tenths.iter_mut().map(|part| latency(part).p99).collect(),
             },
-            goodput_qps: good as f64 / seconds,
+            goodput_qps: deadline.map(|_| good as f64 / seconds),
             starved: outcome.starved,
             recall,
             failed,
@@ -134,6 +137,10 @@ pub(crate) fn strategy(
         (sum + round.recall.0, count + round.recall.1)
     });
     let lags: Vec<f64> = rounds.iter().filter_map(|round| round.lag_p99_us).collect();
+    let goodputs: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| round.goodput_qps)
+        .collect();
     Strategy {
         name,
         throughput_qps: of(throughput),
@@ -161,7 +168,7 @@ pub(crate) fn strategy(
             p999: spread(&ratios(p999)),
         },
         worst_table: worst(rounds, table_names),
-        goodput_qps: Some(of(&|round| round.goodput_qps)),
+        goodput_qps: (!goodputs.is_empty()).then(|| median(goodputs)),
         fairness_jain: fairness(rounds, table_names.len()),
         cpu_cores: of(&|round| round.cpu_cores),
         sender_cores: of(&|round| round.sender_cores),
@@ -239,7 +246,11 @@ fn counters(rounds: &[Summed]) -> Option<Counters> {
             from_memory: of(|counted| counted.from_memory),
             from_remote_memory: of(|counted| counted.from_remote_memory),
             from_cxl: of(|counted| counted.from_cxl),
+            prefetched_own_l3: of(|counted| counted.prefetched_own_l3),
+            prefetched_beyond_l3: of(|counted| counted.prefetched_beyond_l3),
+            l3_miss_ratio: of(|counted| counted.l3_miss_ratio),
         })
+        .map(with_prefetches)
 }
 
 fn worst(rounds: &[Summed], names: &[&str]) -> WorstTable {
@@ -346,7 +357,7 @@ mod tests {
             sent: 0,
             starved: 0.0,
         };
-        Summed::of(outcome, None, 2, Duration::from_millis(1), true)
+        Summed::of(outcome, None, 2, Some(Duration::from_millis(1)), true)
     }
 
     #[test]
@@ -369,8 +380,25 @@ mod tests {
         let records = vec![record(100, 500, 0, false), record(900, 200_000, 1, false)];
         let round = summed(records, Duration::from_secs(1));
         assert_eq!(round.round.throughput_qps, 1.0);
-        assert_eq!(round.goodput_qps, 1.0);
+        assert_eq!(round.goodput_qps, Some(1.0));
         assert_eq!(round.round.latency_us.p99, 200_000.0);
+    }
+
+    #[test]
+    fn without_a_deadline_there_is_no_goodput() {
+        let outcome = Outcome {
+            records: vec![record(100, 500, 0, false)],
+            length: Duration::from_secs(1),
+            usage: Usage::default(),
+            sender_cores: 0.0,
+            busiest_sender: 0.0,
+            lag_p99_us: None,
+            sent: 0,
+            starved: 0.0,
+        };
+        let rounds = [Summed::of(outcome, None, 2, None, false)];
+        let found = strategy("mine".into(), &rounds, &rounds, &["a", "b"], None, None);
+        assert_eq!((found.goodput_qps, found.throughput_qps), (None, 1.0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::differences::{Difference, between};
+use super::pairs::both;
 use crate::bench::report::{RatioSpread, Ratios, Report, Round, Strategy};
 
 /// What is not a setting but follows from the run, or is told elsewhere.
@@ -39,6 +40,7 @@ pub(super) fn render(first: (&str, &Report), second: (&str, &Report)) -> String 
         }
     }
     figures(&mut out, a, b);
+    super::counters::render(&mut out, a, b);
     only_in_one(&mut out, a, b);
     for (name, report) in [("A", a), ("B", b)] {
         for note in &report.notes {
@@ -66,14 +68,6 @@ fn section(out: &mut String, what: &str, differences: &[Difference]) {
             let _ = writeln!(out, "  {field:24} A: {first:WIDE$} B: {second}");
         }
     }
-}
-
-/// Strategies of both runs.
-fn both<'a>(a: &'a Report, b: &'a Report) -> impl Iterator<Item = (&'a Strategy, &'a Strategy)> {
-    a.strategies.iter().filter_map(|one| {
-        let other = b.strategies.iter().find(|other| other.name == one.name)?;
-        Some((one, other))
-    })
 }
 
 fn only_in_one(out: &mut String, a: &Report, b: &Report) {
@@ -225,6 +219,33 @@ fn figures(out: &mut String, a: &Report, b: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::report::fixture;
+
+    #[test]
+    fn a_report_of_before_is_compared_by_what_it_has() {
+        let now = fixture::report(2);
+        let mut before = serde_json::to_value(&now).unwrap();
+        let machine = before["machine"].as_object_mut().unwrap();
+        for field in [
+            "numa_balancing",
+            "command_line",
+            "smt_control",
+            "sched_ext",
+            "cache_aware_scheduling",
+        ] {
+            machine.remove(field).expect(field);
+        }
+        for strategy in before["strategies"].as_array_mut().unwrap() {
+            if let Some(counters) = strategy["counters"].as_object_mut() {
+                counters.remove("prefetched_beyond_l3").unwrap();
+            }
+        }
+        let before: Report = serde_json::from_value(before).unwrap();
+        let text = render(("a", &before), ("b", &now));
+        assert!(text.contains("command line"), "{text}");
+        assert!(text.contains("B: mitigations=off isolcpus=2-7"), "{text}");
+        assert!(text.contains("workload: no difference"), "{text}");
+    }
 
     #[test]
     fn a_difference_is_clear_only_where_the_rounds_do_not_overlap() {

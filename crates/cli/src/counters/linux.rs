@@ -5,14 +5,16 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
+use chiplet_topology::parse_list;
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Dynamic, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::processor::Processor;
+use super::processor::{L3_PMU, Processor};
 use super::{
-    CYCLES, EventReading, INSTRUCTIONS, LLC_MISSES, Reading, STALLED, Sample, Unavailable,
+    CYCLES, EventReading, INSTRUCTIONS, L3_LOOKUPS, L3_MISSES, LLC_MISSES, Reading, STALLED,
+    Sample, Unavailable,
 };
 
 /// Counters that run from when they were opened until they are dropped, one group at a time.
@@ -22,6 +24,8 @@ pub struct Counters {
     /// The group that counts.
     turn: usize,
     missing: Vec<&'static str>,
+    /// What is said of the L3's own counters, where there are any.
+    l3: Option<String>,
 }
 
 /// One event, with a counter for each thread.
@@ -42,7 +46,8 @@ struct Wanted {
 
 impl Counters {
     /// Counts the threads with these ids, or the calling thread if there are none, and all threads that they
-    /// start from now on. Each event is opened on its own: what this machine lacks is missing, the rest counts.
+    /// start from now on. Each event is opened on its own: what this machine lacks is missing, the rest counts. The L3's
+    /// own counters on AMD are counted too, for the whole machine, where the system permits it.
     ///
     /// Takes a file descriptor for each event and thread, so open it before a pool is started rather than
     /// with the ids of its threads.
@@ -50,7 +55,10 @@ impl Counters {
     /// # Errors
     /// [`Unavailable`] if not one event can be counted, with the reason of the first.
     pub fn open(threads: &[i32]) -> Result<Self, Unavailable> {
-        Self::open_events(threads, wanted(processor()))
+        let processor = processor();
+        let mut counters = Self::open_events(threads, wanted(processor))?;
+        counters.add_l3(processor);
+        Ok(counters)
     }
 
     /// Counts all that runs in a control group, whose folder this is, on these cpus: instructions, cycles, what waits
@@ -76,6 +84,36 @@ impl Counters {
         allow_many_files();
         let opened = File::open(folder).map_err(Unavailable::Other)?;
         Self::open_for(Who::Group(&opened, cpus), wanted)
+    }
+
+    /// Adds requests and misses of every L3, which only system-wide counting gives.
+    fn add_l3(&mut self, processor: Processor) {
+        let Some(events) = processor.l3() else { return };
+        let Some(cpus) = one_cpu_of_each_l3() else {
+            return;
+        };
+        let opened = events.map(|(name, event, mask)| {
+            let event = l3_event(event, mask).map_err(Unavailable::Other)?;
+            let counters = Who::Machine(&cpus).open(event, true)?;
+            Ok(Opened {
+                name,
+                unit: 1.0,
+                group: 0,
+                counters,
+            })
+        });
+        // One without the other is no ratio.
+        let opened: Result<Vec<_>, Unavailable> = opened.into_iter().collect();
+        self.l3 = Some(match opened {
+            Ok(opened) => {
+                self.events.extend(opened);
+                "L3 requests and misses of the whole machine".to_owned()
+            }
+            Err(Unavailable::Paranoid { .. } | Unavailable::Forbidden) => {
+                "the L3s' own counters need perf_event_paranoid 0 or CAP_PERFMON".to_owned()
+            }
+            Err(why) => format!("the L3s' own counters are {why}"),
+        });
     }
 
     fn open_events(threads: &[i32], wanted: Vec<Wanted>) -> Result<Self, Unavailable> {
@@ -111,6 +149,8 @@ impl Counters {
                 }
             }
         }
+        // Events of one name add up: some of them are not their sum.
+        events.retain(|event| !missing.contains(&event.name));
         if events.is_empty() {
             return Err(first_reason.unwrap_or(Unavailable::NoThreads));
         }
@@ -119,6 +159,7 @@ impl Counters {
             groups,
             turn: 0,
             missing,
+            l3: None,
         })
     }
 
@@ -165,13 +206,20 @@ impl Counters {
 
     /// What is counted and what is not, in one line.
     pub fn summary(&self) -> String {
-        let names: Vec<_> = self.events.iter().map(|event| event.name).collect();
+        let mut names: Vec<_> = self.events.iter().map(|event| event.name).collect();
+        names.retain(|name| ![L3_LOOKUPS, L3_MISSES].contains(name));
+        names.dedup();
         let mut text = format!("{}, in user space", names.join(", "));
         if self.groups > 1 {
             text += &format!(", in {} groups that take turns by round", self.groups);
         }
         if !self.missing.is_empty() {
-            text += &format!("; not offered here: {}", self.missing.join(", "));
+            let mut missing = self.missing.clone();
+            missing.dedup();
+            text += &format!("; not offered here: {}", missing.join(", "));
+        }
+        if let Some(l3) = &self.l3 {
+            text += &format!("; {l3}");
         }
         text
     }
@@ -207,8 +255,29 @@ fn wanted(processor: Processor) -> Vec<Wanted> {
         event: Builder::new(Raw::new(raw.config)),
     };
     wanted.extend(processor.stalls().map(|event| raw(0, event)));
-    wanted.extend(processor.sources().into_iter().map(|event| raw(1, event)));
+    for (group, events) in processor.sources().into_iter().enumerate() {
+        wanted.extend(events.into_iter().map(|event| raw(group + 1, event)));
+    }
     wanted
+}
+
+/// The cpu of each L3 at which the kernel counts it; `None` without such counters.
+fn one_cpu_of_each_l3() -> Option<BTreeSet<u32>> {
+    let path = format!("/sys/bus/event_source/devices/{L3_PMU}/cpumask");
+    parse_list(fs::read_to_string(path).ok()?.trim()).ok()
+}
+
+/// An event of the L3's own counters: of all its slices and all cores, which is what the kernel takes where neither is
+/// named (`arch/x86/events/amd/uncore.c`, `l3_thread_slice_mask`).
+fn l3_event(event: u16, mask: u8) -> io::Result<Builder<'static>> {
+    let mut fields = Dynamic::builder(L3_PMU)?;
+    fields
+        .field("event", event.into())
+        .map_err(io::Error::other)?;
+    fields
+        .field("umask", mask.into())
+        .map_err(io::Error::other)?;
+    Ok(Builder::new(fields.build().map_err(io::Error::other)?))
 }
 
 /// Who is counted.
@@ -218,6 +287,8 @@ enum Who<'a> {
     Threads(&'a [i32]),
     /// A control group on these cpus, the kernel's work for it included.
     Group(&'a File, &'a BTreeSet<u32>),
+    /// All that runs, counted at these cpus.
+    Machine(&'a BTreeSet<u32>),
 }
 
 impl Who<'_> {
@@ -242,6 +313,14 @@ impl Who<'_> {
                 event.include_kernel();
                 for &cpu in cpus {
                     let built = event.one_cpu(cpu as usize).observe_cgroup(folder).build();
+                    counters.push(built.map_err(|why| reason(why, paranoid()))?);
+                }
+            }
+            Self::Machine(cpus) => {
+                // Counters outside the cores know no modes, and the kernel refuses to leave one out.
+                event.include_kernel().include_hv();
+                for &cpu in cpus {
+                    let built = event.any_pid().one_cpu(cpu as usize).build();
                     counters.push(built.map_err(|why| reason(why, paranoid()))?);
                 }
             }

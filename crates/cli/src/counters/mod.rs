@@ -34,13 +34,20 @@ pub use linux::Counters;
 pub const INSTRUCTIONS: &str = "instructions";
 pub const CYCLES: &str = "cycles";
 pub const LLC_MISSES: &str = "last-level cache misses";
-/// Cycles, or on Zen 4 and 5 dispatch slots worth a cycle, in which the back end held up the rest.
+/// Cycles, or on Zen 4 and later dispatch slots worth a cycle, in which the back end held up the rest.
 pub const STALLED: &str = "back-end stalls";
 pub const OWN_L3: &str = "lines from the own L3";
 pub const OTHER_L3: &str = "lines from another L3";
 pub const MEMORY: &str = "lines from memory";
 pub const REMOTE_MEMORY: &str = "lines from another node's memory";
 pub const CXL: &str = "lines from CXL memory";
+/// AMD, Zen 3 and later: what the L2's hardware prefetchers brought into it. A fill of the first-level cache finds such
+/// a line in the L2, so it is in none of the lines above.
+pub const PREFETCHED_OWN_L3: &str = "lines that the L2 prefetched from the own L3";
+pub const PREFETCHED_BEYOND: &str = "lines that the L2 prefetched from beyond the own L3";
+/// AMD: requests of all L3s of the machine, and those that missed, whoever asked.
+pub const L3_LOOKUPS: &str = "L3 requests of the whole machine";
+pub const L3_MISSES: &str = "L3 misses of the whole machine";
 /// Intel: cycles in which nothing was executed while a load waited for memory.
 const STALLED_ON_MEMORY: &str = "stalls on memory";
 /// AMD: cycles in which nothing was retired because the oldest operation was not done, and of these those in which it
@@ -155,25 +162,32 @@ impl Reading {
             totals: BTreeMap::new(),
             coverage: 1.0,
         };
+        let mut lost = Vec::new();
         for (now, before) in self.0.iter().zip(&earlier.0) {
             debug_assert_eq!(now.name, before.name, "readings of different counters");
-            let Some(difference) = now.difference(before) else {
-                continue;
-            };
             if now.rests {
                 continue;
             }
+            let Some(difference) = now.difference(before) else {
+                lost.push(now.name);
+                continue;
+            };
             let Some(count) = difference.iter().map(Sample::scaled).sum::<Option<f64>>() else {
                 // Its turn never came.
                 values.coverage = 0.0;
+                lost.push(now.name);
                 continue;
             };
-            values.totals.insert(now.name, count * now.unit);
+            *values.totals.entry(now.name).or_insert(0.0) += count * now.unit;
             let time = |of: fn(&Sample) -> u64| difference.iter().map(of).sum::<u64>() as f64;
             if time(|s| s.enabled) > 0.0 {
                 let share = time(|s| s.running) / time(|s| s.enabled);
                 values.coverage = values.coverage.min(share);
             }
+        }
+        // Of several events with one name, some alone are not their sum.
+        for name in lost {
+            values.totals.remove(name);
         }
         values
     }
@@ -335,6 +349,18 @@ mod tests {
         failed.samples[0] = None;
         let values = between(reading(CYCLES, &[(0, 10, 10)]), failed);
         assert_eq!(values.total(CYCLES), None);
+    }
+
+    #[test]
+    fn events_of_one_name_add_up_and_without_one_of_them_there_is_no_sum() {
+        let reading = |samples: [(u64, u64, u64); 2]| {
+            Reading(samples.map(|sample| reading(MEMORY, &[sample])).into())
+        };
+        let before = reading([(1, 10, 10), (2, 10, 10)]);
+        let values = reading([(4, 20, 20), (9, 20, 20)]).since(&before);
+        assert_eq!(values.total(MEMORY), Some(10.0));
+        let values = reading([(4, 20, 20), (9, 20, 10)]).since(&before);
+        assert_eq!(values.total(MEMORY), None);
     }
 
     #[test]

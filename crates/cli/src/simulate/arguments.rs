@@ -35,12 +35,18 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "paper-hnsw")]
     pub(crate) workload: String,
 
-    /// Your tables and your traffic instead: the file that chiplet bench --json has written
+    /// Your tables and your traffic instead: the file that chiplet bench --json has written. What was measured stands
+    /// beside what is modelled
     #[arg(long, value_name = "BENCH.JSON", conflicts_with_all = ["workload", "flip"])]
     pub(crate) mine: Option<PathBuf>,
 
+    /// Take both skews from a log of your queries: a line table,query each, the query being anything that is the same for
+    /// the same one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["table_skew", "query_skew", "modes"])]
+    pub(crate) log: Option<PathBuf>,
+
     /// Strategies; ratios are to the first [default: round-robin (fork-join for paper-ivf), global-steal,
-    /// ccd-aware-bytes, ccd-aware]
+    /// ccd-aware-bytes, ccd-aware; with --mine those of the run]
     #[arg(long = "strategy", value_name = "A,B,..", value_delimiter = ',', value_parser = strategy)]
     pub(crate) strategies: Vec<Strategy>,
 
@@ -164,6 +170,7 @@ Examples:
   chiplet simulate --workload bulk --domains 1,2            bulk work beside interactive queries
   chiplet simulate --workload stall --domains 1             slow tasks of a table whose queries have deadlines
   chiplet simulate --machine xeon-6248rx2 --modes           one process, one a socket, or chiplet, at equal processor use
+  chiplet simulate --log queries.csv                        with the locality of your own queries
   chiplet simulate --machine genoa-9654 --mine bench.json   what chiplet bench --json bench.json ran here, there
 
 A workload file:

@@ -1,45 +1,192 @@
-//! What the simulator gives for a comparison that was measured, on the same domains.
+//! What `chiplet bench` has measured beside what the model gives for the same tables and traffic.
+//!
+//! Compared are ratios to one strategy, as plain figures depend on the machine's clock and on its other work. Ratios of
+//! the measured run are medians over its rounds, as everywhere.
 
-use chiplet_baselines::Strategy;
-use chiplet_sim::{Costs, Load, Machine, Prepared, Sampling, Scenario};
-use chiplet_topology::{Level, Topology};
+use std::fmt::Write as _;
 
-use super::mine;
-use crate::bench::report::Report;
+use chiplet_sim::{Machine, Outcome};
+use serde::Serialize;
 
-/// Queries that are counted: enough for throughput.
-const QUERIES: u64 = 20_000;
+use crate::bench::median;
+use crate::bench::report::{self, Round};
 
-/// Saturated throughput of each strategy of `report` that the model knows, in queries a second, with Genoa's costs. Nothing where
-/// domains are not L3s: the model has no other machines.
-///
-/// # Errors
-/// If the workload cannot be simulated.
-pub(crate) fn modelled(report: &Report, topology: &Topology) -> anyhow::Result<Vec<(String, f64)>> {
-    if !matches!(topology.level(), Level::L3 | Level::Given) {
-        return Ok(Vec::new());
-    }
-    let known = report.strategies.iter();
-    let known: Vec<Strategy> = known.filter_map(|run| run.name.parse().ok()).collect();
-    if known.is_empty()
-        || topology
-            .domains()
+/// All of it: in the file, the text and the page.
+#[derive(Serialize)]
+pub(super) struct Beside {
+    /// Processor of the machine that was measured.
+    processor: String,
+    domains: usize,
+    level: String,
+    /// The model's machine, and its domains.
+    modelled: String,
+    modelled_domains: usize,
+    /// Queries a second that were sent; none: saturated.
+    rate: Option<f64>,
+    /// The strategy that ratios are to.
+    base: Option<String>,
+    rows: Vec<Row>,
+}
+
+/// One figure of one strategy, as a ratio to the base's.
+#[derive(Serialize)]
+struct Row {
+    strategy: String,
+    what: &'static str,
+    measured: f64,
+    /// Of the rounds: lowest and highest.
+    measured_spread: [f64; 2],
+    modelled: f64,
+    /// How much more the model gives, in percent of what was measured.
+    difference_percent: f64,
+}
+
+/// What is compared: its name, a round's value, and the model's.
+type Figure = (&'static str, fn(&Round) -> f64, fn(&Outcome) -> f64);
+
+const FIGURES: [Figure; 3] = [
+    (
+        "throughput",
+        |round| round.throughput_qps,
+        |modelled| modelled.qps,
+    ),
+    (
+        "p50",
+        |round| round.latency_us.p50,
+        |modelled| modelled.latency_us.p50,
+    ),
+    (
+        "p99",
+        |round| round.latency_us.p99,
+        |modelled| modelled.latency_us.p99,
+    ),
+];
+
+/// `runs`: those of the model that are as busy as the measured one was. Taken are those on as many domains, if there are
+/// any, else those on most.
+pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[&Outcome]) -> Beside {
+    let on = |domains| runs.iter().any(|run| run.domains == domains);
+    let modelled_domains = match on(measured.machine.domains) {
+        true => measured.machine.domains,
+        false => runs.iter().map(|run| run.domains).max().unwrap_or_default(),
+    };
+    let pairs: Vec<(&report::Strategy, &Outcome)> = runs
+        .iter()
+        .filter(|run| run.domains == modelled_domains)
+        .filter_map(|run| {
+            let mut strategies = measured.strategies.iter();
+            let strategy = strategies.find(|strategy| strategy.name == run.strategy)?;
+            Some((strategy, *run))
+        })
+        .collect();
+    let rows = match pairs.split_first() {
+        Some((base, others)) => others
             .iter()
-            .any(|domain| domain.cache_bytes == 0)
-    {
-        return Ok(Vec::new());
+            .flat_map(|other| rows(*base, *other))
+            .collect(),
+        None => Vec::new(),
+    };
+    Beside {
+        processor: measured.machine.cpu.clone(),
+        domains: measured.machine.domains,
+        level: measured.machine.level.clone(),
+        modelled: machine.name.clone(),
+        modelled_domains,
+        rate: measured.workload.rate_qps,
+        base: pairs.first().map(|(strategy, _)| strategy.name.clone()),
+        rows,
     }
-    let mine = mine::of(report)?;
-    let workload = mine.recipe.workload(report.workload.seed);
-    let machine = Machine::new("this", topology.clone(), Costs::GENOA);
-    let prepared = Prepared::new(workload, Sampling::default(), |_| {});
-    let modelled = known.into_iter().map(|strategy| {
-        let mut scenario = Scenario::new(&machine, &prepared, strategy).counting(QUERIES);
-        scenario.load = Load::Saturated {
-            outstanding: mine.outstanding.unwrap_or(Load::OUTSTANDING).min(16),
-        };
-        let outcome = scenario.run(&mut |_| {});
-        (strategy.name.to_owned(), outcome.qps)
+}
+
+fn rows(base: (&report::Strategy, &Outcome), of: (&report::Strategy, &Outcome)) -> Vec<Row> {
+    let figures = FIGURES.into_iter().filter_map(|(what, round, run)| {
+        // Rounds of one number were the same queries.
+        let rounds = of.0.rounds.iter().zip(&base.0.rounds);
+        let ratios: Vec<f64> = rounds
+            .map(|(of, base)| round(of) / round(base))
+            .filter(|ratio| ratio.is_finite())
+            .collect();
+        let modelled = run(of.1) / run(base.1);
+        if ratios.is_empty() || !modelled.is_finite() {
+            return None;
+        }
+        let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = ratios.iter().copied().fold(0.0, f64::max);
+        let measured = median(ratios);
+        Some(Row {
+            strategy: of.0.name.clone(),
+            what,
+            measured,
+            measured_spread: [lowest, highest],
+            modelled,
+            difference_percent: 100.0 * (modelled / measured - 1.0),
+        })
     });
-    Ok(modelled.collect())
+    figures.collect()
+}
+
+impl Beside {
+    pub(super) fn render(&self) -> String {
+        let mut text = String::from("\nmeasured beside modelled");
+        if let Some(base) = &self.base {
+            let _ = write!(text, ": ratio to {base}");
+        }
+        let _ = match self.rate {
+            Some(rate) => writeln!(text, ", at {rate:.0} queries/s"),
+            None => writeln!(text, ", saturated"),
+        };
+        let _ = writeln!(
+            text,
+            "measured on {}, {} {} domains; modelled: {}, {} domains",
+            self.processor, self.domains, self.level, self.modelled, self.modelled_domains
+        );
+        if self.domains != self.modelled_domains {
+            text +=
+                "Another number of domains was measured, so the model is not of that machine.\n";
+        }
+        if self.rows.is_empty() {
+            text += "The measured run and the model have no two strategies in common: name those of the run with \
+                     --strategy.\n";
+            return text;
+        }
+        let _ = writeln!(
+            text,
+            "  {:18} {:10} {:>8} {:>15} {:>9} {:>11}",
+            "strategy", "", "measured", "of the rounds", "modelled", "difference"
+        );
+        for row in &self.rows {
+            let [lowest, highest] = row.measured_spread;
+            let _ = writeln!(
+                text,
+                "  {:18} {:10} {:8.2} {:>15} {:9.2} {:>+9.0} %{}",
+                row.strategy,
+                row.what,
+                row.measured,
+                format!("{lowest:.2}-{highest:.2}"),
+                row.modelled,
+                row.difference_percent,
+                match (lowest..=highest).contains(&row.modelled) {
+                    true => ", within the rounds",
+                    false => "",
+                }
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::fixture;
+
+    #[test]
+    fn a_run_without_common_strategies_says_what_to_do() {
+        let machine = Machine::preset("genoa-9654").unwrap();
+        let beside = beside(&fixture::report(2), &machine, &[]);
+        let text = beside.render();
+        assert!(text.contains("no two strategies in common"), "{text}");
+        assert!(text.contains("AMD EPYC 9654"), "{text}");
+        assert!(text.contains("Another number of domains"), "{text}");
+    }
 }

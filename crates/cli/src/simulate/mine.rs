@@ -3,39 +3,50 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use chiplet_baselines::Strategy;
 use chiplet_sim::Recipe;
 
 use crate::bench::report::{Report, Workload, file};
 
 /// What was measured, as far as it can be simulated.
-pub(crate) struct Mine {
-    pub(crate) recipe: Recipe,
+pub(super) struct Mine {
+    pub(super) recipe: Recipe,
     /// Queries under way for each worker, where the run kept so many.
-    pub(crate) outstanding: Option<u32>,
+    pub(super) outstanding: Option<u32>,
     /// Queries a second that were sent, where the run had a rate.
     pub(super) rate: Option<f64>,
+    pub(super) report: Report,
+}
+
+impl Mine {
+    /// The strategies of the run that can be simulated, if there are two to compare.
+    pub(super) fn strategies(&self) -> Option<Vec<Strategy>> {
+        let names = self.report.strategies.iter().map(|strategy| &strategy.name);
+        let known: Vec<Strategy> = names.filter_map(|name| name.parse().ok()).collect();
+        (known.len() > 1).then_some(known)
+    }
 }
 
 /// Reads a report of `chiplet bench`, JSON or page.
 pub(super) fn read(path: &Path) -> anyhow::Result<Mine> {
     let report = file::read(path)?;
-    of(&report).with_context(|| path.display().to_string())
-}
-
-/// The tables and the traffic of a report.
-pub(crate) fn of(report: &Report) -> anyhow::Result<Mine> {
-    let workers = report.generator.workers.max(1);
-    // As busy there as here.
-    let outstanding = report.workload.outstanding;
-    let outstanding = outstanding.map(|all| all.div_ceil(workers).clamp(1, 256) as u32);
     Ok(Mine {
-        recipe: recipe(&report.workload)?,
-        outstanding,
+        recipe: recipe(&report.workload).with_context(|| path.display().to_string())?,
+        outstanding: outstanding(&report),
         rate: report.workload.rate_qps,
+        report,
     })
 }
 
-fn recipe(workload: &Workload) -> anyhow::Result<Recipe> {
+/// Queries under way for each worker, where the run kept so many: as busy there as here.
+pub(super) fn outstanding(report: &Report) -> Option<u32> {
+    let workers = report.generator.workers.max(1);
+    let outstanding = report.workload.outstanding;
+    outstanding.map(|all| all.div_ceil(workers).clamp(1, 256) as u32)
+}
+
+/// The tables and the traffic of a report.
+pub(super) fn recipe(workload: &Workload) -> anyhow::Result<Recipe> {
     if let Some(text) = &workload.recipe {
         let recipe = match Recipe::built_in(text) {
             Some(recipe) => recipe,

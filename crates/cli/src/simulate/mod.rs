@@ -3,14 +3,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the command line |
-//! | `beside` | what the model gives for a comparison that was measured |
+//! | `here` | what the model gives for a comparison that is being measured |
 //! | `mine` | a workload that `chiplet bench` has run |
+//! | `log` | locality from a log of a service's queries |
+//! | `beside` | what was measured there beside the model |
 //! | `modes` | ways to deploy a service |
 //! | `text` | the tables for a person |
 //! | `page` | the HTML page |
 
 mod arguments;
-pub(crate) mod beside;
+mod beside;
+pub(crate) mod here;
+mod log;
 mod mine;
 mod modes;
 mod page;
@@ -27,6 +31,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use arguments::Arguments;
+use beside::Beside;
+use log::Locality;
 use mine::Mine;
 
 /// All figures of a call; every one is modelled.
@@ -45,6 +51,12 @@ pub(crate) struct Report {
     /// Seconds after which the hot set moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     flip: Option<f64>,
+    /// What the log of queries said, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locality: Option<Locality>,
+    /// The measured run whose tables and traffic these are, beside the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Beside>,
     runs: Vec<Run>,
 }
 
@@ -53,6 +65,9 @@ pub(crate) struct Report {
 pub(crate) struct Run {
     /// Percent of the first strategy's saturation on as many domains; none: saturated.
     load: Option<u32>,
+    /// As busy as the measured run was.
+    #[serde(skip)]
+    as_measured: bool,
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -65,7 +80,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     let machine = machine(arguments)?;
     let mine = arguments.mine.as_deref().map(mine::read).transpose()?;
-    let recipe = recipe(arguments, mine.as_ref())?;
+    let mut recipe = recipe(arguments, mine.as_ref())?;
+    let log = arguments.log.as_deref().map(log::read).transpose()?;
+    let locality = log.map(|log| log.locality(recipe.workload(arguments.seed).queries));
+    if let Some(Locality {
+        table_skew,
+        query_skew,
+        ..
+    }) = locality
+    {
+        recipe = recipe.skewed(Some(table_skew), Some(query_skew));
+    }
     let sizes = match arguments.domains.as_slice() {
         [] => &[machine.topology.domains().len()],
         sizes => sizes,
@@ -107,11 +132,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
                 .or(mine.as_ref().and_then(|mine| mine.outstanding))
                 .unwrap_or(Load::OUTSTANDING),
             rate: mine.as_ref().and_then(|mine| mine.rate),
+            strategies: match mine.as_ref().and_then(Mine::strategies) {
+                Some(strategies) if arguments.strategies.is_empty() => strategies,
+                _ => arguments.strategies(),
+            },
             bar: &bar,
         };
         session.run(&mut runs);
     }
     bar.finish_and_clear();
+    let measured = mine.map(|mine| {
+        let as_busy = runs.iter().filter(|run| run.as_measured);
+        let as_busy: Vec<_> = as_busy.map(|run| &run.outcome).collect();
+        beside::beside(&mine.report, &machine, &as_busy)
+    });
     let report = Report {
         modelled: true,
         machine: machine.name.clone(),
@@ -121,6 +155,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         workload: prepared.workload.clone(),
         flip: arguments.flip,
         rows_in_common: prepared.rows_in_common(),
+        locality,
+        measured,
         runs,
     };
     write_json(arguments, &report)?;
@@ -149,15 +185,17 @@ struct Session<'a> {
     outstanding: u32,
     /// Queries a second, to be run besides.
     rate: Option<f64>,
+    strategies: Vec<Strategy>,
     bar: &'a ProgressBar,
 }
 
 impl Session<'_> {
     fn run(&self, runs: &mut Vec<Run>) {
-        let strategies = self.arguments.strategies();
+        let strategies = &self.strategies;
         if self.prepared.workload.shared_tables() == 0 {
             runs.extend(strategies.iter().map(|&strategy| Run {
                 load: None,
+                as_measured: false,
                 outcome: self.one(strategy, None),
             }));
             return;
@@ -170,6 +208,7 @@ impl Session<'_> {
             }
             runs.push(Run {
                 load: None,
+                as_measured: self.rate.is_none(),
                 outcome,
             });
         }
@@ -181,8 +220,9 @@ impl Session<'_> {
             .iter()
             .map(|&load| saturation * f64::from(load) / 100.0);
         for rate in shares.chain(self.rate) {
-            for &strategy in &strategies {
+            for &strategy in strategies {
                 runs.push(Run {
+                    as_measured: self.rate == Some(rate),
                     load: Some((100.0 * rate / saturation).round() as u32),
                     outcome: self.one(strategy, Some(rate)),
                 });

@@ -16,7 +16,9 @@ pub(super) fn page(report: &Report) -> String {
             p.kicker { "chiplet simulate · seed " (report.seed) }
             h1 { (title) }
             p.lede {
-                "No machine was measured. The decisions are chiplet's own; caches, links and memory are a model, and "
+                @if report.measured.is_none() { "No machine was measured. " }
+                @else { "Modelled, but for the table that puts what was measured beside it. " }
+                "The decisions are chiplet's own; caches, links and memory are a model, and "
                 "what queries read is recorded from real searches and scaled."
             }
         }

@@ -15,6 +15,9 @@ pub(super) fn render(report: &Report) -> String {
         report.seed,
         formats(&report.workload.tables)
     );
+    if let Some(locality) = &report.locality {
+        text += &locality.render();
+    }
     if let Some(topics) = report.workload.topics {
         let _ = writeln!(
             text,
@@ -96,6 +99,9 @@ pub(super) fn render(report: &Report) -> String {
             outcome.crossing_share,
             outcome.remaps.len(),
         );
+    }
+    if let Some(measured) = &report.measured {
+        text += &measured.render();
     }
     text += &tenants(report);
     for run in &report.runs {

@@ -221,6 +221,33 @@ fn no_path_of_this_machine_is_in_a_report() {
 }
 
 #[test]
+fn workers_for_logical_processors_are_told_of() {
+    let said = |ran: &Ran, what: &str| {
+        let notes = ran.json["notes"].as_array().expect("notes");
+        notes
+            .iter()
+            .any(|note| note.as_str().unwrap().contains(what))
+    };
+    let strategies = ["--strategy", "rayon,rayon-all"];
+    let cores = run(&strategies);
+    assert_eq!(names(&cores.json), ["rayon", "rayon-all"]);
+    assert!(said(
+        &cores,
+        "rayon-all has a thread for each logical processor"
+    ));
+    assert!(!said(&cores, "--smt"));
+    let threads = run(&[&strategies[..], &["--smt"]].concat());
+    assert!(said(&threads, "(--smt)") && !said(&threads, "rayon-all has"));
+    let workers = |ran: &Ran| number(&ran.json["generator"]["workers"]);
+    assert!(
+        workers(&threads) >= workers(&cores),
+        "{}",
+        threads.json["generator"]
+    );
+    assert!(workers(&threads) <= number(&threads.json["machine"]["cpus"]));
+}
+
+#[test]
 fn a_strategy_that_does_not_steal_counts_no_steals() {
     let Ran { json, .. } = run(&["--strategy", "round-robin"]);
     assert_eq!(strategies(&json)[0]["steals"]["remote"], 0);

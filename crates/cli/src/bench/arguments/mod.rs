@@ -153,6 +153,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(crate) outstanding: u32,
 
+    /// Use both threads of each core (SMT): a worker for each logical processor, in place of one for each core
+    #[arg(long)]
+    pub(crate) smt: bool,
+
     /// The hot set moves this many seconds into each round: tables trade their popularity at random
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) flip: Option<Duration>,

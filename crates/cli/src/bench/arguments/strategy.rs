@@ -26,6 +26,8 @@ pub(crate) enum PoolKind {
     /// A pool that knows no domains.
     Baseline(Strategy),
     Rayon,
+    /// With as many threads as there are logical processors.
+    RayonAll,
     SpawnBlocking,
     OpenMp,
 }
@@ -56,6 +58,7 @@ Other pools, on the same tables and queries:
   round-robin     each worker in turn, nothing stolen
   fork-join       each worker in turn, an IVF query's lists over all cores, then a barrier
   rayon           a rayon pool, one spawn a query
+  rayon-all       the same with rayon's own number of threads, one for each logical processor
   spawn-blocking  tokio's spawn_blocking
   openmp          Faiss's own OpenMP over the queries that wait for a table (needs --kind ivf)
 Append +usearch to search usearch graphs instead of our own: ccd-aware+usearch.
@@ -91,6 +94,7 @@ impl fmt::Display for Choice {
             PoolKind::Chiplet(strategy) | PoolKind::Baseline(strategy) => strategy.name,
             PoolKind::Placebo => PLACEBO,
             PoolKind::Rayon => "rayon",
+            PoolKind::RayonAll => "rayon-all",
             PoolKind::SpawnBlocking => "spawn-blocking",
             PoolKind::OpenMp => "openmp",
         })?;
@@ -122,6 +126,7 @@ impl FromStr for Choice {
         let pool = match name {
             PLACEBO => PoolKind::Placebo,
             "rayon" => PoolKind::Rayon,
+            "rayon-all" => PoolKind::RayonAll,
             "spawn-blocking" => PoolKind::SpawnBlocking,
             "openmp" => PoolKind::OpenMp,
             name => match name.parse() {
@@ -130,7 +135,7 @@ impl FromStr for Choice {
                     false => PoolKind::Baseline(strategy),
                 },
                 Err(_) => bail!(
-                    "unknown strategy {name:?}: use one of {}, {PLACEBO}, rayon, spawn-blocking, openmp",
+                    "unknown strategy {name:?}: use one of {}, {PLACEBO}, rayon, rayon-all, spawn-blocking, openmp",
                     Strategy::ALL.map(|strategy| strategy.name).join(", ")
                 ),
             },

@@ -1,11 +1,11 @@
 //! The load generator: one round sends a seeded stream of queries to a pool and notes how each ended.
 //!
-//! All pools see the same stream in a round. Open loop, each query has an intended time and is sent at that time
+//! All pools see the same streams in a round. Open loop, each query has an intended time and is sent at that time
 //! however the others ended; latency counts from it. Saturated and closed loop, a number of queries is kept
 //! outstanding, and latency counts from the sending.
 //!
-//! The stream is shared out among the senders, each taking every n-th query. The thread that calls only watches: it
-//! says when the measured time begins and ends.
+//! Each of n senders draws a part of the traffic by itself ([`Traffic::part`]), which has a share 1/n of the rate; the
+//! parts together are the traffic. The thread that calls only watches: it says when the measured time begins and ends.
 
 mod senders;
 mod sending;

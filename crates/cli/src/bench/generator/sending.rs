@@ -42,9 +42,10 @@ impl<'a> Sender<'a> {
 
     pub(super) fn run(mut self) -> anyhow::Result<Sent> {
         let plan = self.round.plan;
-        // Each sender draws the whole stream and takes its part: what is sent does not depend on their number.
-        let stream = self.round.traffic.stream()?;
-        let stream = stream.skip(self.index).step_by(self.round.senders);
+        // Each sender draws its own part alone: drawing the whole stream would bound all of them together by what one can
+        // draw, however many there are.
+        let (part, parts) = (self.index as u64, self.round.senders as u64);
+        let stream = self.round.traffic.part(part, parts)?;
         let lag_p99_us = match plan.pace {
             Pace::Open(_) => Some(self.open(stream)),
             Pace::Saturated { outstanding, .. } => {

@@ -1,7 +1,8 @@
 //! What is compared: chiplet's executor with the settings of its strategies, pools that know no domains, and those that people
 //! use today.
 //!
-//! All are driven alike, with as many workers on the same cores. [`Pool::send`] hands over one query and returns;
+//! All are driven alike, with as many workers on the same cores (but for `rayon-all`, which is there to show what that
+//! costs it). [`Pool::send`] hands over one query and returns;
 //! the thread that has the answer calls [`Done::finish`], which notes the time.
 
 mod baseline;
@@ -58,6 +59,18 @@ impl Workers {
         let cpus = machine.domains().iter().flat_map(|domain| domain.cpus());
         let cpus = (senders > 0 && machine.is_this_machine()).then(|| cpus.collect());
         Ok(Self { count, cpus })
+    }
+
+    /// As many as a pool that counts logical processors would start by itself, the senders' left out.
+    fn on_all_cpus(&self) -> Self {
+        let count = match &self.cpus {
+            Some(cpus) => cpus.len(),
+            None => std::thread::available_parallelism().map_or(self.count, usize::from),
+        };
+        Self {
+            count,
+            cpus: self.cpus.clone(),
+        }
     }
 
     /// Keeps the calling thread off the senders' cores.
@@ -184,6 +197,11 @@ pub(crate) fn start(
             tables,
             graph: choice.graph,
         }),
+        PoolKind::RayonAll => Box::new(Closures {
+            pool: closures::rayon(&workers.on_all_cpus())?,
+            tables,
+            graph: choice.graph,
+        }),
         PoolKind::SpawnBlocking => Box::new(Closures {
             pool: closures::spawn_blocking(workers)?,
             tables,
@@ -196,4 +214,24 @@ pub(crate) fn start(
             bail!("openmp: this chiplet was built without Faiss; build it with --features faiss")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_on_all_cpus_has_a_thread_for_each_that_the_senders_leave() {
+        let workers = Workers {
+            count: 2,
+            cpus: Some(vec![0, 1, 4, 5]),
+        };
+        assert_eq!(workers.on_all_cpus().count, 4);
+        let shared = Workers {
+            count: 1,
+            cpus: None,
+        };
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(shared.on_all_cpus().count, cpus);
+    }
 }

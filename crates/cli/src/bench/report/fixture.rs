@@ -286,6 +286,13 @@ fn machine() -> Machine {
         memory_bytes: Some(384 << 30),
         counters: "cycles, instructions, last-level misses, stalls".into(),
         load_average: Some(0.42),
+        numa_balancing: Some(true),
+        settings: KernelSettings {
+            command_line: Some("mitigations=off isolcpus=2-7".into()),
+            smt_control: Some("on".into()),
+            sched_ext: Some("disabled".into()),
+            cache_aware_scheduling: Some("not readable".into()),
+        },
         version: "0.1.0".into(),
     }
 }

@@ -4,9 +4,10 @@
 //! machine or this strategy cannot give is `None` (`null`), never zero.
 
 pub mod chart;
+pub mod counter;
 pub mod file;
 #[cfg(test)]
-mod fixture;
+pub mod fixture;
 pub mod html;
 mod number;
 pub mod parts;
@@ -15,6 +16,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod text;
+
+pub use summary::doubts;
 
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +78,26 @@ pub struct Machine {
     pub counters: String,
     /// Load average over one minute when the run began: other processes' work shows here.
     pub load_average: Option<f64>,
+    /// Whether the kernel moves pages by itself (`kernel.numa_balancing`); `None` where it does not say.
+    #[serde(default)]
+    pub numa_balancing: Option<bool>,
+    #[serde(flatten, default)]
+    pub settings: KernelSettings,
     pub version: String,
+}
+
+/// How the kernel was set; each `None` where it does not say, as in reports of before.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelSettings {
+    /// The words of the kernel's command line that change what is measured, as `mitigations=off nosmt`.
+    pub command_line: Option<String>,
+    /// `on`, `off`, `forceoff`, `notsupported`.
+    pub smt_control: Option<String>,
+    /// `disabled`, or `enabled:` with the scheduler's name.
+    pub sched_ext: Option<String>,
+    /// Linux' own scheduling by cache (`SCHED_CACHE`): `on`, `off`, or why that is not known.
+    pub cache_aware_scheduling: Option<String>,
 }
 
 /// Cores that share a cache, as the run had them.
@@ -212,7 +234,8 @@ pub struct Strategy {
     pub ratio_spread: RatioSpread,
     /// The table with the highest p99.
     pub worst_table: WorstTable,
-    /// Answers within the deadline, per second; `None` without a deadline.
+    /// Answers within the deadline, per second; `None` but for an open loop. Where a number of queries is kept
+    /// outstanding, latency is that number over throughput, and so nearly all answers are in time or none.
     pub goodput_qps: Option<f64>,
     /// Jain's fairness index over tables of answered / asked: 1 is even, 1/tables is one table only.
     pub fairness_jain: f64,
@@ -275,7 +298,8 @@ pub struct WorstTable {
 pub struct Counters {
     pub cycles: Option<f64>,
     pub instructions: Option<f64>,
-    /// Lines from beyond the own L3.
+    /// Lines from beyond the own L3: those of the sources below, and on AMD those of `prefetched_beyond_l3`, where that
+    /// was counted. A run of too few rounds for all groups of events lacks it, and then this has less.
     pub llc_misses: Option<f64>,
     /// Share of cycles in which the back end waited.
     pub stalled_share: Option<f64>,
@@ -290,6 +314,18 @@ pub struct Counters {
     pub from_remote_memory: Option<f64>,
     /// Zen 4 and later.
     pub from_cxl: Option<f64>,
+    /// AMD (Zen 3 and later): lines that the L2's hardware prefetchers brought into it from the own L3. Scans come this
+    /// way. The first-level cache then finds them in the L2, so they are in no source above. A line that a load asks for
+    /// while its prefetch is still under way may be in both. On Zen 3 the first-level cache's own prefetches are in here
+    /// too, and so twice.
+    #[serde(default)]
+    pub prefetched_own_l3: Option<f64>,
+    /// The same from beyond the own L3; another L3 and memory are not told apart.
+    #[serde(default)]
+    pub prefetched_beyond_l3: Option<f64>,
+    /// AMD: misses over requests of all L3s of the machine, by whatever ran meanwhile, the load generator included.
+    #[serde(default)]
+    pub l3_miss_ratio: Option<f64>,
 }
 
 /// One round of one strategy.

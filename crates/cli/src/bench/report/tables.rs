@@ -1,14 +1,15 @@
 //! Every figure of the run as tables, for those who want the numbers behind the charts.
 
+use super::counter::{self, Counter};
 use super::number::{ABSENT, bytes, count, duration, fixed, percent, quantity, ratio, spread};
 use super::summary::arrivals;
-use super::{
-    Counters, CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload,
-};
+use super::{CurvePoint, Domain, Generator, Latency, Machine, Report, Strategy, Workload};
 use maud::{Markup, html};
 
 /// What a strategy does not tell, or has no such thing.
 const UNSAID: &str = "does not say";
+/// What only an open loop has.
+const NOT_OPEN: &str = "no open loop";
 /// What this machine does not grant.
 const UNAVAILABLE: &str = "not available here";
 
@@ -37,7 +38,7 @@ fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> Markup {
 /// A cell; words in place of a figure are set back.
 fn figure(cell: &str) -> Markup {
     html! {
-        @if [ABSENT, UNSAID, UNAVAILABLE].contains(&cell) { td.words { (cell) } } @else { td { (cell) } }
+        @if [ABSENT, UNSAID, NOT_OPEN, UNAVAILABLE].contains(&cell) { td.words { (cell) } } @else { td { (cell) } }
     }
 }
 
@@ -100,7 +101,7 @@ pub fn strategies(report: &Report) -> Markup {
             &rows(&|strategy| [
                 vec![strategy.worst_table.name.clone()],
                 latency(strategy.worst_table.latency_us),
-                vec![strategy.goodput_qps.map_or("no deadline".into(), quantity), fixed(strategy.fairness_jain, 3)],
+                vec![strategy.goodput_qps.map_or(NOT_OPEN.into(), quantity), fixed(strategy.fairness_jain, 3)],
             ].concat()),
         ))
         (table(
@@ -130,21 +131,11 @@ pub fn strategies(report: &Report) -> Markup {
 
 /// Hardware counters per query; one sentence if there are none at all.
 fn counters(report: &Report) -> Markup {
-    if report.strategies.iter().all(|strategy| {
-        strategy
-            .counters
-            .is_none_or(|counters| counters == Counters::default())
-    }) {
+    // A column that no strategy has would only repeat the same words.
+    let (given, missing) = counter::given(&report.strategies);
+    if given.is_empty() {
         return html! { p { "Hardware counters: " (UNAVAILABLE) " (" (report.machine.counters) ")." } };
     }
-    // A column that no strategy has would only repeat the same words.
-    let (given, missing): (Vec<&Counter>, Vec<&Counter>) = COUNTERS.iter().partition(|counter| {
-        report.strategies.iter().any(|strategy| {
-            strategy
-                .counters
-                .is_some_and(|all| (counter.of)(all).is_some())
-        })
-    });
     let columns: Vec<&str> = ["strategy"]
         .into_iter()
         .chain(given.iter().map(|counter| counter.title))
@@ -154,8 +145,8 @@ fn counters(report: &Report) -> Markup {
         .iter()
         .map(|strategy| {
             let counters = strategy.counters.unwrap_or_default();
-            let cell = |counter: &&Counter| {
-                (counter.of)(counters).map_or(UNAVAILABLE.into(), counter.text)
+            let cell = |counter: &&'static Counter| {
+                (counter.of)(&counters).map_or(UNAVAILABLE.into(), counter.text)
             };
             [strategy.name.clone()]
                 .into_iter()
@@ -167,7 +158,7 @@ fn counters(report: &Report) -> Markup {
         (table("Hardware counters, per query", &columns, &rows))
         p.caption {
             "Of the workers and of the measured time. AMD counts lines that the first-level data cache took in, by loads \
-             and prefetches. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
+             and prefetches; those that the L2's prefetchers brought into it are apart, and in the misses. Intel counts loads that retired: a line that a prefetch brought in time counts as a hit where \
              it then was, so its misses are fewer than the lines that moved."
         }
         @if !missing.is_empty() {
@@ -179,61 +170,6 @@ fn counters(report: &Report) -> Markup {
         }
     }
 }
-
-/// A column of the counters' table.
-struct Counter {
-    title: &'static str,
-    of: fn(Counters) -> Option<f64>,
-    text: fn(f64) -> String,
-}
-
-const COUNTERS: [Counter; 9] = [
-    Counter {
-        title: "cycles",
-        of: |all| all.cycles,
-        text: quantity,
-    },
-    Counter {
-        title: "instructions",
-        of: |all| all.instructions,
-        text: quantity,
-    },
-    Counter {
-        title: "last-level misses",
-        of: |all| all.llc_misses,
-        text: quantity,
-    },
-    Counter {
-        title: "cycles stalled",
-        of: |all| all.stalled_share,
-        text: percent,
-    },
-    Counter {
-        title: "lines from own L3",
-        of: |all| all.from_own_l3,
-        text: quantity,
-    },
-    Counter {
-        title: "lines from another L3",
-        of: |all| all.from_other_l3,
-        text: quantity,
-    },
-    Counter {
-        title: "lines from memory",
-        of: |all| all.from_memory,
-        text: quantity,
-    },
-    Counter {
-        title: "lines from remote memory",
-        of: |all| all.from_remote_memory,
-        text: quantity,
-    },
-    Counter {
-        title: "lines from CXL",
-        of: |all| all.from_cxl,
-        text: quantity,
-    },
-];
 
 fn rounds(strategies: &[Strategy]) -> Markup {
     let rows: Vec<Vec<String>> = strategies
@@ -347,6 +283,30 @@ pub fn machine(machine: &Machine) -> Markup {
                 ),
             ),
             ("kernel", machine.kernel.clone()),
+            (
+                "kernel's command line",
+                match machine.settings.command_line.as_deref() {
+                    Some("") => "nothing that matters here".into(),
+                    line => line.unwrap_or(UNSAID).into(),
+                },
+            ),
+            ("SMT", said(&machine.settings.smt_control, UNSAID)),
+            (
+                "NUMA balancing",
+                match machine.numa_balancing {
+                    Some(true) => "on".into(),
+                    Some(false) => "off".into(),
+                    None => UNSAID.into(),
+                },
+            ),
+            (
+                "sched_ext",
+                said(&machine.settings.sched_ext, "the kernel has none"),
+            ),
+            (
+                "scheduling by cache",
+                said(&machine.settings.cache_aware_scheduling, UNSAID),
+            ),
             ("hardware counters", machine.counters.clone()),
             (
                 "load average before",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Strategy, summary};
+use super::{Report, Strategy, counter, summary};
 
 /// What is printed when a run is over.
 pub(crate) fn render(report: &Report) -> String {
@@ -109,6 +109,7 @@ pub(crate) fn render(report: &Report) -> String {
             strategy.worst_table.latency_us.p99
         );
     }
+    counters(&mut out, &report.strategies, width);
     for strategy in &report.strategies {
         let Some(flip) = &strategy.flip else { continue };
         let _ = writeln!(
@@ -216,5 +217,43 @@ fn ratios(out: &mut String, strategies: &[Strategy], width: usize) {
             let _ = write!(out, " {:>19}", format!("{middle:.3} ({low:.2}-{high:.2})"));
         }
         out.push('\n');
+    }
+}
+
+/// What the hardware counted, where it counted anything.
+fn counters(out: &mut String, strategies: &[Strategy], width: usize) {
+    let (given, _) = counter::given(strategies);
+    if given.is_empty() {
+        return;
+    }
+    let _ = write!(out, "\n{:width$} ", "a query");
+    for counter in &given {
+        let _ = write!(out, " {:>12}", counter.short);
+    }
+    for strategy in strategies {
+        let _ = write!(out, "\n{:width$} ", strategy.name);
+        for counter in &given {
+            let value = strategy.counters.as_ref().and_then(counter.of);
+            let text = value.map_or_else(|| "-".to_owned(), counter.text);
+            let _ = write!(out, " {text:>12}");
+        }
+    }
+    out.push('\n');
+    let explained = [
+        "misses",
+        "own L3",
+        "other L3",
+        "memory",
+        "far memory",
+        "CXL",
+    ];
+    if given
+        .iter()
+        .any(|counter| explained.contains(&counter.short))
+    {
+        let _ = writeln!(
+            out,
+            "misses: lines from beyond the own L3; the columns after them: lines by where they came from"
+        );
     }
 }

@@ -80,7 +80,12 @@ pub(crate) fn run(
         Some(_) => (topology.clone(), Vec::new()),
         None => generator::apart(topology, arguments.senders)?,
     };
-    let workers = Workers::of(arguments, topology, &machine, apart.len())?;
+    // A sender has kept its whole core. Of the others each cpu is a core to the pools.
+    let (whole, machine) = match arguments.smt {
+        true => (topology.cpus_as_cores(), machine.cpus_as_cores()),
+        false => (topology.clone(), machine),
+    };
+    let workers = Workers::of(arguments, &whole, &machine, apart.len())?;
     let senders = Senders::start(apart, arguments.clients.unwrap_or(1) as usize)?;
     // After the senders and before any other thread is started: those started later are counted too.
     let counters = Counters::open(&[]);
@@ -258,19 +263,20 @@ impl Series<'_> {
                 .set(self.coverage.get().min(counted.coverage()));
         }
         let counters = counted.map(|counted| per_query(&counted, outcome.sent));
-        Ok(Some(self.sum(outcome, counters)))
+        Ok(Some(self.sum(outcome, counters, plan.pace)))
     }
 
     fn counted(&self) -> Option<Reading> {
         self.counters.borrow_mut().as_mut().map(Counters::read)
     }
 
-    fn sum(&self, outcome: Outcome, counters: Option<report::Counters>) -> Summed {
+    fn sum(&self, outcome: Outcome, counters: Option<report::Counters>, pace: Pace) -> Summed {
+        let open = matches!(pace, Pace::Open(_));
         Summed::of(
             outcome,
             counters,
             self.tables.all.len(),
-            self.arguments.deadline,
+            open.then_some(self.arguments.deadline),
             self.arguments.flip.is_some(),
         )
     }

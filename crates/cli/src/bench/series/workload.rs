@@ -2,7 +2,7 @@
 
 use chiplet_topology::Topology;
 
-use super::super::arguments::{Arguments, Graph, Kind};
+use super::super::arguments::{Arguments, Graph, Kind, PoolKind};
 use super::super::generator::Pace;
 use super::super::recipe;
 use super::super::report::Workload;
@@ -105,8 +105,8 @@ pub(super) fn notes(
     notes.extend(starved(runners));
     if !matches!(pace, Pace::Open(_)) {
         notes.push(
-            "A number of queries was kept outstanding, so latency follows from throughput: for latency give a \
-             rate below saturation (--rate 70%)."
+            "A number of queries was kept outstanding, so latency follows from throughput, and by it nearly \
+             all answers are in time or none: for latency and goodput give a rate below saturation (--rate 70%)."
                 .to_owned(),
         );
     }
@@ -115,6 +115,19 @@ pub(super) fn notes(
             "Hardware counters took turns: one was counted {:.0} % of the time, and scaled.",
             coverage * 100.0
         ));
+    }
+    if arguments.smt {
+        notes.push(
+            "Workers are one for each logical processor, not one for each core (--smt).".to_owned(),
+        );
+    }
+    let is_wide = |runner: &Runner| runner.choice.pool == PoolKind::RayonAll;
+    if runners.iter().any(is_wide) && !arguments.smt {
+        notes.push(
+            "rayon-all has a thread for each logical processor, the others one for each core: it shows what SMT gives, \
+             and its ratios compare unequal pools."
+                .to_owned(),
+        );
     }
     if arguments.kind == Kind::Mixed {
         notes.push(format!(

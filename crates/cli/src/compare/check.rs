@@ -1,0 +1,256 @@
+//! Whether a report is fit to be sent to others: what is missing from it, and what gives reason to doubt it.
+
+use std::fmt::Write as _;
+
+use crate::bench::report::{Report, doubts};
+
+/// Other work on the machine: above this part of its cores, and above half a core, the load average tells of some.
+const BUSY: f64 = 0.05;
+/// Shorter rounds are a handful of the system's time slices.
+const SHORT_ROUND_S: f64 = 1.0;
+
+/// What the checker has to say of one report.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Findings {
+    /// What a reader will ask for and not find.
+    pub(super) missing: Vec<String>,
+    /// Why a reader may not believe the figures.
+    pub(super) doubtful: Vec<String>,
+}
+
+pub(super) fn check(report: &Report) -> Findings {
+    Findings {
+        missing: missing(report),
+        doubtful: doubtful(report),
+    }
+}
+
+fn missing(report: &Report) -> Vec<String> {
+    let mut missing = Vec::new();
+    let has = |name: &str| {
+        let mut strategies = report.strategies.iter();
+        strategies.any(|strategy| strategy.name.starts_with(name))
+    };
+    if !has("ccd-aware") {
+        missing.push(
+            "ccd-aware is not among the strategies: the figures say nothing of placement.".into(),
+        );
+    }
+    if !has("placebo") {
+        missing.push(
+            "No placebo is among the strategies (the same executor with scrambled domains): a gain may be the pool's and \
+             not the placement's."
+                .into(),
+        );
+    }
+    if !has("global-steal") {
+        missing.push(
+            "global-steal, the same executor without placement, is not among the strategies."
+                .into(),
+        );
+    }
+    if report.strategies.iter().all(|strategy| {
+        let counters = strategy.counters.as_ref();
+        counters.is_none_or(|counters| counters.llc_misses.is_none())
+    }) {
+        missing.push(format!(
+            "Cache misses were not counted: {}.",
+            report.machine.counters
+        ));
+    }
+    if report.load_curve.is_empty() && report.workload.rate_qps.is_none() {
+        missing.push(
+            "There is no latency against load: run with --report, or with --rate 70%.".into(),
+        );
+    }
+    missing
+}
+
+fn doubtful(report: &Report) -> Vec<String> {
+    let machine = &report.machine;
+    let mut found = doubts(report);
+    if let Some(load) = machine.load_average {
+        // Until the last minute is forgotten, a build or an earlier run counts as well.
+        if load > (BUSY * machine.cores as f64).max(0.5) {
+            found.push(format!(
+                "The machine was busy: its load average was {load:.2} when the run began. End other work, or wait some \
+                 minutes."
+            ));
+        }
+    }
+    if machine.domains < 2 {
+        found.push("The machine is one domain: placement has nothing to choose.".into());
+    } else if machine.level != "L3" {
+        found.push(format!(
+            "Domains are made of {}: the figures are of no L3.",
+            machine.level
+        ));
+    }
+    if let Some(hypervisor) = &machine.hypervisor {
+        found.push(format!(
+            "It is a virtual machine ({hypervisor}): what its L3s are, and who else uses them, is the host's to say."
+        ));
+    }
+    if let Some(governor) = machine.governor.as_deref()
+        && governor != "performance"
+    {
+        found.push(format!(
+            "Clock rates were set by {governor}: set performance (cpupower frequency-set -g performance)."
+        ));
+    }
+    if !machine.taken_away.is_empty() {
+        found.push(format!(
+            "A part of the machine was used: {}.",
+            machine.taken_away.join("; ")
+        ));
+    }
+    if machine
+        .settings
+        .sched_ext
+        .as_deref()
+        .is_some_and(|state| state.starts_with("enabled"))
+    {
+        found.push(
+            "A scheduler of sched_ext was loaded: it may place threads by cache itself.".into(),
+        );
+    }
+    if report.workload.round_s < SHORT_ROUND_S {
+        found.push(format!(
+            "Rounds were of {} s: give them {SHORT_ROUND_S} s or more (--duration).",
+            report.workload.round_s
+        ));
+    }
+    if report.command.contains('/') {
+        found.push("The command holds a path: look whether it may be published.".into());
+    }
+    found
+}
+
+/// What is printed of one file.
+pub(super) fn render(name: &str, report: &Report) -> String {
+    let machine = &report.machine;
+    let mut out = format!(
+        "{name}: {}, {} cores in {} {} domains, {}\n",
+        machine.cpu, machine.cores, machine.domains, machine.level, report.date
+    );
+    let Findings { missing, doubtful } = check(report);
+    for (what, sentences) in [("missing", &missing), ("doubtful", &doubtful)] {
+        for sentence in sentences {
+            let _ = writeln!(out, "  {what}: {sentence}");
+        }
+    }
+    if missing.is_empty() && doubtful.is_empty() {
+        out += "  nothing is missing, and nothing in it gives reason to doubt\n";
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::fixture;
+
+    /// A report with which nothing is wrong.
+    fn good() -> Report {
+        let mut report = fixture::report(2);
+        let mut placebo = report.strategies[1].clone();
+        placebo.name = "placebo".into();
+        report.strategies.push(placebo);
+        report
+    }
+
+    fn found(change: impl FnOnce(&mut Report)) -> String {
+        let mut report = good();
+        change(&mut report);
+        render("a.html", &report)
+    }
+
+    #[test]
+    fn a_good_report_passes() {
+        assert_eq!(check(&good()), Findings::default());
+        assert!(found(|_| ()).contains("nothing is missing"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let text = found(|report| {
+            report.strategies.pop();
+            report.load_curve.clear();
+            for strategy in &mut report.strategies {
+                strategy.counters = None;
+            }
+        });
+        for said in [
+            "missing: No placebo",
+            "missing: Cache misses were not counted: cycles",
+            "missing: There is no latency against load",
+        ] {
+            assert!(text.contains(said), "no {said:?} in {text}");
+        }
+        assert!(!text.contains("nothing is missing"), "{text}");
+        let text = found(|report| {
+            report
+                .strategies
+                .retain(|strategy| strategy.name == "placebo")
+        });
+        assert!(text.contains("ccd-aware is not among"), "{text}");
+        assert!(text.contains("global-steal, the same executor"), "{text}");
+    }
+
+    #[test]
+    fn each_reason_to_doubt_is_told() {
+        type Change = fn(&mut Report);
+        let changes: [(Change, &str); 9] = [
+            (
+                |report| report.machine.load_average = Some(9.5),
+                "load average was 9.50",
+            ),
+            (|report| report.machine.domains = 1, "one domain"),
+            (|report| report.machine.level = "L2".into(), "made of L2"),
+            (
+                |report| report.machine.hypervisor = Some("KVM".into()),
+                "(KVM)",
+            ),
+            (
+                |report| report.machine.governor = Some("powersave".into()),
+                "powersave",
+            ),
+            (
+                |report| report.machine.taken_away = vec!["4 cpus".into()],
+                "4 cpus",
+            ),
+            (|report| report.workload.round_s = 0.5, "0.5 s"),
+            (
+                |report| report.command += " /home/someone/x",
+                "holds a path",
+            ),
+            (
+                |report| {
+                    for strategy in &mut report.strategies {
+                        strategy.rounds.truncate(3);
+                    }
+                },
+                "only 3 rounds",
+            ),
+        ];
+        for (change, said) in changes {
+            let text = found(change);
+            assert!(
+                text.lines()
+                    .any(|line| line.contains("doubtful") && line.contains(said)),
+                "no {said:?} in {text}"
+            );
+        }
+        // Half a core of other work is nothing on 96.
+        assert!(!found(|report| report.machine.load_average = Some(4.0)).contains("busy"));
+    }
+
+    #[test]
+    fn recall_that_differs_is_a_doubt() {
+        let text = found(|report| report.strategies[1].recall_at_10 = 0.9);
+        assert!(
+            text.contains("doubtful: Recall at 10 lies between"),
+            "{text}"
+        );
+    }
+}
