@@ -37,6 +37,12 @@ pub struct Constants {
     pub quantum_ns: u64,
     /// Tables.
     pub tables: usize,
+    /// The workload whose tables they are, if they are one's.
+    #[serde(default)]
+    pub workload: Option<String>,
+    /// What rows were multiplied by.
+    #[serde(default)]
+    pub size: f64,
     /// Rows of each.
     pub rows: usize,
     /// Components of a row.

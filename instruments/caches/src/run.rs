@@ -347,6 +347,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             page_bytes: arguments.page_bytes,
             quantum_ns: QUANTUM_NS,
             tables: tables.tables,
+            workload: arguments.workload.clone(),
+            size: arguments.size,
             rows: tables.rows,
             dim: tables.dim,
             rows_as: tables.kept.to_string(),

@@ -365,6 +365,10 @@ fn loads_that_make_no_sense_are_refused() {
     refused(&flip, &["--flip 0.2", "round of 0.2 s"]);
     let even = ["--flip", "0.02", "--table-skew", "0"];
     refused(&even, &["--flip", "--table-skew"]);
+    refused(
+        &["--flip", "0.02", "--table-skew", "1"],
+        &["--flip", "--rate 70%"],
+    );
 }
 
 #[test]

@@ -269,12 +269,12 @@ impl Arguments {
                 self.duration.as_secs_f64()
             );
             ensure!(
-                self.rate != Rate::Max,
-                "--flip moves the hot set at a time: queries need times too; give --rate 70%, or a number"
-            );
-            ensure!(
                 self.tables != Some(1) && self.table_skew > 0.0,
                 "--flip moves the hot set: it needs --tables above 1 and --table-skew above 0"
+            );
+            ensure!(
+                self.rate != Rate::Max,
+                "--flip moves the hot set at a time: queries need times too; give --rate 70%, or a number"
             );
         }
         ensure!(
