@@ -11,6 +11,8 @@ export OMP_WAIT_POLICY := passive
 DOC_FLAGS := -D warnings
 # Instruction counts need a runner of the very version that the benchmark is built with.
 GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' Cargo.lock)
+# The oldest Rust that is supported, as the name of a toolchain.
+MSRV = $(shell sed -nE 's/^rust-version = "(.*)"/\1.0/p' Cargo.toml)
 # How thoroughly the model checkers look; `make verify` asks for more.
 PREEMPTIONS ?= 2
 SCHEDULES ?= 2000
@@ -25,7 +27,7 @@ FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
 .PHONY: help setup demo serve test clients server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
-  tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
+  tsan asan faults vm-test caches validate loom shuttle doc package portable msrv bench dist \
   examples topologies clean
 
 help: ## Show this list.
@@ -52,6 +54,11 @@ lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 
 cold-build: setup ## The server's build script as on a new machine, whose cargo cache is empty.
 	@scripts/cold-build.sh
+
+msrv: setup ## What is published, built by the oldest Rust that it claims to need (rust-version in Cargo.toml).
+	@rustup run $(MSRV) rustc --version >/dev/null 2>&1 || rustup toolchain install $(MSRV) --profile minimal
+	CARGO_TARGET_DIR=target/msrv cargo +$(MSRV) check --locked -p chiplet -p chiplet-cli \
+	  --features chiplet/hwloc,chiplet/hnsw_rs,chiplet-cli/hwloc,chiplet-cli/hdf5
 
 portable: ## The library without any C library, as it is by default.
 	cargo check --locked -p chiplet
