@@ -64,7 +64,8 @@ cold-build: setup ## The server's build script as on a new machine, whose cargo 
 targets: ## The libraries for other systems and processors, as far as a compiler checks it: TARGETS="..".
 	rustup target add $(TARGETS)
 	for target in $(TARGETS); do \
-	  CARGO_TARGET_DIR=target/targets cargo check --locked -p chiplet -p chiplet-probe --features chiplet/hnsw_rs --target $$target; \
+	  CARGO_TARGET_DIR=target/targets RUSTFLAGS="-D warnings" cargo check --locked --target $$target --features chiplet/hnsw_rs \
+	    -p chiplet -p chiplet-advise -p chiplet-probe -p chiplet-sim; \
 	done
 
 deny: ## Licences, advisories and sources of all dependencies (deny.toml); fetches RustSec's advisories.
