@@ -166,7 +166,8 @@ pack: setup ## Pack every crate that is published, without building the packages
 	CARGO_TARGET_DIR=target/packages $(PUBLISH) --no-verify --quiet
 
 package: setup ## Pack every crate that is published, and build each from its package alone.
-	CARGO_TARGET_DIR=target/packages $(PUBLISH)
+	@# Nothing of it is run, so dependencies need no optimizing.
+	CARGO_TARGET_DIR=target/packages $(PUBLISH) --config 'profile.dev.package."*".opt-level=0'
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind
