@@ -11,6 +11,14 @@ export OMP_WAIT_POLICY := passive
 DOC_FLAGS := -D warnings
 # Instruction counts need a runner of the very version that the benchmark is built with.
 GUNGRAUN = $(shell sed -nE '/^name = "gungraun"$$/{n;s/^version = "(.*)"/\1/p}' Cargo.lock)
+# The oldest Rust that is supported, as the name of a toolchain.
+MSRV = $(shell sed -nE 's/^rust-version = "(.*)"/\1.0/p' Cargo.toml)
+# Leaves out what has `publish = false`.
+PUBLISH := cargo publish --workspace --dry-run --locked --allow-dirty
+# Where the libraries are checked to compile, though nobody has run them there.
+TARGETS ?= aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
+# What `make semver` compares with.
+BASE ?= origin/main
 # How thoroughly the model checkers look; `make verify` asks for more.
 PREEMPTIONS ?= 2
 SCHEDULES ?= 2000
@@ -25,7 +33,7 @@ FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
 .PHONY: help setup demo serve test clients server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
-  tsan asan faults vm-test caches validate loom shuttle doc package portable bench dist \
+  tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver bench dist \
   examples topologies clean
 
 help: ## Show this list.
@@ -40,7 +48,7 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p chiplet-server -- --sample
 
-test: setup fmt lint cold-build portable unit loom shuttle doc package ## Everything that must pass before a change lands.
+test: setup fmt lint cold-build portable unit loom shuttle doc pack ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
 	@echo "make test: all passed"
 
@@ -52,6 +60,26 @@ lint: setup ## Clippy over every crate, target and feature; warnings are errors.
 
 cold-build: setup ## The server's build script as on a new machine, whose cargo cache is empty.
 	@scripts/cold-build.sh
+
+targets: ## The libraries for other systems and processors, as far as a compiler checks it: TARGETS="..".
+	rustup target add $(TARGETS)
+	for target in $(TARGETS); do \
+	  CARGO_TARGET_DIR=target/targets RUSTFLAGS="-D warnings" cargo check --locked --target $$target --features chiplet/hnsw_rs \
+	    -p chiplet -p chiplet-advise -p chiplet-probe -p chiplet-sim; \
+	done
+
+deny: ## Licences, advisories and sources of all dependencies (deny.toml); fetches RustSec's advisories.
+	@cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny
+	cargo deny --locked check $(ARGS)
+
+semver: ## What a change breaks for users since BASE=origin/main, or the tag of a release.
+	@cargo-semver-checks --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-semver-checks
+	cargo semver-checks --workspace --baseline-rev $(BASE)
+
+msrv: setup ## What is published, built by the oldest Rust that it claims to need (rust-version in Cargo.toml).
+	@rustup run $(MSRV) rustc --version >/dev/null 2>&1 || rustup toolchain install $(MSRV) --profile minimal
+	CARGO_TARGET_DIR=target/msrv cargo +$(MSRV) check --locked -p chiplet -p chiplet-cli \
+	  --features chiplet/hwloc,chiplet/hnsw_rs,chiplet-cli/hwloc,chiplet-cli/hdf5
 
 portable: ## The library without any C library, as it is by default.
 	cargo check --locked -p chiplet
@@ -128,11 +156,18 @@ soak: ## Ten minutes of everything at once on a made-up machine of 96 cores: SOA
 	CHIPLET_SOAK_SECONDS=$(SOAK_SECONDS) \
 	  cargo test --locked --release -p chiplet --no-default-features --test soak -- --nocapture
 
-doc: setup ## The documentation, without warnings.
+doc: setup ## The documentation, without warnings and dead links.
+	@# Rustdoc links to a crate whose folder is there, and crates are not documented in their order.
+	@mkdir -p $(patsubst crates/%,target/doc/chiplet_%,$(wildcard crates/*))
 	RUSTDOCFLAGS="$(DOC_FLAGS)" cargo doc --locked --workspace --all-features --no-deps
+	@scripts/links.py target/doc/chiplet*
 
-package: setup ## Check that every crate would publish as it is.
-	cargo package --locked --workspace --exclude chiplet-demo --exclude grpc-server --exclude keyed-rows --exclude chiplet-server --exclude chiplet-caches --exclude chiplet-ideas --exclude chiplet-learning --exclude chiplet-paper --exclude chiplet-validate --exclude chiplet-vm --allow-dirty --no-verify --quiet
+pack: setup ## Pack every crate that is published, without building the packages.
+	CARGO_TARGET_DIR=target/packages $(PUBLISH) --no-verify --quiet
+
+package: setup ## Pack every crate that is published, and build each from its package alone.
+	@# Nothing of it is run, so dependencies need no optimizing.
+	CARGO_TARGET_DIR=target/packages $(PUBLISH) --config 'profile.dev.package."*".opt-level=0'
 
 bench: setup ## Run the short set of benchmarks and write target/bench/report.html.
 	@scripts/setup.sh valgrind

@@ -67,11 +67,34 @@ pub use chiplet_topology::{
 };
 
 /// The project's documents.
+///
+/// # Other pages
+///
+/// They are about measuring more than about using the library. The package has them in its folder `docs`.
+///
+/// | page | about |
+/// | --- | --- |
+/// | `advisor.md` | other programs on NUMA nodes: `chiplet advise` and `chiplet balance` |
+/// | `demo.md` | what `make demo` does |
+/// | `deployment.md` | ways to deploy a service |
+/// | `emulated-caches.md` | the shipped executor on modelled cores |
+/// | `keyed-rows.md` | values by key, beside maps and stores |
+/// | `learning.md` | what models learn of the gain by binding |
+/// | `measuring.md` | measuring your machine |
+/// | `paper.md` | the claims of arXiv 2605.10090, beside figures of our own |
+/// | `performance.md` | figures, and what did not help |
+/// | `row-formats.md` | how a graph keeps its rows |
+/// | `simulation.md` | the simulator, and what it says |
+/// | `validation.md` | the simulator beside emulated caches and real runs |
 pub mod docs {
+    // In a checkout pages link each other's files. Here they are not files: of two definitions of a link the first counts.
+    #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/correctness.md")]
     pub mod correctness {}
+    #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/design.md")]
     pub mod design {}
+    #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/limitations.md")]
     pub mod limitations {}
     #[doc = include_str!("../docs/topology.md")]

@@ -46,7 +46,7 @@ pub enum Splitting {
     /// By cost and by load, for the workers of one domain; see [`chiplet_policy::next_unit`].
     Domain,
     /// As [`Splitting::Domain`], and units of tables that no cache keeps spill over to workers that other domains can
-    /// spare; see [`SplitConfig::is_stream`].
+    /// spare; see [`SplitConfig::stream_caches`].
     Spill,
 }
 

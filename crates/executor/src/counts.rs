@@ -55,6 +55,7 @@ impl Served {
 /// Where tasks stand: `accepted` = `queued` + `running` + `done` + `expired` + `cancelled` + `panicked`, in
 /// every snapshot. Each query of a batch is a task here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Tasks taken in.
     pub accepted: u64,
@@ -116,6 +117,7 @@ impl Counts {
 
 /// Tasks and scan units by the rung of the steal ladder they were taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Steals {
     /// From its domain's queue, or its own scan units.
     pub own: u64,

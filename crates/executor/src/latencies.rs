@@ -7,6 +7,9 @@ use hdrhistogram::{Counter, Histogram};
 /// Longer values count as this one, which bounds a histogram's memory.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
+/// Nanoseconds of a second.
+const SECOND: u128 = 1_000_000_000;
+
 /// A table's histogram tells nothing apart below this, for half the memory; no search is that short.
 const TABLE_RESOLUTION: Duration = Duration::from_micros(1);
 
@@ -124,7 +127,7 @@ impl Latencies {
 
     /// All values added up, each to the histogram's precision. Never less than at an earlier reading.
     pub fn sum(&self) -> Duration {
-        let nanos = self
+        let nanos: u128 = self
             .0
             .iter_recorded()
             .map(|bucket| {
@@ -132,7 +135,7 @@ impl Latencies {
                     * u128::from(bucket.count_at_value())
             })
             .sum();
-        Duration::from_nanos_u128(nanos)
+        Duration::new((nanos / SECOND) as u64, (nanos % SECOND) as u32)
     }
 
     /// The mean; zero without values.

@@ -136,7 +136,7 @@ impl UsageWindows {
     }
 
     /// The last second has ended at `now`: what has been recorded since the one before is what it had. False, and nothing is
-    /// done, if it was shorter than half of [`WindowConfig::last`].
+    /// done, if it was shorter than half of what [`WindowConfig`] has for it.
     pub fn close_last(&mut self, now: Time) -> bool {
         let lasted = now.since(self.fresh_since);
         if lasted < self.shortest {

@@ -7,7 +7,7 @@
 //!
 //! What counts as usable: cpus that are online, in the cgroup's cpuset and in the affinity mask of
 //! the thread that asked. The number of workers is also capped by the cgroup's CPU quota
-//! ([`Topology::worker_limit`]). What was taken away is told by [`Topology::restrictions`].
+//! ([`Topology::worker_limit`]).
 //!
 //! What is believed: everything, but for L3s of virtual machines that no processor has ([`Warning`]). Where a machine
 //! tells its domains wrong, the crate `chiplet-probe` measures and [`Topology::with_domains`] sets them.

@@ -26,7 +26,7 @@ impl fmt::Display for DomainId {
 pub struct Core {
     /// Logical processors (SMT siblings) of this core that may be used; never empty.
     pub cpus: Vec<u32>,
-    /// How much it does in a time, in 1/1024 of the fastest core of the machine: [`Core::FULL`] where all are alike.
+    /// How much it does in a time, in 1/1024 of the fastest core of the machine: 1024 where all are alike.
     pub capacity: u32,
 }
 
@@ -38,6 +38,7 @@ impl Core {
 
 /// Cores that share one last-level cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Domain {
     /// Position in [`Topology::domains`].
     pub id: DomainId,

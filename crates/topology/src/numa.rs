@@ -52,6 +52,7 @@ pub fn numa_balancing() -> Option<bool> {
 
 /// The memory of a NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeMemory {
     /// As the operating system numbers it.
     pub node: u32,

@@ -196,7 +196,10 @@ fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
     let opened =
         File::open(folder).map_err(|source| io_error(path, "make sure of the name of", source))?;
     let name = name.to_string_lossy();
-    let name = &name[..name.floor_char_boundary(LONGEST_NAME - TEMPORARY)];
+    let end = (0..=LONGEST_NAME - TEMPORARY)
+        .rev()
+        .find(|&at| name.is_char_boundary(at));
+    let name = &name[..end.unwrap_or(0)];
     let prefix = format!(".{name}.");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".part");

@@ -19,6 +19,10 @@ pub(crate) enum Level {
 impl Level {
     /// The levels that this processor has, narrowest first.
     pub(crate) fn available() -> Vec<Self> {
+        #[cfg_attr(
+            not(target_arch = "x86_64"),
+            expect(unused_mut, reason = "there are no others")
+        )]
         let mut levels = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
         {

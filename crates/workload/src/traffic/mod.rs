@@ -278,7 +278,9 @@ impl GroupStream {
 impl Stream {
     /// Carries out the flips that are due at `at`.
     fn flip_until(&mut self, at: Duration) {
-        while let Some(flip) = self.flips.pop_front_if(|flip| flip.at <= at) {
+        while self.flips.front().is_some_and(|flip| flip.at <= at)
+            && let Some(flip) = self.flips.pop_front()
+        {
             for group in &mut self.groups {
                 group.ranking.apply(flip.change, &mut self.flip_rng);
             }
