@@ -380,6 +380,33 @@ impl Executor {
         self.balancer.workers()
     }
 
+    /// The logical cpus of its [`Executor::topology`] that the process may use and no worker is tied to, ascending: what
+    /// other threads of the process, such as a runtime's, may be pinned to without a worker beside them. Cores are left
+    /// free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine change the answer, the
+    /// latter within a second.
+    ///
+    /// Empty if there are none, and if any worker floats ([`Pin::None`](crate::Pin::None), or the system has refused to
+    /// pin it): then no cpu is free of workers.
+    ///
+    /// ```
+    /// use chiplet_executor::Executor;
+    /// use chiplet_topology::pin::pin_current_thread;
+    ///
+    /// let cores = std::thread::available_parallelism()?.get();
+    /// let executor = Executor::builder().reserve_cores(usize::from(cores > 2)).build()?;
+    /// let free = executor.free_cpus();
+    /// // A runtime does this in each of its threads: in tokio, `on_thread_start`.
+    /// let other = std::thread::spawn(move || match free.is_empty() {
+    ///     true => Ok(Vec::new()), // it shares the workers' cpus
+    ///     false => pin_current_thread(&free),
+    /// });
+    /// # other.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn free_cpus(&self) -> Vec<u32> {
+        self.balancer.free_cpus()
+    }
+
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it
     /// runs, and take them again: a later call replaces an earlier one, and all cpus lift it.
     ///

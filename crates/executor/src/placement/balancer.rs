@@ -102,6 +102,10 @@ impl Balancer {
         self.control.lock().workers.infos()
     }
 
+    pub(crate) fn free_cpus(&self) -> Vec<u32> {
+        self.control.lock().workers.free_cpus()
+    }
+
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
     pub(crate) fn restrict(&self, engine: &Engine, cpus: &[u32]) {
         let notes = {
