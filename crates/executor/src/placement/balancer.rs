@@ -151,6 +151,11 @@ impl Balancer {
         Ok(())
     }
 
+    /// A table has grown or shrunk in place.
+    pub(crate) fn set_size(&self, table: TableId, size_bytes: u64) {
+        self.control.lock().planner.set_size(table, size_bytes);
+    }
+
     /// What is to be done next about the tables' memory.
     pub(crate) fn next_memory_step(&self) -> Option<MemoryStep> {
         self.control.lock().planner.next_memory_step()
