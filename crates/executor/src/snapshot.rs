@@ -141,7 +141,8 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let intakes: Vec<GroupIntake> = (0..engine.hub.groups.count())
             .map(|group| {
                 let groups = &engine.hub.groups;
-                (groups.lock(group).queue.retired(), groups.intake(group))
+                let gone = groups.lock(group).queue.retired();
+                (gone, groups.intake(group))
             })
             .collect();
         let latencies: Vec<_> = entries
