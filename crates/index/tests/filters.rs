@@ -270,6 +270,8 @@ fn what_is_said_of_a_predicate_chooses_between_walk_and_scan_and_not_what_is_fou
     let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();
     let even = |id: u64| id % 2 == 0;
     for query in queries(10).into_iter().take(10) {
+        // So few candidates that a walk to half of the rows is the cheaper way.
+        let query = query.ef(16);
         let truth = exact(&rows, Metric::L2, &query, f32::MAX, even);
         let mut asked = Vec::new();
         // A walk comes to few of the rows, a scan asks of each.
@@ -282,7 +284,7 @@ fn what_is_said_of_a_predicate_chooses_between_walk_and_scan_and_not_what_is_fou
             });
             let hits = unsplit(&table, &query.clone().filter(filter));
             let same = truth.iter().filter(|hit| hits.contains(hit)).count();
-            assert!(same >= 9, "{same} of 10");
+            assert!(same >= 7, "{same} of 10");
             asked.push(calls.load(Ordering::Relaxed));
         }
         assert!(asked[0] < ROWS && asked[1] >= ROWS, "{asked:?}");

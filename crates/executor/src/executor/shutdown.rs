@@ -86,7 +86,7 @@ impl Executor {
     /// # let mut served = std::pin::pin!(serve());
     /// # loop {
     /// #     match served.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
-    /// #         std::task::Poll::Ready(result) => break result,
+    /// #         std::task::Poll::Ready(result) => break result.unwrap(),
     /// #         std::task::Poll::Pending => std::thread::park(),
     /// #     }
     /// # }
