@@ -3,20 +3,22 @@
 //!
 //! The network is left out: a request is a function call. `crates/server` is a whole server, `examples/grpc-server` a small one.
 //!
-//! `cargo run --release --example service`
+//! `cargo run --release --example service`; [docs/service.md](../docs/service.md) goes through its parts.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{HnswConfig, HnswTable, Metric};
 use chiplet::{
-    Class, Context, Error, Executor, Latencies, Query, QueryLimits, Shutdown, ShutdownReport,
-    Snapshot, SubmitError, TableId, TableOptions,
+    Class, Context, Error, Executor, Query, QueryLimits, Shutdown, ShutdownReport, Snapshot,
+    SubmitError, TableId, TableOptions, pin_current_thread,
 };
 
 const DIM: usize = 32;
+
+/// After which pauses clients are told to come back, at least and at most.
+const RETRY: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(5)];
 
 /// What a client asks for.
 struct Request {
@@ -32,8 +34,8 @@ enum Reply {
     Found(Vec<u64>),
     /// The request itself is wrong.
     InvalidArgument(String),
-    /// Try again after a pause.
-    ResourceExhausted,
+    /// Try again after this pause: gRPC's `RetryInfo`, HTTP's `Retry-After`.
+    ResourceExhausted(Duration),
     DeadlineExceeded,
     /// The server stops.
     Unavailable,
@@ -45,20 +47,21 @@ struct Service {
     songs: TableId,
     /// What is done for nobody who waits.
     chores: TableId,
-    /// Waits and service times at the last scrape.
-    scraped: Mutex<HashMap<TableId, [Latencies; 2]>>,
+    /// What the last scrape saw.
+    scraped: Mutex<Snapshot>,
 }
 
 impl Service {
     fn start() -> Result<Self, Box<dyn std::error::Error>> {
-        // One core for the runtime that talks to clients, if the machine has one to spare.
+        // One core for the runtime that talks to clients, if the machine has one to spare. See `runtime`.
         let cores = std::thread::available_parallelism()?.get();
         let executor = Executor::builder()
             .reserve_cores(usize::from(cores > 2))
             // One query may not ask for more than that, whoever sends it.
             .limits(QueryLimits::new().max_k(Some(1_000)).max_ef(Some(4_096)))
-            // Beyond that a query waits longer than clients do: refuse it at once.
-            .queue_limit(512)
+            // Beyond that a query waits longer than clients do: refuse it at once. In all domains it is
+            // `Executor::queue_limit`.
+            .queue_per_worker(256)
             .on_remap(|event| println!("placement {}: {}", event.version, event.reason))
             .build()?;
         let rows: Vec<f32> = (0..20_000 * DIM)
@@ -70,11 +73,32 @@ impl Service {
         let chores = executor.add_closure_table("chores", 0);
         executor.set_table_options(chores, bulk)?;
         Ok(Self {
+            scraped: Mutex::new(executor.snapshot()),
             executor,
             songs,
             chores,
-            scraped: Mutex::default(),
         })
+    }
+
+    /// The runtime that talks to clients, on the cpus that no worker is tied to. Where there are none, as on a small machine
+    /// or under `Pin::None`, its threads share the workers'.
+    fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
+        let free = self.executor.free_cpus();
+        let settle = {
+            let free = free.clone();
+            move || {
+                if !free.is_empty()
+                    && let Err(error) = pin_current_thread(&free)
+                {
+                    eprintln!("a thread of the runtime floats: {error}");
+                }
+            }
+        };
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(free.len().max(1))
+            .on_thread_start(settle)
+            .enable_all()
+            .build()
     }
 
     /// Answers one request. If the client hangs up, its server drops this future, and with it the ticket: the query is
@@ -114,59 +138,48 @@ impl Service {
         ticket.map_err(|refused| refused.reason)?.await
     }
 
-    /// For a scraper. Everything comes from one snapshot, which stops nobody.
+    /// For a scraper. Everything comes from one snapshot, for which nobody is stopped.
     fn metrics(&self) -> String {
-        let Snapshot {
-            total,
-            domains,
-            tables,
-            ..
-        } = self.executor.snapshot();
+        let now = self.executor.snapshot();
+        // Percentiles are of what came since the last scrape: a bad minute is over some time.
+        let interval = {
+            let mut scraped = self.scraped.lock().expect("nothing panics under this lock");
+            let interval = now.since(&scraped);
+            *scraped = now.clone();
+            interval
+        };
         let mut text = String::new();
         let ends = [
-            ("done", total.done),
-            ("expired", total.expired),
-            ("cancelled", total.cancelled),
-            ("shed", total.shed),
+            ("done", now.total.done),
+            ("expired", now.total.expired),
+            ("cancelled", now.total.cancelled),
+            ("shed", now.total.shed),
         ];
         for (end, count) in ends {
             let _ = writeln!(text, "queries_total{{end=\"{end}\"}} {count}");
         }
-        for domain in domains {
+        for domain in now.domains {
             let id = domain.id.0;
             let _ = writeln!(text, "queued{{domain=\"{id}\"}} {}", domain.queued);
             let seconds = domain.busy.as_secs_f64();
             let _ = writeln!(text, "busy_seconds_total{{domain=\"{id}\"}} {seconds:.3}");
         }
-        // Of what came since the last scrape: a bad minute is over some time.
-        let mut scraped = self.scraped.lock().expect("nothing panics under this lock");
-        for table in tables {
-            let now = [table.wait, table.service];
-            let [wait, service] = match scraped.get(&table.id) {
-                Some([wait, service]) => [now[0].since(wait), now[1].since(service)],
-                None => now.clone(),
-            }
-            .map(|of| of.percentile(99.0));
-            scraped.insert(table.id, now);
+        for table in interval.tables {
             // A label's value has `\\`, `"` and line breaks escaped, as Rust does it.
             let name = table.name.escape_debug();
-            let _ = writeln!(text, "wait_p99_us{{table=\"{name}\"}} {}", wait.as_micros());
-            let _ = writeln!(
-                text,
-                "service_p99_us{{table=\"{name}\"}} {}",
-                service.as_micros()
-            );
+            for (what, latencies) in [("wait", &table.wait), ("service", &table.service)] {
+                let p99 = latencies.percentile(99.0).as_micros();
+                let _ = writeln!(text, "{what}_p99_us{{table=\"{name}\"}} {p99}");
+            }
         }
         text
     }
 
-    /// Stops: what was accepted gets so long to be answered. This waits, and answers are sent by the runtime's threads
-    /// meanwhile, so it does not run on one of them.
-    async fn stop(
-        self: Arc<Self>,
-        patience: Duration,
-    ) -> Result<ShutdownReport, tokio::task::JoinError> {
-        tokio::task::spawn_blocking(move || self.executor.shutdown(Shutdown::Drain(patience))).await
+    /// Stops: what was accepted gets so long to be answered. The runtime's threads send the answers meanwhile.
+    async fn stop(&self, patience: Duration) -> ShutdownReport {
+        self.executor
+            .shutdown_async(Shutdown::Drain(patience))
+            .await
     }
 }
 
@@ -175,7 +188,11 @@ impl Reply {
         match reason {
             SubmitError::Overloaded { .. }
             | SubmitError::TableOverloaded { .. }
-            | SubmitError::OutOfMemory => Self::ResourceExhausted,
+            | SubmitError::OutOfMemory => {
+                // As long as what waits takes to be begun; bounded, as it is a guess.
+                let wait = reason.expected_wait().unwrap_or(RETRY[1]);
+                Self::ResourceExhausted(wait.clamp(RETRY[0], RETRY[1]))
+            }
             SubmitError::OverLimit { .. } => Self::InvalidArgument(reason.to_string()),
             SubmitError::ShuttingDown => Self::Unavailable,
             other => Self::Internal(other.to_string()),
@@ -203,10 +220,12 @@ fn request(top: usize, patience: Duration) -> Request {
     }
 }
 
-// As many threads as there are cores left for clients.
-#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = Arc::new(Service::start()?);
+    service.runtime()?.block_on(serve(Arc::clone(&service)))
+}
+
+async fn serve(service: Arc<Service>) -> Result<(), Box<dyn std::error::Error>> {
     let second = Duration::from_secs(1);
 
     let reply = service.search(request(3, second)).await;
@@ -229,7 +248,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for reply in burst.collect::<Vec<_>>() {
         match reply.await? {
             Ok(Reply::Found(_)) => found += 1,
-            Ok(Reply::ResourceExhausted) => refused += 1,
+            Ok(Reply::ResourceExhausted(_)) => refused += 1,
             Ok(other) => println!("{other:?}"),
             Err(_) => gone += 1,
         }
@@ -248,7 +267,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             break;
         }
     }
-    let report = Arc::clone(&service).stop(2 * second).await?;
+    let report = service.stop(2 * second).await;
     let mut answered = 0;
     for ticket in &mut accepted {
         answered += usize::from(ticket.await?.is_ok());
@@ -262,3 +281,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("one that comes later: {late:?}");
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "../tests/service/load.rs"]
+mod load;

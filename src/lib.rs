@@ -35,6 +35,7 @@
 //!   implements [`Table`], and [`SplitTable`] if its queries can be cut.
 //! * [`Context::par_map`]: a closure's or your own table's work on all idle workers of the domain.
 //! * [`Topology`]: the machine as a value. The crate `chiplet-topology` has more of it, for tools.
+//! * [`docs::service`]: beside a runtime, with back-pressure, metrics, spans, many tables, and an orderly end.
 //! * [`docs`]: how it works, and what it does not do.
 //!
 //! # Features
@@ -42,17 +43,19 @@
 //! | feature | gives | needs |
 //! | --- | --- | --- |
 //! | `hwloc` | detection through hwloc beside the Linux reader | libhwloc 2.1+ (Debian: libhwloc-dev, libudev-dev) |
+//! | `serde` | settings can be read and written, snapshots written | nothing |
+//! | `tracing` | a span for each task, whose parent is the span that is current at the submit | nothing |
 //! | `hnsw_rs` | graphs built with the hnsw_rs crate as an [`index::HnswTable`](chiplet_index), which else builds its own | nothing |
 //! | `faiss` | [`index::IvfTable`](chiplet_index) over Faiss, which is built with it | cmake 3.24+, a C++ compiler, OpenBLAS |
 //!
 //! Features only add. Without any no C library is needed.
 
 pub use chiplet_executor::{
-    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Home, Homes,
-    Latencies, Placement, PlannerConfig, QueryLimits, QueryParameter, Rates, Refused, RemapEvent,
-    RemapReason, Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot, SplitConfig,
-    StealConfig, Steals, SubmitError, TableError, TableId, TableMove, TableOptions, TableSnapshot,
-    Ticket, WorkerInfo,
+    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Gathered, Home,
+    Homes, Latencies, OfTable, Placement, PlannerConfig, QueryLimits, QueryParameter, Rates,
+    Refused, RemapEvent, RemapReason, Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot,
+    SplitConfig, StealConfig, Steals, Stopping, SubmitError, TableError, TableId, TableMove,
+    TableOptions, TableSnapshot, Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;
@@ -60,7 +63,7 @@ pub use chiplet_table::{
     Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
     merge_nearest,
 };
-pub use chiplet_topology::pin::Pin;
+pub use chiplet_topology::pin::{Pin, PinError, pin_current_thread};
 pub use chiplet_topology::{
     Core, Domain, DomainId, DomainList, DomainsError, LevelChoice, ReadOptions, Topology,
     TopologyBuilder, TopologyError, Warning,
@@ -97,6 +100,8 @@ pub mod docs {
     #[doc = include_str!("links.md")]
     #[doc = include_str!("../docs/limitations.md")]
     pub mod limitations {}
+    #[doc = include_str!("../docs/service.md")]
+    pub mod service {}
     #[doc = include_str!("../docs/topology.md")]
     pub mod topology {}
 }

@@ -14,7 +14,7 @@ use chiplet::{
     Table, TableId,
 };
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, hold, pass};
+use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, full_at, hold, pass};
 
 const DIM: usize = 4;
 
@@ -151,15 +151,12 @@ fn bounds_hold_for_all_parts_or_none() {
     let held = hold(&executor, other, 2, &gate);
     let queued = executor.search(table, Query::new([7.0]));
     let refused = executor.submit_batch(table, numbered(2)).unwrap_err();
-    assert_eq!(refused.reason, SubmitError::TableOverloaded { limit: 2 });
+    assert_eq!(full_at(refused.reason), (None, 2));
     assert_eq!(refused.input, numbered(2), "the queries come back");
     let others = [(), ()].map(|()| executor.spawn(other, || ()));
-    let full = SubmitError::Overloaded {
-        domain: 0,
-        limit: 3,
-    };
     let ticket = executor.search_batch(table, numbered(5));
-    assert_eq!(ticket.refusal(), Some(full));
+    let full = ticket.refusal().unwrap();
+    assert_eq!(full_at(full), (Some(0), 3));
     assert_eq!(ticket.wait(), Err(Error::Refused(full)));
     let total = executor.snapshot().total;
     assert_eq!((total.accepted, total.queued, total.shed), (5, 3, 7));
@@ -173,7 +170,7 @@ fn bounds_hold_for_all_parts_or_none() {
     let most = executor.search_batch(table, numbered(128));
     assert_eq!(most.wait().unwrap().len(), 128, "two parts");
     let never = executor.submit_batch(table, numbered(129)).unwrap_err();
-    assert_eq!(never.reason, SubmitError::TableOverloaded { limit: 2 });
+    assert_eq!(full_at(never.reason), (None, 2));
     let total = executor.snapshot().total;
     assert_eq!(total.accepted, total.done);
 }

@@ -5,9 +5,9 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::{Builder, Class, Executor, Query, SubmitError, TableId, TableOptions, Ticket};
+use chiplet::{Builder, Class, Executor, Query, TableId, TableOptions, Ticket};
 use common::lists::Lists;
-use common::{Gate, OpenOnDrop, builder, closure_table, hold, pass};
+use common::{Gate, OpenOnDrop, builder, closure_table, full_at, hold, pass};
 use parking_lot::Mutex;
 
 const BULK: TableOptions = TableOptions::new()
@@ -140,12 +140,12 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
         let refused = loop {
             match fill() {
                 Ok(ticket) => accepted.push(ticket),
-                Err(refused) => break refused.reason,
+                Err(refused) => break full_at(refused.reason),
             }
         };
         (accepted, refused)
     };
-    let limited = |limit| SubmitError::TableOverloaded { limit };
+    let limited = |limit| (None, limit);
     let (first, reason) = accepts(small);
     assert_eq!((first.len(), reason), (1, limited(1)));
     let (second, reason) = accepts(common);
@@ -155,7 +155,7 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
     assert!(executor.replace_table(small, Lists::default()).is_ok());
     assert_eq!(executor.table_options(small), Some(own(Some(1))));
     let refused = executor.submit(small, Query::new([1.0])).unwrap_err();
-    assert_eq!(refused.reason, limited(1));
+    assert_eq!(full_at(refused.reason), limited(1));
     assert!(executor.set_table_options(small, own(Some(3))).is_ok());
     let (more, reason) = accepts(small);
     assert_eq!((more.len(), reason), (2, limited(3)));
@@ -163,14 +163,10 @@ fn a_tables_own_queue_limit_holds_instead_of_the_executors() {
     assert_eq!(accepts(small).1, limited(0));
     assert!(executor.set_table_options(small, own(None)).is_ok());
     assert_eq!(accepts(small).1, limited(2));
-    let full = SubmitError::Overloaded {
-        domain: 0,
-        limit: 8,
-    };
     let (third, reason) = accepts(large);
     assert_eq!(
         (third.len(), reason),
-        (3, full),
+        (3, (Some(0), 8)),
         "the domain's holds besides"
     );
     gate.open();

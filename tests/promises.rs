@@ -4,11 +4,42 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chiplet::{Context, Error, Query, SubmitError, TableId};
 use common::lists::Lists;
-use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, hold};
+use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, full_at, hold, pass};
+
+#[test]
+fn a_refusal_says_how_long_the_task_would_have_waited() {
+    const LIMIT: usize = 16;
+    const TOOK: Duration = Duration::from_micros(300);
+    let workers = 2;
+    let executor = builder(1, workers).queue_limit(LIMIT).build().unwrap();
+    let table = executor.add_closure_table("t", 1);
+    let take = || pass(Instant::now() + TOOK);
+    for _ in 0..100 {
+        executor.spawn(table, take).wait().unwrap();
+    }
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, table, workers as usize, &gate);
+    let mut queued = Vec::new();
+    let reason = loop {
+        match executor.submit_fn(table, None, move |_| take()) {
+            Ok(ticket) => queued.push(ticket),
+            Err(refused) => break refused.reason,
+        }
+    };
+    assert!(!queued.is_empty());
+    // Each has taken at least so long, and so will those that wait.
+    let least = TOOK * queued.len() as u32 / workers;
+    let wait = reason.expected_wait().unwrap();
+    assert!(wait >= least / 2, "{wait:?} for {least:?}");
+    executor.remove_table(table).unwrap();
+    let reason = executor.spawn(table, take).refusal().unwrap();
+    assert_eq!(reason.expected_wait(), None, "{reason}");
+}
 
 #[test]
 fn a_dropped_ticket_cancels_what_has_not_started() {
@@ -74,7 +105,7 @@ fn over_the_bound_submit_says_overloaded_at_once_and_hands_the_closure_back() {
     let queued: Vec<_> = (0..3).map(|n| executor.spawn(noisy, move || n)).collect();
 
     let refused = executor.submit_fn(noisy, None, |_| 99).unwrap_err();
-    assert_eq!(refused.reason, SubmitError::TableOverloaded { limit: 3 });
+    assert_eq!(full_at(refused.reason), (None, 3));
     let code = refused.input;
     let other = executor.spawn(quiet, || 5);
     assert_eq!(
@@ -83,20 +114,9 @@ fn over_the_bound_submit_says_overloaded_at_once_and_hands_the_closure_back() {
         "a noisy table leaves room for its neighbour"
     );
     let full = executor.spawn(quiet, || 6);
-    assert_eq!(
-        full.refusal(),
-        Some(SubmitError::Overloaded {
-            domain: 0,
-            limit: 4
-        })
-    );
-    assert_eq!(
-        full.wait(),
-        Err(Error::Refused(SubmitError::Overloaded {
-            domain: 0,
-            limit: 4
-        }))
-    );
+    let reason = full.refusal().unwrap();
+    assert_eq!(full_at(reason), (Some(0), 4));
+    assert_eq!(full.wait(), Err(Error::Refused(reason)));
 
     gate.open();
     for ticket in held {

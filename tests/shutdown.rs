@@ -39,6 +39,81 @@ fn a_drain_answers_a_full_queue() {
     );
 }
 
+/// Polls once with a waker that does nothing.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    Pin::new(future).poll(&mut Polling::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_shutdown_that_is_awaited_leaves_its_thread_to_those_whose_answers_it_drains() {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    let executor = executor(1, 2);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 2, &gate);
+    let queued: Vec<_> = (0..300).map(|n| executor.spawn(table, move || n)).collect();
+    let report = runtime.block_on(async {
+        let mut stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+        assert!(poll_once(&mut stopping).is_pending(), "workers are held");
+        let refusal = executor.spawn(table, || ()).refusal();
+        assert_eq!(refusal, Some(SubmitError::ShuttingDown), "from the call on");
+        // The clients are on the one thread that awaits the shutdown.
+        let clients: Vec<_> = queued.into_iter().map(tokio::spawn).collect();
+        gate.open();
+        let report = stopping.await;
+        for (n, client) in clients.into_iter().enumerate() {
+            assert_eq!(client.await.unwrap(), Ok(n));
+        }
+        report
+    });
+    assert_eq!((report.abandoned, report.still_running), (0, 0));
+    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+}
+
+#[test]
+fn a_shutdown_whose_future_is_dropped_ends_all_the_same() {
+    for polls in [false, true] {
+        let executor = executor(1, 1);
+        let table = executor.add_closure_table("t", 1);
+        let gate = Gate::default();
+        let _open = OpenOnDrop(gate.clone());
+        let _held = hold(&executor, table, 1, &gate);
+        let queued: Vec<_> = (0..100).map(|n| executor.spawn(table, move || n)).collect();
+        let mut stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+        if polls {
+            assert!(poll_once(&mut stopping).is_pending());
+        }
+        drop(stopping);
+        gate.open();
+        for (n, ticket) in queued.into_iter().enumerate() {
+            assert_eq!(ticket.wait(), Ok(n), "the drain goes on");
+        }
+        let report = executor.shutdown(Shutdown::Drain(HANG));
+        assert_eq!((report.abandoned, report.still_running), (0, 0));
+    }
+}
+
+#[test]
+fn an_executor_that_goes_before_its_shutdown_is_done_leaves_no_ticket_without_an_end() {
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let held = hold(&executor, table, 1, &gate);
+    let queued: Vec<_> = (0..100).map(|n| executor.spawn(table, move || n)).collect();
+    let stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+    let dropped = std::thread::spawn(move || drop(executor));
+    for ticket in queued {
+        assert_eq!(ticket.wait(), Err(Error::ShutDown), "dropping abandons");
+    }
+    gate.open();
+    dropped.join().unwrap();
+    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    assert_eq!(pollster::block_on(stopping).still_running, 0);
+}
+
 #[test]
 fn an_abandoning_shutdown_ends_the_queue_and_waits_no_longer_than_its_bound() {
     let executor = executor(1, 1);

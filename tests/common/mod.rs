@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use chiplet::{
-    Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, Table,
-    TableId, TableOptions, Ticket, Topology, TriggerConfig,
+    Builder, Context, Executor, Neighbor, PlannerConfig, Query, Refused, SearchError, SubmitError,
+    Table, TableId, TableOptions, Ticket, Topology, TriggerConfig,
 };
 use chiplet_policy::WindowConfig;
 
@@ -167,6 +167,15 @@ pub fn hold(executor: &Executor, table: TableId, count: usize, gate: &Gate) -> V
             .expect("a worker takes each held task");
     }
     tickets
+}
+
+/// Whose bound a task was over, and the bound: a domain's, by its number, or the table's.
+pub fn full_at(reason: SubmitError) -> (Option<u32>, usize) {
+    match reason {
+        SubmitError::Overloaded { domain, limit, .. } => (Some(domain), limit),
+        SubmitError::TableOverloaded { limit, .. } => (None, limit),
+        other => panic!("no queue was full: {other}"),
+    }
 }
 
 /// What `submit` has accepted, once the executor has cleared away the dead tasks that hold the places.

@@ -1,7 +1,9 @@
 //! What can go wrong, by the moment it does: building the executor, submitting, and the task itself.
 
 use std::fmt;
+use std::time::Duration;
 
+use chiplet_policy::TableId;
 use chiplet_table::SearchError;
 
 /// Why an executor could not be built.
@@ -52,6 +54,8 @@ pub enum QueryParameter {
     Nprobe,
     /// Queries in one batch.
     Batch,
+    /// Tables that one query is searched in.
+    Tables,
 }
 
 impl fmt::Display for QueryParameter {
@@ -61,6 +65,7 @@ impl fmt::Display for QueryParameter {
             Self::Ef => "ef",
             Self::Nprobe => "nprobe",
             Self::Batch => "batch length",
+            Self::Tables => "number of tables",
         })
     }
 }
@@ -69,21 +74,29 @@ impl fmt::Display for QueryParameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// The home domain's queue is full. Shed the request or retry after a pause.
+    /// The home domain's queue is full. Shed the request or retry after a pause
+    /// ([`expected_wait`](Self::expected_wait)).
     #[error(
         "overloaded: the queue of domain {domain} holds its limit of {limit} tasks; retry later"
     )]
+    #[non_exhaustive]
     Overloaded {
         /// The domain whose queue is full.
         domain: u32,
         /// Its limit, in tasks.
         limit: usize,
+        /// How long the task would have waited in it, in microseconds, at most an hour
+        /// ([`expected_wait`](Self::expected_wait)).
+        wait_us: u32,
     },
     /// This table's share of the home domain's queue is full; other tables may still be accepted.
     #[error("overloaded: the table holds its limit of {limit} queued tasks; retry later")]
+    #[non_exhaustive]
     TableOverloaded {
         /// The table's limit in one domain, in tasks.
         limit: usize,
+        /// How long the task would have waited in the domain's queue, as above.
+        wait_us: u32,
     },
     /// The system has no memory for a longer queue. Shed the request or retry after a pause, when tasks that wait now
     /// have left their places. A task's own memory cannot be refused: without it the process ends.
@@ -117,6 +130,22 @@ pub enum SubmitError {
         "this process is a fork of the one that built the executor, whose threads it does not have; build one after the fork"
     )]
     Forked,
+}
+
+impl SubmitError {
+    /// How long the task would have waited for a worker, had it been accepted: what a client may be told to come back
+    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full.
+    ///
+    /// It is what waits before the task, in time, over the domain's workers, from the mean service times of the tables:
+    /// zero if nothing of them has been answered yet. Services bound it from below and above before they tell it.
+    pub fn expected_wait(&self) -> Option<Duration> {
+        match self {
+            Self::Overloaded { wait_us, .. } | Self::TableOverloaded { wait_us, .. } => {
+                Some(Duration::from_micros(u64::from(*wait_us)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Why a table was not changed.
@@ -157,6 +186,17 @@ impl<T, E: std::error::Error + 'static> std::error::Error for Refused<T, E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.reason)
     }
+}
+
+/// What went wrong with one of several tables, and with which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{table}: {error}")]
+#[non_exhaustive]
+pub struct OfTable<E> {
+    /// The table.
+    pub table: TableId,
+    /// What went wrong.
+    pub error: E,
 }
 
 /// How a task ended without an answer.

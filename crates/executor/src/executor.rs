@@ -1,19 +1,22 @@
 //! The executor as its user sees it: add tables, submit, look, shut down.
 
 pub(crate) mod builder;
+pub(crate) mod shutdown;
 mod submit_batch;
+mod submit_over;
 mod table_options;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chiplet_policy::{Class, Homes, Placement, TableId};
 use chiplet_table::{Context, IntoTable, Neighbor, Query, Table};
 use chiplet_topology::{Process, Topology, TopologyError};
 
+use crate::engine::Engine;
 use crate::engine::registry::{EntryRef, Index};
+use crate::engine::span::TaskSpan;
 use crate::engine::task::Header;
-use crate::engine::{Engine, current};
 use crate::error::{Error, Refused, SubmitError, TableError};
 use crate::jobs::{closure, search};
 use crate::limits::QueryLimits;
@@ -21,31 +24,8 @@ use crate::options::TableOptions;
 use crate::placement::balancer::Balancer;
 use crate::placement::workers::WorkerInfo;
 use crate::snapshot::{self, Snapshot};
-use crate::sync::now;
 use crate::ticket::Ticket;
 use builder::Builder;
-
-/// How long dropping an executor waits for running tasks.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
-
-/// What becomes of queued tasks at shutdown. Running ones always finish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// Run what is queued, for at most this long; then abandon the rest.
-    Drain(Duration),
-    /// End what is queued with [`Error::ShutDown`] and wait at most this long for what is running.
-    Abandon(Duration),
-}
-
-/// What a shutdown did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// Queued tasks that were ended with [`Error::ShutDown`].
-    pub abandoned: u64,
-    /// Workers still inside a task when the time was up. Their threads are left to finish by themselves.
-    pub still_running: usize,
-}
 
 /// Runs vector searches where their tables are already in cache.
 ///
@@ -354,13 +334,14 @@ impl Executor {
         Header {
             executor: self.engine.id,
             class: class.unwrap_or_else(|| entry.state.options.class()),
+            span: TaskSpan::of(&entry.name),
             entry,
             accepted: self.engine.hub.clock().now(),
             expires,
         }
     }
 
-    /// All counters. Reading them stops no worker and no submit.
+    /// All counters. Reading them holds no worker and no submit up for longer than one small step ([`Snapshot`]).
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(&self.engine, &self.balancer)
     }
@@ -384,9 +365,42 @@ impl Executor {
         &self.engine.topology
     }
 
+    /// Tasks that may wait in each domain before more are refused ([`Builder::queue_per_worker`],
+    /// [`Builder::queue_limit`]).
+    pub fn queue_limit(&self) -> usize {
+        self.engine.queue_limit
+    }
+
     /// The workers and what the operating system granted each, at this moment.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         self.balancer.workers()
+    }
+
+    /// The logical cpus of its [`Executor::topology`] that the process may use and no worker is tied to, ascending: what
+    /// other threads of the process, such as a runtime's, may be pinned to without a worker beside them. Cores are left
+    /// free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine change the answer, the
+    /// latter within a second.
+    ///
+    /// Empty if there are none, and if any worker floats ([`Pin::None`](crate::Pin::None), or the system has refused to
+    /// pin it): then no cpu is free of workers.
+    ///
+    /// ```
+    /// use chiplet_executor::Executor;
+    /// use chiplet_topology::pin::pin_current_thread;
+    ///
+    /// let cores = std::thread::available_parallelism()?.get();
+    /// let executor = Executor::builder().reserve_cores(usize::from(cores > 2)).build()?;
+    /// let free = executor.free_cpus();
+    /// // A runtime does this in each of its threads: in tokio, `on_thread_start`.
+    /// let other = std::thread::spawn(move || match free.is_empty() {
+    ///     true => Ok(Vec::new()), // it shares the workers' cpus
+    ///     false => pin_current_thread(&free),
+    /// });
+    /// # other.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn free_cpus(&self) -> Vec<u32> {
+        self.balancer.free_cpus()
     }
 
     /// Uses only these cpus of its [`Executor::topology`] from now on, so that a service can give cores back while it
@@ -413,74 +427,6 @@ impl Executor {
         self.engine.topology.restricted_to(cpus)?;
         self.balancer.restrict(&self.engine, cpus);
         Ok(())
-    }
-
-    /// Accepts nothing from now on and ends the executor's threads, within a bound. Later calls find nothing to do but to
-    /// wait for what an earlier one has left.
-    ///
-    /// When the time is up, threads may still run that are inside the caller's code: workers in a task
-    /// ([`ShutdownReport::still_running`]), the balancer's in [`Builder::on_remap`] or in the destructor of a table that
-    /// was removed or replaced, the timer's in a waker. They end by themselves once that code returns, and do nothing else
-    /// before. The one thing that may keep this longer is a destructor of the caller's own `thread_local!` values.
-    ///
-    /// In a drain, workers that have nothing to do stay and help other domains as usual until all queues are empty.
-    ///
-    /// In a fork of the process that built the executor there is nothing to end, and nothing is done.
-    ///
-    /// Called from inside a task, it does not wait for the worker it is called from, and an abandoning shutdown
-    /// then waits for nobody. Dropping the executor abandons what is queued and waits up to five seconds.
-    pub fn shutdown(&self, how: Shutdown) -> ShutdownReport {
-        let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
-        if !self.process.is_this() {
-            // No thread to end, and locks that the parent's threads held at the fork are held for ever.
-            return ShutdownReport {
-                abandoned: 0,
-                still_running: 0,
-            };
-        }
-        let begun = now();
-        // Too long for the clock means "as long as it takes", which a year stands for.
-        let deadline = begun
-            .checked_add(patience)
-            .unwrap_or(begun + Duration::from_secs(31_536_000));
-        self.engine.hub.close();
-        self.balancer.stop();
-        let inside = current::executor() == Some(self.engine.id);
-        let mut abandoned = 0;
-        let mut left = usize::MAX;
-        let own = usize::from(inside);
-        if let Shutdown::Drain(_) = how {
-            left = self.engine.exits.wait_until(deadline, own);
-        }
-        if left > 0 {
-            abandoned = self.engine.abandon_queued();
-            let deadline = if inside { begun } else { deadline };
-            left = self.engine.exits.wait_until(deadline, own);
-        }
-        if left == 0 {
-            let threads = self.engine.threads.join_until(deadline);
-            if threads > 0 {
-                tracing::warn!(
-                    threads,
-                    "threads were still inside a waker, a destructor or a callback when shutdown gave up waiting"
-                );
-            }
-        } else if !inside {
-            tracing::warn!(
-                workers = left,
-                "workers were still inside a task when shutdown gave up waiting"
-            );
-        }
-        ShutdownReport {
-            abandoned,
-            still_running: left,
-        }
-    }
-}
-
-impl Drop for Executor {
-    fn drop(&mut self) {
-        self.shutdown(Shutdown::Abandon(DROP_PATIENCE));
     }
 }
 

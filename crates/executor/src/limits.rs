@@ -49,17 +49,20 @@ settings! {
         pub(crate) max_nprobe: Option<usize> = None,
         /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
         pub(crate) max_batch: Option<usize> = None,
+        /// Tables that one query is searched in ([`Executor::submit_over`](crate::Executor::submit_over)).
+        pub(crate) max_tables: Option<usize> = None,
     }
 }
 
 impl QueryLimits {
     /// The limits by the names of their fields, for whoever checks them.
-    pub(crate) fn named(&self) -> [(&'static str, Option<usize>); 4] {
+    pub(crate) fn named(&self) -> [(&'static str, Option<usize>); 5] {
         [
             ("max_k", self.max_k),
             ("max_ef", self.max_ef),
             ("max_nprobe", self.max_nprobe),
             ("max_batch", self.max_batch),
+            ("max_tables", self.max_tables),
         ]
     }
 

@@ -25,6 +25,7 @@ mod blocking;
 mod deadlines;
 mod replacing;
 mod sharing;
+mod stopping;
 
 /// Longer than any model waits.
 const PATIENCE: Duration = Duration::from_secs(1_000);

@@ -1,5 +1,9 @@
 //! The executor's counters.
 
+#[cfg(feature = "serde")]
+mod serialize;
+mod since;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +15,14 @@ use rustc_hash::FxHashMap;
 use crate::counts::{Counts, Served, Steals};
 use crate::engine::Engine;
 use crate::engine::registry::TableEntry;
-use crate::engine::stats::TableStats;
 use crate::latencies::Latencies;
 use crate::placement::balancer::{Asked, Balancer};
 
 /// Everything the executor counts: in every table and in the totals,
 /// `accepted = queued + running + done + expired + cancelled + panicked`.
 ///
-/// Nobody is stopped for it: it is read part by part, in some microseconds for each worker. A task that moves on
+/// It is read part by part: however many tables there are, a worker or a submit waits for one step at most, some
+/// microseconds. Adding, moving and removing tables wait for all of it. A task that moves on
 /// meanwhile counts at a step that it has just left, `queued` or `running`. While no task moves it is exact. Histograms
 /// may hold a few tasks more than the counts.
 #[derive(Clone, Debug)]
@@ -121,21 +125,24 @@ impl DomainSnapshot {
     }
 }
 
-/// A group's queue length, the counters of its removed tables, and those of the others.
-type GroupIntake = (usize, Intake, Vec<(TableId, Intake)>);
+/// What a group's queue has counted of its removed tables, and of the others.
+type GroupIntake = (Intake, Vec<(TableId, Intake, usize)>);
 
-/// Takes the snapshot. No lock is held for longer than copying the counters of one worker or one queue takes.
+/// Takes the snapshot. No lock that workers or submits take is held for longer than copying [`TABLES_AT_ONCE`] tables'
+/// counters, or one histogram, takes.
+///
+/// [`TABLES_AT_ONCE`]: crate::counts::TABLES_AT_ONCE
 pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
     // Counters of removed tables are put away by the balancer, which waits meanwhile.
     balancer.freeze(|view, asked| {
         let entries: Vec<Arc<TableEntry>> = engine.registry.iter().collect();
         // In this order, from a task's end to its beginning: see `engine/stats.rs`.
-        let workers = engine.stats.copy();
+        let workers = engine.stats.read();
         let intakes: Vec<GroupIntake> = (0..engine.hub.groups.count())
             .map(|group| {
-                let state = engine.hub.groups.lock(group);
-                let queue = &state.queue;
-                (queue.len(), queue.retired(), queue.intake().collect())
+                let groups = &engine.hub.groups;
+                let gone = groups.lock(group).queue.retired();
+                (gone, groups.intake(group))
             })
             .collect();
         let latencies: Vec<_> = entries
@@ -147,7 +154,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
         let mut at: FxHashMap<DomainId, usize> = FxHashMap::default();
         let mut by_table: FxHashMap<TableId, (Intake, Served)> = FxHashMap::default();
         let mut retired = (Intake::default(), Served::default());
-        for (group, (queued, gone, intake)) in intakes.into_iter().enumerate() {
+        for (group, (gone, intake)) in intakes.into_iter().enumerate() {
             let id = engine.hub.crew.domain_of(group);
             let index = *at.entry(id).or_insert_with(|| {
                 domains.push(DomainSnapshot::new(id));
@@ -155,10 +162,10 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             });
             let domain = &mut domains[index];
             domain.workers += engine.hub.groups.at_work_in(group);
-            domain.queued += queued as u64;
             domain.shed += gone.shed;
             retired.0.absorb(gone);
-            for (table, intake) in intake {
+            for (table, intake, queued) in intake {
+                domain.queued += queued as u64;
                 domain.shed += intake.shed;
                 by_table.entry(table).or_default().0.absorb(intake);
             }
@@ -173,7 +180,7 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             domain.service.absorb(&stats.service);
             let mut served_here = stats.retired;
             retired.1.absorb(stats.retired);
-            for (table, TableStats { served, .. }) in stats.tables {
+            for (table, served) in stats.tables {
                 served_here.absorb(served);
                 by_table.entry(table).or_default().1.absorb(served);
             }
@@ -223,4 +230,46 @@ pub(crate) fn take(engine: &Engine, balancer: &Balancer) -> Snapshot {
             placement: view.placement,
         }
     })
+}
+
+#[cfg(all(test, feature = "serde", not(any(chiplet_loom, chiplet_shuttle))))]
+mod tests {
+    use serde_json::json;
+
+    use crate::{Class, Executor, PlannerConfig, QueryLimits, SplitConfig, TableOptions, Topology};
+
+    #[test]
+    fn a_snapshot_is_written_with_all_that_is_counted() {
+        let machine = Topology::uniform(1, 2, 32 << 20);
+        let executor = Executor::builder().topology(machine).build().unwrap();
+        let table = executor.add_closure_table("songs", 1 << 20);
+        executor.spawn(table, || ()).wait().unwrap();
+        let written = serde_json::to_value(executor.snapshot()).unwrap();
+        let songs = &written["tables"][0];
+        assert_eq!(
+            (&songs["name"], &songs["homes"]),
+            (&json!("songs"), &json!([[0, 1.0]]))
+        );
+        assert_eq!(songs["counts"]["done"], 1);
+        assert_eq!(songs["wait"]["count"], 1);
+        assert_eq!(written["domains"][0]["workers"], 2);
+        assert_eq!(written["total"]["accepted"], 1);
+    }
+
+    #[test]
+    fn settings_are_read_by_name_and_what_is_left_out_is_the_default() {
+        let limits: QueryLimits = serde_json::from_value(json!({ "max_k": 100 })).unwrap();
+        assert_eq!(limits, QueryLimits::new().max_k(Some(100)));
+        let options = json!({ "weight": 2.0, "class": "bulk" });
+        let options: TableOptions = serde_json::from_value(options).unwrap();
+        assert_eq!(options, TableOptions::new().weight(2.0).class(Class::Bulk));
+        let planner = PlannerConfig::new();
+        let written = serde_json::to_value(planner).unwrap();
+        assert_eq!(
+            serde_json::from_value::<PlannerConfig>(written).unwrap(),
+            planner
+        );
+        let unknown = serde_json::from_value::<SplitConfig>(json!({ "no_such": 1 }));
+        assert!(unknown.unwrap_err().to_string().contains("no_such"));
+    }
 }

@@ -263,6 +263,35 @@ fn a_filter_that_searches_the_same_table_is_answered() {
 }
 
 #[test]
+fn what_is_said_of_a_predicate_chooses_between_walk_and_scan_and_not_what_is_found() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let rows = clustered(ROWS, DIM, 8);
+    let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();
+    let even = |id: u64| id % 2 == 0;
+    for query in queries(10).into_iter().take(10) {
+        // So few candidates that a walk to half of the rows is the cheaper way.
+        let query = query.ef(16);
+        let truth = exact(&rows, Metric::L2, &query, f32::MAX, even);
+        let mut asked = Vec::new();
+        // A walk comes to few of the rows, a scan asks of each.
+        for about in [ROWS as u64 / 2, 3] {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&calls);
+            let filter = Filter::matching_about(about, move |id| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                even(id)
+            });
+            let hits = unsplit(&table, &query.clone().filter(filter));
+            let same = truth.iter().filter(|hit| hits.contains(hit)).count();
+            assert!(same >= 7, "{same} of 10");
+            asked.push(calls.load(Ordering::Relaxed));
+        }
+        assert!(asked[0] < ROWS && asked[1] >= ROWS, "{asked:?}");
+    }
+}
+
+#[test]
 fn ids_of_other_tables_in_a_set_cost_nothing() {
     let rows = clustered(ROWS, DIM, 8);
     let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();

@@ -49,6 +49,13 @@
 //! assert_ne!(placement.homes(tables[0]), placement.homes(tables[2]));
 //! ```
 
+// The names by which `settings!` finds this crate and serde, wherever it is used.
+#[cfg(feature = "serde")]
+extern crate self as chiplet_policy;
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub use serde;
+
 #[macro_use]
 mod settings;
 

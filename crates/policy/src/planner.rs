@@ -190,6 +190,17 @@ impl Planner {
         self.tallies.resize(&homes, before, size_bytes);
     }
 
+    /// `table` takes `size_bytes` from now on, where its memory is. The next placement goes by that; this one and its
+    /// version stay. A table that is not placed is ignored.
+    pub fn set_size(&mut self, table: TableId, size_bytes: u64) {
+        let Some(homes) = self.placement.homes(table).cloned() else {
+            return;
+        };
+        if let Some(before) = self.memories.resize(table, size_bytes) {
+            self.tallies.resize(&homes, before, size_bytes);
+        }
+    }
+
     /// As [`Memories::set`]. What is read of it is known once a fast window has passed.
     fn note_memory(&mut self, table: TableId, size_bytes: u64, package: Option<u32>) -> u64 {
         let known_at = self.latest + self.config.windows.fast;

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::{TableId, Time};
 pub use class::Class;
-pub use intake::Intake;
+pub use intake::{Intake, IntakeAt};
 use lanes::Place;
 use order::{Front, Order};
 pub use outlook::Outlook;
@@ -481,9 +481,30 @@ impl<T> Queue<T> {
         out
     }
 
-    /// Counters of every table that ever submitted here; of some in two parts.
-    pub fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.orders.iter().flat_map(Order::intake)
+    /// Counters of tables that submitted here, each with how many of its tasks wait: those of the next `most` lanes from
+    /// `at` on, added to `out`. Returns where to go on, `None` at the end. Some tables come in two parts.
+    ///
+    /// So a reader of very many tables need not hold the queue for long. It may be used in between, but no table be
+    /// [retired](Queue::retire). Of what is read later a task is seen at a later step, or not at all: bulk lanes, where the
+    /// ends of both classes' tasks are counted, come first, so no end is read without its beginning.
+    pub fn intake_part(
+        &self,
+        at: IntakeAt,
+        most: usize,
+        out: &mut Vec<(TableId, Intake, usize)>,
+    ) -> Option<IntakeAt> {
+        let order = self.orders.iter().rev().nth(at.orders)?;
+        let lanes = at.lanes.saturating_add(most);
+        out.extend(order.intake(at.lanes..lanes));
+        let IntakeAt { orders, .. } = at;
+        match lanes < order.lanes.places() {
+            true => Some(IntakeAt { orders, lanes }),
+            false if orders + 1 < self.orders.len() => Some(IntakeAt {
+                orders: orders + 1,
+                lanes: 0,
+            }),
+            false => None,
+        }
     }
 
     /// `table` has another index from `at` on: how long a task of it takes is not known. Its mean cost is believed until

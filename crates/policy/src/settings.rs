@@ -10,15 +10,17 @@ macro_rules! settings {
             $($(#[$doc:meta])* $seen:vis $field:ident: $Type:ty = $default:expr,)*
         }
     ) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct $Name {
-            $(
-                // Not part of the interface, even where a crate's own tests read it.
-                #[doc(hidden)]
-                $seen $field: $Type,
-            )*
+        $crate::settings_struct! {
+            $(#[$about])*
+            #[derive(Clone, Copy, Debug, PartialEq)]
+            #[non_exhaustive]
+            pub struct $Name {
+                $(
+                    // Not part of the interface, even where a crate's own tests read it.
+                    #[doc(hidden)]
+                    $seen $field: $Type,
+                )*
+            }
         }
 
         impl $Name {
@@ -42,5 +44,27 @@ macro_rules! settings {
                 Self::new()
             }
         }
+    };
+}
+
+/// With the feature `serde` settings are read and written by the names of their fields. What is left out has its default, and
+/// a name that is none is an error. The feature is this crate's, wherever the struct is.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings_struct {
+    ($($item:tt)*) => {
+        #[derive($crate::serde::Serialize, $crate::serde::Deserialize)]
+        #[serde(crate = "chiplet_policy::serde", default, deny_unknown_fields)]
+        $($item)*
+    };
+}
+
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings_struct {
+    ($($item:tt)*) => {
+        $($item)*
     };
 }

@@ -26,13 +26,13 @@ pub struct Filter(Arc<Kind>);
 
 enum Kind {
     /// Bit `id % 64` of word `id / 64`.
-    Bitmap {
-        words: Vec<u64>,
-        count: u64,
-    },
+    Bitmap { words: Vec<u64>, count: u64 },
     /// Ids too far apart for a bitmap.
     Sparse(FxHashSet<u64>),
-    Predicate(Box<dyn Fn(u64) -> bool + Send + Sync>),
+    Predicate {
+        allows: Box<dyn Fn(u64) -> bool + Send + Sync>,
+        about: Option<u64>,
+    },
 }
 
 /// Bytes of a bitmap for each id in it, at most: several times what an entry of a hash set takes, as a bitmap answers
@@ -68,7 +68,37 @@ impl Filter {
     /// The rows for whose id `allows` says `true`. It must always say the same of one id while a query runs, and it runs
     /// on the searching core: what it does is added to each row that the search looks at.
     pub fn matching(allows: impl Fn(u64) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Kind::Predicate(Box::new(allows))))
+        let allows = Box::new(allows);
+        Self(Arc::new(Kind::Predicate {
+            allows,
+            about: None,
+        }))
+    }
+
+    /// As [`Filter::matching`], where the caller knows about how many of the table's rows `allows` says `true` for, as of
+    /// a compressed bitmap of its own that it does not want to copy. The table chooses by `count` whether to walk or to
+    /// scan; what is found does not depend on it, only how long it takes: a `count` that is far too low or too high costs
+    /// a search several times as much as it needs.
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    /// use std::sync::Arc;
+    /// use chiplet_table::Filter;
+    ///
+    /// let in_stock = Arc::new(BTreeSet::from([3, 17, 40_000]));
+    /// let held = Arc::clone(&in_stock);
+    /// let filter = Filter::matching_about(held.len() as u64, move |id| held.contains(&id));
+    /// assert_eq!(filter.count(), Some(3));
+    /// ```
+    pub fn matching_about(
+        count: u64,
+        allows: impl Fn(u64) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let allows = Box::new(allows);
+        Self(Arc::new(Kind::Predicate {
+            allows,
+            about: Some(count),
+        }))
     }
 
     /// Whether the row `id` may be returned.
@@ -80,25 +110,29 @@ impl Filter {
                 .and_then(|word| words.get(word))
                 .is_some_and(|word| word >> (id % 64) & 1 == 1),
             Kind::Sparse(ids) => ids.contains(&id),
-            Kind::Predicate(allows) => allows(id),
+            Kind::Predicate { allows, .. } => allows(id),
         }
     }
 
-    /// Ids in the set, some of which a table may not hold; `None` for a predicate.
+    /// Ids in the set, some of which a table may not hold. Of a predicate what [`Filter::matching_about`] was told, `None`
+    /// if nothing.
     pub fn count(&self) -> Option<u64> {
         match &*self.0 {
             Kind::Bitmap { count, .. } => Some(*count),
             Kind::Sparse(ids) => Some(ids.len() as u64),
-            Kind::Predicate(_) => None,
+            Kind::Predicate { about, .. } => *about,
         }
     }
 }
 
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.count() {
-            Some(count) => write!(f, "Filter({count} ids)"),
-            None => f.write_str("Filter(predicate)"),
+        match (self.count(), &*self.0) {
+            (Some(count), Kind::Predicate { .. }) => {
+                write!(f, "Filter(predicate, about {count} ids)")
+            }
+            (Some(count), _) => write!(f, "Filter({count} ids)"),
+            (None, _) => f.write_str("Filter(predicate)"),
         }
     }
 }
@@ -139,6 +173,15 @@ mod tests {
         assert!(filter.allows(u64::MAX) && !filter.allows(1));
         assert!(matches!(*filter.0, Kind::Sparse(_)));
         assert!(matches!(*Filter::ids(0..10).0, Kind::Bitmap { .. }));
+    }
+
+    #[test]
+    fn a_predicate_counts_what_it_was_told() {
+        assert_eq!(Filter::matching(|_| true).count(), None);
+        let about = Filter::matching_about(7, |id| id < 9);
+        assert_eq!(about.count(), Some(7));
+        assert!(about.allows(8) && !about.allows(9));
+        assert_eq!(format!("{about:?}"), "Filter(predicate, about 7 ids)");
     }
 
     #[test]

@@ -72,10 +72,7 @@ impl Service {
             .add_service(SearchServer::new(self))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
             .await;
-        // Waits for workers, so not on a thread of the runtime.
-        let ended =
-            tokio::task::spawn_blocking(move || executor.shutdown(Shutdown::Drain(PATIENCE)));
-        let _ = ended.await;
+        executor.shutdown_async(Shutdown::Drain(PATIENCE)).await;
         served
     }
 }

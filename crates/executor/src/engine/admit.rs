@@ -1,6 +1,7 @@
 //! How a task gets into a queue: its table's home, another domain that has room, or back to its submitter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chiplet_policy::route::{self, Queues, Unplaced};
 use chiplet_policy::{Class, Time};
@@ -13,6 +14,9 @@ use crate::error::SubmitError;
 use crate::scheduler::{Pace, Refusal};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
+
+/// A longer wait is told as this one: nobody waits that long.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
@@ -79,9 +83,13 @@ impl Engine {
             }
             Err(unplaced) => unplaced,
         };
+        let mut wait_us = 0;
         if refusal != Refusal::Closed {
             let full = refusal.is_for_places().then_some(refusal);
-            self.hub.refuse(home, entry.id, weight, full);
+            let outlook = self.hub.refuse(home, entry.id, weight, full);
+            let wait = outlook.wait(class, entry.state.pace()).min(LONGEST_WAIT);
+            // A number, as a refused query is moved back to its sender with it: the smaller, the better.
+            wait_us = wait.as_micros() as u32;
         }
         let reason = match refusal {
             Refusal::Closed => SubmitError::ShuttingDown,
@@ -89,6 +97,7 @@ impl Engine {
             Refusal::GroupFull | Refusal::Vacant => SubmitError::Overloaded {
                 domain: self.hub.crew.domain_of(home).0,
                 limit: self.queue_limit,
+                wait_us,
             },
             Refusal::TableFull => SubmitError::TableOverloaded {
                 limit: entry
@@ -96,6 +105,7 @@ impl Engine {
                     .options
                     .queue_limit()
                     .unwrap_or(self.table_limit),
+                wait_us,
             },
             Refusal::NoMemory => SubmitError::OutOfMemory,
         };

@@ -10,6 +10,7 @@ mod exits;
 pub(crate) mod live;
 mod purge;
 pub(crate) mod registry;
+pub(crate) mod span;
 pub(crate) mod stats;
 pub(crate) mod substitutes;
 pub(crate) mod task;

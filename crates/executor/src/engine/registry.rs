@@ -330,9 +330,11 @@ impl TableState {
         );
         let domains = self.latencies.get().into_iter().flatten();
         for domain in domains.filter_map(OnceLock::get) {
-            let domain = domain.lock();
-            all.0.absorb(&domain.wait.expand());
-            all.1.absorb(&domain.service.expand());
+            // Whoever records meanwhile waits for one copy at most; they are added up without the lock.
+            let wait = domain.lock().wait.clone();
+            let service = domain.lock().service.clone();
+            all.0.absorb(&wait.expand());
+            all.1.absorb(&service.expand());
         }
         all
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use chiplet_policy::{Class, Rung, Time};
 
 use super::registry::EntryRef;
+use super::span::TaskSpan;
 use super::worker::Worker;
 use crate::counts::End;
 use crate::error::Error;
@@ -20,6 +21,7 @@ pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) accepted: Time,
     pub(crate) expires: Option<Instant>,
+    pub(crate) span: TaskSpan,
 }
 
 impl Header {

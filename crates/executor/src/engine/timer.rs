@@ -180,6 +180,7 @@ mod tests {
 
     use super::*;
     use crate::engine::registry::{Index, Registry};
+    use crate::engine::span::TaskSpan;
     use crate::engine::task::Header;
     use crate::error::Error;
     use crate::jobs::closure;
@@ -225,6 +226,7 @@ mod tests {
             class: Class::Interactive,
             accepted: Time::ZERO,
             expires: Some(deadline),
+            span: TaskSpan::of("t"),
         };
         Ticket::live(Arc::new(closure::task(
             header,

@@ -40,6 +40,7 @@ pub struct Builder {
     max_workers: Option<usize>,
     substitutes: usize,
     queue_limit: Option<usize>,
+    queue_per_worker: usize,
     table_limit: Option<usize>,
     limits: QueryLimits,
     run_length: u32,
@@ -64,6 +65,7 @@ impl Default for Builder {
             max_workers: None,
             substitutes: 1,
             queue_limit: None,
+            queue_per_worker: QUEUE_PER_WORKER,
             table_limit: None,
             limits: QueryLimits::default(),
             run_length: Discipline::RUN_LENGTH,
@@ -127,8 +129,24 @@ impl Builder {
         self
     }
 
-    /// Tasks that may wait in each domain; more are refused with `Overloaded`. Default: 256
-    /// times the workers of the largest domain, which is a wait of 25 ms at 100 us a query.
+    /// Tasks that may wait in each domain for each worker of the one with the most; more are refused with `Overloaded`.
+    /// Default: 256, which is a wait of 25 ms at 100 us a query, however many workers there are.
+    /// [`Executor::queue_limit`] tells what comes of it.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let machine = Topology::uniform(2, 4, 32 << 20);
+    /// let executor = Executor::builder().topology(machine).queue_per_worker(100).build()?;
+    /// assert_eq!(executor.queue_limit(), 400);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn queue_per_worker(mut self, tasks: usize) -> Self {
+        self.queue_per_worker = tasks;
+        self
+    }
+
+    /// Tasks that may wait in each domain, instead of what [`Builder::queue_per_worker`] makes it.
     pub fn queue_limit(mut self, tasks: usize) -> Self {
         self.queue_limit = Some(tasks);
         self
@@ -259,6 +277,7 @@ impl Builder {
         };
         for (what, value) in [
             ("queue_limit", self.queue_limit),
+            ("queue_per_worker", Some(self.queue_per_worker)),
             ("table_queue_limit", self.table_limit),
             ("max_workers", self.max_workers),
         ]
@@ -281,7 +300,9 @@ impl Builder {
             .map(|domain| domain.cores.len())
             .max()
             .unwrap_or(1);
-        let queue_limit = self.queue_limit.unwrap_or(QUEUE_PER_WORKER * largest);
+        let queue_limit = self
+            .queue_limit
+            .unwrap_or(self.queue_per_worker.saturating_mul(largest));
         let table_limit = self
             .table_limit
             .unwrap_or_else(|| Discipline::usual_table_limit(queue_limit))

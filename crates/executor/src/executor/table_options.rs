@@ -1,4 +1,4 @@
-//! A table's options: what they are, and changing them.
+//! What can be changed of a table besides its index: its options, and the size that it is placed by.
 
 use chiplet_policy::TableId;
 
@@ -19,6 +19,30 @@ impl Executor {
     ) -> Result<(), TableError> {
         let entry = self.find(table).map_err(|_| TableError::Unknown)?;
         entry.state.options.set(options);
+        Ok(())
+    }
+
+    /// Says that `table` takes `size_bytes` bytes from now on: for tables that grow or shrink in place, with an index of
+    /// the caller's own or searched by closures alone. Where it and others are placed goes by that from the next remap on.
+    ///
+    /// An index is asked for its size when it is added or put in another's place, and not again. Call this when it has
+    /// changed by a tenth or so; it takes a lock that queries do not.
+    ///
+    /// ```
+    /// use chiplet_executor::{Executor, Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::uniform(2, 2, 32 << 20)).build()?;
+    /// let log = executor.add_closure_table("log", 0);
+    /// // Rows have been written.
+    /// executor.set_table_size(log, 64 << 20)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TableError::Unknown`] if there is no such table.
+    pub fn set_table_size(&self, table: TableId, size_bytes: u64) -> Result<(), TableError> {
+        self.find(table).map_err(|_| TableError::Unknown)?;
+        self.balancer.set_size(table, size_bytes);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ struct Hosted<'a> {
     task: Arc<dyn Task>,
 }
 
-/// Runs `code` on this worker with a context for `task`. Returns with its result what the context was told.
+/// Runs `code` on this worker with a context for `task`, within its span. Returns with its result what the context was told.
 pub(super) fn in_context<R>(
     worker: &Worker,
     task: Arc<dyn Task>,
@@ -26,7 +26,8 @@ pub(super) fn in_context<R>(
 ) -> (R, Tally) {
     let hosted = Hosted { worker, task };
     let mut context = host::context(&hosted);
-    let result = code(&mut context);
+    let span = &hosted.task.header().span;
+    let result = span.within(|| code(&mut context));
     (result, host::tally(&context))
 }
 

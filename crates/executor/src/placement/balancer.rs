@@ -108,6 +108,10 @@ impl Balancer {
         self.control.lock().workers.infos()
     }
 
+    pub(crate) fn free_cpus(&self) -> Vec<u32> {
+        self.control.lock().workers.free_cpus()
+    }
+
     /// Lets the workers use no other cpus than these. What that does to the placement is reported by the thread.
     pub(crate) fn restrict(&self, engine: &Engine, cpus: &[u32]) {
         let notes = {
@@ -165,6 +169,11 @@ impl Balancer {
         control.planner.set_memory(table, size_bytes, package);
         control.replaced.push(before);
         Ok(())
+    }
+
+    /// A table has grown or shrunk in place.
+    pub(crate) fn set_size(&self, table: TableId, size_bytes: u64) {
+        self.control.lock().planner.set_size(table, size_bytes);
     }
 
     /// What is to be done next about the tables' memory.

@@ -37,19 +37,18 @@ impl Missed {
     pub(super) fn add_to(&mut self, tables: &mut FxHashMap<TableId, TableUsage>, engine: &Engine) {
         self.in_vain.resize(engine.hub.groups.count(), 0);
         for (group, in_vain) in self.in_vain.iter_mut().enumerate() {
-            let state = engine.hub.groups.lock(group);
-            let before = std::mem::replace(in_vain, state.queue.in_vain());
+            let groups = &engine.hub.groups;
+            let before = std::mem::replace(in_vain, groups.lock(group).queue.in_vain());
             if before == *in_vain {
                 continue;
             }
             // A table may stand in the list once for each class.
             let mut now: FxHashMap<TableId, u64> = FxHashMap::default();
-            for (table, intake) in state.queue.intake() {
+            for (table, intake, _) in groups.intake(group) {
                 if intake.shed + intake.expired > 0 {
                     *now.entry(table).or_default() += intake.shed + intake.expired;
                 }
             }
-            drop(state);
             for (table, now) in now {
                 let before = self.seen.insert((group, table), now).unwrap_or(0);
                 if now > before {

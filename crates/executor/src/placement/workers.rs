@@ -217,6 +217,20 @@ impl Workers {
             .collect()
     }
 
+    /// The cpus that the process may use and that no worker may run on, ascending; none if a worker floats.
+    pub(crate) fn free_cpus(&self) -> Vec<u32> {
+        let floats =
+            |worker: &PinnedWorker| worker.info.asked.is_empty() || worker.info.refused.is_some();
+        if self.workers.iter().any(floats) {
+            return Vec::new();
+        }
+        let is_free = |cpu: &u32| {
+            let mut workers = self.workers.iter();
+            !workers.any(|worker| worker.info.granted.contains(cpu))
+        };
+        self.usable.iter().copied().filter(is_free).collect()
+    }
+
     /// For each worker whether it is at work.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = bool> + '_ {
         self.workers.iter().map(|worker| worker.info.at_work)
@@ -407,5 +421,59 @@ mod tests {
         let specs = specs(&plan, &machine);
         let told: Vec<_> = specs.iter().map(|spec| (spec.cores, spec.speed)).collect();
         assert_eq!(told, [(4, 1.0), (8, 0.5)]);
+    }
+
+    /// The workers of a machine, as if the system had granted what they ask for.
+    fn granted(machine: Topology, pin: Pin, reserve: usize, max_workers: Option<usize>) -> Workers {
+        let plan = cores::choose(&machine, |_| true, |_| true, reserve, max_workers).unwrap();
+        let options = WorkerOptions {
+            pin,
+            reserve,
+            max_workers,
+        };
+        let places = Place::all(&plan, pin).into_iter().enumerate();
+        let placed = places.map(|(index, place)| PinnedWorker {
+            info: WorkerInfo {
+                index,
+                domain: place.domain,
+                at_work: true,
+                asked: place.cpus.clone(),
+                granted: place.cpus,
+                refused: None,
+            },
+            core: place.core,
+            thread: None,
+        });
+        let placed = placed.collect();
+        let mut workers = Workers::new(Arc::new(machine), options);
+        workers.add(placed);
+        workers
+    }
+
+    #[test]
+    fn free_are_all_logical_cpus_that_no_worker_is_tied_to() {
+        let machine = || {
+            let machine = Topology::builder().smt(2);
+            machine.domain(1, 4).domain(1, 4).build().unwrap()
+        };
+        let cpus =
+            |domain: usize, core: usize| machine().domains()[domain].cores[core].cpus.clone();
+        let free = |pin, reserve, max| granted(machine(), pin, reserve, max).free_cpus();
+        assert!(free(Pin::Domain, 0, None).is_empty());
+        assert_eq!(free(Pin::Domain, 1, None), cpus(1, 3));
+        // Tied to its domain a worker may run on any core of it, tied to its core on no other.
+        assert!(free(Pin::Domain, 0, Some(2)).is_empty());
+        assert_eq!(free(Pin::Core, 0, Some(2)).len(), 12);
+        assert!(free(Pin::None, 1, None).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_free_while_a_worker_floats_and_what_the_process_may_not_use_never_is() {
+        let mut workers = granted(Topology::uniform(1, 4, 1), Pin::Core, 2, None);
+        assert_eq!(workers.free_cpus(), [2, 3]);
+        workers.usable = vec![0, 1, 3];
+        assert_eq!(workers.free_cpus(), [3]);
+        workers.workers[1].info.refused = Some("not permitted".to_owned());
+        assert!(workers.free_cpus().is_empty());
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::group::{Faces, Group, Next};
-use chiplet_policy::queue::Pace;
-use chiplet_policy::{Class, Neighbours};
+use chiplet_policy::queue::{Intake, IntakeAt, Pace};
+use chiplet_policy::{Class, Neighbours, TableId};
 use crossbeam_utils::CachePadded;
 
 use super::FreeCores;
@@ -14,6 +14,7 @@ use super::crew::GroupSpec;
 use super::group_set::GroupSet;
 use super::seats::Seats;
 use super::seen::Seen;
+use crate::counts::TABLES_AT_ONCE;
 use crate::sync::{Mutex, MutexGuard};
 
 /// All groups. `T` is a task.
@@ -77,6 +78,22 @@ impl<T> Groups<T> {
             asleep: state.asleep(),
             state,
         }
+    }
+
+    /// What the queue of `group` has counted of each table, with how many of its tasks wait; of some tables in two parts. It
+    /// is read in steps, and whoever wants the queue waits for one of these at most.
+    pub(crate) fn intake(&self, group: usize) -> Vec<(TableId, Intake, usize)> {
+        let mut all = Vec::new();
+        let mut some = Vec::with_capacity(TABLES_AT_ONCE);
+        let mut at = Some(IntakeAt::default());
+        while let Some(from) = at {
+            at = self
+                .lock(group)
+                .queue
+                .intake_part(from, TABLES_AT_ONCE, &mut some);
+            all.append(&mut some);
+        }
+        all
     }
 
     /// Whether any group has a worker to spare.

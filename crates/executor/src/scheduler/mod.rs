@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use chiplet_policy::group::Group;
 pub(crate) use chiplet_policy::group::{Cover, Crossing};
+use chiplet_policy::queue::Outlook;
 pub(crate) use chiplet_policy::queue::{Discipline, Pace, Refusal, Terms};
 use chiplet_policy::{TableId, Time};
 use crossbeam_utils::CachePadded;
@@ -153,12 +154,24 @@ impl<T, U> Hub<T, U> {
     }
 
     /// Counts refused tasks of `table`, `weight` of them; with `full` because there was no place: for that table, or for
-    /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look.
-    pub(crate) fn refuse(&self, group: usize, table: TableId, weight: u64, full: Option<Refusal>) {
-        self.groups.lock(group).refuse(table, weight, full);
+    /// anybody. Dead tasks that hold places are then searched for, by the thread of the timed look. Returns what waits.
+    pub(crate) fn refuse(
+        &self,
+        group: usize,
+        table: TableId,
+        weight: u64,
+        full: Option<Refusal>,
+    ) -> Outlook {
+        let now = self.clock.now();
+        let outlook = {
+            let mut state = self.groups.lock(group);
+            state.refuse(table, weight, full);
+            state.queue.outlook(now)
+        };
         if full.is_some() {
             self.watch.arm();
         }
+        outlook
     }
 
     /// Takes every task out of `group`'s queue for which `dead` holds, or those of one table.

@@ -80,6 +80,8 @@ pub(crate) enum Step {
     CopyIsOfIndex,
     /// Shutdown calls those who stand by.
     CloseCallsAll,
+    /// A shutdown that is done wakes whoever awaits it.
+    ShutdownWakes,
 }
 
 #[cfg(not(any(chiplet_loom, chiplet_shuttle)))]

@@ -114,6 +114,8 @@ impl Demand {
 
 /// What is balanced when tables are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum PlaceBy {
     /// Core-seconds a second, served and refused. A domain is full when its cores are, whether they compute or wait for
     /// memory. Of domains that are about equally busy, the one whose cache has most room gets a table.

@@ -119,6 +119,12 @@ impl Memories {
         before.map_or(0, |before| before.size)
     }
 
+    /// A table has grown or shrunk where it is. Returns the size before, if it is known at all.
+    pub(super) fn resize(&mut self, table: TableId, size: u64) -> Option<u64> {
+        let memory = self.0.get_mut(&table)?;
+        Some(std::mem::replace(&mut memory.size, size))
+    }
+
     /// Forgets a table. Returns its size.
     pub(super) fn remove(&mut self, table: TableId) -> u64 {
         self.0.remove(&table).map_or(0, |memory| memory.size)

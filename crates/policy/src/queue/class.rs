@@ -6,6 +6,8 @@
 /// whatever their tables. After that it is ordered like everybody, as if it had come that much later: so bulk work waits
 /// longer, but never without end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Class {
     /// Somebody waits for the answer.
     #[default]

@@ -1,7 +1,7 @@
 //! The lanes of one class, each at a place of its own, so that whoever knows the place needs no look-up by table.
 
 use std::collections::TryReserveError;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 use rustc_hash::FxHashMap;
 
@@ -79,8 +79,14 @@ impl<T> Lanes<T> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (TableId, &Lane<T>)> {
-        let lanes = self.list.iter();
+    /// How many places there are, free ones among them.
+    pub(super) fn places(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The lanes at these places, as far as there are so many.
+    pub(super) fn at(&self, places: Range<usize>) -> impl Iterator<Item = (TableId, &Lane<T>)> {
+        let lanes = self.list.iter().take(places.end).skip(places.start);
         lanes.filter_map(|lane| Some((lane.table?, lane)))
     }
 }
@@ -123,6 +129,6 @@ mod tests {
         assert_eq!(lanes.find_or_add(table(2)), Ok(first));
         assert_eq!(lanes.find_near(table(2), second), Some(first));
         assert_eq!(lanes.find_near(table(1), second), Some(second));
-        assert_eq!(lanes.iter().count(), 2);
+        assert_eq!(lanes.at(0..lanes.places()).count(), 2);
     }
 }

@@ -39,6 +39,7 @@ mod runs;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, TryReserveError};
+use std::ops::Range;
 use std::time::Duration;
 
 use super::lane::{Buffers, Lane, Popped};
@@ -428,9 +429,13 @@ impl<T> Order<T> {
         }
     }
 
-    /// Counters of every table that ever submitted here.
-    pub(super) fn intake(&self) -> impl Iterator<Item = (TableId, Intake)> + '_ {
-        self.lanes.iter().map(|(table, lane)| (table, lane.intake))
+    /// Counters of the tables whose lanes lie at these places, and how many of their tasks wait.
+    pub(super) fn intake(
+        &self,
+        places: Range<usize>,
+    ) -> impl Iterator<Item = (TableId, Intake, usize)> + '_ {
+        let lanes = self.lanes.at(places);
+        lanes.map(|(table, lane)| (table, lane.intake, lane.len()))
     }
 
     /// The table has another index.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Class, Queue};
+use super::{Class, Pace, Queue};
 use crate::{Backlog, Time};
 
 /// What waits in a queue, for whoever decides where to go.
@@ -22,6 +22,17 @@ pub struct Outlook {
     pub waited: Duration,
     /// Whether the next task is an interactive one of a table within its share, so that others should care.
     pub fair: bool,
+}
+
+impl Outlook {
+    /// How long a task of `class` that is pushed now would wait, of a table whose tasks come at `pace`.
+    pub fn wait(&self, class: Class, pace: Pace) -> Duration {
+        let waits = match pace {
+            Pace::Within => &self.waits,
+            Pace::OverShare => &self.waits_over,
+        };
+        waits[class as usize]
+    }
 }
 
 impl<T> Queue<T> {

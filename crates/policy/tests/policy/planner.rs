@@ -358,6 +358,25 @@ fn a_table_that_has_grown_is_in_the_way_of_new_ones() {
 }
 
 #[test]
+fn a_table_that_grows_where_it_is_counts_as_one_that_was_replaced() {
+    let mut planner = planner(2, 2);
+    let mut replaced = planner.clone();
+    planner.set_size(table(0), 10 * MIB);
+    planner.set_size(table(9), 10 * MIB);
+    replaced.set_memory(table(0), 10 * MIB, None);
+    for slot in 2..6 {
+        let homes = planner.add_table(table(slot), MIB);
+        assert_eq!(homes, replaced.add_table(table(slot), MIB));
+    }
+    // What was added of its size is taken away with it, no more and no less.
+    for planner in [&mut planner, &mut replaced] {
+        planner.remove_table(table(0));
+    }
+    let next = planner.add_table(table(6), MIB);
+    assert_eq!(next, replaced.add_table(table(6), MIB));
+}
+
+#[test]
 fn snapshots_stay_as_they_were() {
     let mut planner = planner(2, 1);
     let before = planner.placement();

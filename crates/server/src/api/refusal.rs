@@ -141,7 +141,10 @@ pub(crate) fn search(error: Error, pace: &Pace) -> Status {
         Error::Refused(reason) => match reason {
             SubmitError::Overloaded { .. }
             | SubmitError::TableOverloaded { .. }
-            | SubmitError::OutOfMemory => overloaded(message, pace.retry_after()),
+            | SubmitError::OutOfMemory => {
+                let wait = reason.expected_wait().map(Pace::told);
+                overloaded(message, wait.unwrap_or_else(|| pace.retry_after()))
+            }
             SubmitError::UnknownTable => Status::not_found("the collection was deleted"),
             SubmitError::ShuttingDown => shutting_down(),
             _ => Status::internal(message),

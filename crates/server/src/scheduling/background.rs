@@ -23,7 +23,7 @@ impl Background {
         Self {
             left_free: scheduler
                 .executor()
-                .map(cores::left_free)
+                .map(chiplet::Executor::free_cpus)
                 .unwrap_or_default()
                 .into(),
             scheduler: Arc::downgrade(scheduler),

@@ -1,7 +1,6 @@
 //! Which cores search, and which are left to the network's threads.
 
-use chiplet::{Executor, Topology, TopologyError};
-use chiplet_topology::pin::pin_current_thread;
+use chiplet::{Topology, TopologyError, pin_current_thread};
 
 use crate::config::SchedulerSettings;
 
@@ -25,20 +24,6 @@ pub(crate) fn reserve(settings: &SchedulerSettings, cores: usize) -> usize {
             cores.div_ceil(CORES_PER_RESERVED)
         }
     })
-}
-
-/// The cpus that no worker is tied to. Empty if there are none, or if workers float.
-pub(crate) fn left_free(executor: &Executor) -> Vec<u32> {
-    let workers = executor.workers();
-    if workers.iter().any(|worker| worker.asked.is_empty()) {
-        return Vec::new();
-    }
-    let domains = executor.topology().domains();
-    domains
-        .iter()
-        .flat_map(|domain| domain.cpus())
-        .filter(|cpu| !workers.iter().any(|worker| worker.granted.contains(cpu)))
-        .collect()
 }
 
 /// Ties the calling thread to `cpus`, if there are any. A refusal is logged and otherwise without consequence.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use chiplet::{
     BuildError, Context, Error, Executor, Neighbor, Query, Shutdown, ShutdownReport, SubmitError,
-    Table, TableId,
+    Table, TableId, TableOptions,
 };
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
@@ -21,8 +21,6 @@ use crate::config::{SchedulerKind, SchedulerSettings};
 pub(crate) enum Scheduler {
     Chiplet {
         executor: Box<Executor>,
-        /// Queries that may wait in each domain.
-        queue_limit: usize,
         workers: usize,
     },
     /// What a service without chiplet often does: one pool for all, unbounded, no deadline, no cancellation.
@@ -60,36 +58,20 @@ impl Scheduler {
                     .reserve_cores(reserve)
                     .name("search")
                     .on_remap(on_remap);
-                let mut workers = topology
-                    .core_count()
-                    .saturating_sub(reserve)
-                    .min(topology.worker_limit());
                 // Checked when the settings were read.
                 if let Ok(Some(pin)) = settings.pin() {
                     builder = builder.pin(pin);
                 }
                 if settings.workers > 0 {
-                    workers = workers.min(settings.workers);
                     builder = builder.max_workers(settings.workers);
                 }
-                // A CPU quota packs the workers into the fewest domains.
-                let sizes = topology.domains().iter().map(|domain| domain.cores.len());
-                let largest = sizes.max().unwrap_or(1).max(1);
-                let domains = match topology.worker_limit() < topology.core_count() {
-                    true => topology.worker_limit().div_ceil(largest),
-                    false => topology.domains().len(),
-                };
-                let share = workers.div_ceil(domains.max(1)).max(1);
-                let limit = settings.queue_per_worker.saturating_mul(share);
                 let executor = builder
-                    .queue_limit(limit)
-                    .table_queue_limit(table_limit(limit))
+                    .queue_per_worker(settings.queue_per_worker)
                     .topology(topology)
                     .build()?;
                 Ok(Self::Chiplet {
                     workers: executor.workers().len(),
                     executor: Box::new(executor),
-                    queue_limit: limit,
                 })
             }
             SchedulerKind::Rayon => Ok(Self::Rayon(
@@ -110,21 +92,16 @@ impl Scheduler {
 
     /// Queries that may wait in each domain; 0 if there is no bound.
     pub(crate) fn queue_limit(&self) -> usize {
-        match self {
-            Self::Chiplet { queue_limit, .. } => *queue_limit,
-            Self::Rayon(_) => 0,
-        }
+        self.executor().map_or(0, Executor::queue_limit)
     }
 
     /// Queries of one batch that may be under way: enough to keep every worker busy while answers travel, but not more than
     /// half of what a table may have waiting.
     pub(crate) fn batch_window(&self) -> usize {
         match self {
-            Self::Chiplet {
-                workers,
-                queue_limit,
-                ..
-            } => (2 * workers).min(table_limit(*queue_limit) / 2).max(1),
+            Self::Chiplet { workers, executor } => {
+                (2 * workers).min(table_limit(executor) / 2).max(1)
+            }
             Self::Rayon(pool) => 2 * pool.current_num_threads(),
         }
     }
@@ -138,7 +115,10 @@ impl Scheduler {
 
     pub(crate) fn add(&self, name: Arc<str>, table: CollectionTable) -> Slot {
         match self {
-            Self::Chiplet { executor, .. } => Slot::Table(executor.add_table(name, table)),
+            Self::Chiplet { executor, .. } => {
+                let options = TableOptions::new().queue_limit(Some(table_limit(executor)));
+                Slot::Table(executor.add_table_with(name, table, options))
+            }
             Self::Rayon(_) => Slot::Pool(Arc::new(table)),
         }
     }
@@ -242,8 +222,8 @@ impl Scheduler {
 }
 
 /// A collection's share of a domain's queue.
-fn table_limit(queue_limit: usize) -> usize {
-    (queue_limit / 2).max(1)
+fn table_limit(executor: &Executor) -> usize {
+    (executor.queue_limit() / 2).max(1)
 }
 
 enum Begun<T> {
@@ -290,8 +270,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// How long answers take at present, from which a refused client is told when to come back: when queues are full,
-/// that is about how long they take to empty.
+/// How long answers take at present, from which a client is told when to come back whom no queue of the executor has
+/// refused, which knows how long it takes to empty: then as many requests are under way as may be.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// Microseconds, a moving average.
@@ -311,6 +291,11 @@ impl Pace {
     }
 
     pub(crate) fn retry_after(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::Relaxed)).clamp(Self::LEAST, Self::MOST)
+        Self::told(Duration::from_micros(self.micros.load(Ordering::Relaxed)))
+    }
+
+    /// What a client is told of a wait.
+    pub(crate) fn told(wait: Duration) -> Duration {
+        wait.clamp(Self::LEAST, Self::MOST)
     }
 }

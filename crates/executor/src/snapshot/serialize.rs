@@ -1,0 +1,119 @@
+//! What a snapshot looks like to serde: counts as they are, times in microseconds, histograms as their usual percentiles.
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use super::{DomainSnapshot, Snapshot, TableSnapshot};
+use crate::counts::{Counts, Steals};
+use crate::latencies::Latencies;
+
+/// Writes the fields named, each by an expression, as a struct of that name.
+macro_rules! fields {
+    ($serializer:ident, $name:literal, { $($field:literal: $value:expr,)* }) => {{
+        let count = [$($field),*].len();
+        let mut fields = $serializer.serialize_struct($name, count)?;
+        $(fields.serialize_field($field, &$value)?;)*
+        fields.end()
+    }};
+}
+
+fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Without the placement, which the tables' homes tell.
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "Snapshot", {
+            "tables": self.tables,
+            "domains": self.domains,
+            "total": self.total,
+            "steals": self.steals,
+            "remaps": self.remaps,
+            "copied_tables": self.copied_tables,
+            "copied_bytes": self.copied_bytes,
+            "placement_version": self.placement.version(),
+        })
+    }
+}
+
+/// Homes are pairs of a domain's number and its share of the table's queries, memory pairs of a node's number and bytes.
+impl Serialize for TableSnapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let homes = self.homes.iter();
+        let homes: Vec<_> = homes.map(|home| (home.domain.0, home.share())).collect();
+        fields!(serializer, "TableSnapshot", {
+            "id": self.id.to_string(),
+            "name": *self.name,
+            "counts": self.counts,
+            "homes": homes,
+            "memory": self.memory,
+            "copies": self.copies,
+            "load_fast": self.load.fast,
+            "load_slow": self.load.slow,
+            "traffic_fast": self.traffic.fast,
+            "traffic_slow": self.traffic.slow,
+            "wait": self.wait,
+            "service": self.service,
+        })
+    }
+}
+
+impl Serialize for DomainSnapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "DomainSnapshot", {
+            "id": self.id.0,
+            "workers": self.workers,
+            "busy_workers": self.busy_workers,
+            "queued": self.queued,
+            "shed": self.shed,
+            "done": self.done,
+            "expired": self.expired,
+            "cancelled": self.cancelled,
+            "panicked": self.panicked,
+            "steals": self.steals,
+            "busy_us": micros(self.busy),
+            "wait": self.wait,
+            "service": self.service,
+        })
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "Counts", {
+            "accepted": self.accepted,
+            "queued": self.queued,
+            "running": self.running,
+            "done": self.done,
+            "expired": self.expired,
+            "cancelled": self.cancelled,
+            "panicked": self.panicked,
+            "shed": self.shed,
+        })
+    }
+}
+
+impl Serialize for Steals {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(serializer, "Steals", {
+            "own": self.own,
+            "domain": self.domain,
+            "remote": self.remote,
+        })
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let percentile = |percent| micros(self.percentile(percent));
+        fields!(serializer, "Latencies", {
+            "count": self.count(),
+            "sum_us": micros(self.sum()),
+            "p50_us": percentile(50.0),
+            "p90_us": percentile(90.0),
+            "p99_us": percentile(99.0),
+            "p999_us": percentile(99.9),
+            "max_us": micros(self.max()),
+        })
+    }
+}
