@@ -152,8 +152,7 @@ fn while_placement_is_held_no_time_passes_for_it() {
     let table = neighbours(&executor)[0];
     let load = || {
         let snapshot = executor.snapshot();
-        let tables = snapshot.tables.iter();
-        let found = tables.filter(|found| found.id == table).last();
+        let found = snapshot.tables.iter().find(|found| found.id == table);
         found.expect("the table is there").load.fast
     };
     let busy = comes_true(|| executor.spawn(table, long).wait().unwrap(), || load() > 0.0);

@@ -113,12 +113,14 @@ fn gains(record: &Record) -> Markup {
                     rect.bar x=(NAMES) y=(y + 8.0) height="16" rx="1.5"
                         width=(format!("{:.1}", at(spread.median) - NAMES)) {}
                     @for ratio in ratios { circle.dot cx=(format!("{:.1}", at(*ratio))) cy=(y + 16.0) r="2.5" {} }
-                    @let mut from = LINES[0];
-                    @for (source, count) in of_strategy(of).into_iter().enumerate() {
-                        @let width = (LINES[1] - LINES[0]) * count / lines;
-                        rect class={ "l" (source) } x=(format!("{from:.1}")) y=(y + 8.0) height="16"
-                            width=(format!("{width:.1}")) { title { (format!("{count:.0}")) " lines from " (SOURCES[source]) } }
-                        @let _ = { from += width; };
+                    @let counts = of_strategy(of);
+                    @let long = |counts: &[f64]| (LINES[1] - LINES[0]) * counts.iter().sum::<f64>() / lines;
+                    @for (source, count) in counts.iter().enumerate() {
+                        rect class={ "l" (source) } y=(y + 8.0) height="16"
+                            x=(format!("{:.1}", LINES[0] + long(&counts[..source])))
+                            width=(format!("{:.1}", long(&counts[source..=source]))) {
+                            title { (format!("{count:.0}")) " lines from " (SOURCES[source]) }
+                        }
                     }
                 }
             }
