@@ -155,7 +155,10 @@ fn while_placement_is_held_no_time_passes_for_it() {
         let found = snapshot.tables.iter().find(|found| found.id == table);
         found.expect("the table is there").load.fast
     };
-    let busy = comes_true(|| executor.spawn(table, long).wait().unwrap(), || load() > 0.0);
+    let busy = comes_true(
+        || executor.spawn(table, long).wait().unwrap(),
+        || load() > 0.0,
+    );
     assert!(busy);
     executor.hold_placement(true);
     let held = load();
@@ -163,5 +166,8 @@ fn while_placement_is_held_no_time_passes_for_it() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(load(), held);
     executor.hold_placement(false);
-    assert!(comes_true(|| std::thread::sleep(Duration::from_millis(1)), || load() < held / 2.0));
+    assert!(comes_true(
+        || std::thread::sleep(Duration::from_millis(1)),
+        || load() < held / 2.0
+    ));
 }
