@@ -268,7 +268,7 @@ fn what_is_said_of_a_predicate_chooses_between_walk_and_scan_and_not_what_is_fou
     use std::sync::atomic::{AtomicUsize, Ordering};
     let rows = clustered(ROWS, DIM, 8);
     let table = HnswTable::build(&rows, DIM, &HnswConfig::new(Metric::L2)).unwrap();
-    let even = |id: u64| id % 2 == 0;
+    let even = |id: u64| id.is_multiple_of(2);
     for query in queries(10).into_iter().take(10) {
         // So few candidates that a walk to half of the rows is the cheaper way.
         let query = query.ef(16);
