@@ -129,7 +129,7 @@ impl Pool {
             threads: Vec::new(),
         };
         for (index, (parker, place)) in parkers.into_iter().zip(places).enumerate() {
-            let pinned = topology.is_this_machine() && domains.len() > 1;
+            let pinned = topology.is_this_machine();
             let cpus: Option<Vec<u32>> = pinned.then(|| place.cpus());
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new().name(format!("pool-{}-{index}", place.id.0));

@@ -208,7 +208,8 @@ impl Arguments {
         let rows = workload.tables.iter().map(Table::rows).sum::<u64>() as usize / count;
         let dims = workload.tables.iter().map(|table| table.dim() as usize);
         let mut hash = DefaultHasher::new();
-        serde_json::to_string(&workload)?.hash(&mut hash);
+        // With k, which the model leaves out.
+        format!("{workload:?}").hash(&mut hash);
         let folder = self
             .folder
             .join(format!("{}-{:016x}", workload.name, hash.finish()));

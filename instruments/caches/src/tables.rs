@@ -144,10 +144,9 @@ pub fn build(folder: &Path, workload: &Workload, seed: u64) -> anyhow::Result<()
         query_skew: workload.query_skew,
         hot_share: workload.hot_share,
     };
-    Ok(fs::write(
-        folder.join("asked.json"),
-        serde_json::to_string(&asked)?,
-    )?)
+    let half = folder.join(format!("asked.{}", std::process::id()));
+    fs::write(&half, serde_json::to_string(&asked)?)?;
+    Ok(fs::rename(half, folder.join("asked.json"))?)
 }
 
 /// Builds and saves a graph and its queries, unless that has been done.

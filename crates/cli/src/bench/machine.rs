@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use chiplet_topology::{LevelChoice, Topology, cpu_ranges};
 
@@ -158,7 +159,13 @@ fn bytes(text: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
+/// When the run began: later its own work counts.
 fn load_average() -> Option<f64> {
+    static FIRST: OnceLock<Option<f64>> = OnceLock::new();
+    *FIRST.get_or_init(load_average_now)
+}
+
+fn load_average_now() -> Option<f64> {
     text("/proc/loadavg")?
         .split_whitespace()
         .next()?

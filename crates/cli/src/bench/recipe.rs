@@ -5,7 +5,6 @@ use chiplet_index::RowFormat;
 use chiplet_sim::{Recipe, Table, Workload};
 
 use super::arguments::Arguments;
-use super::machine;
 
 /// Reads the workload that `arguments` names, if any, with its tables cut to `--size` and `--tables`.
 pub(super) fn read(arguments: &Arguments) -> anyhow::Result<Option<Workload>> {
@@ -22,12 +21,12 @@ pub(super) fn read(arguments: &Arguments) -> anyhow::Result<Option<Workload>> {
     Ok(Some(workload))
 }
 
-/// What [`Recipe::open`] was given, for the report: the file's text, or the name of a built-in workload.
+/// What [`Recipe::open`] was given, for the report: the file's text without its comments, or the name of a built-in workload.
 pub(super) fn text(arguments: &Arguments) -> Option<String> {
     let name = arguments.workload.as_ref()?;
     match Recipe::built_in(name) {
         Some(_) => Some(name.clone()),
-        None => std::fs::read_to_string(name).ok(),
+        None => Recipe::plain(&std::fs::read_to_string(name).ok()?),
     }
 }
 
@@ -38,23 +37,15 @@ fn check(workload: &Workload) -> anyhow::Result<()> {
         cfg!(feature = "faiss") || !workload.tables.iter().any(lists),
         "inverted lists need a chiplet that was built with --features faiss"
     );
-    let bytes: u64 = workload.tables.iter().map(need).sum();
-    if let Some(memory) = machine::memory() {
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        ensure!(
-            bytes < memory / 10 * 8,
-            "building {} tables takes about {:.1} GiB and the machine has {:.1}: give a smaller --size or fewer --tables",
-            workload.tables.len(),
-            gib(bytes),
-            gib(memory)
-        );
-    }
     Ok(())
 }
 
-/// Bytes that building a table takes: its rows as they are drawn, and the table.
-fn need(table: &Table) -> u64 {
-    table.bytes() + table.rows() * u64::from(table.dim()) * 4
+/// Bytes that building its tables takes: their rows as they are drawn, and the tables.
+pub(super) fn need(workload: &Workload) -> u64 {
+    let tables = workload.tables.iter();
+    tables
+        .map(|table| table.bytes() + table.rows() * u64::from(table.dim()) * 4)
+        .sum()
 }
 
 /// How a graph keeps its rows, the second time too.

@@ -10,7 +10,7 @@ use chiplet_topology::Topology;
 use super::arguments::Arguments;
 use super::report::{Report, ScalePoint, ScaledStrategy};
 use super::sizes::Caches;
-use super::{recipe, series};
+use super::{generator, machine, recipe, series, sizes};
 use crate::simulate::here;
 
 /// A point: so many domains, so many times the rows.
@@ -30,12 +30,14 @@ pub(super) fn run(
     let points = points(arguments, topology.domains().len())?;
     let most = points.iter().map(|point| point.domains).max().unwrap_or(1);
     let mut arguments = Caches::of(&first(topology, most)?).sized(arguments);
+    check_memory(&arguments, &points)?;
     if let Some(workload) = recipe::read(&arguments)? {
         arguments.table_skew = workload.table_skew;
         arguments.query_skew = workload.query_skew;
     }
     let mut report: Option<(Point, Report)> = None;
     let mut scaling = Vec::new();
+    let mut failed = None;
     for (number, &point) in points.iter().enumerate() {
         if points.len() > 1 {
             eprintln!(
@@ -49,12 +51,20 @@ pub(super) fn run(
         let machine = first(topology, point.domains)?;
         let found = match series::run(&arguments.at(point.size), &machine, stop) {
             Ok(found) => found,
-            // What was measured before the user stopped it is worth more than an error.
-            Err(_) if stop.load(Ordering::Relaxed) && report.is_some() => break,
+            // What was measured before is worth more than an error.
+            Err(error) if report.is_some() => {
+                if !stop.load(Ordering::Relaxed) {
+                    failed = Some(format!(
+                        "{} domains, rows x {}, and what would have followed are missing: {error:#}",
+                        point.domains, point.size
+                    ));
+                }
+                break;
+            }
             Err(error) => return Err(error),
         };
         if points.len() > 1 {
-            scaling.push(scaled(point, &found, &machine));
+            scaling.push(scaled(point, &found, (&machine, &arguments), stop));
         }
         let better = |kept: &Point| nearer(point, *kept);
         if report.as_ref().is_none_or(|(kept, _)| better(kept)) {
@@ -63,14 +73,37 @@ pub(super) fn run(
     }
     let (_, mut report) = report.context("no point was measured")?;
     report.scaling = scaling;
+    report.notes.extend(failed);
     Ok(report)
+}
+
+/// Whether the tables of all points fit into memory: those of one stay until the last has been measured.
+fn check_memory(arguments: &Arguments, points: &[Point]) -> anyhow::Result<()> {
+    let mut bytes = 0;
+    for point in points {
+        let arguments = arguments.at(point.size);
+        bytes += match recipe::read(&arguments)? {
+            Some(workload) => recipe::need(&workload),
+            None => sizes::need(&arguments),
+        };
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    match machine::memory() {
+        Some(memory) if bytes > memory / 10 * 8 => bail!(
+            "building the tables takes about {:.1} GiB and the machine has {:.1}: give smaller or fewer --size, or fewer \
+             --tables",
+            gib(bytes),
+            gib(memory)
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// All pairs of `--ccds` and `--size`.
 fn points(arguments: &Arguments, domains: usize) -> anyhow::Result<Vec<Point>> {
     ensure!(
         arguments.size.is_empty() || arguments.workload.is_some() || arguments.data == "synthetic",
-        "--size multiplies the rows of tables that are drawn: leave out --data, or give --rows"
+        "--size multiplies the rows of tables that are drawn: leave out --data"
     );
     let ccds: Vec<usize> = match arguments.ccds.as_slice() {
         [] => vec![domains],
@@ -105,8 +138,19 @@ fn nearer(point: Point, other: Point) -> bool {
     point.domains > other.domains || (point.domains == other.domains && off(point) < off(other))
 }
 
-fn scaled(point: Point, report: &Report, machine: &Topology) -> ScalePoint {
-    let modelled = here::modelled(report, machine).unwrap_or_else(|error| {
+fn scaled(
+    point: Point,
+    report: &Report,
+    (machine, arguments): (&Topology, &Arguments),
+    stop: &AtomicBool,
+) -> ScalePoint {
+    // The model has no senders, and neither their cores.
+    let modelled = match stop.load(Ordering::Relaxed) {
+        true => Ok(Vec::new()),
+        false => generator::apart(machine, arguments.senders)
+            .and_then(|(machine, _)| here::modelled(report, &machine)),
+    };
+    let modelled = modelled.unwrap_or_else(|error| {
         eprintln!("chiplet: no modelled figures beside these: {error:#}");
         Vec::new()
     });
@@ -124,6 +168,7 @@ fn scaled(point: Point, report: &Report, machine: &Topology) -> ScalePoint {
     });
     ScalePoint {
         domains: point.domains,
+        workers: report.generator.workers,
         size: point.size,
         bytes: report.workload.bytes,
         cache_bytes: machine

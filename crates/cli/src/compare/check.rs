@@ -29,7 +29,7 @@ fn missing(report: &Report) -> Vec<String> {
     let mut missing = Vec::new();
     let has = |name: &str| {
         let mut strategies = report.strategies.iter();
-        strategies.any(|strategy| strategy.name.starts_with(name))
+        strategies.any(|strategy| strategy.name == name)
     };
     if !has("ccd-aware") {
         missing.push(
@@ -45,8 +45,7 @@ fn missing(report: &Report) -> Vec<String> {
     }
     if !has("global-steal") {
         missing.push(
-            "global-steal, the same executor without placement, is not among the strategies."
-                .into(),
+            "global-steal, a pool that knows no domains, is not among the strategies.".into(),
         );
     }
     if report.strategies.iter().all(|strategy| {

@@ -49,7 +49,8 @@ fn reports(folder: &Path) -> anyhow::Result<Vec<(String, Report)>> {
         let name = path.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         ensure!(
-            !name.contains(['|', '(', ')', ' ']),
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)),
             "{name}: give the file a name of letters, digits, dots and dashes"
         );
         reports.push((name, file::read(&path)?));
@@ -73,17 +74,21 @@ fn table(reports: &[(String, Report)]) -> String {
 
 fn row(name: &str, report: &Report) -> String {
     let (machine, workload) = (&report.machine, &report.workload);
-    let mut cpu = machine.cpu.clone();
+    let mut cpu = plain(&machine.cpu);
     if machine.hypervisor.is_some() {
         cpu += ", virtual";
     }
     let found = check::check(report);
     let cells = [
         format!("{cpu}, {} cores", machine.cores),
-        format!("{} by {}", machine.domains, machine.level),
+        format!("{} by {}", machine.domains, plain(&machine.level)),
         format!(
             "{} {} tables of {} x {}, {}",
-            workload.tables, workload.kind, workload.rows, workload.dims, workload.arrivals
+            workload.tables,
+            plain(&workload.kind),
+            workload.rows,
+            workload.dims,
+            plain(&workload.arrivals)
         ),
         throughput(report, "ccd-aware"),
         throughput(report, "placebo"),
@@ -91,11 +96,25 @@ fn row(name: &str, report: &Report) -> String {
         (found.missing.len() + found.doubtful.len()).to_string(),
         format!(
             "[{}]({name})",
-            report.date.get(..10).unwrap_or(&report.date)
+            plain(report.date.get(..10).unwrap_or(&report.date))
         ),
     ];
-    let cells = cells.map(|cell| cell.replace('|', "/"));
     format!("| {} |\n", cells.join(" | "))
+}
+
+/// A stranger's text as words of a cell: nothing in it is Markdown or HTML.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for char in text.chars() {
+        match char {
+            '|' | '`' | '\\' | '*' | '_' | '[' | ']' | '<' | '>' | '&' | '#' | '~' => {
+                plain.push_str(&format!("&#{};", u32::from(char)));
+            }
+            char if char.is_control() => plain.push(' '),
+            char => plain.push(char),
+        }
+    }
+    plain
 }
 
 fn find<'a>(report: &'a Report, name: &str) -> Option<&'a Strategy> {
@@ -109,8 +128,9 @@ fn throughput(report: &Report, name: &str) -> String {
         (Some(first), Some(strategy)) if first.name != name => {
             let [low, high] = strategy.ratio_spread.throughput;
             format!(
-                "{:.2} ({low:.2}-{high:.2}) of `{}`",
-                strategy.ratio_to_first.throughput, first.name
+                "{:.2} ({low:.2}-{high:.2}) of {}",
+                strategy.ratio_to_first.throughput,
+                plain(&first.name)
             )
         }
         _ => "-".into(),
@@ -134,6 +154,17 @@ fn misses(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::bench::report::fixture;
+
+    #[test]
+    fn a_strangers_text_is_no_markdown() {
+        let mut report = fixture::report(2);
+        report.machine.cpu = "x\n<!-- end of machines -->[y](https://z)|**<b>".to_owned();
+        let row = row("a.json", &report);
+        assert_eq!(row.matches('\n').count(), 1, "{row}");
+        for bad in ["<", "](https", "**", "|x"] {
+            assert!(!row.contains(bad), "{bad} in {row}");
+        }
+    }
 
     const README: &str = "# Machines\n\n<!-- machines: written by chiplet compare --table -->\nold\n<!-- end of machines -->\n\nAfter.\n";
 

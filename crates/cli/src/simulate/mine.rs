@@ -52,7 +52,11 @@ pub(super) fn recipe(workload: &Workload) -> anyhow::Result<Recipe> {
             Some(recipe) => recipe,
             None => text.parse()?,
         };
-        return Ok(recipe.resized(workload.size));
+        let recipe = recipe.resized(workload.size);
+        return Ok(match workload.recipe_tables {
+            Some(tables) => recipe.counting(tables),
+            None => recipe,
+        });
     }
     let search = match (&*workload.kind, workload.lists) {
         ("hnsw", _) => format!("ef = {}", workload.ef.max(workload.k)),

@@ -207,6 +207,12 @@ impl Recipe {
         text.parse()
     }
 
+    /// A workload's text without its comments, and its keys in order: for reports that go to others. None if it is no TOML.
+    pub fn plain(text: &str) -> Option<String> {
+        let table: toml::Table = toml::from_str(text).ok()?;
+        toml::to_string(&table).ok()
+    }
+
     /// The same with other skews over tables and queries, where one is given.
     #[must_use]
     pub fn skewed(mut self, tables: Option<f64>, queries: Option<f64>) -> Self {

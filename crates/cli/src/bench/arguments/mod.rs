@@ -249,6 +249,11 @@ impl Arguments {
             "rounds of {:?}: give --duration at least 0.01 seconds",
             self.duration
         );
+        ensure!(
+            self.size.len().max(self.ccds.len()) < 2
+                || (self.rate == Rate::Max && self.clients.is_none()),
+            "--size and --ccds with several values compare saturated throughput: leave out --rate and --clients"
+        );
         for &size in &self.size {
             ensure!(
                 size > 0.0 && size <= 1e6,
@@ -336,6 +341,12 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+
+    /// Whether the placebo is compared.
+    pub(crate) fn has_placebo(&self) -> bool {
+        let mut strategies = self.strategies.iter();
+        strategies.any(|choice| choice.pool == PoolKind::Placebo)
     }
 
     /// What all tables' rows are multiplied by.

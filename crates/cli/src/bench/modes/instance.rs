@@ -81,7 +81,7 @@ fn serve(arguments: &Arguments, setup: &Setup) -> anyhow::Result<Reply> {
     let machine = machine.restricted_to(&setup.cpus)?;
     // Threads that are started later have these cpus, too.
     pin::pin_current_thread(&setup.cpus)?;
-    let workers = Workers::of(arguments, &machine, &machine, 0)?;
+    let workers = Workers::of(arguments, &machine, (&machine, &machine), 0)?;
     let choice = setup.strategy.parse()?;
     let tables = Box::leak(kept::load(&setup.folder, arguments)?.into_boxed_slice());
     let table_bytes = tables

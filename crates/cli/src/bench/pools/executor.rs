@@ -31,7 +31,11 @@ impl Executed {
         workers: &Workers,
         tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
-        let builder = Executor::builder().topology(topology.clone());
+        let mut builder = Executor::builder().topology(topology.clone());
+        // As the placebo's, or the two would differ in more than their domains.
+        if arguments.has_placebo() {
+            builder = builder.pin(Pin::Core);
+        }
         Self::build(builder, strategy, choice, arguments, workers, tables)
     }
 
@@ -40,13 +44,16 @@ impl Executed {
     pub(super) fn placebo(
         choice: &Choice,
         arguments: &Arguments,
-        topology: &Topology,
         workers: &Workers,
         tables: &[BuiltTable],
     ) -> anyhow::Result<Self> {
-        let builder = Executor::builder()
-            .topology(scrambled(topology, arguments.seed))
-            .pin(Pin::Core);
+        let dealt = scrambled(&workers.physical, arguments.seed);
+        // Siblings of a core stay in one domain.
+        let dealt = match arguments.smt {
+            true => dealt.cpus_as_cores(),
+            false => dealt,
+        };
+        let builder = Executor::builder().topology(dealt).pin(Pin::Core);
         let strategy = Strategy::CCD_AWARE_FIFO;
         Self::build(builder, strategy, choice, arguments, workers, tables)
     }

@@ -31,9 +31,11 @@ use closures::Closures;
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
     pub(crate) count: usize,
-    /// The cpus that they may use, where senders have others; pools that know no domains let the system place their
+    /// The cpus that they may use: neither the senders' nor those of domains that are left out. Pools that know no domains let the system place their
     /// threads among these.
     cpus: Option<Vec<u32>>,
+    /// The machine without the senders' cores, whose cores are whole.
+    physical: Topology,
 }
 
 impl Workers {
@@ -42,7 +44,7 @@ impl Workers {
     pub(crate) fn of(
         arguments: &Arguments,
         whole: &Topology,
-        machine: &Topology,
+        (machine, physical): (&Topology, &Topology),
         senders: usize,
     ) -> anyhow::Result<Self> {
         let usable = machine.worker_limit().min(whole.worker_limit() - senders);
@@ -57,8 +59,12 @@ impl Workers {
             None => usable,
         };
         let cpus = machine.domains().iter().flat_map(|domain| domain.cpus());
-        let cpus = (senders > 0 && machine.is_this_machine()).then(|| cpus.collect());
-        Ok(Self { count, cpus })
+        let cpus = machine.is_this_machine().then(|| cpus.collect());
+        Ok(Self {
+            count,
+            cpus,
+            physical: physical.clone(),
+        })
     }
 
     /// As many as a pool that counts logical processors would start by itself, the senders' left out.
@@ -70,6 +76,7 @@ impl Workers {
         Self {
             count,
             cpus: self.cpus.clone(),
+            physical: self.physical.clone(),
         }
     }
 
@@ -187,7 +194,7 @@ pub(crate) fn start(
             strategy, choice, arguments, topology, workers, tables,
         )?),
         PoolKind::Placebo => Box::new(executor::Executed::placebo(
-            choice, arguments, topology, workers, tables,
+            choice, arguments, workers, tables,
         )?),
         PoolKind::Baseline(strategy) => Box::new(baseline::Baseline::start(
             strategy, choice, arguments, topology, workers, tables,
@@ -225,11 +232,13 @@ mod tests {
         let workers = Workers {
             count: 2,
             cpus: Some(vec![0, 1, 4, 5]),
+            physical: Topology::uniform(1, 2, 0),
         };
         assert_eq!(workers.on_all_cpus().count, 4);
         let shared = Workers {
             count: 1,
             cpus: None,
+            physical: Topology::uniform(1, 1, 0),
         };
         let cpus = std::thread::available_parallelism().unwrap().get();
         assert_eq!(shared.on_all_cpus().count, cpus);

@@ -37,6 +37,7 @@ pub fn report(strategies: usize) -> Report {
 pub fn scaling(strategies: &[Strategy]) -> Vec<ScalePoint> {
     let point = |(domains, size): (usize, f64)| ScalePoint {
         domains,
+        workers: 8 * domains - domains / 3,
         size,
         bytes: (300e6 * size) as u64,
         cache_bytes: (domains as u64) << 25,
@@ -313,6 +314,7 @@ fn workload() -> Workload {
         lists: None,
         queries: 1_000,
         recipe: None,
+        recipe_tables: None,
         size: 1.0,
         bytes: 18_743_296,
         table_skew: 0.9,

@@ -117,7 +117,8 @@ fn charts(report: &Report) -> Markup {
         (section(
             "What each part gives",
             "Each row compares two strategies that differ in one thing; dots are rounds. A placebo near 1 and a placement above it \
-             mean that the gain is the caches'. Beside it: cache lines a query that missed the L2, by where they came from.",
+             mean that the gain is the caches'. Beside it: cache lines that loads and software prefetches of a query brought in from beyond the L2, by where they \
+             came from.",
             chart::parts::gains(strategies),
         ))
         @if !report.scaling.is_empty() {

@@ -150,6 +150,9 @@ pub struct Workload {
     /// The workload file, where the tables are of one: its text, or the name of a built-in one.
     #[serde(default)]
     pub recipe: Option<String>,
+    /// Tables of each kind in place of the file's.
+    #[serde(default)]
+    pub recipe_tables: Option<usize>,
     /// What all tables' rows were multiplied by.
     #[serde(default = "one")]
     pub size: f64,
@@ -182,6 +185,8 @@ fn one() -> f64 {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScalePoint {
     pub domains: usize,
+    /// Threads that answered, of each strategy.
+    pub workers: usize,
     /// What all tables' rows were multiplied by.
     pub size: f64,
     /// Bytes of all tables.

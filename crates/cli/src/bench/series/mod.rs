@@ -30,6 +30,10 @@ const SATURATION_ROUNDS: u32 = 3;
 /// Rounds of the sweep at each load; their median is drawn.
 const SWEEP_ROUNDS: u32 = 3;
 
+/// The executor's fast traffic window unless told otherwise, and how much longer placements are let settle.
+const WINDOW: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// Where the fastest strategy's latency bends and leaves, as shares of its saturation.
 const BEND: [f64; 3] = [0.7, 0.8, 0.9];
 
@@ -80,12 +84,13 @@ pub(crate) fn run(
         Some(_) => (topology.clone(), Vec::new()),
         None => generator::apart(topology, arguments.senders)?,
     };
+    let physical = machine.clone();
     // A sender has kept its whole core. Of the others each cpu is a core to the pools.
     let (whole, machine) = match arguments.smt {
         true => (topology.cpus_as_cores(), machine.cpus_as_cores()),
         false => (topology.clone(), machine),
     };
-    let workers = Workers::of(arguments, &whole, &machine, apart.len())?;
+    let workers = Workers::of(arguments, &whole, (&machine, &physical), apart.len())?;
     let senders = Senders::start(apart, arguments.clients.unwrap_or(1) as usize)?;
     // After the senders and before any other thread is started: those started later are counted too.
     let counters = Counters::open(&[]);
@@ -116,9 +121,12 @@ pub(crate) fn run(
     let limit = generator::limit(&senders, series.recorder, (arguments, tables), ALONE, stop)?;
     let saturation = series.saturation(&mut runners)?;
     let pace = series.pace(saturation);
+    series.settle(&mut runners, pace)?;
     series.rounds(&mut runners, pace)?;
     let curve = match saturation {
-        Some(saturation) if series.sweeps() => series.sweep(&mut runners, (pace, saturation))?,
+        Some(saturation) if series.sweeps() && !series.stopped() => {
+            series.sweep(&mut runners, (pace, saturation))?
+        }
         _ => Vec::new(),
     };
     series.bar.finish_and_clear();
@@ -330,6 +338,35 @@ impl Series<'_> {
         }
     }
 
+    /// Lets placements settle by traffic before anything is measured: an executor moves no table before its fast window is full.
+    /// Runs that are shorter than that altogether are left as they are.
+    fn settle(&self, runners: &mut [Runner], pace: Pace) -> anyhow::Result<()> {
+        let arguments = self.arguments;
+        let all = (arguments.warmup + arguments.duration) * arguments.rounds;
+        if arguments.table_skew == 0.0 || self.workers < 3 {
+            return Ok(());
+        }
+        for runner in runners {
+            let window = runner.choice.window.or(arguments.window).unwrap_or(WINDOW);
+            let length = window + SETTLED;
+            if runner.placement.is_none() || length > all {
+                continue;
+            }
+            let kept = (runner.steals, runner.remaps);
+            let plan = Plan {
+                pace,
+                warmup: Duration::ZERO,
+                length,
+                seed: arguments.seed ^ 0x5e7,
+                flip: false,
+            };
+            self.bar.inc_length(length.as_millis() as u64);
+            self.one(runner, &plan, "placement settles")?;
+            (runner.steals, runner.remaps) = kept;
+        }
+        Ok(())
+    }
+
     fn rounds(&self, runners: &mut [Runner], pace: Pace) -> anyhow::Result<()> {
         let count = runners.len();
         let wanted = self.arguments.rounds as usize;
@@ -450,7 +487,12 @@ impl Series<'_> {
             .iter()
             .map(|runner| (runner.steals, runner.remaps))
             .collect();
-        let saturations = self.saturations(runners, (pace, saturation))?;
+        let saturations = match self.saturations(runners, (pace, saturation)) {
+            Ok(saturations) => saturations,
+            // The rounds are worth more than an error.
+            Err(_) if self.stopped() => return Ok(points),
+            Err(error) => return Err(error),
+        };
         let loads = self.loads(&saturations);
         let named = self.arguments.sweep.is_some();
         for load in loads {

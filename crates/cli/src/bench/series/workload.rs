@@ -38,7 +38,12 @@ pub(super) fn workload(
     };
     Workload {
         data: tables.source.clone(),
-        kind: arguments.kind.to_string(),
+        kind: match tables.graphs() {
+            graphs if graphs == tables.all.len() => Kind::Hnsw,
+            0 => Kind::Ivf,
+            _ => Kind::Mixed,
+        }
+        .to_string(),
         indexes,
         tables: tables.all.len(),
         verdict: tables.verdict(topology, runners[0].choice.graph),
@@ -59,6 +64,11 @@ pub(super) fn workload(
         .then(|| tables::lists(tables.rows)),
         queries: tables.queries(),
         recipe: recipe::text(arguments),
+        recipe_tables: arguments
+            .workload
+            .as_ref()
+            .and(arguments.tables)
+            .map(|tables| tables as usize),
         size: arguments.size(),
         bytes: tables.bytes(runners[0].choice.graph),
         table_skew: arguments.table_skew,
@@ -127,6 +137,11 @@ pub(super) fn notes(
             "rayon-all has a thread for each logical processor, the others one for each core: it shows what SMT gives, \
              and its ratios compare unequal pools."
                 .to_owned(),
+        );
+    }
+    if arguments.has_placebo() {
+        notes.push(
+            "chiplet's workers are tied to one core each, as the placebo's are; without a placebo to one domain.".to_owned(),
         );
     }
     if arguments.kind == Kind::Mixed {

@@ -51,6 +51,10 @@ impl Scale {
 
     /// Logarithmic, from 1, 2 or 5 times a power of ten to another. Values must be above zero.
     pub fn log(lowest: f64, highest: f64, range: [f64; 2], most_ticks: usize) -> Scale {
+        let (lowest, highest) = match lowest > 0.0 && highest.is_finite() && lowest <= highest {
+            true => (lowest, highest),
+            false => (1.0, 10.0),
+        };
         let decade = |value: f64| value.log10().floor() as i32;
         let all: Vec<f64> = (decade(lowest) - 1..=decade(highest) + 1)
             .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)))
@@ -170,6 +174,8 @@ mod tests {
             Scale::linear(1.0, 1.0, [0.0, 100.0], 5),
             Scale::log(7.0, 7.0, [0.0, 100.0], 5),
             Scale::log(1e-300, 1e300, [0.0, 100.0], 5),
+            Scale::log(f64::INFINITY, 0.0, [0.0, 100.0], 5),
+            Scale::log(0.0, f64::NAN, [0.0, 100.0], 5),
             Scale::up_to(0.0, [0.0, 100.0], 5),
         ] {
             assert!(

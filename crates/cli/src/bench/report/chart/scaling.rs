@@ -38,12 +38,18 @@ pub fn sizes(points: &[ScalePoint]) -> Chart {
     let title = format!("throughput, ratio to {base}");
     let x_title = match known {
         true => "bytes of all tables / bytes of all caches (log scale)",
-        false => "rows, times the first size (log scale)",
+        false => "--size (log scale)",
     };
+    if lines.is_empty() {
+        return Err(format!(
+            "Only {base} was run: there is nothing to compare its throughput with."
+        ));
+    }
     Ok(drawn(lines, &title, (x_title, Across::Log)))
 }
 
-/// Throughput on so many domains, to that of the same strategy on the fewest.
+/// Throughput on so many domains, to that of the same strategy on the fewest; against workers, as senders take a core of some
+/// domains.
 pub fn domains(points: &[ScalePoint]) -> Chart {
     let size = points.first().map_or(1.0, |point| point.size);
     let points = points.iter().filter(|point| point.size == size);
@@ -58,7 +64,7 @@ pub fn domains(points: &[ScalePoint]) -> Chart {
     let fewest = points[0];
     let lines = lines(
         &points,
-        |point| point.domains as f64,
+        |point| point.workers as f64,
         |_, strategy, of| {
             let least = fewest
                 .strategies
