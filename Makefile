@@ -119,7 +119,7 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --shape $(SIZE) $(ARGS)
 
-paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md and docs/paper.json; ten minutes; ARGS=--help.
+paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md and docs/paper.json; half an hour; ARGS=--help.
 	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)
 
 validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.

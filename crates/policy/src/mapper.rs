@@ -1,7 +1,7 @@
 //! Which domains are home to which tables: the hot-cold greedy, several homes for a table that is too
 //! hot for one, and as few moves as balance allows.
 //!
-//! [`place`] decides in four steps:
+//! [`place`] decides in five steps:
 //!
 //! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain.
 //! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
@@ -10,6 +10,8 @@
 //!    moved, to where there is room (`incremental`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise
 //!    the second does. So with unchanged load nothing moves.
+//! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a board that balances what tables
+//!    read wins if caches miss less with it (`misses`).
 //!
 //! What is balanced is a table's *load*: core-seconds per second, or bytes per second ([`PlaceBy`](crate::PlaceBy)).
 //! Domains may differ in size: all loads are compared per core. By time, a table goes to that one of the domains which
@@ -19,11 +21,13 @@
 
 mod board;
 mod budget;
+mod full;
 mod greedy;
 mod incremental;
 mod input;
 mod item;
 mod machine;
+mod misses;
 mod newcomer;
 mod relabel;
 mod several;
@@ -35,6 +39,7 @@ use board::{Board, Seat};
 use item::Item;
 use machine::{Machine, clean};
 
+pub(crate) use input::FULL;
 pub use input::{Demand, DomainSpec, MapperConfig, PlaceBy};
 pub use newcomer::{DomainTally, place_new};
 
@@ -152,6 +157,7 @@ pub fn place(
             fresh
         }
     };
+    let board = full::or_by_bytes(board, &items, &machine, goal, config.stay);
     finish(&items, board, &machine)
 }
 

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use chiplet_topology::DomainId;
 
+use crate::mapper::FULL;
 use crate::{
     Balance, Demand, DomainSpec, Homes, MapperConfig, Move, PlaceBy, Placement, Rates, RemapReason,
     TableId, Time, Trigger, TriggerConfig, Usage, UsageWindows, WindowConfig, homes_wanted, place,
@@ -50,10 +51,6 @@ use memory::Memories;
 pub use memory::{MemoryChange, MemoryStep};
 use peaks::Peaks;
 use tallies::Tallies;
-
-/// A domain that was asked for this part of its time in the last second had hardly any left: what it cannot do is not counted,
-/// only what others have done for it.
-const OVERFULL: f64 = 0.95;
 
 /// A table that asks for more than this part of a package's cores is spread over all packages, if its memory can be copied
 /// there. What is left of its package's bandwidth would not do for the tables that have the other cores.
@@ -408,7 +405,8 @@ impl Planner {
     fn look_at_last(&mut self, seen: &Seen) -> Option<(Candidate, RemapReason)> {
         let judge = self.judge();
         let asked = self.under_present(&seen.last).peak;
-        if !self.by_time() || asked < OVERFULL {
+        // What a domain cannot do is not counted, only what others have done for it.
+        if !self.by_time() || asked < FULL {
             return None;
         }
         let candidate = self

@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use chiplet_sim::Topics;
 
 use crate::runs::{Case, Kind, Results, Run, System};
+use crate::spread::Spread;
 
 /// A figure of the paper.
 pub struct Claim {
@@ -63,14 +64,17 @@ pub struct View<'a> {
     pub kind: Kind,
     /// With these topics, or none.
     pub topics: Option<Topics>,
+    /// With this seed.
+    pub seed: u64,
 }
 
 impl View<'_> {
     fn run(&self, system: System, ccds: usize, load: Option<u32>) -> Result<&Run> {
-        self.results.find(Case {
+        let case = Case {
             load,
             ..Case::full(self.kind, false, self.topics, ccds, system)
-        })
+        };
+        self.results.find(case, self.seed)
     }
 
     /// A saturated run on all CCDs.
@@ -86,24 +90,30 @@ impl View<'_> {
 }
 
 impl Claim {
-    /// The modelled figure without topics and with them, and what is to be said of them.
+    /// The modelled figure without topics and with them, of all seeds, and what is to be said of the medians.
     ///
     /// # Errors
     /// If a run is missing.
-    pub fn judge(&self, results: &Results, topics: Topics) -> Result<([f64; 2], Verdict)> {
+    pub fn judge(&self, results: &Results, topics: Topics) -> Result<([Spread; 2], Verdict)> {
         let figure = |topics| {
-            (self.figure.of)(&View {
-                results,
-                kind: self.kind,
-                topics,
-            })
+            let of_seed = |seed| {
+                (self.figure.of)(&View {
+                    results,
+                    kind: self.kind,
+                    topics,
+                    seed,
+                })
+            };
+            let figures = results.all_seeds().map(of_seed);
+            let figures = figures.collect::<Result<Vec<_>>>()?;
+            Spread::of(figures).context("there are no seeds")
         };
         let figures = [figure(None)?, figure(Some(topics))?];
         let Some(range) = &self.range else {
             return Ok((figures, Verdict::Open));
         };
         // As exact as it is written: the paper's figures are read off pictures.
-        let agrees = figures.map(|figure| range.contains(&self.figure.unit.rounded(figure)));
+        let agrees = figures.map(|figure| range.contains(&self.figure.unit.rounded(figure.median)));
         let verdict = match agrees {
             [true, _] => Verdict::Agrees,
             [false, true] => Verdict::WithTopics,

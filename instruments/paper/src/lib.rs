@@ -2,12 +2,16 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `runs.rs` | what is simulated, and what is kept of it (`docs/paper.json`) |
+//! | `groups.rs` | what is simulated |
+//! | `runs.rs` | what is kept of it (`docs/paper.json`) |
 //! | `claims.rs` | what the paper claims, where a figure agrees, and what explains a difference |
 //! | `page.rs` | `docs/paper.md` |
-//! | `picture.rs` | `docs/img/locality.svg` |
+//! | `spread.rs` | a figure of several seeds |
+//! | `picture.rs` | `docs/img/locality.svg` and `docs/img/size.svg` |
 
 pub mod claims;
+pub mod groups;
 pub mod page;
 pub mod picture;
 pub mod runs;
+pub mod spread;

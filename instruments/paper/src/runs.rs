@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use chiplet_baselines::Strategy;
-use chiplet_index::RowFormat;
-use chiplet_sim::{Load, Machine, Outcome, Prepared, Recipe, Sampling, Scenario, Topics};
-use rayon::prelude::*;
+use chiplet_sim::{Outcome, Topics};
 use serde::{Deserialize, Serialize};
+
+use crate::spread::Spread;
 
 /// Graphs or lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,12 @@ pub struct Case {
     pub four_bits: bool,
     /// Queries near each other, if any are.
     pub topics: Option<Topics>,
+    /// Zipf exponent over a table's queries, instead of the paper's 0.8 or of topics' 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query_skew: Option<f64>,
+    /// Rows of each table, as a part of the paper's.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub rows: f64,
     /// CCDs.
     pub ccds: usize,
     /// Who runs.
@@ -50,12 +56,23 @@ pub struct Case {
     pub load: Option<u32>,
 }
 
+fn whole() -> f64 {
+    1.0
+}
+
+fn is_whole(rows: &f64) -> bool {
+    *rows == 1.0
+}
+
 /// A run, and what it gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// What it is of.
     #[serde(flatten)]
     pub case: Case,
+    /// Same seed, same tables and queries.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
     /// Answers a second.
     pub qps: f64,
     /// From arrival to answer, microseconds.
@@ -70,6 +87,15 @@ pub struct Run {
     pub taken: [u64; 3],
 }
 
+/// That of runs which were kept before several seeds were run.
+fn first_seed() -> u64 {
+    1
+}
+
+fn one_seed() -> u64 {
+    1
+}
+
 /// All that is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -77,8 +103,11 @@ pub struct Results {
     pub modelled: bool,
     /// The day of the runs.
     pub date: String,
-    /// Same seed, same tables and queries.
+    /// The first seed, with which everything is run.
     pub seed: u64,
+    /// So many seeds in a row, with which the claims and the scaling are run.
+    #[serde(default = "one_seed")]
+    pub seeds: u64,
     /// Queries that are counted in each run.
     pub queries: u64,
     /// All runs.
@@ -98,6 +127,18 @@ pub const SWEPT: [(Kind, bool, &str); 3] = [
     (Kind::Hnsw, true, "HNSW, 4-bit rows"),
     (Kind::Ivf, false, "IVF, f32 rows"),
 ];
+/// Rows of the sweep over sizes, as parts of the paper's.
+pub const SIZES: [f64; 3] = [0.1, 1.0 / 3.0, 1.0];
+/// The tables of that sweep, and how they are called.
+pub const SIZED: [(Kind, &str); 2] = [(Kind::Hnsw, "HNSW"), (Kind::Ivf, "IVF")];
+/// What is asked in it: topics or a skew over a table's queries, and what it is called.
+pub const ASKED: [(Option<Topics>, Option<f64>, &str); 5] = [
+    (None, None, "Zipf 0.8"),
+    (None, Some(1.5), "Zipf 1.5"),
+    (Some(topics(0.5, 4)), None, "50 % near 4 centres"),
+    (Some(topics(0.8, 4)), None, "80 % near 4 centres"),
+    (Some(topics(0.95, 4)), None, "95 % near 4 centres"),
+];
 /// CCDs of the sweep over them.
 pub const CCDS: [usize; 5] = [1, 2, 4, 8, 12];
 
@@ -110,124 +151,8 @@ pub const fn topics(share: f64, count: u32) -> Topics {
     }
 }
 
-/// What is prepared once and run by several systems.
-#[derive(Clone, Debug)]
-struct Group {
-    case: Case,
-    systems: Vec<System>,
-    ccds: Vec<usize>,
-    load: Option<u32>,
-}
-
-fn groups() -> Vec<Group> {
-    let all = vec![System::V0, System::V1, System::V2, System::Ours];
-    let case = |kind| Case::full(kind, false, None, 12, System::V0);
-    let mut groups = Vec::new();
-    for kind in [Kind::Hnsw, Kind::Ivf] {
-        for (genoa, topics, ccds) in [
-            (true, None, CCDS.to_vec()),
-            (true, Some(TOPICS), CCDS.to_vec()),
-            (false, None, vec![12]),
-            (false, Some(TOPICS), vec![12]),
-        ] {
-            groups.push(Group {
-                case: Case {
-                    genoa,
-                    topics,
-                    ..case(kind)
-                },
-                systems: all.clone(),
-                ccds,
-                load: genoa.then_some(50),
-            });
-        }
-    }
-    for (kind, four_bits, _) in SWEPT {
-        let of_share = |share| COUNTS.map(|count| Some(topics(share, count)));
-        let grid = SHARES.into_iter().flat_map(of_share);
-        for topics in grid.chain(four_bits.then_some(None)) {
-            let case = Case {
-                four_bits,
-                topics,
-                ..case(kind)
-            };
-            let is_there = |group: &Group| group.case == case && group.ccds.contains(&12);
-            if !groups.iter().any(is_there) {
-                groups.push(Group {
-                    case,
-                    systems: all[1..].to_vec(),
-                    ccds: vec![12],
-                    load: None,
-                });
-            }
-        }
-    }
-    groups
-}
-
-impl Group {
-    fn run(&self, seed: u64, queries: u64) -> anyhow::Result<Vec<Run>> {
-        let name = match self.case.kind {
-            Kind::Hnsw => "paper-hnsw",
-            Kind::Ivf => "paper-ivf",
-        };
-        let recipe = Recipe::built_in(name).with_context(|| format!("{name} is built in"))?;
-        // Topics are of different queries: none is asked more often than another.
-        let recipe = recipe.skewed(None, self.case.topics.map(|_| 0.0));
-        let recipe = match self.case.four_bits {
-            true => recipe.kept(Some(RowFormat::Sq4), Some(RowFormat::F16))?,
-            false => recipe,
-        };
-        let sampling = Sampling {
-            seed,
-            ..Sampling::default()
-        };
-        let workload = recipe.about(self.case.topics).workload(seed);
-        let prepared = Prepared::new(workload, sampling, |_| {});
-        let machine = Machine::preset(match self.case.genoa {
-            true => "genoa-9654",
-            false => "rome-7k62",
-        })?;
-        let mut runs = Vec::new();
-        for &ccds in &self.ccds {
-            let machine = match self.case.genoa {
-                true => machine.with_domains(ccds)?,
-                false => machine.clone(),
-            };
-            let load = self.load.filter(|_| ccds == 12);
-            let mut saturated = 0.0;
-            for percent in std::iter::once(None).chain(load.map(Some)) {
-                for &system in &self.systems {
-                    let mut scenario =
-                        Scenario::new(&machine, &prepared, system.strategy(self.case.kind)?)
-                            .counting(queries);
-                    scenario.seed = seed;
-                    scenario.load = match percent {
-                        Some(percent) => Load::Open {
-                            rate: saturated * f64::from(percent) / 100.0,
-                        },
-                        None => Load::default(),
-                    };
-                    let outcome = scenario.run(&mut |_| {});
-                    if percent.is_none() && system == self.systems[0] {
-                        saturated = outcome.qps;
-                    }
-                    let case = Case {
-                        ccds,
-                        system,
-                        load: percent,
-                        ..self.case
-                    };
-                    runs.push(Run::of(case, &outcome));
-                }
-            }
-        }
-        Ok(runs)
-    }
-}
-
 impl System {
-    fn strategy(self, kind: Kind) -> anyhow::Result<Strategy> {
+    pub(crate) fn strategy(self, kind: Kind) -> anyhow::Result<Strategy> {
         let name = match (self, kind) {
             (Self::V0, Kind::Hnsw) => "round-robin",
             (Self::V0, Kind::Ivf) => "fork-join",
@@ -253,9 +178,20 @@ impl Case {
             kind,
             four_bits,
             topics,
+            query_skew: None,
+            rows: 1.0,
             ccds,
             system,
             load: None,
+        }
+    }
+
+    /// A saturated run on all CCDs of a Genoa, of tables with this part of the paper's rows.
+    pub fn sized(kind: Kind, rows: f64, topics: Option<Topics>, query_skew: Option<f64>) -> Self {
+        Self {
+            rows,
+            query_skew,
+            ..Self::full(kind, false, topics, 12, System::V0)
         }
     }
 }
@@ -267,11 +203,12 @@ impl Run {
         across / (within + across).max(1.0)
     }
 
-    fn of(case: Case, outcome: &Outcome) -> Self {
+    pub(crate) fn of(case: Case, seed: u64, outcome: &Outcome) -> Self {
         // Three digits more than the page shows; the last ones of a sum depend on nothing but its order.
         let short = |value: f64| (value * 1e6).round() / 1e6;
         Self {
             case,
+            seed,
             qps: outcome.qps.round(),
             p50_us: short(outcome.latency_us.p50),
             p999_us: short(outcome.latency_us.p999),
@@ -283,65 +220,81 @@ impl Run {
 }
 
 impl Results {
-    /// Runs everything on all cores. `done` is told how many of how many groups of runs are done.
-    ///
-    /// # Errors
-    /// If the simulator refuses a case.
-    pub fn simulate(
-        date: String,
-        seed: u64,
-        queries: u64,
-        done: impl Fn(usize, usize) + Sync,
-    ) -> anyhow::Result<Self> {
-        let groups = groups();
-        let finished = std::sync::atomic::AtomicUsize::new(0);
-        let runs: Vec<Vec<Run>> = groups
-            .par_iter()
-            .map(|group| {
-                let runs = group.run(seed, queries);
-                let before = finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                done(before + 1, groups.len());
-                runs
-            })
-            .collect::<anyhow::Result<_>>()?;
-        Ok(Self {
-            modelled: true,
-            date,
-            seed,
-            queries,
-            runs: runs.concat(),
-        })
-    }
-
-    /// How many times V1's throughput a system's is, saturated, on 12 CCDs of a Genoa.
-    ///
-    /// # Errors
-    /// If a run is missing.
-    pub fn gain(
-        &self,
-        kind: Kind,
-        four_bits: bool,
-        topics: Option<Topics>,
-        system: System,
-    ) -> anyhow::Result<f64> {
-        let of = |system| self.qps(Case::full(kind, four_bits, topics, 12, system));
-        Ok(of(system)? / of(System::V1)?)
-    }
-
-    /// The throughput of a case.
+    /// A figure of this case's run, of each seed that it was run with.
     ///
     /// # Errors
     /// If there is no run of it.
-    pub fn qps(&self, case: Case) -> anyhow::Result<f64> {
-        Ok(self.find(case)?.qps)
+    pub fn of(&self, case: Case, figure: impl Fn(&Run) -> f64) -> anyhow::Result<Spread> {
+        self.each(case, |run| Ok(figure(run)))
     }
 
-    /// The run of a case.
+    /// How many times as large a figure is with `system` as with another, saturated, of each seed.
+    ///
+    /// # Errors
+    /// If a run is missing.
+    pub fn to(&self, case: Case, other: System, figure: fn(&Run) -> f64) -> anyhow::Result<Spread> {
+        let other = Case {
+            system: other,
+            ..case
+        };
+        self.to_case(case, other, figure)
+    }
+
+    /// How many times as large a figure of one case is as that of another, of each seed.
+    ///
+    /// # Errors
+    /// If a run is missing.
+    pub fn to_case(
+        &self,
+        case: Case,
+        other: Case,
+        figure: fn(&Run) -> f64,
+    ) -> anyhow::Result<Spread> {
+        self.each(case, |run| {
+            Ok(figure(run) / figure(self.find(other, run.seed)?))
+        })
+    }
+
+    /// Whether the sweep over sizes was run.
+    pub fn has_sizes(&self) -> bool {
+        self.runs.iter().any(|run| !is_whole(&run.case.rows))
+    }
+
+    /// How many times V1's throughput a system's is, saturated.
+    ///
+    /// # Errors
+    /// If a run is missing.
+    pub fn gain(&self, case: Case, system: System) -> anyhow::Result<Spread> {
+        self.to(Case { system, ..case }, System::V1, |run| run.qps)
+    }
+
+    /// What `figure` makes of this case's run of each seed.
+    fn each(
+        &self,
+        case: Case,
+        figure: impl Fn(&Run) -> anyhow::Result<f64>,
+    ) -> anyhow::Result<Spread> {
+        let runs = self.runs.iter().filter(|run| run.case == case);
+        let figures = runs.map(figure).collect::<anyhow::Result<Vec<_>>>()?;
+        Spread::of(figures).with_context(|| missing(case))
+    }
+
+    /// The run of a case with a seed.
     ///
     /// # Errors
     /// If the file has none.
-    pub fn find(&self, case: Case) -> anyhow::Result<&Run> {
-        let run = self.runs.iter().find(|run| run.case == case);
-        run.with_context(|| format!("there is no run of {case:?}: run make paper again"))
+    pub fn find(&self, case: Case, seed: u64) -> anyhow::Result<&Run> {
+        let mut runs = self.runs.iter();
+        let run = runs.find(|run| run.case == case && run.seed == seed);
+        run.with_context(|| missing(case))
     }
+
+    /// The seeds of the claims.
+    pub fn all_seeds(&self) -> std::ops::Range<u64> {
+        self.seed..self.seed + self.seeds
+    }
+}
+
+fn missing(case: Case) -> String {
+    format!("there is no run of {case:?}: run make paper again")
 }
