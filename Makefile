@@ -24,6 +24,8 @@ PREEMPTIONS ?= 2
 SCHEDULES ?= 2000
 # What test programs are told besides: --nocapture shows what they print.
 SHOW ?=
+# What the rows of the paper's tables are multiplied by where they are measured: 1 takes hundreds of gigabytes.
+PAPER_SIZE ?= 0.01
 # How large a comparison on emulated caches is.
 SIZE ?= full
 # Cases that each property is tried with, seconds of the soak test, and seconds that each target is fuzzed.
@@ -119,8 +121,20 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --shape $(SIZE) $(ARGS)
 
-paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md and docs/paper.json; half an hour; ARGS=--help.
+paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md; half an hour; MACHINE=this measures here; ARGS=--help.
+ifeq ($(MACHINE),this)
+	$(MAKE) setup
+	cargo build --release --locked -p chiplet-cli --features faiss
+	@mkdir -p target/paper/img && cp docs/paper.json target/paper/paper.json
+	target/release/chiplet bench --workload paper-hnsw --size $(PAPER_SIZE) --sweep 50 --json target/paper/hnsw.json \
+	  --strategy round-robin,global-steal,ccd-aware-bytes,ccd-aware
+	target/release/chiplet bench --workload paper-ivf --size $(PAPER_SIZE) --sweep 50 --json target/paper/ivf.json \
+	  --strategy fork-join,global-steal,ccd-aware-bytes,ccd-aware
+	cargo run --release --locked --quiet -p chiplet-paper -- --kept --into target/paper \
+	  --evidence target/paper/hnsw.json --evidence target/paper/ivf.json $(ARGS)
+else
 	cargo run --release --locked --quiet -p chiplet-paper -- $(ARGS)
+endif
 
 validate: setup ## The simulator beside emulated caches, the real executor and cachegrind: a quarter of an hour; QUICK=1 a few minutes; ARGS=--help.
 	@command -v qemu-x86_64 >/dev/null || scripts/setup.sh qemu-user || echo "validate: no qemu-x86_64"

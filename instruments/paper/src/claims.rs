@@ -169,7 +169,7 @@ const FEWER: &str = "a gain of 1.4 takes a quarter to a third fewer misses in th
 const LOAD: &str = "the paper does not tell its load";
 const ALONE: &str = "a query that one CCD's cores scan takes longer than one that has all cores";
 
-const V0_OF_IDEAL: Figure = Figure {
+pub(crate) const V0_OF_IDEAL: Figure = Figure {
     name: "V0, 12 CCDs, of 12 times one",
     of: |view| {
         let one = view.run(System::V0, 1, None)?.qps;
@@ -177,7 +177,7 @@ const V0_OF_IDEAL: Figure = Figure {
     },
     unit: Unit::Percent,
 };
-const V2_FROM_4: Figure = Figure {
+pub(crate) const V2_FROM_4: Figure = Figure {
     name: "V2, from 4 to 12 CCDs, of 3 times",
     of: |view| {
         let four = view.run(System::V2, 4, None)?.qps;
@@ -185,7 +185,7 @@ const V2_FROM_4: Figure = Figure {
     },
     unit: Unit::Percent,
 };
-const V0_FROM_2: Figure = Figure {
+pub(crate) const V0_FROM_2: Figure = Figure {
     name: "V0, from 2 to 12 CCDs",
     of: |view| {
         let two = view.run(System::V0, 2, None)?.qps;
@@ -193,52 +193,52 @@ const V0_FROM_2: Figure = Figure {
     },
     unit: Unit::Times,
 };
-const V0_KQPS: Figure = Figure {
+pub(crate) const V0_KQPS: Figure = Figure {
     name: "V0, thousand queries a second",
     of: |view| Ok(view.full(System::V0)?.qps / 1e3),
     unit: Unit::Kqps,
 };
-const V1_KQPS: Figure = Figure {
+pub(crate) const V1_KQPS: Figure = Figure {
     name: "V1, thousand queries a second",
     of: |view| Ok(view.full(System::V1)?.qps / 1e3),
     unit: Unit::Kqps,
 };
-const V2_KQPS: Figure = Figure {
+pub(crate) const V2_KQPS: Figure = Figure {
     name: "V2, thousand queries a second",
     of: |view| Ok(view.full(System::V2)?.qps / 1e3),
     unit: Unit::Kqps,
 };
-const THROUGHPUT: Figure = Figure {
+pub(crate) const THROUGHPUT: Figure = Figure {
     name: "throughput, V2 to V1",
     of: |view| view.v2_to_v1(None, |run| run.qps),
     unit: Unit::Times,
 };
-const MISSES: Figure = Figure {
+pub(crate) const MISSES: Figure = Figure {
     name: "L3 miss rate, V2 to V1",
     of: |view| view.v2_to_v1(None, |run| run.l3_misses),
     unit: Unit::Times,
 };
-const STALLS: Figure = Figure {
+pub(crate) const STALLS: Figure = Figure {
     name: "stalls, V2 to V1",
     of: |view| view.v2_to_v1(None, |run| run.stalled),
     unit: Unit::Times,
 };
-const P50: Figure = Figure {
+pub(crate) const P50: Figure = Figure {
     name: "p50 at half load, V2 to V1",
     of: |view| view.v2_to_v1(Some(50), |run| run.p50_us),
     unit: Unit::Times,
 };
-const P999: Figure = Figure {
+pub(crate) const P999: Figure = Figure {
     name: "p999 at half load, V2 to V1",
     of: |view| view.v2_to_v1(Some(50), |run| run.p999_us),
     unit: Unit::Times,
 };
-const V1_CROSSING: Figure = Figure {
+pub(crate) const V1_CROSSING: Figure = Figure {
     name: "steals that cross CCDs, V1, saturated",
     of: |view| Ok(view.full(System::V1)?.crossing()),
     unit: Unit::Percent,
 };
-const V2_CROSSING: Figure = Figure {
+pub(crate) const V2_CROSSING: Figure = Figure {
     name: "the same, V2",
     of: |view| Ok(view.full(System::V2)?.crossing()),
     unit: Unit::Percent,

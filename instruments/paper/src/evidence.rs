@@ -37,9 +37,18 @@ pub struct Evidence {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// The strategy that is a system of the paper, for tables of a kind.
 fn strategy(system: System, kind: Kind) -> &'static str {
     system.strategy(kind).name
+}
+
+impl How {
+    /// In a heading.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Measured => "measured",
+        }
+    }
 }
 
 impl Evidence {
@@ -53,6 +62,12 @@ impl Evidence {
             Some(_) => emulated(&report),
             None => measured(&report),
         }
+    }
+
+    /// The latest of this kind in `all`.
+    pub fn of(all: &[Self], how: How, kind: Kind) -> Option<&Self> {
+        let mut latest = all.iter().rev();
+        latest.find(|evidence| evidence.how == how && evidence.kind == kind)
     }
 
     fn note(&mut self, figure: &Figure, value: Option<f64>) {
@@ -178,9 +193,7 @@ fn emulated(record: &Value) -> anyhow::Result<Evidence> {
 fn lacks(kind: Kind) -> String {
     format!(
         "V1 or V2 was not run: give --strategy {}",
-        System::ALL
-            .map(|system| strategy(system, kind))
-            .join(",")
+        System::ALL.map(|system| strategy(system, kind)).join(",")
     )
 }
 

@@ -38,6 +38,7 @@ pub fn simulate(
         seeds,
         queries,
         runs: runs.concat(),
+        evidence: Vec::new(),
     })
 }
 
@@ -53,7 +54,7 @@ struct Group {
 
 /// All of them: the claims and the scaling with so many seeds from the `first`, all else with that.
 fn groups(first: u64, seeds: u64) -> Vec<Group> {
-    let all = vec![System::V0, System::V1, System::V2, System::Ours];
+    let all = System::ALL.to_vec();
     let case = |kind| Case::full(kind, false, None, 12, System::V0);
     let mut groups = Vec::new();
     for kind in [Kind::Hnsw, Kind::Ivf] {
@@ -152,7 +153,7 @@ impl Group {
             for percent in std::iter::once(None).chain(load.map(Some)) {
                 for &system in &self.systems {
                     let mut scenario =
-                        Scenario::new(&machine, &prepared, system.strategy(case.kind)?)
+                        Scenario::new(&machine, &prepared, system.strategy(case.kind))
                             .counting(queries);
                     scenario.seed = seed;
                     scenario.load = match percent {

@@ -5,11 +5,13 @@
 //! | `groups.rs` | what is simulated |
 //! | `runs.rs` | what is kept of it (`docs/paper.json`) |
 //! | `claims.rs` | what the paper claims, where a figure agrees, and what explains a difference |
+//! | `evidence.rs` | what emulated caches and machines gave, read from their reports |
 //! | `page.rs` | `docs/paper.md` |
 //! | `spread.rs` | a figure of several seeds |
 //! | `picture.rs` | `docs/img/locality.svg` and `docs/img/size.svg` |
 
 pub mod claims;
+pub mod evidence;
 pub mod groups;
 pub mod page;
 pub mod picture;

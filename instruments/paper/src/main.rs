@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chiplet_paper::evidence::Evidence;
 use chiplet_paper::runs::Results;
 use chiplet_paper::{groups, page, picture};
 use clap::Parser;
@@ -24,6 +25,11 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["queries", "seed", "seeds"])]
     kept: bool,
 
+    /// What emulated caches or a machine gave for the paper's tables, to be kept and shown beside the model: the file of
+    /// chiplet-caches run --workload paper-hnsw --json, or of chiplet bench --workload paper-hnsw (or paper-ivf) --json
+    #[arg(long, value_name = "FILE.json")]
+    evidence: Vec<PathBuf>,
+
     /// Queries that are counted in each run; a third as many before them warm the caches
     #[arg(long, value_name = "N", default_value_t = 40_000,
         value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
@@ -43,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   chiplet-paper                              the page as it is in docs: half an hour on two cores
   chiplet-paper --kept                       the page again, from docs/paper.json
+  chiplet-paper --kept --evidence hnsw.json  with a column for what chiplet bench measured
   chiplet-paper --queries 1000 --into /tmp   a quick look, too short for figures
 Exit status: 0 whatever the figures are; 1 if something failed; 2 for input that cannot be used.";
 
@@ -58,7 +65,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let file = arguments.into.join("paper.json");
-    let results = match arguments.kept {
+    let mut results: Results = match arguments.kept {
         true => {
             let text = std::fs::read_to_string(&file).with_context(|| {
                 format!(
@@ -76,6 +83,21 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             simulate(arguments)?
         }
     };
+    if !arguments.kept
+        && let Ok(text) = std::fs::read_to_string(&file)
+        && let Ok(before) = serde_json::from_str::<Results>(&text)
+    {
+        // It is of other programs, and stays until they are run again.
+        results.evidence = before.evidence;
+    }
+    for path in &arguments.evidence {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
+        let found = Evidence::read(&text).with_context(|| path.display().to_string())?;
+        let other = |kept: &Evidence| (kept.how, kept.kind) != (found.how, found.kind);
+        results.evidence.retain(other);
+        results.evidence.push(found);
+    }
     let page = page::page(&results)?;
     let locality = picture::locality(&results)?;
     let sizes = results
@@ -83,7 +105,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .then(|| picture::sizes(&results))
         .transpose()?;
     // All of it is made before the first file is written.
-    if !arguments.kept {
+    if !arguments.kept || !arguments.evidence.is_empty() {
         write(&file, &(serde_json::to_string_pretty(&results)? + "\n"))?;
     }
     write(&arguments.into.join("paper.md"), &page)?;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::claims::{CLAIMS, Verdict};
+use crate::evidence::{Evidence, How};
 use crate::runs::{
     ASKED, CCDS, COUNTS, Case, Kind, Results, SHARES, SIZED, SIZES, SWEPT, System, TOPICS, topics,
 };
@@ -30,6 +31,7 @@ the paper's system, *ours* chiplet's defaults. The machine is a Genoa with 12 CC
 "
     );
     claims(&mut out, results)?;
+    evidence(&mut out, results);
     scaling(&mut out, results)?;
     locality(&mut out, results)?;
     if results.has_sizes() {
@@ -59,10 +61,10 @@ fn claims(out: &mut String, results: &Results) -> Result<()> {
 The paper reports high access locality, and no measure of it. So each claim is judged twice: with Zipf 0.8 over a
 million queries of each table (*no topics*), and with {share:.0} % of a table's queries near one of {count} centres
 (*topics*: the cell of the sweep below whose gain for graphs is nearest to the paper's). Absolute figures follow from
-the tables, and are not judged.
+the tables, and are not judged. Nor are those of emulated caches and of a machine, whose tables have fewer rows.
 
-| | claim | paper | agrees within | no topics | topics | | why, as far as known |
-| --- | --- | --: | --: | --: | --: | --- | --- |
+| | claim | paper | agrees within | no topics | topics | | emulated | measured | why, as far as known |
+| --- | --- | --: | --: | --: | --: | --- | --: | --: | --- |
 "
     );
     for claim in CLAIMS {
@@ -74,9 +76,14 @@ the tables, and are not judged.
             Verdict::Open => ("-", ""),
         };
         let unit = claim.figure.unit;
+        let [emulated, measured] = [How::Emulated, How::Measured].map(|how| {
+            let found = Evidence::of(&results.evidence, how, claim.kind);
+            let figure = found.and_then(|found| found.figures.get(claim.figure.name));
+            figure.map_or(String::new(), |&figure| unit.text(figure))
+        });
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {verdict} | {why} |",
+            "| {} | {} | {} | {} | {} | {} | {verdict} | {emulated} | {measured} | {why} |",
             name(claim.kind),
             claim.figure.name,
             claim.paper,
@@ -102,6 +109,27 @@ median of all seeds, with the least and the most, and the median is judged.
         }
     });
     Ok(())
+}
+
+/// Where the columns *emulated* and *measured* come from.
+fn evidence(out: &mut String, results: &Results) {
+    for evidence in &results.evidence {
+        let on = match &evidence.date {
+            Some(date) => format!(", {date}"),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "* {}, {}: {}{on}, `{}`.",
+            name(evidence.kind),
+            evidence.how.name(),
+            evidence.machine,
+            evidence.command
+        );
+    }
+    if !results.evidence.is_empty() {
+        out.push('\n');
+    }
 }
 
 fn scaling(out: &mut String, results: &Results) -> Result<()> {

@@ -5,6 +5,8 @@ use chiplet_baselines::Strategy;
 use chiplet_sim::{Outcome, Topics};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
+
 use crate::spread::Spread;
 
 /// Graphs or lists.
@@ -112,6 +114,9 @@ pub struct Results {
     pub queries: u64,
     /// All runs.
     pub runs: Vec<Run>,
+    /// What emulated caches and machines gave for the paper's tables, with fewer rows.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
 }
 
 /// The topics of the table of claims: 80 % of a table's queries near one of 4 centres, three quarters of rows in common.
@@ -152,15 +157,18 @@ pub const fn topics(share: f64, count: u32) -> Topics {
 }
 
 impl System {
-    pub(crate) fn strategy(self, kind: Kind) -> anyhow::Result<Strategy> {
-        let name = match (self, kind) {
-            (Self::V0, Kind::Hnsw) => "round-robin",
-            (Self::V0, Kind::Ivf) => "fork-join",
-            (Self::V1, _) => "global-steal",
-            (Self::V2, _) => "ccd-aware-bytes",
-            (Self::Ours, _) => "ccd-aware",
-        };
-        Ok(name.parse()?)
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::V0, Self::V1, Self::V2, Self::Ours];
+
+    /// The strategy that it is, for tables of a kind.
+    pub(crate) fn strategy(self, kind: Kind) -> Strategy {
+        match (self, kind) {
+            (Self::V0, Kind::Hnsw) => Strategy::ROUND_ROBIN,
+            (Self::V0, Kind::Ivf) => Strategy::FORK_JOIN,
+            (Self::V1, _) => Strategy::GLOBAL_STEAL,
+            (Self::V2, _) => Strategy::CCD_AWARE_BYTES,
+            (Self::Ours, _) => Strategy::CCD_AWARE,
+        }
     }
 }
 
