@@ -313,9 +313,14 @@ const ELSEWHERE: &str = "\
 | --- | --- | --- | --: |
 | this page | [paper.json](paper.json) has each run | `make paper` | 35 |
 | one run of it | [simulation](simulation.md) | `chiplet simulate --query-skew 0 --topics 0.8,4,0.3 --queries 40000` | 1 |
-| emulated: the shipped executor on 96 modelled cores | [emulated caches](emulated-caches.md) | `make caches` | 30 |
-| measured: machines with one L3, whose L2s stand for CCDs | [performance](performance.md) | `chiplet bench` | 1 |
+| emulated: the paper's graphs, a 200th of their rows | the column above | `target/release/chiplet-caches run --workload paper-hnsw --size 0.005 --repeats 1 --strategies round-robin,global-steal,ccd-aware-bytes,ccd-aware` | 35 |
+| emulated: other tables on 96 modelled cores | [emulated caches](emulated-caches.md) | `make caches` | 30 |
+| measured: your machine, in the column above | target/paper/paper.md | `make paper MACHINE=this`, `PAPER_SIZE=0.01` of the rows | 10 to 60 |
+| measured: machines with one L3, whose L2s stand for CCDs | [performance](performance.md) | `chiplet bench` | 2 |
 | how far the model is off | [validation](validation.md) | `make validate` | 15 |
+
+What agrees is in the column *agrees within* above: run again, a modelled figure is the same to the digit, an emulated
+one within some percent.
 
 The same seed gives the same figures on the same kind of CPU. Another seed draws other tables: `make paper
 ARGS=\"--seed 2 --into FOLDER\"`.
