@@ -347,12 +347,13 @@ impl Executor {
     }
 
     /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its traffic, and
-    /// idle time does not count as less traffic. Queries are served as ever, and what they use counts once the clock goes on.
-    /// Workers that lose their cpus still move.
+    /// idle time does not count as less traffic. Queries are served as ever, and what they use meanwhile is left out: it
+    /// counts as no traffic, also later. Workers that lose their cpus still move. Calls are not counted: one `false` lets it
+    /// go on after any number of `true`.
     ///
     /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
     pub fn hold_placement(&self, hold: bool) {
-        self.balancer.hold(hold);
+        self.balancer.hold(&self.engine, hold);
     }
 
     /// The placement in force.
