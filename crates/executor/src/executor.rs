@@ -377,12 +377,12 @@ impl Executor {
         self.balancer.workers()
     }
 
-    /// The logical cpus of its [`Executor::topology`] that the process may use and no worker is tied to, ascending: what
+    /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to, ascending: what
     /// other threads of the process, such as a runtime's, may be pinned to without a worker beside them. Cores are left
     /// free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine change the answer, the
     /// latter within a second.
     ///
-    /// Empty if there are none, and if any worker floats ([`Pin::None`](crate::Pin::None), or the system has refused to
+    /// Empty if there are none, and if any worker at work floats ([`Pin::None`](crate::Pin::None), or the system has refused to
     /// pin it): then no cpu is free of workers.
     ///
     /// ```
