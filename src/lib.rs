@@ -51,11 +51,11 @@
 //! Features only add. Without any no C library is needed.
 
 pub use chiplet_executor::{
-    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Gathered, Home,
-    Homes, Latencies, OfTable, Placement, PlannerConfig, QueryLimits, QueryParameter, Rates,
-    Refused, RemapEvent, RemapReason, Report, Reported, Rung, Shutdown, ShutdownReport, Snapshot,
-    SplitConfig, StealConfig, Steals, Stopping, SubmitError, TableError, TableId, TableMove,
-    TableOptions, TableSnapshot, Ticket, WorkerInfo,
+    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Gathered,
+    GatheredPart, Home, Homes, Latencies, OfTable, Placement, PlannerConfig, QueryLimits,
+    QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung, Shutdown,
+    ShutdownReport, Snapshot, SplitConfig, StealConfig, Steals, Stopping, SubmitError, TableError,
+    TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;

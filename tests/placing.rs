@@ -171,3 +171,44 @@ fn while_placement_is_held_no_time_passes_for_it() {
         || load() < held / 2.0
     ));
 }
+
+#[test]
+fn what_is_used_while_placement_is_held_is_left_out() {
+    let executor = builder(2, 1)
+        .planner(restless())
+        .queue_limit(2)
+        .build()
+        .unwrap();
+    let (busy, _) = pairs(&executor);
+    let version = executor.placement().version();
+    executor.hold_placement(true);
+    let done = || executor.snapshot().total.done;
+    // Long against the windows of these tests, and some of it is refused.
+    let flood = || {
+        for &table in &busy {
+            match executor.submit_fn(table, None, |_| long()) {
+                Ok(ticket) => ticket.detach(),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    };
+    assert!(comes_true(flood, || done() >= 500));
+    let idle = || {
+        let total = executor.snapshot().total;
+        total.queued + total.running == 0
+    };
+    assert!(comes_true(std::thread::yield_now, idle));
+    executor.hold_placement(false);
+    let loads = || {
+        let tables = executor.snapshot().tables;
+        tables.iter().map(|table| table.load.fast).sum::<f64>()
+    };
+    // As long as several remaps would take: what was used is nobody's load, and nothing moves for it.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(300) {
+        let load = loads();
+        assert_eq!(load, 0.0, "in workers' time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(executor.placement().version(), version);
+}

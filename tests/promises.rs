@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use chiplet::{Context, Error, Query, SubmitError, TableId};
+use chiplet::{Context, Error, Query, SubmitError, TableId, TableOptions};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, full_at, hold, pass};
 
@@ -36,6 +36,16 @@ fn a_refusal_says_how_long_the_task_would_have_waited() {
     let least = TOOK * queued.len() as u32 / workers;
     let wait = reason.expected_wait().unwrap();
     assert!(wait >= least / 2, "{wait:?} for {least:?}");
+    // A machine that is busy with other things makes tasks longer, but not all of them so much.
+    assert!(wait <= least * 200, "{wait:?} for {least:?}");
+    let never = TableOptions::new().queue_limit(Some(0));
+    executor.set_table_options(table, never).unwrap();
+    let reason = executor.spawn(table, take).refusal().unwrap();
+    assert!(matches!(
+        reason,
+        SubmitError::TableOverloaded { limit: 0, .. }
+    ));
+    assert_eq!(reason.expected_wait(), None, "{reason}");
     executor.remove_table(table).unwrap();
     let reason = executor.spawn(table, take).refusal().unwrap();
     assert_eq!(reason.expected_wait(), None, "{reason}");

@@ -2,15 +2,18 @@
 
 mod common;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as Polling, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
-    Error, Executor, Neighbor, Query, QueryLimits, QueryParameter, SearchError, SubmitError,
-    TableId,
+    Context, Error, Executor, Gathered, GatheredPart, Neighbor, Query, QueryLimits, QueryParameter,
+    SearchError, Shutdown, SubmitError, Table, TableId,
 };
-use common::{Gate, OpenOnDrop, builder, executor, full_at, hold};
+use common::{Gate, HANG, OpenOnDrop, builder, executor, full_at, hold};
 
 const DIM: usize = 4;
 const ROWS: usize = 300;
@@ -71,13 +74,123 @@ fn shards_answer_as_the_whole_does_by_waiting_and_by_polling() {
     assert_eq!(none.wait(), Ok(Vec::new()));
 }
 
+/// Polls once with a waker that does nothing.
+fn poll_once(gathered: &mut Gathered) -> Poll<<Gathered as Future>::Output> {
+    Pin::new(gathered).poll(&mut Polling::from_waker(Waker::noop()))
+}
+
+/// Searches until nobody waits for the answer.
+struct Endless;
+
+impl Table for Endless {
+    fn dim(&self) -> usize {
+        DIM
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn size_bytes(&self) -> u64 {
+        1
+    }
+
+    fn search(&self, _: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+        loop {
+            context.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn what_polling_has_taken_is_there_for_who_waits_no_longer() {
+    let executor = executor(1, 2);
+    let mut shards = shards(&executor, &rows());
+    let endless = executor.add_table("endless", Endless);
+    shards.insert(1, endless);
+    let query = queries().next().unwrap();
+    let mut gathered = executor.submit_over(&shards, &query).unwrap();
+    let begun = Instant::now();
+    while executor.snapshot().total.done < SHARDS as u64 {
+        assert!(begun.elapsed() < HANG, "the shards answer");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(poll_once(&mut gathered).is_pending());
+    let parts = gathered.into_parts();
+    assert_eq!(parts.len(), shards.len());
+    for ((table, part), shard) in parts.into_iter().zip(shards) {
+        assert_eq!(table, shard);
+        match part {
+            GatheredPart::Answered(hits) => {
+                let truth = executor.search(table, query.clone()).wait();
+                assert_eq!(Ok(hits), truth);
+            }
+            GatheredPart::Open(_) => assert_eq!(table, endless),
+        }
+    }
+}
+
+#[test]
+fn waiting_ends_with_the_first_error_in_time() {
+    let executor = executor(1, 2);
+    let endless = executor.add_table("endless", Endless);
+    let odd = FlatTable::build(vec![0.0; 2 * DIM], 2 * DIM, Metric::L2).unwrap();
+    let odd = executor.add_table("of another dimension", odd);
+    // If it waited for the first table, this would be its error.
+    let query = queries().next().unwrap();
+    let query = query.deadline(Instant::now() + Duration::from_secs(10));
+    let gathered = executor.submit_over(&[endless, odd], &query).unwrap();
+    assert_eq!(gathered.wait().unwrap_err().table, odd);
+}
+
+#[test]
+fn waiting_inside_a_task_of_the_same_executor_is_refused() {
+    let executor = Arc::new(executor(1, 1));
+    let shards = shards(&executor, &rows());
+    let table = executor.add_closure_table("t", 1);
+    let (inner, first) = (Arc::clone(&executor), shards[0]);
+    let task = executor.spawn(table, move || {
+        let query = queries().next().unwrap();
+        inner.submit_over(&shards, &query).unwrap().wait()
+    });
+    let error = task.wait().unwrap().unwrap_err();
+    assert_eq!((error.table, error.error), (first, Error::WouldDeadlock));
+}
+
+#[test]
+fn what_has_given_its_answer_has_no_other() {
+    let executor = executor(1, 1);
+    let mut shards = shards(&executor, &rows());
+    for fails in [false, true] {
+        if fails {
+            let odd = FlatTable::build(vec![0.0; 2 * DIM], 2 * DIM, Metric::L2).unwrap();
+            shards.push(executor.add_table("of another dimension", odd));
+        }
+        for again in [
+            |gathered: Gathered| drop(gathered.wait()),
+            |gathered: Gathered| drop(gathered.into_parts()),
+            |mut gathered: Gathered| drop(poll_once(&mut gathered)),
+        ] {
+            let query = queries().next().unwrap();
+            let mut gathered = executor.submit_over(&shards, &query).unwrap();
+            let answer = pollster::block_on(&mut gathered);
+            assert_eq!(answer.is_err(), fails);
+            let again = std::panic::AssertUnwindSafe(|| again(gathered));
+            assert!(std::panic::catch_unwind(again).is_err());
+        }
+    }
+}
+
 #[test]
 fn a_table_that_fails_is_named_and_the_others_are_cancelled() {
-    let executor = executor(1, 1);
+    let executor = executor(1, 2);
     let mut shards = shards(&executor, &rows());
     let odd = FlatTable::build(vec![0.0; 2 * DIM], 2 * DIM, Metric::L2).unwrap();
     let odd = executor.add_table("of another dimension", odd);
     shards.insert(2, odd);
+    // It would never end by itself.
+    shards.push(executor.add_table("endless", Endless));
     for polls in [false, true] {
         let query = queries().next().unwrap();
         let gathered = executor.submit_over(&shards, &query).unwrap();
@@ -92,6 +205,10 @@ fn a_table_that_fails_is_named_and_the_others_are_cancelled() {
         ));
         assert!(error.to_string().contains(&odd.to_string()), "{error}");
     }
+    let report = executor.shutdown(Shutdown::Drain(HANG));
+    assert_eq!(report.still_running, 0, "the others were cancelled");
+    let total = executor.snapshot().total;
+    assert!(total.cancelled >= 2, "{total:?}");
 }
 
 #[test]
@@ -161,14 +278,19 @@ fn the_deadline_is_one_for_all_tables_and_dropping_cancels_all() {
         assert_eq!((error.table, error.error), (shards[0], Error::Expired));
     }
     drop(executor.submit_over(&shards, &query).unwrap());
-    let parts = executor.submit_over(&shards, &query).unwrap().into_parts();
+    let mut gathered = executor.submit_over(&shards, &query).unwrap();
+    assert!(poll_once(&mut gathered).is_pending());
+    let parts = gathered.into_parts();
     gate.open();
     held.into_iter().for_each(|ticket| ticket.wait().unwrap());
-    for (place, (table, ticket)) in parts.into_iter().enumerate() {
+    for (place, (table, part)) in parts.into_iter().enumerate() {
         assert_eq!(table, shards[place]);
+        let GatheredPart::Open(ticket) = part else {
+            panic!("its worker is held");
+        };
         assert_eq!(ticket.wait().unwrap().len(), 7);
     }
-    executor.shutdown(chiplet::Shutdown::Drain(common::HANG));
+    executor.shutdown(Shutdown::Drain(HANG));
     let total = executor.snapshot().total;
     assert_eq!(total.done, 1 + SHARDS as u64);
     assert_eq!(total.expired + total.cancelled, 3 * SHARDS as u64);

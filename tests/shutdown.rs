@@ -4,6 +4,7 @@ mod common;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context as Polling, Wake, Waker};
@@ -13,7 +14,7 @@ use chiplet::{
     Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, ShutdownReport, SubmitError,
     Table, Ticket,
 };
-use common::{Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
+use common::{Departing, Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
 
 #[test]
 fn a_drain_answers_a_full_queue() {
@@ -112,6 +113,54 @@ fn an_executor_that_goes_before_its_shutdown_is_done_leaves_no_ticket_without_an
     dropped.join().unwrap();
     assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
     assert_eq!(pollster::block_on(stopping).still_running, 0);
+}
+
+#[test]
+fn an_awaited_shutdown_waits_for_the_tables_of_an_executor_that_has_gone() {
+    let executor = Arc::new(executor(1, 1));
+    let gone = Arc::new(AtomicBool::new(false));
+    let goes = Arc::clone(&gone);
+    let slow = move || {
+        std::thread::sleep(Duration::from_millis(50));
+        goes.store(true, Ordering::SeqCst);
+        panic!("a table's destructor panics");
+    };
+    executor.add_table("slow to go", Departing(slow));
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let (held, own) = (gate.clone(), Arc::clone(&executor));
+    // The executor goes inside its own task, so nobody but the shutdown's thread waits for the worker.
+    let task = executor.spawn(table, move || {
+        held.wait();
+        drop(own);
+    });
+    let stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+    drop(executor);
+    gate.open();
+    assert_eq!(pollster::block_on(stopping).still_running, 0);
+    assert!(gone.load(Ordering::SeqCst));
+    assert_eq!(task.wait(), Ok(()));
+}
+
+#[test]
+fn a_dropped_future_of_a_shutdown_keeps_no_waker() {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+    let executor = executor(1, 1);
+    let table = executor.add_closure_table("t", 1);
+    let gate = Gate::default();
+    let _open = OpenOnDrop(gate.clone());
+    let _held = hold(&executor, table, 1, &gate);
+    let mut stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+    let waker = Arc::new(Nothing);
+    let polled = Pin::new(&mut stopping).poll(&mut Polling::from_waker(&Arc::clone(&waker).into()));
+    assert!(polled.is_pending());
+    assert_eq!(Arc::strong_count(&waker), 2);
+    drop(stopping);
+    assert_eq!(Arc::strong_count(&waker), 1);
 }
 
 #[test]

@@ -134,12 +134,14 @@ pub enum SubmitError {
 
 impl SubmitError {
     /// How long the task would have waited for a worker, had it been accepted: what a client may be told to come back
-    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full.
+    /// after, since about then what fills the queue now has been begun. `None` unless a queue was full, and where a table's
+    /// own limit is 0, which refuses for ever.
     ///
     /// It is what waits before the task, in time, over the domain's workers, from the mean service times of the tables:
     /// zero if nothing of them has been answered yet. Services bound it from below and above before they tell it.
     pub fn expected_wait(&self) -> Option<Duration> {
         match self {
+            Self::TableOverloaded { limit: 0, .. } => None,
             Self::Overloaded { wait_us, .. } | Self::TableOverloaded { wait_us, .. } => {
                 Some(Duration::from_micros(u64::from(*wait_us)))
             }

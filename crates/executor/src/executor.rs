@@ -347,12 +347,13 @@ impl Executor {
     }
 
     /// Stops the clock of placement (`true`), or lets it go on (`false`). While it stands no table moves by its traffic, and
-    /// idle time does not count as less traffic. Queries are served as ever, and what they use counts once the clock goes on.
-    /// Workers that lose their cpus still move.
+    /// idle time does not count as less traffic. Queries are served as ever, and what they use meanwhile is left out: it
+    /// counts as no traffic, also later. Workers that lose their cpus still move. Calls are not counted: one `false` lets it
+    /// go on after any number of `true`.
     ///
     /// For times whose traffic says nothing about what comes: a benchmark's pause, a drain for maintenance.
     pub fn hold_placement(&self, hold: bool) {
-        self.balancer.hold(hold);
+        self.balancer.hold(&self.engine, hold);
     }
 
     /// The placement in force.
@@ -376,12 +377,12 @@ impl Executor {
         self.balancer.workers()
     }
 
-    /// The logical cpus of its [`Executor::topology`] that the process may use and no worker is tied to, ascending: what
+    /// The logical cpus of its [`Executor::topology`] that the executor may use and no worker at work is tied to, ascending: what
     /// other threads of the process, such as a runtime's, may be pinned to without a worker beside them. Cores are left
     /// free by [`Builder::reserve_cores`]; [`Executor::restrict_to`] and changes of the machine change the answer, the
     /// latter within a second.
     ///
-    /// Empty if there are none, and if any worker floats ([`Pin::None`](crate::Pin::None), or the system has refused to
+    /// Empty if there are none, and if any worker at work floats ([`Pin::None`](crate::Pin::None), or the system has refused to
     /// pin it): then no cpu is free of workers.
     ///
     /// ```

@@ -8,31 +8,48 @@ use chiplet_policy::TableId;
 use chiplet_table::Neighbor;
 
 use crate::error::{Error, OfTable};
-use crate::ticket::Ticket;
+use crate::report::Answer;
+use crate::ticket::{Ticket, earlier, park_until, with_waker};
 
-type Part = (TableId, Ticket<Vec<Neighbor>>);
+/// What all tables have found, or which one has failed.
+type Outcome = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
 
 /// A claim on one query's answer over several tables ([`Executor::submit_over`](crate::Executor::submit_over)): a future
 /// that ends with the nearest of all, ascending, equal distances by id and then in the order of the tables; or with the
 /// first error that is seen, and whose it is. Dropping it cancels what has not ended, as dropping a [`Ticket`] does.
 ///
 /// # Panics
-/// Polling it again after it was ready panics, as other futures do.
+/// Polling it again after it was ready panics, as other futures do, and so does [`Gathered::wait`] or
+/// [`Gathered::into_parts`] then.
 #[must_use = "dropping it cancels the query"]
 pub struct Gathered {
     k: usize,
-    /// With their places in the order of the tables. Empty again once it has given its answer.
-    pending: Vec<(usize, Part)>,
-    found: Vec<(Neighbor, usize, TableId)>,
+    /// In the order of the tables. Empty once it has given its answer.
+    parts: Vec<(TableId, GatheredPart)>,
+    /// The places of those that are open, ascending.
+    open: Vec<usize>,
     given: bool,
 }
 
+/// One table's part of a query over several ([`Gathered::into_parts`]).
+#[derive(Debug)]
+pub enum GatheredPart {
+    /// What it has found, nearest first: the whole had been polled and had taken it.
+    Answered(Vec<Neighbor>),
+    /// The claim on what it finds, which may be there by now.
+    Open(Ticket<Vec<Neighbor>>),
+}
+
 impl Gathered {
-    pub(crate) fn new(k: usize, parts: Vec<Part>) -> Self {
+    pub(crate) fn new(k: usize, tickets: Vec<(TableId, Ticket<Vec<Neighbor>>)>) -> Self {
+        let open = (0..tickets.len()).collect();
+        let parts = tickets.into_iter();
         Self {
             k,
-            pending: parts.into_iter().enumerate().collect(),
-            found: Vec::new(),
+            parts: parts
+                .map(|(table, ticket)| (table, GatheredPart::Open(ticket)))
+                .collect(),
+            open,
             given: false,
         }
     }
@@ -40,29 +57,100 @@ impl Gathered {
     /// Blocks this thread until all tables have answered or one has failed.
     ///
     /// # Errors
-    /// The [`Error`] of the first table, in their order, that has ended with one; as [`Ticket::wait`].
+    /// The [`Error`] of the first table that ends with one; as [`Ticket::wait`].
     pub fn wait(mut self) -> Result<Vec<(TableId, Neighbor)>, OfTable<Error>> {
-        for (place, (table, ticket)) in std::mem::take(&mut self.pending) {
-            // On an early return the others are dropped.
-            let hits = ticket.wait().map_err(|error| OfTable { table, error })?;
-            self.keep(place, table, hits);
+        if let Some((_, ticket)) = self.first_open() {
+            ticket.wait_awake();
         }
-        Ok(self.merged())
+        with_waker(|waker| {
+            loop {
+                let mut wakes = None;
+                let outcome = self.ask(|ticket| match ticket.ask(waker) {
+                    Ok(answer) => Poll::Ready(answer),
+                    Err(deadline) => {
+                        wakes = earlier(wakes, deadline);
+                        Poll::Pending
+                    }
+                });
+                if let Poll::Ready(outcome) = outcome {
+                    return outcome;
+                }
+                // All are of one executor.
+                if let Some((table, ticket)) = self.first_open()
+                    && ticket.would_deadlock()
+                {
+                    let error = Error::WouldDeadlock;
+                    return Err(OfTable { table, error });
+                }
+                park_until(wakes);
+            }
+        })
     }
 
     /// Each table's part by itself, in the order of the tables: for who decides otherwise what an answer of some tables is
-    /// worth. Parts whose answer has been merged already, by polling, are left out.
-    pub fn into_parts(self) -> Vec<(TableId, Ticket<Vec<Neighbor>>)> {
-        self.pending.into_iter().map(|(_, part)| part).collect()
+    /// worth, as after a time that has passed. Parts that were taken by polling come as what they have found.
+    pub fn into_parts(self) -> Vec<(TableId, GatheredPart)> {
+        assert!(
+            !self.given,
+            "it was taken apart after it had given its answer"
+        );
+        self.parts
     }
 
-    fn keep(&mut self, place: usize, table: TableId, hits: Vec<Neighbor>) {
-        let hits = hits.into_iter().map(|hit| (hit, place, table));
-        self.found.extend(hits);
+    fn first_open(&self) -> Option<(TableId, &Ticket<Vec<Neighbor>>)> {
+        match &self.parts[*self.open.first()?] {
+            (table, GatheredPart::Open(ticket)) => Some((*table, ticket)),
+            (_, GatheredPart::Answered(_)) => None,
+        }
+    }
+
+    /// Asks each open part, and keeps what has been found. Ready when that is all, or at the first error.
+    fn ask(
+        &mut self,
+        mut ask: impl FnMut(&mut Ticket<Vec<Neighbor>>) -> Poll<Result<Answer<Vec<Neighbor>>, Error>>,
+    ) -> Poll<Outcome> {
+        assert!(!self.given, "it was polled after it had given its answer");
+        let (parts, mut failed) = (&mut self.parts, None);
+        self.open.retain(|&place| {
+            let (table, part) = &mut parts[place];
+            let GatheredPart::Open(ticket) = part else {
+                return false;
+            };
+            if failed.is_some() {
+                return true;
+            }
+            match ask(ticket) {
+                Poll::Pending => return true,
+                Poll::Ready(Ok((hits, _))) => *part = GatheredPart::Answered(hits),
+                Poll::Ready(Err(error)) => {
+                    let table = *table;
+                    failed = Some(OfTable { table, error });
+                }
+            }
+            false
+        });
+        if let Some(failed) = failed {
+            self.given = true;
+            // Without the one that has failed the rest is cancelled.
+            self.parts.clear();
+            return Poll::Ready(Err(failed));
+        }
+        if !self.open.is_empty() {
+            return Poll::Pending;
+        }
+        self.given = true;
+        Poll::Ready(Ok(self.merged()))
     }
 
     fn merged(&mut self) -> Vec<(TableId, Neighbor)> {
-        let mut found = std::mem::take(&mut self.found);
+        let parts = std::mem::take(&mut self.parts).into_iter().enumerate();
+        let hits = parts.filter_map(|(place, (table, part))| match part {
+            GatheredPart::Answered(hits) => {
+                Some(hits.into_iter().map(move |hit| (hit, place, table)))
+            }
+            GatheredPart::Open(_) => None,
+        });
+        let mut found: Vec<_> = hits.flatten().collect();
         found.sort_unstable();
         found.truncate(self.k);
         let named = found.into_iter().map(|(hit, _, table)| (table, hit));
@@ -71,40 +159,17 @@ impl Gathered {
 }
 
 impl Future for Gathered {
-    type Output = Result<Vec<(TableId, Neighbor)>, OfTable<Error>>;
+    type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        assert!(!this.given, "it was polled after it had given its answer");
-        let mut at = 0;
-        while let Some((place, (table, ticket))) = this.pending.get_mut(at) {
-            let (place, table) = (*place, *table);
-            match Pin::new(ticket).poll(context) {
-                Poll::Pending => at += 1,
-                Poll::Ready(Ok(hits)) => {
-                    drop(this.pending.remove(at));
-                    this.keep(place, table, hits);
-                }
-                Poll::Ready(Err(error)) => {
-                    this.given = true;
-                    // Without the one that has failed the rest is cancelled.
-                    this.pending.clear();
-                    return Poll::Ready(Err(OfTable { table, error }));
-                }
-            }
-        }
-        if !this.pending.is_empty() {
-            return Poll::Pending;
-        }
-        this.given = true;
-        Poll::Ready(Ok(this.merged()))
+        self.ask(|ticket| ticket.poll_answer(context))
     }
 }
 
 impl std::fmt::Debug for Gathered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gathered")
-            .field("pending", &self.pending.len())
+            .field("pending", &self.open.len())
             .finish_non_exhaustive()
     }
 }

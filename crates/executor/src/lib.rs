@@ -39,7 +39,7 @@ pub use error::{BuildError, Error, OfTable, QueryParameter, Refused, SubmitError
 pub use executor::Executor;
 pub use executor::builder::Builder;
 pub use executor::shutdown::{Shutdown, ShutdownReport, Stopping};
-pub use gathered::Gathered;
+pub use gathered::{Gathered, GatheredPart};
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;
 pub use limits::QueryLimits;

@@ -6,8 +6,8 @@ use chiplet_table::Query;
 use crate::error::{QueryParameter, SubmitError};
 
 settings! {
-    /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None`, the default, is no
-    /// limit.
+    /// The most that one query may ask for ([`Builder::limits`](crate::Builder::limits)). `None` is no limit, and
+    /// the default of all but `max_tables`.
     ///
     /// They are for services whose callers choose these numbers: one query with a huge `k` or `ef` holds a core for as
     /// long as thousands of others. A query over a limit is refused when it is submitted, with
@@ -49,8 +49,9 @@ settings! {
         pub(crate) max_nprobe: Option<usize> = None,
         /// Queries in one batch ([`Executor::submit_batch`](crate::Executor::submit_batch)).
         pub(crate) max_batch: Option<usize> = None,
-        /// Tables that one query is searched in ([`Executor::submit_over`](crate::Executor::submit_over)).
-        pub(crate) max_tables: Option<usize> = None,
+        /// Tables that one query is searched in ([`Executor::submit_over`](crate::Executor::submit_over)), each by a task of its
+        /// own. Default: 1024.
+        pub(crate) max_tables: Option<usize> = Some(1_024),
     }
 }
 

@@ -109,17 +109,23 @@ impl<T> Ticket<T> {
     }
 
     pub(crate) fn block(&mut self, until: Option<Instant>) -> Option<Result<Answer<T>, Error>> {
-        // Inside a task of its own executor nothing is worth waiting for.
+        self.wait_awake();
+        with_waker(|waker| self.park(waker, until))
+    }
+
+    /// Waits for a moment, before this thread goes to sleep. Inside a task of its own executor nothing is worth waiting for.
+    pub(crate) fn wait_awake(&self) {
         if let Inner::Live(task) = &self.inner
             && !is_own(&**task)
         {
             let cores = &task.header().entry.cores;
             cores.wait_awake(|| task.completion().is_ended());
         }
-        thread_local! {
-            static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
-        }
-        WAKER.with(|waker| self.park(waker, until))
+    }
+
+    /// Whether this thread must not wait for it ([`Error::WouldDeadlock`]).
+    pub(crate) fn would_deadlock(&self) -> bool {
+        matches!(&self.inner, Inner::Live(task) if is_own(&**task))
     }
 
     /// Waits for the answer, the deadline or `until`. The deadline needs no alarm: this thread wakes up for it.
@@ -129,29 +135,22 @@ impl<T> Ticket<T> {
                 Ok(result) => return Some(result),
                 Err(deadline) => earlier(deadline, until),
             };
-            if let Inner::Live(task) = &self.inner
-                && is_own(&**task)
-            {
+            if self.would_deadlock() {
                 return Some(Err(Error::WouldDeadlock));
             }
-            let Some(wakes) = wakes else {
-                thread::park();
-                continue;
-            };
-            let now = now();
-            if until.is_some_and(|until| until <= now) {
+            if until.is_some_and(|until| until <= now()) {
                 return None;
             }
-            let left = wakes.saturating_duration_since(now);
-            if !left.is_zero() {
-                park_timeout(left);
-            }
+            park_until(wakes);
         }
     }
 
     /// The result if there is one, else the deadline if it is still to come. A deadline that has passed is a result,
     /// unless the answer is just being counted: then it is about to come.
-    fn ask(&mut self, waker: &Waker) -> Result<Result<Answer<T>, Error>, Option<Instant>> {
+    pub(crate) fn ask(
+        &mut self,
+        waker: &Waker,
+    ) -> Result<Result<Answer<T>, Error>, Option<Instant>> {
         let task = match &self.inner {
             Inner::Live(task) => task,
             Inner::Refused(reason) => {
@@ -220,8 +219,27 @@ fn timer<T>(task: &dyn Outcome<T>) -> &Timer {
 }
 
 /// The earlier of two instants, of which none may ever come.
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
+}
+
+/// Runs `wait` with a waker that unparks this thread.
+pub(crate) fn with_waker<R>(wait: impl FnOnce(&Waker) -> R) -> R {
+    thread_local! {
+        static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+    }
+    WAKER.with(wait)
+}
+
+/// Parks this thread until it is unparked, at most until `time`.
+pub(crate) fn park_until(time: Option<Instant>) {
+    let Some(time) = time else {
+        return thread::park();
+    };
+    let left = time.saturating_duration_since(now());
+    if !left.is_zero() {
+        park_timeout(left);
+    }
 }
 
 struct Unpark(thread::Thread);

@@ -77,8 +77,8 @@ impl Filter {
 
     /// As [`Filter::matching`], where the caller knows about how many of the table's rows `allows` says `true` for, as of
     /// a compressed bitmap of its own that it does not want to copy. The table chooses by `count` whether to walk or to
-    /// scan; what is found does not depend on it, only how long it takes: a `count` that is far too low or too high costs
-    /// a search several times as much as it needs.
+    /// scan, so time and recall depend on it: a scan finds all, a walk what its graph leads it to. A `count` that is far too
+    /// low costs a scan of all rows; one that is too high counts for little, as the table tries some rows itself.
     ///
     /// ```
     /// use std::collections::BTreeSet;

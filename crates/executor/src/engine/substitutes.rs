@@ -31,6 +31,11 @@ impl Substitutes {
         }
     }
 
+    /// What the names of the executor's threads begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.name
+    }
+
     /// Starts `substitute`. The calling worker's cpus are its own: the system hands them down to a new thread.
     ///
     /// # Errors

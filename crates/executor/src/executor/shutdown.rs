@@ -92,17 +92,25 @@ impl Executor {
     /// # }
     /// ```
     pub fn shutdown_async(&self, how: Shutdown) -> Stopping {
-        let stopping = Stopping(Arc::default());
+        let shared = Arc::new(Shared::default());
+        let stopping = Stopping(Arc::clone(&shared));
         let Some(begun) = self.close() else {
-            stopping.ended(ShutdownReport::default());
+            shared.end(ShutdownReport::default());
             return stopping;
         };
-        let (engine, told) = (Arc::clone(&self.engine), Stopping(Arc::clone(&stopping.0)));
-        let waits = move || told.ended(end(&engine, how, begun));
-        let thread = thread::Builder::new().name("chiplet-stop".to_owned());
-        if let Err(error) = thread.spawn(waits) {
-            tracing::warn!(%error, "no thread could be started to wait for the shutdown; the caller waits");
-            stopping.ended(end(&self.engine, how, begun));
+        let (engine, told) = (Arc::clone(&self.engine), Arc::clone(&shared));
+        let waits = move || {
+            let report = end(&engine, how, begun);
+            // The last reference, if the executor has gone meanwhile: then the tables go, whose destructors are the caller's.
+            contain(|| drop(engine));
+            told.end(report);
+        };
+        let name = format!("{}-stop", self.engine.substitutes.prefix());
+        if let Err(error) = thread::Builder::new().name(name).spawn(waits) {
+            contain(|| {
+                tracing::warn!(%error, "no thread could be started to wait for the shutdown; the caller waits");
+            });
+            shared.end(end(&self.engine, how, begun));
         }
         stopping
     }
@@ -120,7 +128,8 @@ impl Executor {
     }
 }
 
-/// Ends the threads of an executor that was closed at `begun`.
+/// Ends the threads of an executor that was closed at `begun`. What it logs runs a subscriber, which is the caller's code: its
+/// panic ends there, as somebody may await the report.
 fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
     let (Shutdown::Drain(patience) | Shutdown::Abandon(patience)) = how;
     // Too long for the clock means "as long as it takes", which a year stands for.
@@ -142,16 +151,20 @@ fn end(engine: &Engine, how: Shutdown, begun: Instant) -> ShutdownReport {
     if left == 0 {
         let threads = engine.threads.join_until(deadline);
         if threads > 0 {
-            tracing::warn!(
-                threads,
-                "threads were still inside a waker, a destructor or a callback when shutdown gave up waiting"
-            );
+            contain(|| {
+                tracing::warn!(
+                    threads,
+                    "threads were still inside a waker, a destructor or a callback when shutdown gave up waiting"
+                );
+            });
         }
     } else if !inside {
-        tracing::warn!(
-            workers = left,
-            "workers were still inside a task when shutdown gave up waiting"
-        );
+        contain(|| {
+            tracing::warn!(
+                workers = left,
+                "workers were still inside a task when shutdown gave up waiting"
+            );
+        });
     }
     ShutdownReport {
         abandoned,
@@ -166,8 +179,15 @@ impl Drop for Executor {
 }
 
 /// A shutdown that goes on: a future that ends with its report ([`Executor::shutdown_async`]).
+///
+/// It ends when all threads of the executor have ended or the time is up, as [`Executor::shutdown`] returns then. If the
+/// executor was dropped meanwhile, it also waits until the tables have been dropped, whose destructors have no bound.
 #[must_use = "the shutdown goes on without it; await it to know when it is done"]
-pub struct Stopping(Arc<Mutex<Progress>>);
+pub struct Stopping(Arc<Shared>);
+
+/// What the future and the thread that waits for the shutdown have in common.
+#[derive(Default)]
+struct Shared(Mutex<Progress>);
 
 #[derive(Default)]
 struct Progress {
@@ -175,8 +195,9 @@ struct Progress {
     waker: Option<Waker>,
 }
 
-impl Stopping {
-    fn ended(&self, report: ShutdownReport) {
+impl Shared {
+    /// The shutdown has ended so.
+    fn end(&self, report: ShutdownReport) {
         let waker = {
             let mut progress = self.0.lock();
             progress.report = Some(report);
@@ -198,7 +219,7 @@ impl Future for Stopping {
         // Wakers are the caller's: none is cloned or dropped under the lock.
         let waker = context.waker().clone();
         let (report, unused) = {
-            let mut progress = self.0.lock();
+            let mut progress = self.0.0.lock();
             match progress.report {
                 Some(report) => (Some(report), Some(waker)),
                 None => (None, progress.waker.replace(waker)),
@@ -209,9 +230,17 @@ impl Future for Stopping {
     }
 }
 
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        // Nobody waits any more. The thread would keep the waker, and what that keeps, until the shutdown ends.
+        let unused = self.0.0.lock().waker.take();
+        drop(unused);
+    }
+}
+
 impl std::fmt::Debug for Stopping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let report = self.0.lock().report;
+        let report = self.0.0.lock().report;
         f.debug_struct("Stopping").field("report", &report).finish()
     }
 }

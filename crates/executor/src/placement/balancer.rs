@@ -126,12 +126,17 @@ impl Balancer {
     }
 
     /// Stops the planner's clock, or lets it go on.
-    pub(crate) fn hold(&self, hold: bool) {
+    pub(crate) fn hold(&self, engine: &Engine, hold: bool) {
         let mut control = self.control.lock();
         let at = self.clock.now();
         match (hold, control.held) {
-            (true, None) => control.held = Some(at),
+            (true, None) => {
+                // The last tick may have been a while ago.
+                control.look_at_use(engine, at);
+                control.held = Some(at);
+            }
             (false, Some(since)) => {
+                control.look_at_use(engine, at);
                 control.held = None;
                 control.lost += at.since(since);
             }
@@ -311,9 +316,11 @@ impl Control {
                 self.staff(engine, at);
             }
         }
-        // What is used meanwhile counts once the clock goes on.
-        if self.held.is_none() {
-            self.rebalance(engine, self.time(at));
+        let capacities = self.look_at_use(engine, at);
+        if self.held.is_none()
+            && let Some(remap) = self.planner.tick(self.time(at), &capacities)
+        {
+            self.carry_out(remap, engine);
         }
     }
 
@@ -343,18 +350,20 @@ impl Control {
             .note(move || tracing::info!(workers, "workers have been ordered anew"));
     }
 
-    fn rebalance(&mut self, engine: &Engine, now: Time) {
+    /// Records what tables used and asked for since this was last called, and says what each domain could serve. While the
+    /// planner's clock stands nothing is recorded: all of it would count as used at one instant.
+    fn look_at_use(&mut self, engine: &Engine, at: Time) -> Vec<Option<f64>> {
+        let now = self.time(at);
         let (mut used, worked) = demand::drain(engine);
         self.missed.add_to(&mut used, engine);
         for (table, used) in used {
             engine.registry.use_more_shares(table);
             let usage = self.costs.usage(table, used);
-            self.planner.record(table, now, usage);
+            if self.held.is_none() {
+                self.planner.record(table, now, usage);
+            }
         }
-        let capacities = self.measure(engine, &worked);
-        if let Some(remap) = self.planner.tick(now, &capacities) {
-            self.carry_out(remap, engine);
-        }
+        self.measure(engine, &worked)
     }
 
     /// Publishes new homes.

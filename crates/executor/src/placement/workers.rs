@@ -217,18 +217,26 @@ impl Workers {
             .collect()
     }
 
-    /// The cpus that the process may use and that no worker may run on, ascending; none if a worker floats.
+    /// The cpus that the executor may use and that no worker at work may run on, ascending; none if such a worker floats.
     pub(crate) fn free_cpus(&self) -> Vec<u32> {
+        let at_work = || self.workers.iter().filter(|worker| worker.info.at_work);
         let floats =
             |worker: &PinnedWorker| worker.info.asked.is_empty() || worker.info.refused.is_some();
-        if self.workers.iter().any(floats) {
+        // Under a restriction also those that float are asked to stay on what is left.
+        if self.options.pin == Pin::None || at_work().any(floats) {
             return Vec::new();
         }
-        let is_free = |cpu: &u32| {
-            let mut workers = self.workers.iter();
-            !workers.any(|worker| worker.info.granted.contains(cpu))
+        let is_free = |&cpu: &u32| {
+            self.may_use(cpu) && !at_work().any(|worker| worker.info.granted.contains(&cpu))
         };
         self.usable.iter().copied().filter(is_free).collect()
+    }
+
+    /// Whether the process may use it and the caller lets it.
+    fn may_use(&self, cpu: u32) -> bool {
+        let allowed = self.allowed.as_ref();
+        self.usable.binary_search(&cpu).is_ok()
+            && allowed.is_none_or(|allowed| allowed.contains(&cpu))
     }
 
     /// For each worker whether it is at work.
@@ -268,12 +276,7 @@ impl Workers {
     /// Who works where with the cpus that are left. If no worker's core is among them, all work, wherever there is a cpu
     /// left: the machine that they were started on is gone.
     pub(crate) fn orders(&mut self) -> Orders {
-        let may_use = |cpu: u32| {
-            let allowed = self.allowed.as_ref();
-            self.usable.binary_search(&cpu).is_ok()
-                && allowed.is_none_or(|allowed| allowed.contains(&cpu))
-        };
-        let plan = self.plan(may_use);
+        let plan = self.plan(|cpu| self.may_use(cpu));
         let mut orders = Orders {
             at_work: vec![false; self.workers.len()],
             strength: Vec::new(),
@@ -311,7 +314,7 @@ impl Workers {
         // inside a task.
         let refuge: Vec<u32> = all_cpus(&self.topology)
             .into_iter()
-            .filter(|&cpu| may_use(cpu))
+            .filter(|&cpu| self.may_use(cpu))
             .collect();
         let floats = self.options.pin == Pin::None;
         if self.topology.is_this_machine() && (!floats || self.allowed.is_some()) {
@@ -475,5 +478,32 @@ mod tests {
         assert_eq!(workers.free_cpus(), [3]);
         workers.workers[1].info.refused = Some("not permitted".to_owned());
         assert!(workers.free_cpus().is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_stands_by_takes_no_cpu() {
+        let mut workers = granted(Topology::uniform(1, 4, 1), Pin::Core, 1, None);
+        let idle = &mut workers.workers[1].info;
+        // Whatever it was left with.
+        (idle.at_work, idle.asked) = (false, Vec::new());
+        assert_eq!(workers.free_cpus(), [1, 3]);
+    }
+
+    #[test]
+    fn nothing_is_free_where_workers_float_within_a_restriction() {
+        let mut workers = granted(Topology::uniform(1, 4, 1), Pin::None, 1, None);
+        workers.restrict(&[0, 1, 2]);
+        for worker in &mut workers.workers {
+            worker.info.asked = vec![0, 1];
+            worker.info.granted = vec![0, 1];
+        }
+        assert!(workers.free_cpus().is_empty());
+    }
+
+    #[test]
+    fn what_the_executor_may_not_use_is_not_called_free() {
+        let mut workers = granted(Topology::uniform(1, 4, 1), Pin::Core, 2, None);
+        workers.restrict(&[0, 1, 3]);
+        assert_eq!(workers.free_cpus(), [3]);
     }
 }
