@@ -121,7 +121,7 @@ caches: ## The shipped executor on 96 modelled cores with emulated caches (QEMU)
 	target/release/chiplet-caches control
 	target/release/chiplet-caches run --shape $(SIZE) $(ARGS)
 
-paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md; half an hour; MACHINE=this measures here; ARGS=--help.
+paper: ## The claims of arXiv 2605.10090 beside the simulator's figures: docs/paper.md; twenty minutes; MACHINE=this measures here; ARGS=--help.
 ifeq ($(MACHINE),this)
 	$(MAKE) setup
 	cargo build --release --locked -p chiplet-cli --features faiss

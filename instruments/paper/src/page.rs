@@ -311,7 +311,7 @@ const ELSEWHERE: &str = "\
 
 | | where | command | minutes on 2 cores |
 | --- | --- | --- | --: |
-| this page | [paper.json](paper.json) has each run | `make paper` | 35 |
+| this page | [paper.json](paper.json) has each run | `make paper` | 20 |
 | one run of it | [simulation](simulation.md) | `chiplet simulate --query-skew 0 --topics 0.8,4,0.3 --queries 40000` | 1 |
 | emulated: the paper's graphs, a 200th of their rows | the column above | `target/release/chiplet-caches run --workload paper-hnsw --size 0.005 --repeats 1 --strategies round-robin,global-steal,ccd-aware-bytes,ccd-aware` | 35 |
 | emulated: other tables on 96 modelled cores | [emulated caches](emulated-caches.md) | `make caches` | 30 |
@@ -323,7 +323,7 @@ What agrees is in the column *agrees within* above: run again, a modelled figure
 one within some percent.
 
 The same seed gives the same figures on the same kind of CPU. Another seed draws other tables: `make paper
-ARGS=\"--seed 2 --into FOLDER\"`.
+ARGS=\"--seeds 3 --into FOLDER\"` runs three, and gives medians with the least and the most.
 
 Not compared: how often the paper's mapper remaps. It gives no figure, and a saturated run of the model is too short for
 its windows of 10 and 60 s. [The simulator's page](simulation.md#when-the-hot-set-moves) has longer runs.

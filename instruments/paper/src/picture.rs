@@ -141,9 +141,18 @@ fn draw_on<B: DrawingBackend>(
                     PathElement::new([(x, y), (x + 14, y)], colour.stroke_width(2))
                 });
         }
+        // Where no line is.
+        let falls = |line: &[(f64, f64)]| match line {
+            [(_, first), .., (_, last)] => first > last,
+            _ => false,
+        };
+        let legend = match panel.lines.iter().all(|(_, line)| falls(line)) {
+            true => SeriesLabelPosition::UpperRight,
+            false => SeriesLabelPosition::UpperLeft,
+        };
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(legend)
             .label_font(("sans-serif", 12))
             .draw()
             .map_err(failed)?;

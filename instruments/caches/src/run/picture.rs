@@ -75,8 +75,8 @@ const SOURCES: [&str; 3] = ["own L3", "another domain", "memory"];
 /// What each part gives: a ratio of throughputs for each pair of strategies that differ in one thing, and the lines a query of
 /// the one that has it.
 fn gains(record: &Record) -> Markup {
-    const NAMES: f64 = 290.0;
-    const LINES: [f64; 2] = [480.0, 690.0];
+    const NAMES: f64 = 325.0;
+    const LINES: [f64; 2] = [510.0, 700.0];
     let groups = by_strategy(record);
     let of_strategy = |name: &str| -> [f64; 3] {
         let runs = groups.iter().find(|(strategy, _)| *strategy == name);
