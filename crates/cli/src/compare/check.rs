@@ -193,7 +193,10 @@ mod tests {
                 .retain(|strategy| strategy.name == "placebo")
         });
         assert!(text.contains("ccd-aware is not among"), "{text}");
-        assert!(text.contains("global-steal, the same executor"), "{text}");
+        assert!(
+            text.contains("global-steal, a pool that knows no domains"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
             .collect();
         assert_eq!(rows.len(), 2, "{one}");
         assert!(rows[0].contains("[2026-11-21](epyc-9654.json)"), "{one}");
-        assert!(rows[0].contains("of `global-steal`"), "{one}");
+        assert!(rows[0].contains("of global-steal"), "{one}");
         // What was written once is written again alike.
         std::fs::write(&readme, &one).unwrap();
         assert_eq!(renewed(&readme).unwrap(), one);
