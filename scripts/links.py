@@ -31,8 +31,9 @@ class Page(html.parser.HTMLParser):
 
 
 # Not ours to mend: rustdoc's list of who implements a trait, where the trait is named by another path than its own, and
-# text of `tracing` that rustdoc repeats on every type.
+# text of `tracing` and of `opentelemetry` that rustdoc repeats on every type.
 FOREIGN = ("/trait.impl/", "dispatcher#setting-the-default-subscriber")
+FOREIGN_NAMES = ("Context",)
 
 read = functools.lru_cache(maxsize=256)(Page)
 
@@ -40,7 +41,7 @@ read = functools.lru_cache(maxsize=256)(Page)
 def dead(page, link, sources):
     """Why the link leads nowhere, or nothing."""
     url = urllib.parse.urlsplit(link)
-    if url.scheme or url.netloc or any(text in link for text in FOREIGN):
+    if url.scheme or url.netloc or link in FOREIGN_NAMES or any(text in link for text in FOREIGN):
         return None
     to = (page.parent / urllib.parse.unquote(url.path)).resolve() if url.path else page
     if not to.is_file():
