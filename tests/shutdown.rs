@@ -12,30 +12,51 @@ use std::time::{Duration, Instant};
 
 use chiplet::{
     Context, Error, Executor, Neighbor, Query, SearchError, Shutdown, ShutdownReport, SubmitError,
-    Table, Ticket,
+    Table, TableId, Ticket,
 };
 use common::{Departing, Gate, HANG, OpenOnDrop, builder, executor, hold, neighbours, restless};
 
-#[test]
-fn a_drain_answers_a_full_queue() {
-    let executor = executor(1, 2);
+/// An executor whose workers are held at a gate, with a queue behind them. Fields go in this order: the gate opens first.
+struct Backlog {
+    _open: OpenOnDrop,
+    queued: Vec<Ticket<usize>>,
+    held: Vec<Ticket<()>>,
+    gate: Gate,
+    table: TableId,
+    executor: Executor,
+}
+
+fn backlog(workers: u32, queued: usize) -> Backlog {
+    let executor = executor(1, workers);
     let table = executor.add_closure_table("t", 1);
     let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, table, 2, &gate);
-    let queued: Vec<_> = (0..300).map(|n| executor.spawn(table, move || n)).collect();
+    Backlog {
+        _open: OpenOnDrop(gate.clone()),
+        held: hold(&executor, table, workers as usize, &gate),
+        queued: (0..queued)
+            .map(|n| executor.spawn(table, move || n))
+            .collect(),
+        gate,
+        table,
+        executor,
+    }
+}
+
+#[test]
+fn a_drain_answers_a_full_queue() {
+    let busy = backlog(2, 300);
     std::thread::scope(|scope| {
-        let drain = scope.spawn(|| executor.shutdown(Shutdown::Drain(HANG)));
-        gate.open();
+        let drain = scope.spawn(|| busy.executor.shutdown(Shutdown::Drain(HANG)));
+        busy.gate.open();
         let report = drain.join().unwrap();
         assert_eq!((report.abandoned, report.still_running), (0, 0));
     });
-    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
-    for (n, ticket) in queued.into_iter().enumerate() {
+    assert!(busy.held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    for (n, ticket) in busy.queued.into_iter().enumerate() {
         assert_eq!(ticket.wait(), Ok(n));
     }
     assert_eq!(
-        executor.spawn(table, || ()).refusal(),
+        busy.executor.spawn(busy.table, || ()).refusal(),
         Some(SubmitError::ShuttingDown)
     );
 }
@@ -49,20 +70,15 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
 fn a_shutdown_that_is_awaited_leaves_its_thread_to_those_whose_answers_it_drains() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.build().unwrap();
-    let executor = executor(1, 2);
-    let table = executor.add_closure_table("t", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, table, 2, &gate);
-    let queued: Vec<_> = (0..300).map(|n| executor.spawn(table, move || n)).collect();
+    let busy = backlog(2, 300);
     let report = runtime.block_on(async {
-        let mut stopping = executor.shutdown_async(Shutdown::Drain(HANG));
+        let mut stopping = busy.executor.shutdown_async(Shutdown::Drain(HANG));
         assert!(poll_once(&mut stopping).is_pending(), "workers are held");
-        let refusal = executor.spawn(table, || ()).refusal();
+        let refusal = busy.executor.spawn(busy.table, || ()).refusal();
         assert_eq!(refusal, Some(SubmitError::ShuttingDown), "from the call on");
         // The clients are on the one thread that awaits the shutdown.
-        let clients: Vec<_> = queued.into_iter().map(tokio::spawn).collect();
-        gate.open();
+        let clients: Vec<_> = busy.queued.into_iter().map(tokio::spawn).collect();
+        busy.gate.open();
         let report = stopping.await;
         for (n, client) in clients.into_iter().enumerate() {
             assert_eq!(client.await.unwrap(), Ok(n));
@@ -70,7 +86,7 @@ fn a_shutdown_that_is_awaited_leaves_its_thread_to_those_whose_answers_it_drains
         report
     });
     assert_eq!((report.abandoned, report.still_running), (0, 0));
-    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    assert!(busy.held.into_iter().all(|ticket| ticket.wait().is_ok()));
 }
 
 #[test]
@@ -98,20 +114,15 @@ fn a_shutdown_whose_future_is_dropped_ends_all_the_same() {
 
 #[test]
 fn an_executor_that_goes_before_its_shutdown_is_done_leaves_no_ticket_without_an_end() {
-    let executor = executor(1, 1);
-    let table = executor.add_closure_table("t", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, table, 1, &gate);
-    let queued: Vec<_> = (0..100).map(|n| executor.spawn(table, move || n)).collect();
-    let stopping = executor.shutdown_async(Shutdown::Drain(HANG));
-    let dropped = std::thread::spawn(move || drop(executor));
-    for ticket in queued {
+    let busy = backlog(1, 100);
+    let stopping = busy.executor.shutdown_async(Shutdown::Drain(HANG));
+    let dropped = std::thread::spawn(move || drop(busy.executor));
+    for ticket in busy.queued {
         assert_eq!(ticket.wait(), Err(Error::ShutDown), "dropping abandons");
     }
-    gate.open();
+    busy.gate.open();
     dropped.join().unwrap();
-    assert!(held.into_iter().all(|ticket| ticket.wait().is_ok()));
+    assert!(busy.held.into_iter().all(|ticket| ticket.wait().is_ok()));
     assert_eq!(pollster::block_on(stopping).still_running, 0);
 }
 
@@ -165,23 +176,20 @@ fn a_dropped_future_of_a_shutdown_keeps_no_waker() {
 
 #[test]
 fn an_abandoning_shutdown_ends_the_queue_and_waits_no_longer_than_its_bound() {
-    let executor = executor(1, 1);
-    let table = executor.add_closure_table("t", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, table, 1, &gate);
-    let queued: Vec<_> = (0..100).map(|n| executor.spawn(table, move || n)).collect();
-    let report = executor.shutdown(Shutdown::Abandon(Duration::from_millis(1)));
+    let busy = backlog(1, 100);
+    let report = busy
+        .executor
+        .shutdown(Shutdown::Abandon(Duration::from_millis(1)));
     assert_eq!((report.abandoned, report.still_running), (100, 1));
-    for ticket in queued {
+    for ticket in busy.queued {
         assert_eq!(ticket.wait(), Err(Error::ShutDown));
     }
-    gate.open();
+    busy.gate.open();
     assert!(
-        held.into_iter().all(|ticket| ticket.wait().is_ok()),
+        busy.held.into_iter().all(|ticket| ticket.wait().is_ok()),
         "what runs, finishes"
     );
-    let total = executor.snapshot().total;
+    let total = busy.executor.snapshot().total;
     assert_eq!((total.accepted, total.done, total.cancelled), (101, 1, 100));
 }
 

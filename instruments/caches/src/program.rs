@@ -209,18 +209,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         start(&strategy, arguments, shelf)?
     };
     let (query_skew, hot) = terms.map_or((0.0, 0.0), |terms| (terms.query_skew, terms.hot_share));
-    let group = |tables, share| {
-        Group::new(tables, asked[0].queries.len())
-            .share(share)
-            .table_skew(arguments.skew)
-            .query_skew(query_skew)
-    };
+    let all = Group::new(0..arguments.tables, asked[0].queries.len())
+        .table_skew(arguments.skew)
+        .query_skew(query_skew);
     let mut traffic = Traffic::new(arguments.seed, Arrivals::Steady { rate: 1.0 });
-    if hot > 0.0 {
-        traffic = traffic.group(group(0..1, hot));
-    }
-    if hot < 1.0 {
-        traffic = traffic.group(group(0..arguments.tables, 1.0 - hot));
+    for group in all.hot(hot) {
+        traffic = traffic.group(group);
     }
     let mut stream = traffic.stream()?;
     let mut draw = |queries: usize| -> Vec<Share> {

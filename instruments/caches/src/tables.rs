@@ -121,19 +121,13 @@ pub fn build(folder: &Path, workload: &Workload, seed: u64) -> anyhow::Result<()
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut tables = Vec::new();
     for (number, table) in workload.tables.iter().enumerate() {
-        let Table::Graph { k, ef, m, .. } = *table else {
+        let (Table::Graph { k, ef, .. }, Some(config)) = (*table, table.graph_config()) else {
             bail!(
                 "inverted lists are not emulated: their scans run in Faiss' libraries; give a workload of graphs (hnsw)"
             );
         };
         tables.push((k, ef));
-        let mut config = HnswConfig::new(Metric::L2)
-            .threads(2)
-            .m(m as usize)
-            .rows(table.rows_as());
-        if let Some(rerank) = table.rerank() {
-            config = config.rerank(rerank.rows_as);
-        }
+        let config = config.threads(2);
         build_one(folder, (number, workload.tables.len()), &config, || {
             let drawn = workload.draw(number, QUERIES, seed);
             (drawn.rows, drawn.queries)

@@ -204,11 +204,16 @@ impl Case {
     }
 }
 
+/// Of tasks that were stolen within a CCD and across, the part that crossed; 0 if none was.
+pub(crate) fn crossing(within: f64, across: f64) -> f64 {
+    across / (within + across).max(1.0)
+}
+
 impl Run {
     /// Of the tasks that were stolen, the part that crossed CCDs; 0 if none was.
     pub fn crossing(&self) -> f64 {
         let [_, within, across] = self.taken.map(|tasks| tasks as f64);
-        across / (within + across).max(1.0)
+        crossing(within, across)
     }
 
     pub(crate) fn of(case: Case, seed: u64, outcome: &Outcome) -> Self {

@@ -11,6 +11,7 @@
 //! | `pools` | what is compared: chiplet's strategies, other pools |
 //! | `generator`, `usage` | one round: sending, and what that took |
 //! | `counted` | what the hardware counted (`crate::counters`), by query |
+//! | `stats` | the middle and the ends of a few values |
 //! | `summary` | medians, ratios, fairness |
 //! | `series` | the whole run: saturation, rounds in turn, the sweep, placements |
 //! | `scaling` | the run at several sizes, on several numbers of domains |
@@ -37,6 +38,7 @@ pub(crate) mod report;
 mod scaling;
 mod series;
 mod sizes;
+pub(crate) mod stats;
 mod summary;
 mod tables;
 mod usage;
@@ -52,7 +54,6 @@ pub(crate) use arguments::Arguments;
 use output::{writable, write};
 pub(crate) use report::{chart, html::frame};
 use sizes::Caches;
-pub(crate) use summary::median;
 
 /// Runs the comparison; what is returned goes to standard output.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {

@@ -48,17 +48,18 @@ pub(super) fn need(workload: &Workload) -> u64 {
         .sum()
 }
 
-/// How a graph keeps its rows, the second time too.
-pub(super) fn formats(table: &Table) -> (RowFormat, Option<RowFormat>) {
-    (table.rows_as(), table.rerank().map(|rerank| rerank.rows_as))
-}
-
-/// The part of a Faiss description that says how lists keep rows.
-pub(super) fn faiss_rows(format: RowFormat) -> &'static str {
-    match format {
+/// The Faiss description of lists that keep rows so, as many as `rows` rows can be learned for.
+pub(super) fn factory(lists: usize, rows: usize, format: RowFormat) -> String {
+    let kept = match format {
         RowFormat::F16 => "SQfp16",
         RowFormat::Bf16 => "SQbf16",
         RowFormat::Sq8 => "SQ8",
         _ => "Flat",
-    }
+    };
+    format!("IVF{},{kept}", learnable(lists, rows))
+}
+
+/// Faiss wants 39 rows for each list that it learns.
+pub(super) fn learnable(lists: usize, rows: usize) -> usize {
+    lists.clamp(1, rows / 39 + 1)
 }

@@ -8,6 +8,7 @@ use super::recorder::Record;
 use super::report::{
     Adaptation, Counters, Latency, RatioSpread, Ratios, Round, Steals, Strategy, WorstTable,
 };
+use super::stats::{median, spread};
 use chiplet_workload::fairness::jain_index;
 
 /// A table needs this many answers, over all rounds, for its p99 to be compared with others'.
@@ -307,29 +308,6 @@ pub(crate) fn latency(values: &mut [f32]) -> Latency {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; 0 without values.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        (values[middle - 1] + values[middle]) / 2.0
-    } else {
-        values[middle]
-    }
-}
-
-fn spread(values: &[f64]) -> [f64; 2] {
-    if values.is_empty() {
-        return [0.0; 2];
-    }
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    [low, high]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,6 +325,10 @@ mod tests {
     }
 
     fn summed(records: Vec<Record>, length: Duration) -> Summed {
+        summed_by(records, length, Some(Duration::from_millis(1)))
+    }
+
+    fn summed_by(records: Vec<Record>, length: Duration, deadline: Option<Duration>) -> Summed {
         let outcome = Outcome {
             records,
             length,
@@ -357,7 +339,7 @@ mod tests {
             sent: 0,
             starved: 0.0,
         };
-        Summed::of(outcome, None, 2, Some(Duration::from_millis(1)), true)
+        Summed::of(outcome, None, 2, deadline, true)
     }
 
     #[test]
@@ -366,13 +348,6 @@ mod tests {
         let Latency { p50, p99, p999 } = latency(&mut values);
         assert_eq!((p50, p99, p999), (500.0, 990.0, 999.0));
         assert_eq!(latency(&mut []), Latency::default());
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(Vec::new()), 0.0);
     }
 
     #[test]
@@ -386,17 +361,8 @@ mod tests {
 
     #[test]
     fn without_a_deadline_there_is_no_goodput() {
-        let outcome = Outcome {
-            records: vec![record(100, 500, 0, false)],
-            length: Duration::from_secs(1),
-            usage: Usage::default(),
-            sender_cores: 0.0,
-            busiest_sender: 0.0,
-            lag_p99_us: None,
-            sent: 0,
-            starved: 0.0,
-        };
-        let rounds = [Summed::of(outcome, None, 2, None, false)];
+        let records = vec![record(100, 500, 0, false)];
+        let rounds = [summed_by(records, Duration::from_secs(1), None)];
         let found = strategy("mine".into(), &rounds, &rounds, &["a", "b"], None, None);
         assert_eq!((found.goodput_qps, found.throughput_qps), (None, 1.0));
     }

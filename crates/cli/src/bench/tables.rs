@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, ensure};
-use chiplet_index::{HnswConfig, HnswTable, Metric, Pages, RowFormat};
+use chiplet_index::{HnswConfig, HnswTable, Metric, Pages};
 use chiplet_sim::Workload;
 use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
@@ -33,6 +33,8 @@ pub(crate) struct Tables {
     pub(crate) rows: usize,
     /// The part of all queries that goes to the first table beside its share by the law.
     pub(crate) hot_share: f64,
+    /// The workload that the tables are of, as it was read.
+    pub(crate) recipe: Option<String>,
 }
 
 /// How a table is asked.
@@ -230,9 +232,8 @@ impl Source {
 /// What a table is, beside its rows.
 struct Shape {
     metric: truth::Metric,
-    rows_as: (RowFormat, Option<RowFormat>),
-    /// Links of a node; 0: as many as graphs have by default.
-    m: usize,
+    /// Of a graph; of lists it is not used.
+    graph: HnswConfig,
     /// The Faiss description of lists; none: as many as rows advise.
     #[cfg_attr(not(feature = "faiss"), expect(dead_code, reason = "lists need Faiss"))]
     factory: Option<String>,
@@ -240,30 +241,24 @@ struct Shape {
 
 impl Shape {
     fn asked(arguments: &Arguments, source: &Dataset) -> anyhow::Result<Self> {
-        source.index_metric()?;
         Ok(Self {
             metric: source.metric,
-            rows_as: (RowFormat::F32, None),
-            m: 0,
+            graph: HnswConfig::new(source.index_metric()?).ef(arguments.ef() as usize),
             factory: arguments.factory.clone(),
         })
     }
 
     fn of(table: &chiplet_sim::Table) -> Self {
-        let (m, factory) = match *table {
-            chiplet_sim::Table::Graph { m, .. } => (m as usize, None),
+        let factory = match *table {
             chiplet_sim::Table::Lists { lists, rows, .. } => {
-                // Faiss needs a few rows for each list that it learns.
-                let lists = lists.min(rows as usize / 39 + 1);
-                let rows_as = recipe::faiss_rows(table.rows_as());
-                (0, Some(format!("IVF{lists},{rows_as}")))
+                Some(recipe::factory(lists, rows as usize, table.rows_as()))
             }
-            chiplet_sim::Table::Task { .. } => (0, None),
+            _ => None,
         };
+        let plain = || HnswConfig::new(Metric::L2);
         Self {
             metric: truth::Metric::L2,
-            rows_as: recipe::formats(table),
-            m,
+            graph: table.graph_config().unwrap_or_else(plain),
             factory,
         }
     }
@@ -313,6 +308,7 @@ impl Tables {
             .map(|(built, asked, _)| (built, asked))
             .unzip();
         Ok(Self {
+            recipe: recipe::text(arguments),
             all,
             asked,
             source: source.name(),
@@ -338,6 +334,7 @@ impl Tables {
             source: String::new(),
             rows: 0,
             hot_share: 0.0,
+            recipe: None,
         }
     }
 
@@ -376,13 +373,15 @@ impl Tables {
         self.asked[table].graph
     }
 
-    /// The most neighbours, and the most candidates and lists, that a table is asked for.
-    pub(crate) fn widest(&self) -> (usize, usize) {
-        let asked = || self.asked.iter();
-        (
-            asked().map(|asked| asked.k).max().unwrap_or(0),
-            asked().map(|asked| asked.width).max().unwrap_or(0),
-        )
+    /// The most neighbours that a table is asked for.
+    pub(crate) fn k(&self) -> usize {
+        self.asked.iter().map(|asked| asked.k).max().unwrap_or(0)
+    }
+
+    /// The most candidates of a graph's searches, or lists of a scan's; `None` where there is no such table.
+    pub(crate) fn width(&self, graph: bool) -> Option<usize> {
+        let of_kind = self.asked.iter().filter(|asked| asked.graph == graph);
+        of_kind.map(|asked| asked.width).max()
     }
 
     /// What these tables can show on this machine.
@@ -423,6 +422,10 @@ fn build_one(
     Ok((built, asked, rows.len()))
 }
 
+#[cfg_attr(
+    not(feature = "usearch"),
+    expect(unused_variables, reason = "for usearch alone")
+)]
 fn graph(
     arguments: &Arguments,
     (rows, metric): (&VectorSet, Metric),
@@ -435,15 +438,7 @@ fn graph(
         strategies.any(|choice| choice.graph == graph)
     };
     if asked(Graph::Own) {
-        let (walked, rerank) = shape.rows_as;
-        let mut config = HnswConfig::new(metric).ef(ef).rows(walked);
-        if shape.m > 0 {
-            config = config.m(shape.m).ef_construction(shape.m.max(100) * 2);
-        }
-        if let Some(format) = rerank {
-            config = config.rerank(format);
-        }
-        let index = HnswTable::build(rows.as_slice(), rows.dim(), &config)?;
+        let index = HnswTable::build(rows.as_slice(), rows.dim(), &shape.graph)?;
         built.set(Own::Graph(Arc::new(index)));
     }
     #[cfg(feature = "usearch")]
@@ -495,6 +490,5 @@ pub(crate) fn factory(arguments: &Arguments, rows: usize) -> String {
 
 /// Lists of an IVF table of `rows` rows, where nobody says how many.
 pub(crate) fn lists(rows: usize) -> usize {
-    let lists = (4.0 * (rows as f64).sqrt()) as usize;
-    lists.clamp(1, rows / 39 + 1)
+    recipe::learnable((4.0 * (rows as f64).sqrt()) as usize, rows)
 }

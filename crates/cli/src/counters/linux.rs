@@ -5,17 +5,16 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use chiplet_topology::parse_list;
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Dynamic, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::processor::{L3_PMU, Processor};
-use super::{
-    CYCLES, EventReading, INSTRUCTIONS, L3_LOOKUPS, L3_MISSES, LLC_MISSES, Reading, STALLED,
-    Sample, Unavailable,
+use super::names::{L3_LOOKUPS, L3_MISSES};
+use super::processor::Processor;
+use super::wanted::{
+    Wanted, l3_event, one_cpu_of_each_l3, processor, progress, wanted, wanted_of_memory,
 };
+use super::{EventReading, Reading, Sample, Unavailable};
 
 /// Counters that run from when they were opened until they are dropped, one group at a time.
 pub struct Counters {
@@ -34,14 +33,6 @@ struct Opened {
     unit: f64,
     group: usize,
     counters: Vec<Counter>,
-}
-
-/// An event to open.
-struct Wanted {
-    name: &'static str,
-    unit: f64,
-    group: usize,
-    event: Builder<'static>,
 }
 
 impl Counters {
@@ -224,62 +215,6 @@ impl Counters {
         text
     }
 }
-
-/// What is worth counting on this processor.
-fn wanted(processor: Processor) -> Vec<Wanted> {
-    let one = |name, event| Wanted {
-        name,
-        unit: 1.0,
-        group: 0,
-        event,
-    };
-    let mut wanted = vec![
-        one(INSTRUCTIONS, Builder::new(Hardware::INSTRUCTIONS)),
-        one(CYCLES, Builder::new(Hardware::CPU_CYCLES)),
-    ];
-    if processor == Processor::Other {
-        // Not `Hardware::CACHE_MISSES`, which is some other cache's on several processors.
-        let misses = Cache {
-            which: CacheId::LL,
-            operation: CacheOp::READ,
-            result: CacheResult::MISS,
-        };
-        let stalls = Hardware::STALLED_CYCLES_BACKEND;
-        wanted.push(one(LLC_MISSES, Builder::new(misses)));
-        wanted.push(one(STALLED, Builder::new(stalls)));
-    }
-    let raw = |group, raw: super::processor::Raw| Wanted {
-        name: raw.name,
-        unit: raw.unit,
-        group,
-        event: Builder::new(Raw::new(raw.config)),
-    };
-    wanted.extend(processor.stalls().map(|event| raw(0, event)));
-    for (group, events) in processor.sources().into_iter().enumerate() {
-        wanted.extend(events.into_iter().map(|event| raw(group + 1, event)));
-    }
-    wanted
-}
-
-/// The cpu of each L3 at which the kernel counts it; `None` without such counters.
-fn one_cpu_of_each_l3() -> Option<BTreeSet<u32>> {
-    let path = format!("/sys/bus/event_source/devices/{L3_PMU}/cpumask");
-    parse_list(fs::read_to_string(path).ok()?.trim()).ok()
-}
-
-/// An event of the L3's own counters: of all its slices and all cores, which is what the kernel takes where neither is
-/// named (`arch/x86/events/amd/uncore.c`, `l3_thread_slice_mask`).
-fn l3_event(event: u16, mask: u8) -> io::Result<Builder<'static>> {
-    let mut fields = Dynamic::builder(L3_PMU)?;
-    fields
-        .field("event", event.into())
-        .map_err(io::Error::other)?;
-    fields
-        .field("umask", mask.into())
-        .map_err(io::Error::other)?;
-    Ok(Builder::new(fields.build().map_err(io::Error::other)?))
-}
-
 /// Who is counted.
 #[derive(Clone, Copy)]
 enum Who<'a> {
@@ -348,28 +283,6 @@ fn allow_many_files() {
     }
 }
 
-/// This machine's.
-fn processor() -> Processor {
-    Processor::of(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
-}
-
-/// Instructions and cycles.
-fn progress(processor: Processor) -> Vec<Wanted> {
-    wanted(processor).into_iter().take(2).collect()
-}
-
-/// What tells how a group uses memory.
-fn wanted_of_memory(processor: Processor) -> Vec<Wanted> {
-    let mut wanted = progress(processor);
-    wanted.extend(processor.memory().into_iter().map(|raw| Wanted {
-        name: raw.name,
-        unit: raw.unit,
-        group: 0,
-        event: Builder::new(Raw::new(raw.config)),
-    }));
-    wanted
-}
-
 /// `perf_event_paranoid`, if the system tells.
 fn paranoid() -> Option<i32> {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
@@ -398,6 +311,7 @@ fn reason(why: io::Error, paranoid: Option<i32>) -> Unavailable {
 mod tests {
     use super::super::CounterValues;
     use super::*;
+    use crate::counters::names::{CYCLES, INSTRUCTIONS, STALLED};
     use perf_event::events::Software;
     use std::hint::black_box;
     use std::sync::mpsc;

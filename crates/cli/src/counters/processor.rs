@@ -11,6 +11,8 @@
 //! Intel's: Software Developer's Manual 3B, chapter 20, and Linux, `tools/perf/pmu-events/arch/x86`, `skylakex`,
 //! `icelakex`, `sapphirerapids`, `graniterapids`, which number these events alike.
 
+use super::names;
+
 /// `ls_any_fills_from_sys`: lines that the first-level data cache got, by where from. The sources are bits and may
 /// be counted together.
 const FILLS: u16 = 0x44;
@@ -138,7 +140,7 @@ impl Processor {
             Self::Zen2 | Self::Zen3 | Self::OtherAmd | Self::Other => return None,
         };
         Some(Raw {
-            name: super::STALLED,
+            name: names::STALLED,
             config,
             unit,
         })
@@ -153,15 +155,15 @@ impl Processor {
             unit: 1.0,
         };
         let fills = [
-            one(super::NEAR_FILLS, raw(FILLS, NEAR_MEMORY)),
-            one(super::FAR_FILLS, raw(FILLS, FAR_MEMORY)),
+            one(names::NEAR_FILLS, raw(FILLS, NEAR_MEMORY)),
+            one(names::FAR_FILLS, raw(FILLS, FAR_MEMORY)),
         ];
         match self {
             Self::Zen3 => fills.into(),
             Self::Zen4 | Self::Zen5 | Self::Zen6 => {
                 let mut events = vec![
-                    one(super::UNRETIRED, raw(NO_RETIRE, NOT_COMPLETE)),
-                    one(super::UNRETIRED_LOADS, raw(NO_RETIRE, LOAD_NOT_COMPLETE)),
+                    one(names::UNRETIRED, raw(NO_RETIRE, NOT_COMPLETE)),
+                    one(names::UNRETIRED_LOADS, raw(NO_RETIRE, LOAD_NOT_COMPLETE)),
                 ];
                 events.extend(self.stalls());
                 events.extend(fills);
@@ -169,7 +171,7 @@ impl Processor {
             }
             Self::IntelServer => {
                 let config = raw(CYCLE_ACTIVITY, STALLS_L3_MISS) | STALLS_L3_MISS_MASK;
-                vec![one(super::STALLED_ON_MEMORY, config)]
+                vec![one(names::STALLED_ON_MEMORY, config)]
             }
             // Zen 2 needs three events for each of these.
             Self::Zen2 | Self::OtherAmd | Self::Other => Vec::new(),
@@ -185,35 +187,35 @@ impl Processor {
         };
         match self {
             Self::Zen2 => [
-                (super::MEMORY, NEAR_MEMORY),
-                (super::REMOTE_MEMORY, FAR_MEMORY),
+                (names::MEMORY, NEAR_MEMORY),
+                (names::REMOTE_MEMORY, FAR_MEMORY),
             ]
             .map(|(name, mask)| FILLS_OF_ZEN2.map(|event| one(name, event, mask)).into())
             .into(),
             Self::Zen3 | Self::Zen4 | Self::Zen5 | Self::Zen6 => {
                 let mut fills = vec![
-                    one(super::OWN_L3, FILLS, LOCAL_CCX),
-                    one(super::OTHER_L3, FILLS, OTHER_CACHE),
-                    one(super::MEMORY, FILLS, NEAR_MEMORY),
-                    one(super::REMOTE_MEMORY, FILLS, FAR_MEMORY),
+                    one(names::OWN_L3, FILLS, LOCAL_CCX),
+                    one(names::OTHER_L3, FILLS, OTHER_CACHE),
+                    one(names::MEMORY, FILLS, NEAR_MEMORY),
+                    one(names::REMOTE_MEMORY, FILLS, FAR_MEMORY),
                 ];
                 let by = if self == Self::Zen3 {
                     BY_ANY_PREFETCHER
                 } else {
-                    fills.push(one(super::CXL, FILLS, EXTENSION_MEMORY));
+                    fills.push(one(names::CXL, FILLS, EXTENSION_MEMORY));
                     BY_THE_L2
                 };
                 let prefetched = vec![
-                    one(super::PREFETCHED_OWN_L3, PREFETCHED_FROM_L3, by),
-                    one(super::PREFETCHED_BEYOND, PREFETCHED_BEYOND_L3, by),
+                    one(names::PREFETCHED_OWN_L3, PREFETCHED_FROM_L3, by),
+                    one(names::PREFETCHED_BEYOND, PREFETCHED_BEYOND_L3, by),
                 ];
                 vec![fills, prefetched]
             }
             Self::IntelServer => vec![vec![
-                one(super::OTHER_L3, LOADS_BEYOND_L3, REMOTE_CACHE),
-                one(super::MEMORY, LOADS_BEYOND_L3, LOCAL_DRAM),
-                one(super::REMOTE_MEMORY, LOADS_BEYOND_L3, REMOTE_DRAM),
-                one(super::OWN_L3, LOADS, L3_HIT),
+                one(names::OTHER_L3, LOADS_BEYOND_L3, REMOTE_CACHE),
+                one(names::MEMORY, LOADS_BEYOND_L3, LOCAL_DRAM),
+                one(names::REMOTE_MEMORY, LOADS_BEYOND_L3, REMOTE_DRAM),
+                one(names::OWN_L3, LOADS, L3_HIT),
             ]],
             Self::OtherAmd | Self::Other => Vec::new(),
         }
@@ -228,8 +230,8 @@ impl Processor {
             Self::OtherAmd | Self::IntelServer | Self::Other => return None,
         };
         Some([
-            (super::L3_LOOKUPS, L3_LOOKUPS, ALL_LOOKUPS),
-            (super::L3_MISSES, misses, LOOKUP_MISSES),
+            (names::L3_LOOKUPS, L3_LOOKUPS, ALL_LOOKUPS),
+            (names::L3_MISSES, misses, LOOKUP_MISSES),
         ])
     }
 }

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use chiplet_sim::{Machine, Outcome};
 use serde::Serialize;
 
-use crate::bench::median;
-use crate::bench::report::{self, Round};
+use crate::bench::report::{self, Round, parts};
+use crate::bench::stats::{median, spread};
 
 /// All of it: in the file, the text and the page.
 #[derive(Serialize)]
@@ -101,23 +101,19 @@ pub(super) fn beside(measured: &report::Report, machine: &Machine, runs: &[&Outc
 fn rows(base: (&report::Strategy, &Outcome), of: (&report::Strategy, &Outcome)) -> Vec<Row> {
     let figures = FIGURES.into_iter().filter_map(|(what, round, run)| {
         // Rounds of one number were the same queries.
-        let rounds = of.0.rounds.iter().zip(&base.0.rounds);
-        let ratios: Vec<f64> = rounds
-            .map(|(of, base)| round(of) / round(base))
-            .filter(|ratio| ratio.is_finite())
-            .collect();
+        let rounds = parts::ratios(base.0, of.0, round).into_iter();
+        let ratios: Vec<f64> = rounds.map(|(_, ratio)| ratio).collect();
         let modelled = run(of.1) / run(base.1);
         if ratios.is_empty() || !modelled.is_finite() {
             return None;
         }
-        let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = ratios.iter().copied().fold(0.0, f64::max);
+        let measured_spread = spread(&ratios);
         let measured = median(ratios);
         Some(Row {
             strategy: of.0.name.clone(),
             what,
             measured,
-            measured_spread: [lowest, highest],
+            measured_spread,
             modelled,
             difference_percent: 100.0 * (modelled / measured - 1.0),
         })

@@ -10,7 +10,7 @@ mod recipe;
 mod terms;
 mod topics;
 
-use chiplet_index::{HnswConfig, RowFormat};
+use chiplet_index::{HnswConfig, Metric, RowFormat};
 use chiplet_workload::traffic::{self, Change, Group, Traffic};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -181,6 +181,21 @@ impl Table {
         }
     }
 
+    /// How a graph like this is built, over vectors compared by L2; `None` unless it is a graph.
+    pub fn graph_config(&self) -> Option<HnswConfig> {
+        let Self::Graph { m, ef, rows_as, .. } = *self else {
+            return None;
+        };
+        let config = HnswConfig::new(Metric::L2)
+            .m(m as usize)
+            .ef(ef)
+            .rows(rows_as);
+        Some(match self.rerank() {
+            Some(rerank) => config.rerank(rerank.rows_as),
+            None => config,
+        })
+    }
+
     /// Components of a row.
     pub fn dim(&self) -> u32 {
         match *self {
@@ -273,21 +288,15 @@ impl Workload {
         if tables.is_empty() {
             return None;
         }
-        let group = |tables| {
-            Group::new(tables, self.queries)
-                .table_skew(self.table_skew)
-                .query_skew(self.query_skew)
-        };
         let mut traffic = Traffic::new(seed, traffic::Arrivals::Poisson { rate });
-        let part = 1.0 / self.copies as f64;
         let each = tables.len() / self.copies;
         for first in tables.step_by(each) {
-            if self.hot_share > 0.0 {
-                traffic = traffic.group(group(first..first + 1).share(part * self.hot_share));
-            }
-            if self.hot_share < 1.0 {
-                let rest = part * (1.0 - self.hot_share);
-                traffic = traffic.group(group(first..first + each).share(rest));
+            let copy = Group::new(first..first + each, self.queries)
+                .share(1.0 / self.copies as f64)
+                .table_skew(self.table_skew)
+                .query_skew(self.query_skew);
+            for group in copy.hot(self.hot_share) {
+                traffic = traffic.group(group);
             }
         }
         Some(match flip {

@@ -82,6 +82,22 @@ impl Group {
         self
     }
 
+    /// The same where this part of the group's arrivals, 0 to 1, goes to its first table beside that table's share by the law.
+    #[must_use]
+    pub fn hot(self, part: f64) -> Vec<Self> {
+        let of = |tables: Range<usize>, part: f64| Self {
+            tables,
+            share: self.share * part,
+            ..self.clone()
+        };
+        let first = self.tables.start;
+        let both = [
+            of(first..first + 1, part),
+            of(self.tables.clone(), 1.0 - part),
+        ];
+        both.into_iter().filter(|group| group.share > 0.0).collect()
+    }
+
     fn check(&self) -> Result<(), TrafficError> {
         if self.tables.is_empty() || self.queries == 0 {
             let Group {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::arguments::Arguments;
 use super::super::dataset::Dataset;
-use super::super::summary::median;
+use super::super::stats::median;
 use super::build::Built;
 use super::measure::Result;
 

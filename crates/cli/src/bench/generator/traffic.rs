@@ -44,11 +44,8 @@ pub(super) fn traffic(
             .group(group(0..built.graphs(), share))
             .group(group(built.graphs()..tables, 100.0 - share));
     } else {
-        if built.hot_share > 0.0 {
-            traffic = traffic.group(group(0..1, built.hot_share));
-        }
-        if built.hot_share < 1.0 {
-            traffic = traffic.group(group(0..tables, 1.0 - built.hot_share));
+        for group in group(0..tables, 1.0).hot(built.hot_share) {
+            traffic = traffic.group(group);
         }
     }
     if let (Some(flip), true) = (arguments.flip, plan.flip) {

@@ -1,6 +1,7 @@
 //! What each part of chiplet gives: pairs of strategies that differ in one thing.
 
 use super::{Counters, Round, Strategy};
+use crate::bench::stats::{median, spread};
 use chiplet_baselines::PARTS;
 
 /// Two strategies that differ in one thing.
@@ -20,8 +21,7 @@ pub fn parts(strategies: &[Strategy]) -> Vec<Part<'_>> {
     let part = |(what, of, to)| {
         let (of, to) = (named(of)?, named(to)?);
         let rounds = ratios(to, of, |round| round.throughput_qps);
-        let median =
-            crate::bench::summary::median(rounds.iter().map(|(_, ratio)| *ratio).collect());
+        let median = median(values(&rounds));
         let part = Part {
             what,
             of,
@@ -37,12 +37,12 @@ pub fn parts(strategies: &[Strategy]) -> Vec<Part<'_>> {
 impl Part<'_> {
     /// The lowest and the highest ratio.
     pub fn spread(&self) -> [f64; 2] {
-        let ratios = || self.rounds.iter().map(|(_, ratio)| *ratio);
-        [
-            ratios().fold(f64::INFINITY, f64::min),
-            ratios().fold(0.0, f64::max),
-        ]
+        spread(&values(&self.rounds))
     }
+}
+
+fn values(rounds: &[(usize, f64)]) -> Vec<f64> {
+    rounds.iter().map(|(_, ratio)| *ratio).collect()
 }
 
 /// The rounds in which both have a figure above zero, with `other`'s ratio to `first`'s.

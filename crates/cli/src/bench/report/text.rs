@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, Strategy, counter, summary};
+use crate::bench::stats::{median, spread};
 
 /// What is printed when a run is over.
 pub(crate) fn render(report: &Report) -> String {
@@ -164,11 +165,16 @@ fn scaling(out: &mut String, report: &Report, width: usize) {
             continue;
         };
         for strategy in &point.strategies {
-            let to_first = strategy.throughput_qps / first.throughput_qps;
+            let rounds = strategy.rounds_qps.iter().zip(&first.rounds_qps);
+            let ratios: Vec<f64> = rounds.map(|(mine, other)| mine / other).collect();
+            let [low, high] = spread(&ratios);
             let _ = write!(
                 out,
-                "{:width$}  {:>10.0} queries/s  {to_first:.3} of {}",
-                strategy.name, strategy.throughput_qps, first.name
+                "{:width$}  {:>10.0} queries/s  {:.3} ({low:.2}-{high:.2}) of {}",
+                strategy.name,
+                strategy.throughput_qps,
+                median(ratios),
+                first.name
             );
             let _ = match strategy.modelled_qps {
                 Some(modelled) => writeln!(out, "  modelled {modelled:.0} queries/s"),

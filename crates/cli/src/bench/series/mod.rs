@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use chiplet_policy::WindowConfig;
 use chiplet_topology::Topology;
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -19,7 +20,8 @@ use super::output::style;
 use super::pools::{self, Pool, Workers};
 use super::recorder::Recorder;
 use super::report::{self, CurvePoint, Generator, Latency, Report, Steals};
-use super::summary::{self, Summed, median};
+use super::stats::median;
+use super::summary::{self, Summed};
 use super::tables::Tables;
 use crate::counters::{Counters, Reading};
 use placement::Followed;
@@ -30,8 +32,7 @@ const SATURATION_ROUNDS: u32 = 3;
 /// Rounds of the sweep at each load; their median is drawn.
 const SWEEP_ROUNDS: u32 = 3;
 
-/// The executor's fast traffic window unless told otherwise, and how much longer placements are let settle.
-const WINDOW: Duration = Duration::from_secs(10);
+/// How much longer than the fast traffic window placements are let settle.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Where the fastest strategy's latency bends and leaves, as shares of its saturation.
@@ -347,7 +348,11 @@ impl Series<'_> {
             return Ok(());
         }
         for runner in runners {
-            let window = runner.choice.window.or(arguments.window).unwrap_or(WINDOW);
+            let window = runner
+                .choice
+                .window
+                .or(arguments.window)
+                .unwrap_or(WindowConfig::new().fast);
             let length = window + SETTLED;
             if runner.placement.is_none() || length > all {
                 continue;

@@ -4,7 +4,6 @@ use chiplet_topology::Topology;
 
 use super::super::arguments::{Arguments, Graph, Kind, PoolKind};
 use super::super::generator::Pace;
-use super::super::recipe;
 use super::super::report::Workload;
 use super::super::summary::Summed;
 use super::super::tables::{self, Tables};
@@ -30,7 +29,6 @@ pub(super) fn workload(
     if tables.graphs() < tables.all.len() {
         indexes.push("Faiss".to_owned());
     }
-    let (k, width) = tables.widest();
     let process = if arguments.bursty {
         "bursty"
     } else {
@@ -49,21 +47,15 @@ pub(super) fn workload(
         verdict: tables.verdict(topology, runners[0].choice.graph),
         rows: tables.rows,
         dims: tables.dims(),
-        k,
-        ef: match arguments.workload {
-            Some(_) => width,
-            None => arguments.ef() as usize,
-        },
-        nprobe: match arguments.workload {
-            Some(_) => width,
-            None => arguments.nprobe() as usize,
-        },
+        k: tables.k(),
+        ef: tables.width(true).unwrap_or(arguments.ef() as usize),
+        nprobe: tables.width(false).unwrap_or(arguments.nprobe() as usize),
         lists: (tables.graphs() < tables.all.len()
             && arguments.factory.is_none()
             && arguments.workload.is_none())
         .then(|| tables::lists(tables.rows)),
         queries: tables.queries(),
-        recipe: recipe::text(arguments),
+        recipe: tables.recipe.clone(),
         recipe_tables: arguments
             .workload
             .as_ref()

@@ -4,6 +4,7 @@ use super::lines::{Across, Axes, Panel, Point, Series, Unit, plot};
 use super::{Chart, Look, legend};
 use crate::bench::report::number::{duration, quantity};
 use crate::bench::report::{Strategy, Workload};
+use crate::bench::stats::median;
 use maud::html;
 
 /// p99 by tenth of the round: the median over rounds of each tenth.
@@ -77,17 +78,12 @@ fn medians(strategy: &Strategy) -> Vec<f64> {
         .unwrap_or(0);
     (0..parts)
         .map(|part| {
-            let mut values: Vec<f64> = strategy
-                .rounds
-                .iter()
-                .filter_map(|round| round.p99_us_by_tenth.get(part).copied())
-                .filter(|value| value.is_finite())
-                .collect();
-            values.sort_by(f64::total_cmp);
-            match values.len() {
-                0 => f64::NAN,
-                count if count % 2 == 1 => values[count / 2],
-                count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
+            let rounds = strategy.rounds.iter();
+            let values = rounds.filter_map(|round| round.p99_us_by_tenth.get(part).copied());
+            let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+            match values.is_empty() {
+                true => f64::NAN,
+                false => median(values),
             }
         })
         .collect()
