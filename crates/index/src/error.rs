@@ -79,6 +79,24 @@ pub enum BuildError {
         /// The most accepted.
         limit: usize,
     },
+    /// Another number of ids than of rows.
+    #[error("{ids} ids were passed for {rows} rows; pass one for each")]
+    IdCount {
+        /// Ids passed.
+        ids: usize,
+        /// Rows passed.
+        rows: usize,
+    },
+    /// An id that two rows were given.
+    #[error("id {id} is given twice: to row {first} and row {second}; all ids must differ")]
+    IdTwice {
+        /// The id.
+        id: u64,
+        /// The number of its first row.
+        first: usize,
+        /// The number of its second row.
+        second: usize,
+    },
     /// A key that two values were given for.
     #[error("key {key} is given twice: value {first} and value {second}")]
     KeyTwice {
@@ -197,6 +215,9 @@ pub enum BuildError {
     /// An adopted IVF index was never trained.
     #[error("the Faiss index is not trained; train it and add rows before making a table of it")]
     Untrained,
+    /// The report of the build's progress said so ([`BuildOptions::report`](crate::BuildOptions::report)).
+    #[error("the build was stopped by its report")]
+    Stopped,
     /// There is no memory for the table.
     #[error(transparent)]
     Memory(#[from] chiplet_memory::MemoryError),

@@ -1,7 +1,14 @@
 //! `FlatTable`: exact search, for ground truth and for tables too small to index.
 //!
-//! Rows lie in one array, scanned from front to back. A query splits into blocks of rows; a block's
-//! answer depends on nothing outside it, so split and unsplit answers are equal by construction.
+//! | section | holds |
+//! |---|---|
+//! | `rows` | `f32`, `[n][dim]`, in the order of their ids |
+//! | `ids` | the ids, ascending, `u32` or, if one needs it, `u64`; absent if they are row numbers |
+//!
+//! Rows are scanned from front to back. A query splits into blocks of rows; a block's answer depends on nothing outside it, so
+//! split and unsplit answers are equal by construction.
+
+mod config;
 
 use std::fmt;
 use std::ops::Range;
@@ -11,25 +18,29 @@ use chiplet_table::{
     Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
 };
 
-use chiplet_memory::{Granted, Pages, Place};
+use chiplet_memory::{Granted, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::exact::ExactRows;
 use crate::hnsw::{Grid, RowFormat};
+use crate::ids::{IdSection, Ids, RowIds, is_wide};
 use crate::image::{Draft, FileError, Image, Section};
 use crate::kept::Kept;
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
+use crate::options::BuildOptions;
 use crate::poll;
+use crate::progress::{Stage, Watch};
 use crate::rows::{self, MAX_DIM};
+pub use config::FlatConfig;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
 /// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Exact search over rows held in memory. Ids are row numbers.
+/// Exact search over rows held in memory.
 ///
 /// ```
 /// use chiplet_table::{Query, Table, Context};
@@ -61,6 +72,8 @@ pub struct FlatTable {
     image: Image,
     /// `[n][dim]`, `f32`.
     rows: Section,
+    /// Of each row, ascending; row numbers if there are none.
+    ids: Option<IdSection>,
     meta: Meta,
     /// Rows of a block, the last one excepted.
     block: usize,
@@ -76,64 +89,89 @@ struct Meta {
 }
 
 /// What a file of this kind of table is called inside.
-const KIND: &str = "flat";
+pub(crate) const KIND: &str = "flat";
 
 /// Rows whose distances are computed at once.
 const AT_ONCE: usize = 64;
 
 impl FlatTable {
-    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own.
+    /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row numbers, unless
+    /// [`FlatTable::build_with`] gets others.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::DimensionTooLarge`] over 16,777,216, [`BuildError::RaggedRows`],
     /// [`BuildError::NotFinite`], [`BuildError::RowTooLong`], [`BuildError::Memory`].
-    pub fn build(rows: impl AsRef<[f32]>, dim: usize, metric: Metric) -> Result<Self, BuildError> {
-        Self::build_in(rows, dim, metric, Pages::default())
-    }
-
-    /// [`FlatTable::build`], in memory of this [`Place`], or in pages of this kind.
-    ///
-    /// # Errors
-    /// As [`FlatTable::build`].
-    pub fn build_in(
+    pub fn build(
         rows: impl AsRef<[f32]>,
         dim: usize,
-        metric: Metric,
-        place: impl Into<Place>,
+        config: impl Into<FlatConfig>,
+    ) -> Result<Self, BuildError> {
+        Self::build_with(rows, dim, config, BuildOptions::new())
+    }
+
+    /// [`FlatTable::build`] with ids for the rows, or with a report of its progress that can stop it.
+    ///
+    /// # Errors
+    /// As [`FlatTable::build`]; [`BuildError::IdCount`], [`BuildError::IdTwice`], [`BuildError::Stopped`].
+    pub fn build_with(
+        rows: impl AsRef<[f32]>,
+        dim: usize,
+        config: impl Into<FlatConfig>,
+        options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         let rows = rows.as_ref();
+        let FlatConfig { metric, place } = config.into();
         let limit = MAX_DIM;
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
         }
+        let watch = &Watch::new(options.report);
+        let total = rows::count(rows, dim)?;
+        watch.begin(Stage::Checking, total)?;
+        let ids = RowIds::new(options.ids, total, watch)?;
         let meta = Meta {
             metric,
             dim,
-            rows: rows::check(rows, dim, metric)?,
+            rows: rows::check(rows, dim, metric, watch)?,
         };
+        watch.end()?;
+        watch.begin(Stage::Finishing, total)?;
         let mut draft = Draft::new();
         let section = draft.add("rows", size_of_val(rows));
+        let kept = ids.given().map(|ids| {
+            let wide = ids.iter().copied().any(is_wide);
+            IdSection::add(&mut draft, "ids", total, wide)
+        });
         let mut image = draft.allocate(place)?;
+        if let Some(kept) = kept {
+            let ascending = (0..total).map(|at| ids.of(ids.ranked(at)));
+            kept.write(&mut image, 0, ascending, watch)?;
+        }
         let own = image.section_mut::<f32>(section);
-        own.copy_from_slice(rows);
-        if metric == Metric::Cosine {
-            own.chunks_exact_mut(dim).for_each(metric::normalize);
+        for (at, own) in own.chunks_exact_mut(dim).enumerate() {
+            own.copy_from_slice(&rows[ids.ranked(at) * dim..][..dim]);
+            if metric == Metric::Cosine {
+                metric::normalize(own);
+            }
+            watch.done(at + 1)?;
         }
         let frozen = image.freeze(KIND, &meta);
         let image = frozen.expect("numbers and names can be written as JSON");
-        Ok(Self::of(image, section, meta))
+        watch.end()?;
+        Ok(Self::of(image, section, kept, meta))
     }
 
-    fn of(image: Image, rows: Section, meta: Meta) -> Self {
+    fn of(image: Image, rows: Section, ids: Option<IdSection>, meta: Meta) -> Self {
         Self {
             image,
             rows,
+            ids,
             meta,
             block: (BLOCK_BYTES / (meta.dim * size_of::<f32>())).max(1),
         }
     }
 
-    fn open(image: Image) -> Result<Self, FileError> {
+    pub(crate) fn open(image: Image) -> Result<Self, FileError> {
         image.expect_kind(KIND)?;
         let meta: Meta = image.meta()?;
         let values = meta.rows.checked_mul(meta.dim);
@@ -143,7 +181,8 @@ impl FlatTable {
             return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
         };
         let rows = image.find_values::<f32>("rows", values)?;
-        Ok(Self::of(image, rows, meta))
+        let ids = IdSection::find_any(&image, "ids", meta.rows)?;
+        Ok(Self::of(image, rows, ids, meta))
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
@@ -210,12 +249,17 @@ impl FlatTable {
         Rows::new(self.image.section(self.rows), self.row_bytes() as usize)
     }
 
+    fn ids(&self) -> Ids<'_> {
+        self.ids.map_or(Ids::From(0), |ids| ids.of(&self.image))
+    }
+
     fn kept(&self) -> Kept<'_> {
         Kept {
             dim: self.meta.dim,
             format: RowFormat::F32,
             metric: self.meta.metric,
             rows: self.rows(),
+            ids: self.ids(),
             grid: Grid {
                 low: &[],
                 step: 1.0,
@@ -232,7 +276,7 @@ impl FlatTable {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let mut nearest = Nearest::new(query.k().min(range.len()));
-        let rows = self.rows();
+        let (rows, ids) = (self.rows(), self.ids());
         let mut distances = [0.0; AT_ONCE];
         for start in range.clone().step_by(AT_ONCE) {
             let span = Span {
@@ -243,9 +287,12 @@ impl FlatTable {
             let distances = &mut distances[..span.end - start];
             let metric = self.meta.metric;
             metric.distances(Element::F32, vector, rows, span, distances);
-            for (&distance, id) in distances.iter().zip(start as u64..) {
-                if query.reaches(distance) && query.allows(id) {
-                    nearest.offer(Neighbor { id, distance });
+            for (&distance, row) in distances.iter().zip(start..) {
+                if query.reaches(distance) {
+                    let id = ids.at(row);
+                    if query.allows(id) {
+                        nearest.offer(Neighbor { id, distance });
+                    }
                 }
             }
         }
@@ -270,8 +317,9 @@ impl Table for FlatTable {
         self.meta.rows
     }
 
+    /// Rows, and ids that are not row numbers.
     fn size_bytes(&self) -> u64 {
-        self.len() as u64 * self.row_bytes()
+        self.image.bytes() as u64
     }
 
     fn residence(&self) -> Vec<(u32, u64)> {

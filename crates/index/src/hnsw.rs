@@ -38,9 +38,11 @@ use chiplet_memory::{Granted, Place, Region};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
 use crate::error::{BuildError, at_least_one};
+use crate::ids::{RowIds, is_wide};
 use crate::image::{FileError, Image};
 use crate::metric::Metric;
-use crate::progress::Progress;
+use crate::options::BuildOptions;
+use crate::progress::{Stage, Watch};
 use crate::rows;
 
 pub use adopt::Graph;
@@ -53,6 +55,7 @@ pub use format::RowFormat;
 pub(crate) use format::check_rows;
 pub(crate) use format::{Grid, Grids, Prepared, RowDistances};
 use frozen::Frozen;
+pub(crate) use frozen::KIND;
 #[doc(hidden)]
 pub use observe::{Part, Read};
 use search::with_searcher;
@@ -80,34 +83,45 @@ impl HnswTable {
     #[doc(hidden)]
     pub const FOLLOWED_A_STEP: usize = walk::FOLLOWED_A_STEP;
 
-    /// Builds a graph over `rows` (`[n][dim]`, one after the other); ids are row numbers.
+    /// Builds a graph over `rows` (`[n][dim]`, one after the other). Ids are row numbers, unless [`HnswTable::build_with`] gets
+    /// others.
     ///
     /// # Errors
     /// [`BuildError::ZeroDimension`], [`BuildError::RaggedRows`], [`BuildError::NotFinite`],
     /// [`BuildError::RowTooLong`], [`BuildError::OutOfRange`], [`BuildError::TooSmall`], [`BuildError::TooManyRows`],
     /// [`BuildError::DimensionTooLarge`], [`BuildError::Setting`], [`BuildError::Threads`], [`BuildError::Fit`].
     pub fn build(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<Self, BuildError> {
-        Self::build_with(rows, dim, config, |_| ())
+        Self::build_with(rows, dim, config, BuildOptions::new())
     }
 
-    /// [`HnswTable::build`], reporting progress about every thousand rows.
+    /// [`HnswTable::build`] with ids for the rows, or with a report of its progress that can stop it.
     ///
     /// # Errors
-    /// As [`HnswTable::build`].
+    /// As [`HnswTable::build`]; [`BuildError::IdCount`], [`BuildError::IdTwice`], [`BuildError::Stopped`].
     pub fn build_with(
         rows: &[f32],
         dim: usize,
         config: &HnswConfig,
-        report: impl FnMut(Progress),
+        options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        rows::check(rows, dim, config.metric)?;
-        let rows = rows::prepared(rows, dim, config.metric)?;
-        let config = &choose::fitted(config, &rows, dim)?;
-        config::check(&rows, dim, config)?;
-        let links = build::build(&rows, dim, config, report)?;
-        let order = order::order(&links, config.reorder);
-        let graph = Frozen::new(&links, &rows, dim, config, &order, |row| row as u64)?;
+        let watch = &Watch::new(options.report);
+        let total = rows::count(rows, dim)?;
+        watch.begin(Stage::Checking, total)?;
+        let ids = RowIds::new(options.ids, total, watch)?;
+        rows::check(rows, dim, config.metric, watch)?;
+        let rows = rows::prepared(rows, dim, config.metric, watch)?;
+        watch.end()?;
+        let wide = options
+            .ids
+            .is_some_and(|ids| ids.iter().copied().any(is_wide));
+        let config = &choose::fitted(config, &rows, dim, wide, watch)?;
+        config::check(&rows, dim, config, watch)?;
+        let links = build::build(&rows, dim, config, watch)?;
+        let order = order::order(&links, config.reorder, watch)?;
+        let id = |row| ids.of(row);
+        let graph = Frozen::new(&links, &rows, dim, config, &order, id, watch)?;
+        watch.end()?;
         Ok(Self { graph })
     }
 
@@ -139,10 +153,7 @@ impl HnswTable {
     /// # Errors
     /// [`FileError`]: no file of this kind, damaged, of a newer version, or too large for the memory.
     pub fn load(path: impl AsRef<Path>, place: impl Into<Place>) -> Result<Self, FileError> {
-        let image = Image::load(path.as_ref(), place)?;
-        Ok(Self {
-            graph: Frozen::open(image)?,
-        })
+        Self::open(Image::load(path.as_ref(), place)?)
     }
 
     /// Maps the file at `path`: queries can be answered at once, and the system reads what they touch. Rows and links are not
@@ -162,9 +173,12 @@ impl HnswTable {
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         // SAFETY: the caller's.
         let image = unsafe { Image::map(path.as_ref()) }?;
-        Ok(Self {
-            graph: Frozen::open(image)?,
-        })
+        Self::open(image)
+    }
+
+    pub(crate) fn open(image: Image) -> Result<Self, FileError> {
+        let graph = Frozen::open(image)?;
+        Ok(Self { graph })
     }
 
     /// Compares all checksums of a mapped table with its file: reads all of it.
@@ -235,8 +249,7 @@ impl Table for HnswTable {
         nodes: &[u32],
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Box<dyn Table>>, SearchError> {
-        let open = |image| Frozen::open(image).map(|graph| Self { graph });
-        self.graph.image().copy_to(nodes, pace, open)
+        self.graph.image().copy_to(nodes, pace, Self::open)
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {

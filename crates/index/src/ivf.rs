@@ -75,6 +75,7 @@ use faiss_scan::{FaissLists, centroid_distance};
 #[cfg(feature = "faiss")]
 use ffi::Ivf;
 use scratch::Scratch;
+pub(crate) use store::KIND;
 use store::Store;
 
 /// Inverted lists as a table.
@@ -261,7 +262,8 @@ impl Table for IvfTable {
             Scans::Own { store, .. } => store.image().bytes() as u64,
             #[cfg(feature = "faiss")]
             Scans::Faiss(lists) => {
-                let code_and_id = lists.code_bytes + size_of::<i64>() as u64;
+                let ids = 1 + u64::from(lists.ids.is_some());
+                let code_and_id = lists.code_bytes + ids * size_of::<i64>() as u64;
                 let centroids = (self.lists * self.dim * size_of::<f32>()) as u64;
                 self.rows as u64 * code_and_id + centroids
             }

@@ -1,19 +1,22 @@
-//! Rows that a table keeps by number, in a format of its choice, to compare candidates with.
+//! Rows that a table keeps in the order of their ids, in a format of its choice, to compare candidates with.
 
 use chiplet_table::{Context, SearchError};
 
 use crate::exact::{ExactRows, no_row};
 use crate::hnsw::{Grid, Grids, Prepared, RowDistances, RowFormat};
+use crate::ids::Ids;
 use crate::kernel::{Numbers, Rows};
 use crate::metric::Metric;
 use crate::poll;
 
-/// Rows in memory, one after the other: row `i` has id `i`.
+/// Rows in memory, one after the other.
 pub(crate) struct Kept<'a> {
     pub(crate) dim: usize,
     pub(crate) format: RowFormat,
     pub(crate) metric: Metric,
     pub(crate) rows: Rows<'a>,
+    /// Of the rows, ascending.
+    pub(crate) ids: Ids<'a>,
     /// What 8-bit codes stand for; without values for rows of another format.
     pub(crate) grid: Grid<'a>,
 }
@@ -38,12 +41,14 @@ impl ExactRows for Kept<'_> {
         distances: &mut [f32],
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        let count = self.rows.count() as u64;
-        if let Some(id) = ids.iter().find(|&&id| id >= count) {
-            return Err(no_row(format_args!(
+        let count = self.rows.count();
+        let place = |&id: &u64| match self.ids.place(id, count) {
+            Some(place) => Ok(place as u64),
+            None => Err(no_row(format_args!(
                 "{id} has no exact row, of which there are {count}"
-            )));
-        }
+            ))),
+        };
+        let places: Vec<u64> = ids.iter().map(place).collect::<Result<_, _>>()?;
         let mut prepared = Prepared::default();
         let rows = match self.format.element() {
             Some(element) => RowDistances::floats(query, element, self.metric, self.rows),
@@ -53,9 +58,9 @@ impl ExactRows for Kept<'_> {
             }
         };
         let (block, _) = poll::blocks(self.rows.stride());
-        for (ids, distances) in ids.chunks(block).zip(distances.chunks_mut(block)) {
-            poll::read(context, (ids.len() * self.rows.stride()) as u64)?;
-            rows.compute(Numbers(ids), distances);
+        for (places, distances) in places.chunks(block).zip(distances.chunks_mut(block)) {
+            poll::read(context, (places.len() * self.rows.stride()) as u64)?;
+            rows.compute(Numbers(places), distances);
         }
         Ok(())
     }

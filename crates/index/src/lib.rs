@@ -143,11 +143,13 @@
 //! [`SearchError`]: chiplet_table::SearchError
 //! [`SearchError::TooLong`]: chiplet_table::SearchError::TooLong
 
+mod any;
 mod batch;
 mod error;
 mod exact;
 mod flat;
 pub mod hnsw;
+mod ids;
 mod image;
 pub mod ivf;
 mod kept;
@@ -155,16 +157,18 @@ mod kernel;
 mod keyed;
 mod metric;
 mod nearest;
+mod options;
 mod poll;
 mod progress;
 mod refined;
 mod reserve;
 mod rows;
 
+pub use any::{AnyTable, open, open_mapped};
 pub use chiplet_memory::{Granted, Pages, Place};
 pub use error::BuildError;
 pub use exact::ExactRows;
-pub use flat::FlatTable;
+pub use flat::{FlatConfig, FlatTable};
 pub use hnsw::{Fit, HnswConfig, HnswTable, Part, Read, RowFormat};
 pub use image::FileError;
 #[cfg(feature = "faiss")]
@@ -173,5 +177,6 @@ pub use ivf::IvfTable;
 pub use keyed::{KeyedRows, KeyedVectors, LiveKeyedRows, UpdateError};
 pub use metric::{MAX_NORM, Metric, normalized};
 pub use nearest::Nearest;
+pub use options::BuildOptions;
 pub use progress::{Progress, Stage};
 pub use refined::Refined;

@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 
-use chiplet_memory::MemoryError;
-
 use crate::error::BuildError;
 use crate::metric::{self, MAX_NORM, Metric};
+use crate::progress::Watch;
 use crate::reserve;
 
 /// Components that a row may have: their bytes can be counted, and a query of as many can be made.
 pub(crate) const MAX_DIM: usize = 1 << 24;
 
-/// Checks `rows` (`[n][dim]`) and returns `n`.
-pub(crate) fn check(rows: &[f32], dim: usize, metric: Metric) -> Result<usize, BuildError> {
+/// How many rows `rows` (`[n][dim]`) are.
+pub(crate) fn count(rows: &[f32], dim: usize) -> Result<usize, BuildError> {
     if dim == 0 {
         return Err(BuildError::ZeroDimension);
     }
@@ -22,10 +21,22 @@ pub(crate) fn check(rows: &[f32], dim: usize, metric: Metric) -> Result<usize, B
             dim,
         });
     }
+    Ok(rows.len() / dim)
+}
+
+/// Checks `rows` (`[n][dim]`) and returns `n`.
+pub(crate) fn check(
+    rows: &[f32],
+    dim: usize,
+    metric: Metric,
+    watch: &Watch<'_>,
+) -> Result<usize, BuildError> {
+    let count = count(rows, dim)?;
     for (number, row) in rows.chunks_exact(dim).enumerate() {
         check_row(number, row, metric)?;
+        watch.done(number + 1)?;
     }
-    Ok(rows.len() / dim)
+    Ok(count)
 }
 
 /// Checks that `row` is finite and short enough for `metric`.
@@ -51,16 +62,22 @@ pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<()
 }
 
 /// `rows` as `metric` compares them, copied only if that changes them.
-pub(crate) fn prepared(
-    rows: &[f32],
+pub(crate) fn prepared<'a>(
+    rows: &'a [f32],
     dim: usize,
     metric: Metric,
-) -> Result<Cow<'_, [f32]>, MemoryError> {
+    watch: &Watch<'_>,
+) -> Result<Cow<'a, [f32]>, BuildError> {
     Ok(match metric {
         Metric::Cosine => {
             let mut own = reserve::room(rows.len())?;
-            own.extend_from_slice(rows);
-            Cow::Owned(prepare(own, dim, metric))
+            for row in rows.chunks_exact(dim) {
+                let start = own.len();
+                own.extend_from_slice(row);
+                metric::normalize(&mut own[start..]);
+                watch.look()?;
+            }
+            Cow::Owned(own)
         }
         Metric::L2 | Metric::InnerProduct => Cow::Borrowed(rows),
     })

@@ -1,6 +1,8 @@
 //! A copy of a table in other memory answers as the table does.
 
-use chiplet_index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, Place, Refined, RowFormat};
+use chiplet_index::{
+    FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Pages, Place, Refined, RowFormat,
+};
 use chiplet_table::{Context, Query, Table};
 
 const DIM: usize = 24;
@@ -93,7 +95,8 @@ fn lists_are_copied_unless_faiss_scans_them() {
 fn what_was_mapped_to_stay_out_of_memory_is_not_copied_and_copies_are_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let table = FlatTable::build_in(rows(3_000), DIM, Metric::L2, Pages::Small).unwrap();
+    let small = FlatConfig::new(Metric::L2).place(Pages::Small);
+    let table = FlatTable::build(rows(3_000), DIM, small).unwrap();
     table.save(&path).unwrap();
     // SAFETY: nobody writes to it.
     #[allow(unsafe_code, reason = "the file is this test's")]

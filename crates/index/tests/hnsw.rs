@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use chiplet_index::{
-    BuildError, FlatTable, HnswConfig, HnswTable, Metric, Progress, RowFormat, Stage,
+    BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, RowFormat, Stage,
 };
 use chiplet_table::{Context, Query, Table};
 use common::{
-    assert_concurrent_equals_sequential, assert_well_formed, clustered, duplicated, recall, unsplit,
+    assert_concurrent_equals_sequential, assert_progress, assert_well_formed, clustered,
+    duplicated, recall, unsplit,
 };
 
 const DIM: usize = 16;
@@ -173,13 +176,13 @@ fn progress_runs_from_nothing_to_every_row() {
     for threads in [1, 2] {
         let mut reports = Vec::new();
         let small = config(Metric::L2).m(4).ef_construction(8).threads(threads);
-        HnswTable::build_with(&rows, DIM, &small, |progress| reports.push(progress)).unwrap();
-        let expected = [0, 1024, 1500].map(|done| Progress {
-            stage: Stage::Adding,
-            done,
-            total: 1500,
+        let options = BuildOptions::new().report(|progress| {
+            reports.push(progress);
+            ControlFlow::Continue(())
         });
-        assert_eq!(reports, expected, "{threads} threads");
+        HnswTable::build_with(&rows, DIM, &small, options).unwrap();
+        let stages = [Stage::Checking, Stage::Adding, Stage::Finishing];
+        assert_progress(&reports, &stages, 1500);
     }
 }
 

@@ -4,8 +4,10 @@
 
 mod common;
 
-use chiplet_index::{BuildError, IvfConfig, IvfTable, Metric, Progress, Stage};
-use common::clustered;
+use std::ops::ControlFlow;
+
+use chiplet_index::{BuildError, BuildOptions, IvfConfig, IvfTable, Metric, Stage};
+use common::{assert_progress, clustered};
 use faiss::index::index_factory;
 use faiss::{Index, MetricType};
 
@@ -16,23 +18,18 @@ fn progress_tells_training_from_adding() {
     let rows = clustered(9000, DIM, 4);
     let mut reports = Vec::new();
     let config = IvfConfig::new(Metric::L2);
-    IvfTable::build_with(&rows, DIM, "IVF4,Flat", &config, |progress| {
-        reports.push(progress)
-    })
-    .unwrap();
-    let report = |stage, done| Progress {
-        stage,
-        done,
-        total: 9000,
-    };
-    let expected = [
-        report(Stage::Training, 0),
-        report(Stage::Training, 9000),
-        report(Stage::Adding, 0),
-        report(Stage::Adding, 8192),
-        report(Stage::Adding, 9000),
+    let options = BuildOptions::new().report(|progress| {
+        reports.push(progress);
+        ControlFlow::Continue(())
+    });
+    IvfTable::build_with(&rows, DIM, "IVF4,Flat", &config, options).unwrap();
+    let stages = [
+        Stage::Checking,
+        Stage::Training,
+        Stage::Adding,
+        Stage::Finishing,
     ];
-    assert_eq!(reports, expected);
+    assert_progress(&reports, &stages, 9000);
 }
 
 #[test]

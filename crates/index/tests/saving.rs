@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chiplet_index::{BuildError, FileError, FlatTable, Metric, Pages};
+use chiplet_index::{BuildError, FileError, FlatConfig, FlatTable, Metric, Pages};
 use chiplet_memory::MemoryError;
 use chiplet_table::{Context, Query, SplitTable, Table};
 use common::{clustered, mapped, split, unsplit};
@@ -137,7 +137,7 @@ fn a_dimension_that_no_row_has_is_refused_also_without_rows() {
 fn a_table_that_no_memory_holds_is_an_error() {
     // Only 1 MiB and more takes reserved huge pages, of which no machine has a tebibyte.
     let rows = vec![0.0; 300_000];
-    match FlatTable::build_in(&rows, 1, Metric::L2, Pages::HugeTlb) {
+    match FlatTable::build(&rows, 1, FlatConfig::new(Metric::L2).place(Pages::HugeTlb)) {
         Ok(table) => assert_eq!(table.granted().pages, Some(Pages::HugeTlb)),
         Err(BuildError::Memory(MemoryError::HugePages { pages, .. })) => assert_eq!(pages, 1),
         Err(error) => panic!("{error}"),

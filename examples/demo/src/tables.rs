@@ -1,10 +1,11 @@
 //! The demo's tables: parts of the word vectors, indexed, each with queries and their exact answers.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use chiplet::index::{HnswConfig, HnswTable, IvfConfig, IvfTable, Metric, Progress};
+use chiplet::index::{BuildOptions, HnswConfig, HnswTable, IvfConfig, IvfTable, Metric};
 use chiplet::{Query, Table};
 use chiplet_workload::dataset::VectorSet;
 use chiplet_workload::truth::{self, Truth};
@@ -132,7 +133,10 @@ fn build_one(
     };
     let bar = bars.add(ProgressBar::new(rows.len() as u64).with_message(name.clone()));
     bar.set_style(style("{msg:10} {bar:30} {pos:>6}/{len} rows, {eta} left"));
-    let report = |progress: Progress| bar.set_position(progress.done as u64);
+    let options = BuildOptions::new().report(|progress| {
+        bar.set_position(progress.done as u64);
+        ControlFlow::Continue(())
+    });
     let index: Arc<dyn Table> = match kind {
         Kind::Hnsw => {
             let config = HnswConfig::new(Metric::Cosine).ef(EF);
@@ -140,7 +144,7 @@ fn build_one(
                 rows.as_slice(),
                 rows.dim(),
                 &config,
-                report,
+                options,
             )?)
         }
         Kind::Ivf => {
@@ -152,7 +156,7 @@ fn build_one(
                 rows.dim(),
                 factory,
                 &config,
-                report,
+                options,
             )?)
         }
     };

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric, Pages, Place};
+use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Pages, Place};
 use chiplet::{
     Builder, Executor, Neighbor, PlannerConfig, Query, Shutdown, Table, TableId, Topology,
 };
@@ -29,6 +29,11 @@ fn ends(topology: &Topology) -> (u32, u32) {
     let domains = topology.domains();
     let last = domains.last().expect("there are domains");
     (domains[0].node, last.node)
+}
+
+/// Exact search in memory of one node.
+fn flat_on(node: u32) -> FlatConfig {
+    FlatConfig::new(Metric::L2).place(Place::on([node]))
 }
 
 /// Cpus of the domains near `node`.
@@ -103,7 +108,7 @@ pub fn memory_follows_its_home() {
         DIM,
         &HnswConfig::new(Metric::L2).place(Place::on([first])),
     );
-    let flat = FlatTable::build_in(rows(16_384), DIM, Metric::L2, Place::on([first]));
+    let flat = FlatTable::build(rows(16_384), DIM, flat_on(first));
     let (graph, flat) = (graph.expect("sound"), flat.expect("sound"));
     let sizes = [graph.size_bytes(), flat.size_bytes()];
     let tables = [
@@ -142,7 +147,7 @@ pub fn memory_follows_its_home() {
 pub fn a_full_node_gets_no_copy() {
     let executor = builder().build().expect("the machine has cores");
     let (first, last) = ends(executor.topology());
-    let flat = FlatTable::build_in(rows(65_536), DIM, Metric::L2, Place::on([first]));
+    let flat = FlatTable::build(rows(65_536), DIM, flat_on(first));
     let table = executor.add_table("flat", flat.expect("sound"));
     let expected = ask(&executor, table);
     let room = chiplet_topology::room_on(&[last]).expect("the kernel says");
@@ -167,7 +172,7 @@ pub fn a_copy_ends_with_its_executor() {
     let slow = builder().copy_rate(Some(1 << 20));
     let executor = Arc::new(slow.build().expect("the machine has cores"));
     let (first, last) = ends(executor.topology());
-    let flat = FlatTable::build_in(rows(65_536), DIM, Metric::L2, Place::on([first]));
+    let flat = FlatTable::build(rows(65_536), DIM, flat_on(first));
     let table = executor.add_table("flat", flat.expect("sound"));
     let expected = ask(&executor, table);
     let near = cpus_near(executor.topology(), last);

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric, Place};
+use chiplet::index::{FlatConfig, FlatTable, HnswConfig, HnswTable, Metric, Place};
 use chiplet::{DomainId, Executor, LevelChoice, Pin, StealConfig, Table, TableId, Topology};
 use chiplet_topology::Source;
 use chiplet_vm::init::{self, mount_at};
@@ -353,7 +353,8 @@ fn on_its_nodes(shape: &Shape) {
     let executor = executor(Pin::Domain);
     // Wherever this thread runs, which touches all of it. Some huge pages, so that they can take turns.
     let rows = vec![1.0; 64 * 32_768];
-    let build = |place: Place| FlatTable::build_in(&rows, 64, Metric::L2, place).unwrap();
+    let on = |place: Place| FlatConfig::new(Metric::L2).place(place);
+    let build = |place: Place| FlatTable::build(&rows, 64, on(place)).unwrap();
     for node in 0..shape.nodes {
         assert_eq!(nodes_of(&build(Place::on([node]))), [node]);
         let values: Vec<f32> = (0..64 * 2_000)
@@ -388,7 +389,7 @@ fn on_its_nodes(shape: &Shape) {
     }
     assert_eq!(nodes.len() as u32, shape.nodes, "all sockets have got one");
     for missing in [shape.nodes, 1_000] {
-        let refused = FlatTable::build_in(&rows, 64, Metric::L2, Place::on([missing]));
+        let refused = FlatTable::build(&rows, 64, on(Place::on([missing])));
         assert!(refused.is_err(), "node {missing}");
     }
 }

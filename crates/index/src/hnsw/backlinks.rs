@@ -7,6 +7,8 @@
 
 use super::build::Links;
 use super::walk::NONE;
+use crate::error::BuildError;
+use crate::progress::Watch;
 
 /// Links that shall lead to each node. Recall at `ef` 64 of 100,000 rows of 32 dimensions in 100 clusters, a tenth of them
 /// allowed: 0.825 without these links, 0.895 with 1, 0.978 with 4, 0.985 with 6, 0.988 with 8 (0.993 without a filter); the
@@ -19,9 +21,12 @@ pub(super) const LEAD_TO: usize = 6;
 const MOST: usize = 1024;
 
 /// Pairs of a node and one that it shall link to besides: the other way round of a link that is there.
-pub(super) fn of(links: &Links) -> Vec<[u32; 2]> {
+///
+/// # Errors
+/// [`BuildError::Stopped`].
+pub(super) fn of(links: &Links, watch: &Watch<'_>) -> Result<Vec<[u32; 2]>, BuildError> {
     let Some(ground) = links.layers.first() else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let list = |node: u32| {
         let list = &ground[node as usize * links.ground_stride..][..links.ground_stride];
@@ -43,8 +48,9 @@ pub(super) fn of(links: &Links) -> Vec<[u32; 2]> {
         for &[other, _] in &found[first..] {
             given[other as usize] += 1;
         }
+        watch.glance()?;
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -64,6 +70,7 @@ mod tests {
             one_by_one: false,
             copies: Vec::new(),
         };
+        let of = |links: &Links| super::of(links, &Watch::none()).unwrap();
         assert_eq!(of(&links), [[0, 2], [1, 2], [1, 3], [0, 3]]);
     }
 
@@ -81,6 +88,6 @@ mod tests {
             one_by_one: false,
             copies: Vec::new(),
         };
-        assert_eq!(of(&links).len(), MOST);
+        assert_eq!(of(&links, &Watch::none()).unwrap().len(), MOST);
     }
 }

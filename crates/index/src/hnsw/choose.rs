@@ -11,6 +11,7 @@ use crate::error::BuildError;
 use crate::kernel::{Element, Rows, Span};
 use crate::metric::Metric;
 use crate::nearest::Nearest;
+use crate::progress::{Stage, Watch};
 use crate::rows;
 
 use super::config::{self, HnswConfig};
@@ -38,6 +39,8 @@ pub(super) fn fitted(
     config: &HnswConfig,
     rows: &[f32],
     dim: usize,
+    wide_ids: bool,
+    watch: &Watch<'_>,
 ) -> Result<HnswConfig, BuildError> {
     let Some(fit) = &config.fit else {
         return Ok(config.clone());
@@ -48,20 +51,27 @@ pub(super) fn fitted(
     }
     let mut sample = None;
     let mut tried = Vec::new();
-    for config in candidates(config, rows, dim) {
+    let count = rows.len() / dim;
+    watch.begin(Stage::Choosing, count)?;
+    for config in candidates(config, rows, dim, watch)? {
         let (walk, full) = config.formats();
         let name = match full {
             Some(full) => format!("{walk} re-ranked by {full}"),
             None => walk.to_string(),
         };
-        let bytes = config.table_bytes(rows.len() / dim, dim);
+        let more = if wide_ids { count as u64 * 4 } else { 0 };
+        let bytes = config.table_bytes(count, dim) + more;
         if fit.memory.is_some_and(|most| bytes > most) {
             tried.push(format!("{name} takes {bytes} bytes"));
             continue;
         }
-        let sample = sample.get_or_insert_with(|| Sample::of(rows, dim, config.metric, fit));
-        let found = sample.recall((walk, full));
+        let sample = match &sample {
+            Some(sample) => sample,
+            None => sample.insert(Sample::of(rows, dim, config.metric, fit, watch)?),
+        };
+        let found = sample.recall((walk, full), watch)?;
         if found >= fit.recall {
+            watch.end()?;
             return Ok(config);
         }
         tried.push(format!("{name} finds {found:.3}"));
@@ -76,7 +86,16 @@ pub(super) fn fitted(
 }
 
 /// `config` with each of the formats to try, those first of which a query reads the fewest bytes.
-fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> {
+fn candidates(
+    config: &HnswConfig,
+    rows: &[f32],
+    dim: usize,
+    watch: &Watch<'_>,
+) -> Result<Vec<HnswConfig>, BuildError> {
+    let holds = |config: &HnswConfig| match config::check(rows, dim, config, watch) {
+        Err(BuildError::Stopped) => Err(BuildError::Stopped),
+        checked => Ok(checked.is_ok()),
+    };
     use RowFormat::{Bf16, F16, F32, Sq1, Sq2, Sq4, Sq8};
     let asked = |(walk, full): (RowFormat, Option<RowFormat>)| HnswConfig {
         rows: Some(walk),
@@ -84,9 +103,9 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
         ..config.clone()
     };
     if config.rows.is_some() {
-        return vec![config.clone()];
+        return Ok(vec![config.clone()]);
     }
-    let half = if config::check(rows, dim, &asked((F16, None))).is_ok() {
+    let half = if holds(&asked((F16, None)))? {
         F16
     } else {
         Bf16
@@ -95,7 +114,7 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
         let walked = asked((Sq4, None)).table_bytes(rows.len() / dim, dim);
         move |least: usize| dim >= least && walked > CACHE
     };
-    let mut all: Vec<HnswConfig> = [
+    let all = [
         (Sq1, Some(half)),
         (Sq2, Some(half)),
         (Sq4, Some(half)),
@@ -107,15 +126,20 @@ fn candidates(config: &HnswConfig, rows: &[f32], dim: usize) -> Vec<HnswConfig> 
         (half, None),
         (F32, None),
     ]
-    .map(asked)
-    .into();
-    all.retain(|config| match config.formats().0 {
-        Sq1 if !fewer(384) => false,
-        Sq2 if !fewer(129) => false,
-        _ => config::check(rows, dim, config).is_ok(),
-    });
-    all.dedup();
-    all
+    .map(asked);
+    let mut held = Vec::new();
+    for config in all {
+        let enough = match config.formats().0 {
+            Sq1 => fewer(384),
+            Sq2 => fewer(129),
+            _ => true,
+        };
+        if enough && holds(&config)? {
+            held.push(config);
+        }
+    }
+    held.dedup();
+    Ok(held)
 }
 
 /// Queries and the rows that they are compared with.
@@ -137,7 +161,13 @@ struct SampleQuery {
 
 impl<'a> Sample<'a> {
     /// Of at least one row.
-    fn of(rows: &'a [f32], dim: usize, metric: Metric, fit: &Fit) -> Self {
+    fn of(
+        rows: &'a [f32],
+        dim: usize,
+        metric: Metric,
+        fit: &Fit,
+        watch: &Watch<'_>,
+    ) -> Result<Self, BuildError> {
         let count = rows.len() / dim;
         let given = rows::prepare(fit.queries.clone(), dim, metric);
         // Queries of the table itself, which do not count as their own neighbours.
@@ -164,7 +194,9 @@ impl<'a> Sample<'a> {
                         });
                     }
                 }
+                watch.look()?;
             }
+            watch.done(end)?;
         }
         let queries = vectors
             .iter()
@@ -173,21 +205,26 @@ impl<'a> Sample<'a> {
                 vector: vector.to_vec(),
                 nearest: nearest.into_sorted(),
             });
-        Self {
+        Ok(Self {
             rows,
             dim,
             metric,
             top: fit.top,
             queries: queries.collect(),
-        }
+        })
     }
 
     /// The share of the nearest rows that rows in these formats leave to be found.
-    fn recall(&self, formats: (RowFormat, Option<RowFormat>)) -> f64 {
-        let chosen = Chosen::of(self.rows, self.dim, self.metric, formats);
+    fn recall(
+        &self,
+        formats: (RowFormat, Option<RowFormat>),
+        watch: &Watch<'_>,
+    ) -> Result<f64, BuildError> {
+        let chosen = Chosen::of(self.rows, self.dim, self.metric, formats, watch)?;
         let (walk, full) = formats;
         let (mut found, mut wanted) = (0, 0);
         for query in &self.queries {
+            watch.look()?;
             let top = self.top.min(query.nearest.len());
             let Some(kth) = top.checked_sub(1).map(|last| query.nearest[last].distance) else {
                 continue;
@@ -203,9 +240,9 @@ impl<'a> Sample<'a> {
             wanted += top;
         }
         if wanted == 0 {
-            return 1.0;
+            return Ok(1.0);
         }
-        found as f64 / wanted as f64
+        Ok(found as f64 / wanted as f64)
     }
 
     /// Those `among` a query's nearest rows, by their distances in `format`.

@@ -4,6 +4,7 @@ use chiplet_memory::Place;
 
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 use super::fit::Fit;
 use super::format::{RowFormat, check_rows};
@@ -237,7 +238,12 @@ impl HnswConfig {
 }
 
 /// Checks that `rows` (`[n][dim]`, prepared for the metric) can be stored as `config` says.
-pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(), BuildError> {
+pub(super) fn check(
+    rows: &[f32],
+    dim: usize,
+    config: &HnswConfig,
+    watch: &Watch<'_>,
+) -> Result<(), BuildError> {
     let count = rows.len() / dim;
     if count > MAX_NODES {
         return Err(BuildError::TooManyRows {
@@ -247,7 +253,7 @@ pub(super) fn check(rows: &[f32], dim: usize, config: &HnswConfig) -> Result<(),
     }
     let (walked, full) = config.formats();
     for format in [Some(walked), full].into_iter().flatten() {
-        check_rows(rows, dim, format)?;
+        check_rows(rows, dim, format, watch)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::error::BuildError;
 use crate::metric::Metric;
+use crate::progress::Watch;
 use crate::rows;
 
 /// What a table must find, and may take: [`HnswConfig::fit`](crate::HnswConfig::fit).
@@ -76,7 +77,7 @@ impl Fit {
                 accepted: "1 to 500",
             });
         }
-        rows::check(&self.queries, dim, metric)?;
+        rows::check(&self.queries, dim, metric, &Watch::none())?;
         Ok(())
     }
 }

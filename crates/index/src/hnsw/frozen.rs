@@ -18,9 +18,11 @@
 //! exist is passed over, and any row, id or code is as good as another.
 
 use crate::error::BuildError;
+use crate::ids::{IdSection, Ids, is_wide};
 use crate::image::{Draft, FileError, Image, Section};
-use crate::kernel::{self, Rows};
+use crate::kernel::Rows;
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 use super::backlinks;
 use super::build::Links;
@@ -31,7 +33,7 @@ use super::packed::{self, PackedLayer};
 use super::walk::NONE;
 
 /// What a file of this kind of table is called inside.
-const KIND: &str = "hnsw";
+pub(crate) const KIND: &str = "hnsw";
 
 /// Bytes of an entry of the lists of pairs.
 const PAIR: usize = size_of::<[u32; 2]>();
@@ -42,7 +44,7 @@ struct Sections {
     rows: Section,
     links: Section,
     upper: Section,
-    ids: Section,
+    ids: IdSection,
     full: Option<Section>,
     low: Section,
     low4: Option<Section>,
@@ -63,6 +65,9 @@ pub(super) struct Frozen {
 
 impl Frozen {
     /// Copies `links` over `rows` (`[n][dim]`, prepared for the metric), whose ids are `id(row number)`.
+    ///
+    /// # Errors
+    /// [`BuildError::Memory`], [`BuildError::Stopped`].
     pub(super) fn new(
         links: &Links,
         rows: &[f32],
@@ -70,6 +75,7 @@ impl Frozen {
         config: &HnswConfig,
         order: &[u32],
         id: impl Fn(usize) -> u64,
+        watch: &Watch<'_>,
     ) -> Result<Self, BuildError> {
         let nodes = links.rows.len();
         // The id of each new node.
@@ -77,13 +83,13 @@ impl Frozen {
             .iter()
             .map(|&node| id(links.rows[node as usize] as usize))
             .collect();
-        let narrow = ids.iter().all(|&id| id <= u64::from(u32::MAX));
+        let wide = ids.iter().copied().any(is_wide);
         let backlinks = match config.metric {
-            Metric::InnerProduct => backlinks::of(links),
+            Metric::InnerProduct => backlinks::of(links, watch)?,
             Metric::L2 | Metric::Cosine => Vec::new(),
         };
         let (walked, full) = config.formats();
-        let chosen = Chosen::of(rows, dim, config.metric, (walked, full));
+        let chosen = Chosen::of(rows, dim, config.metric, (walked, full), watch)?;
         let few = chosen.few.as_ref();
         let meta = Meta {
             metric: config.metric,
@@ -99,7 +105,7 @@ impl Frozen {
             ground_stride: links.ground_stride,
             stride: links.stride,
             link_bytes: packed::link_bytes(nodes),
-            id_bytes: if narrow { 4 } else { 8 },
+            id_bytes: if wide { 8 } else { 4 },
             step: chosen.step,
             constants: chosen.constants,
             few: few.map(|chosen| FewMeta {
@@ -119,7 +125,7 @@ impl Frozen {
             rows: draft.add("rows", nodes * meta.row_bytes(meta.rows)),
             links: draft.add("links", ground_bytes),
             upper: draft.add("upper", upper_bytes),
-            ids: draft.add("ids", nodes * meta.id_bytes),
+            ids: IdSection::add(&mut draft, "ids", nodes, wide),
             full: meta
                 .full
                 .map(|format| draft.add("full", nodes * meta.row_bytes(format))),
@@ -142,23 +148,19 @@ impl Frozen {
             Some((sections.rows, meta.rows)),
             sections.full.zip(meta.full),
         ];
+        let (formats, mut written) = (1 + usize::from(meta.full.is_some()), 0);
         for (section, format) in stored.into_iter().flatten() {
             let bytes = image.section_mut::<u8>(section);
-            for (out, &node) in bytes.chunks_exact_mut(meta.row_bytes(format)).zip(order) {
+            let outs = bytes.chunks_exact_mut(meta.row_bytes(format));
+            for (out, &node) in outs.zip(order) {
                 let row = &rows[links.rows[node as usize] as usize * dim..][..dim];
                 grids.write(format, config.metric, row, out);
+                written += 1;
+                watch.done(written / formats)?;
             }
         }
-        if narrow {
-            let narrowed = ids.iter().map(|&id| id as u32);
-            image
-                .section_mut::<u32>(sections.ids)
-                .iter_mut()
-                .zip(narrowed)
-                .for_each(|(out, id)| *out = id);
-        } else {
-            image.section_mut::<u64>(sections.ids).copy_from_slice(&ids);
-        }
+        let in_order = ids.iter().copied();
+        sections.ids.write(&mut image, 0, in_order, watch)?;
         let mut place = vec![0; nodes];
         for (new, &old) in order.iter().enumerate() {
             place[old as usize] = new as u32;
@@ -194,6 +196,7 @@ impl Frozen {
                     link => place[link as usize],
                 });
                 packed::write(moved, link_bytes, out);
+                watch.glance()?;
             }
             if level > 0 {
                 start += layer.len() * link_bytes;
@@ -217,7 +220,7 @@ impl Frozen {
             rows: image.find_values::<u8>("rows", nodes * meta.row_bytes(meta.rows))?,
             links: image.find_values::<u8>("links", ground_bytes)?,
             upper: image.find_values::<u8>("upper", upper_bytes)?,
-            ids: image.find_values::<u8>("ids", nodes * meta.id_bytes)?,
+            ids: IdSection::find(&image, "ids", nodes, meta.id_bytes == 8)?,
             full: match meta.full {
                 Some(format) => {
                     Some(image.find_values::<u8>("full", nodes * meta.row_bytes(format))?)
@@ -336,12 +339,9 @@ impl Frozen {
     }
 
     /// The ids of all nodes.
+    #[inline]
     pub(super) fn ids(&self) -> Ids<'_> {
-        if self.meta.id_bytes == 4 {
-            Ids::Narrow(self.image.section(self.sections.ids))
-        } else {
-            Ids::Wide(self.image.section(self.sections.ids))
-        }
+        self.sections.ids.of(&self.image)
     }
 
     pub(super) fn ground(&self) -> PackedLayer<'_> {
@@ -377,29 +377,4 @@ impl Frozen {
 /// Room for `count` pairs, if there are any.
 fn pairs(draft: &mut Draft, name: &'static str, count: usize) -> Option<Section> {
     (count > 0).then(|| draft.add(name, count * PAIR))
-}
-
-/// The ids of nodes, in as few bytes as they need.
-#[derive(Clone, Copy)]
-pub(super) enum Ids<'a> {
-    Narrow(&'a [u32]),
-    Wide(&'a [u64]),
-}
-
-impl Ids<'_> {
-    #[inline]
-    pub(super) fn of(&self, node: u32) -> u64 {
-        match self {
-            Self::Narrow(ids) => u64::from(ids[node as usize]),
-            Self::Wide(ids) => ids[node as usize],
-        }
-    }
-
-    /// Hints that the id of `node`, which exists, will be read.
-    pub(super) fn prefetch(&self, node: u32) {
-        match self {
-            Self::Narrow(ids) => kernel::prefetch(&ids[node as usize], size_of::<u32>()),
-            Self::Wide(ids) => kernel::prefetch(&ids[node as usize], size_of::<u64>()),
-        }
-    }
 }

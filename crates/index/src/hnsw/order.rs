@@ -1,12 +1,21 @@
 //! Which nodes lie side by side in memory.
 
 use super::build::Links;
+use crate::error::BuildError;
+use crate::progress::Watch;
 
 /// The old number of each new node. Layers stay the nodes below some number.
-pub(super) fn order(links: &Links, reorder: bool) -> Vec<u32> {
+///
+/// # Errors
+/// [`BuildError::Stopped`].
+pub(super) fn order(
+    links: &Links,
+    reorder: bool,
+    watch: &Watch<'_>,
+) -> Result<Vec<u32>, BuildError> {
     let nodes = links.rows.len();
     if !reorder {
-        return (0..nodes as u32).collect();
+        return Ok((0..nodes as u32).collect());
     }
     let ends: Vec<usize> = links
         .layers
@@ -37,8 +46,9 @@ pub(super) fn order(links: &Links, reorder: bool) -> Vec<u32> {
                 order.push(link);
             }
         }
+        watch.glance()?;
     }
-    order
+    Ok(order)
 }
 
 #[cfg(test)]
@@ -47,6 +57,10 @@ mod tests {
 
     use super::super::walk::NONE;
     use super::*;
+
+    fn order(links: &Links, reorder: bool) -> Vec<u32> {
+        super::order(links, reorder, &Watch::none()).unwrap()
+    }
 
     /// Nodes of one ground layer, and the first `upper` of them of a second one.
     fn links(nodes: usize, upper: usize, stride: usize, ground: Vec<u32>) -> Links {

@@ -257,8 +257,11 @@ impl Searcher {
         let distances = walked(&self.query, graph);
         let ids = graph.ids();
         let allows = |node| {
-            filter.allows(ids.of(node))
-                || graph.has_copies() && graph.copies(node).any(|copy| filter.allows(ids.of(copy)))
+            filter.allows(ids.at(node as usize))
+                || graph.has_copies()
+                    && graph
+                        .copies(node)
+                        .any(|copy| filter.allows(ids.at(copy as usize)))
         };
         let ground = Widened {
             ground: graph.ground(),
@@ -330,14 +333,14 @@ impl Searcher {
         let filter = filter.filter(|_| graph.has_copies());
         let neighbors = |(distance, node)| {
             same(graph, node, k, filter).map(move |node| Neighbor {
-                id: ids.of(node),
+                id: ids.at(node as usize),
                 distance,
             })
         };
         let candidates = self.scratch.pool.iter();
         let compared = graph.full().map_or(k, |_| meta.rows.reranked(k));
         for (_, node) in candidates.clone().take(compared) {
-            ids.prefetch(node);
+            ids.prefetch(node as usize);
         }
         let mut hits: Vec<Neighbor> = match graph.full() {
             None => {
@@ -394,7 +397,8 @@ impl Searcher {
             self.nodes.clear();
             self.nodes.extend(span.start as u32..span.end as u32);
             if let Some(filter) = query.requested_filter() {
-                self.nodes.retain(|&node| filter.allows(ids.of(node)));
+                self.nodes
+                    .retain(|&node| filter.allows(ids.at(node as usize)));
             }
             self.distances.resize(self.nodes.len(), 0.0);
             if self.nodes.len() == span.end - span.start {
@@ -408,7 +412,7 @@ impl Searcher {
             }
             for (&node, &distance) in self.nodes.iter().zip(&self.distances) {
                 nearest.offer(Neighbor {
-                    id: ids.of(node),
+                    id: ids.at(node as usize),
                     distance,
                 });
             }
@@ -426,7 +430,8 @@ fn same<'a>(
     filter: Option<&'a Filter>,
 ) -> impl Iterator<Item = u32> + 'a {
     let ids = graph.ids();
-    let allowed = move |node: &u32| filter.is_none_or(|filter| filter.allows(ids.of(*node)));
+    let allowed =
+        move |node: &u32| filter.is_none_or(|filter| filter.allows(ids.at(*node as usize)));
     let copies = graph.has_copies().then(|| graph.copies(node));
     let copies = copies.into_iter().flatten();
     let first = std::iter::once(node).filter(allowed);
@@ -476,9 +481,7 @@ impl Plan {
             let ids = graph.ids();
             let step = nodes.div_ceil(SAMPLE);
             let tried = (0..nodes).step_by(step);
-            let allowed = tried
-                .clone()
-                .filter(|&node| filter.allows(ids.of(node as u32)));
+            let allowed = tried.clone().filter(|&node| filter.allows(ids.at(node)));
             // One is added, as a sample of which none is allowed does not show that none is.
             (allowed.count() + 1) as f64 / (tried.count() + 1) as f64
         };

@@ -39,9 +39,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use draft::Draft;
-#[cfg(feature = "faiss")]
-pub(crate) use draft::ImageMut;
+pub(crate) use draft::{Draft, ImageMut};
 pub use error::FileError;
 
 /// Where a section lies in its image.
@@ -148,11 +146,16 @@ impl Image {
         if self.kind() == wanted {
             return Ok(());
         }
-        Err(FileError::OtherKind {
+        Err(self.other_kind(wanted))
+    }
+
+    /// That this is no table of kind `wanted`.
+    pub(crate) fn other_kind(&self, wanted: &'static str) -> FileError {
+        FileError::OtherKind {
             path: self.path().to_owned(),
             found: self.kind().to_owned(),
             wanted,
-        })
+        }
     }
 
     /// Bytes of all sections and what lies between them.

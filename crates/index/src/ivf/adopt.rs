@@ -9,8 +9,10 @@ use super::linear::Linear;
 use super::store::{Coding, Shape, Store};
 use crate::error::BuildError;
 use crate::hnsw::{Grid, RowFormat};
+use crate::ids::{RowIds, is_wide};
 use crate::kernel::Bits;
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 /// What a table does that its Faiss index does not.
 #[derive(Clone, Copy, Default)]
@@ -20,15 +22,18 @@ pub(super) struct Extras<'a> {
     /// Groups that its lists are found through.
     pub(super) groups: Option<usize>,
     pub(super) full: Option<FullRows<'a>>,
+    /// Ids of the rows, where the index has row numbers.
+    pub(super) ids: Option<&'a RowIds<'a>>,
 }
 
 impl Extras<'_> {
+    /// Whether it does more than a table whose lists Faiss scans can do.
     pub(super) fn any(&self) -> bool {
         self.map.is_some() || self.groups.is_some() || self.full.is_some()
     }
 }
 
-/// Rows that are kept once more, in this format: `[n][dim]`, prepared for the metric, with their numbers as ids.
+/// Rows that are kept once more, in this format: `[n][dim]`, prepared for the metric.
 #[derive(Clone, Copy)]
 pub(super) struct FullRows<'a> {
     pub(super) format: RowFormat,
@@ -38,12 +43,20 @@ pub(super) struct FullRows<'a> {
 /// The centroids and lists of `ivf`, a table as `config` has it; `None` if its codes are left to Faiss.
 ///
 /// # Errors
-/// [`BuildError::Factory`] (groups that k-means cannot make), [`BuildError::Faiss`], [`BuildError::Memory`].
+/// [`BuildError::Factory`] (groups that k-means cannot make), [`BuildError::Faiss`], [`BuildError::Memory`],
+/// [`BuildError::Stopped`].
 pub(super) fn store(
     ivf: &Ivf,
     config: &IvfConfig,
-    Extras { map, groups, full }: Extras<'_>,
+    extras: Extras<'_>,
+    watch: &Watch<'_>,
 ) -> Result<Option<Store>, BuildError> {
+    let Extras {
+        map,
+        groups,
+        full,
+        ids: row_ids,
+    } = extras;
     let ranked_by = match config.metric {
         Metric::L2 => Metric::L2,
         Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
@@ -68,12 +81,20 @@ pub(super) fn store(
         }
         None => (0..ivf.lists()).collect(),
     };
-    let ids: Vec<Vec<i64>> = order.iter().map(|&list| ivf.list_ids(list)).collect();
+    let id = |id: i64| match row_ids {
+        Some(ids) => ids.of(id as usize),
+        None => id.cast_unsigned(),
+    };
+    let mut ids: Vec<Vec<u64>> = Vec::with_capacity(order.len());
+    for &list in &order {
+        ids.push(ivf.list_ids(list).into_iter().map(id).collect());
+        watch.look()?;
+    }
     let lens: Vec<usize> = ids.iter().map(Vec::len).collect();
     let (low, step) = match full {
         Some(full) if full.format == RowFormat::Sq8 => {
             let dim = map.map_or(ivf.dim(), |map| map.from);
-            Grid::of(full.rows, dim, config.metric)
+            Grid::of(full.rows, dim, config.metric, watch)?
         }
         _ => (Vec::new(), 1.0),
     };
@@ -86,7 +107,7 @@ pub(super) fn store(
         groups: groups.as_ref().map(|groups| groups.lens.len()),
         coding,
         residual: codes.by_residual,
-        large_ids: ids.iter().flatten().any(|&id| u32::try_from(id).is_err()),
+        large_ids: ids.iter().flatten().copied().any(is_wide),
         nprobe: config.nprobe,
         grain: config.grain.unwrap_or(1).min(ivf.lists()),
         full: full.map(|FullRows { format, .. }| Full { format, step }),
@@ -101,14 +122,18 @@ pub(super) fn store(
         groups.as_ref(),
         map,
         &values,
+        row_ids.is_some_and(|ids| ids.given().is_some()),
         config.place.clone(),
     )?;
+    let mut done = 0;
     for (list, (ids, &number)) in ids.iter().zip(&order).enumerate() {
         let codes = ivf.list_codes(number, codes.bytes);
-        filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?);
+        filler.fill(list, ids, &codes.map_err(BuildError::Faiss)?, watch)?;
+        done += ids.len();
+        watch.done(done)?;
     }
     if let Some(full) = full {
-        filler.fill_full(full.rows, &low);
+        filler.fill_full(full.rows, row_ids.unwrap_or(&RowIds::NUMBERS), &low, watch)?;
     }
     Ok(Some(filler.finish()))
 }

@@ -5,7 +5,7 @@
 
 use chiplet_table::{Filter, Neighbor, Query};
 
-use super::store::Ids;
+use crate::ids::Ids;
 use crate::kernel::Sink;
 
 /// Rows that are kept in order: moving as many numbers costs less than cutting back.

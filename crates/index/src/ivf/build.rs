@@ -1,8 +1,8 @@
 //! From rows, or from a Faiss index, to a table.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use chiplet_memory::MemoryError;
 use chiplet_table::{Neighbor, Query, SearchError, Table};
 use faiss::index::IndexImpl;
 
@@ -15,20 +15,25 @@ use super::linear::Linear;
 use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
 use crate::error::BuildError;
 use crate::hnsw::check_rows;
+use crate::ids::RowIds;
 use crate::metric::Metric;
-use crate::progress::{Progress, Stage};
+use crate::options::BuildOptions;
+use crate::progress::{Stage, Watch};
 use crate::{reserve, rows};
 
-/// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic, few enough for a
-/// progress bar to move.
-const ADD_BATCH: usize = 8192;
+/// Rows handed to Faiss at once while a table is filled: enough for its batch arithmetic. Fewer where they take long, as Faiss
+/// does not stop in between: so many that they are compared with [`ADD_WORK`] components of centroids, some 20 ms. Fewer than 20
+/// rows would be compared one by one (`distance_compute_blas_threshold`).
+const ADD_BATCH: RangeInclusive<usize> = 32..=8192;
+const ADD_WORK: usize = 1 << 28;
 
 /// Lists that one call of Faiss may scan. Queries seldom visit more; those that do take several calls. Wider
 /// calls would only add list numbers to skip to short ones (12 bytes each).
 const CALL_LISTS: usize = 128;
 
 impl IvfTable {
-    /// Trains an index on `rows` (`[n][dim]`, one after the other) and adds them; ids are row numbers.
+    /// Trains an index on `rows` (`[n][dim]`, one after the other) and adds them. Ids are row numbers, unless
+    /// [`IvfTable::build_with`] gets others.
     ///
     /// `factory` is a Faiss description such as `"IVF256,Flat"`, `"IVF256,SQ8"`, `"IVF256,PQ16x4fs"` or
     /// `"IVF256_HNSW32,Flat"`. Faiss trains and adds with OpenMP threads, and prints a warning to stderr for
@@ -56,22 +61,27 @@ impl IvfTable {
         factory: &str,
         config: &IvfConfig,
     ) -> Result<Self, BuildError> {
-        Self::build_with(rows, dim, factory, config, |_| ())
+        Self::build_with(rows, dim, factory, config, BuildOptions::new())
     }
 
-    /// [`IvfTable::build`], reporting progress: the begin and end of training, and every batch added.
+    /// [`IvfTable::build`] with ids for the rows, or with a report of its progress that can stop it. Faiss' training cannot be
+    /// stopped; the report is asked before and after it.
     ///
     /// # Errors
-    /// As [`IvfTable::build`].
+    /// As [`IvfTable::build`]; [`BuildError::IdCount`], [`BuildError::IdTwice`], [`BuildError::Stopped`].
     pub fn build_with(
         rows: &[f32],
         dim: usize,
         factory: &str,
         config: &IvfConfig,
-        mut report: impl FnMut(Progress),
+        options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let total = rows::check(rows, dim, config.metric)?;
+        let watch = &Watch::new(options.report);
+        let total = rows::count(rows, dim)?;
+        watch.begin(Stage::Checking, total)?;
+        let ids = RowIds::new(options.ids, total, watch)?;
+        rows::check(rows, dim, config.metric, watch)?;
         let description = Description::parse(factory, dim)?;
         let refined_by = description.refined_by;
         let Description { linear, groups, .. } = description;
@@ -85,24 +95,13 @@ impl IvfTable {
         }
         // Before anything is trained.
         description.check_lists(total)?;
-        let prepared;
-        let rows = match config.metric {
-            Metric::Cosine => {
-                prepared = rows::prepare(rows.to_vec(), dim, config.metric);
-                &prepared
-            }
-            Metric::L2 | Metric::InnerProduct => rows,
-        };
+        let rows = &*rows::prepared(rows, dim, config.metric, watch)?;
         let full = refined_by.map(|format| FullRows { format, rows });
         if let Some(format) = refined_by {
-            check_rows(rows, dim, format)?;
+            check_rows(rows, dim, format, watch)?;
         }
-        let stage = Stage::Training;
-        report(Progress {
-            stage,
-            done: 0,
-            total,
-        });
+        watch.end()?;
+        watch.begin(Stage::Training, total)?;
         let map = match linear {
             Some(map) => Some(factory::linear(map, dim, config.metric, rows)?),
             None => None,
@@ -115,33 +114,35 @@ impl IvfTable {
         let mapped;
         let (coded, coded_dim) = match map {
             Some(map) => {
-                mapped = map_all(map, rows)?;
-                rows::check(&mapped, map.shift.len(), Metric::L2)?;
+                mapped = map_all(map, rows, watch)?;
                 (&mapped[..], map.shift.len())
             }
             None => (rows, dim),
         };
         let mut index = factory::by_name(&description.coded, coded_dim, config.metric)?;
+        watch.look()?;
         factory::train(&mut index, coded)?;
-        report(Progress {
-            stage,
-            done: total,
-            total,
-        });
-        let stage = Stage::Adding;
-        report(Progress {
-            stage,
-            done: 0,
-            total,
-        });
+        watch.end()?;
+        watch.begin(Stage::Adding, total)?;
+        let compared = coded_dim.saturating_mul(description.lists.max(1));
+        let batch = (ADD_WORK / compared).clamp(*ADD_BATCH.start(), *ADD_BATCH.end());
         let mut done = 0;
-        for batch in coded.chunks(ADD_BATCH * coded_dim) {
+        for batch in coded.chunks(batch * coded_dim) {
             factory::add(&mut index, batch)?;
             done += batch.len() / coded_dim;
-            report(Progress { stage, done, total });
+            watch.done(done)?;
         }
-        let extras = Extras { map, groups, full };
-        Self::adopt(index, config, extras)
+        watch.end()?;
+        watch.begin(Stage::Finishing, total)?;
+        let extras = Extras {
+            map,
+            groups,
+            full,
+            ids: Some(&ids),
+        };
+        let table = Self::adopt(index, config, extras, watch)?;
+        watch.end()?;
+        Ok(table)
     }
 
     /// A table of an existing, trained index, with the default settings of [`IvfConfig`] and the index's own
@@ -168,10 +169,15 @@ impl IvfTable {
     /// another metric than `config` has.
     pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
         config.check()?;
-        Self::adopt(index, config, Extras::default())
+        Self::adopt(index, config, Extras::default(), &Watch::none())
     }
 
-    fn adopt(index: IndexImpl, config: &IvfConfig, extras: Extras<'_>) -> Result<Self, BuildError> {
+    fn adopt(
+        index: IndexImpl,
+        config: &IvfConfig,
+        extras: Extras<'_>,
+        watch: &Watch<'_>,
+    ) -> Result<Self, BuildError> {
         let kind = Kind::of(&index);
         let refused = |reason| BuildError::UnsupportedIndex {
             kind: kind.to_string(),
@@ -194,7 +200,7 @@ impl IvfTable {
         let flat = ivf.quantizer_is_flat();
         let store = match config.faiss_scans {
             true => None,
-            false => adopt::store(&ivf, config, extras)?,
+            false => adopt::store(&ivf, config, extras, watch)?,
         };
         if store.is_none() && extras.any() {
             return Err(refused(
@@ -224,6 +230,14 @@ impl IvfTable {
                 ivf.set_width(width.min(lists));
                 let scans = FaissLists {
                     metric: config.metric,
+                    ids: match extras.ids.and_then(RowIds::given) {
+                        Some(given) => {
+                            let mut own = reserve::room(given.len())?;
+                            own.extend_from_slice(given);
+                            Some(own)
+                        }
+                        None => None,
+                    },
                     by_grain: cut.by_grain,
                     code_bytes: ivf.code_bytes().map_err(BuildError::Faiss)?,
                     ivf,
@@ -278,7 +292,7 @@ impl IvfTable {
                 let found = ids.iter().zip(distances).filter(|&(&id, _)| id >= 0);
                 found
                     .map(|(&id, &distance)| Neighbor {
-                        id: id as u64,
+                        id: lists.id(id),
                         distance: lists.reported(distance),
                     })
                     .collect()
@@ -287,23 +301,35 @@ impl IvfTable {
     }
 }
 
-/// Maps all `rows`, `[n][from]`, on as many threads as the process may use.
-fn map_all(map: Linear<'_>, rows: &[f32]) -> Result<Vec<f32>, MemoryError> {
+/// Components that a thread multiplies between two looks at the report, about: some 10 ms.
+const MAP_WORK: usize = 1 << 24;
+
+/// Maps all `rows`, `[n][from]`, on as many threads as the process may use, and checks what comes out.
+fn map_all(map: Linear<'_>, rows: &[f32], watch: &Watch<'_>) -> Result<Vec<f32>, BuildError> {
     let to = map.shift.len();
     let count = rows.len() / map.from;
-    let mut mapped = reserve::filled(count.saturating_mul(to), || 0.0)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let part = count.div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let parts = rows.chunks(part * map.from);
-        for (rows, mapped) in parts.zip(mapped.chunks_mut(part * to)) {
-            scope.spawn(move || {
-                let rows = rows.chunks_exact(map.from);
-                for (x, y) in rows.zip(mapped.chunks_exact_mut(to)) {
-                    map.map(x, y);
-                }
-            });
+    let part = MAP_WORK / map.from.saturating_mul(to).max(1);
+    let part = part.clamp(1, count.div_ceil(threads).max(1));
+    let mut mapped: Vec<f32> = reserve::room(count.saturating_mul(to))?;
+    for rows in rows.chunks(threads * part * map.from) {
+        let start = mapped.len();
+        mapped.resize(start + rows.len() / map.from * to, 0.0);
+        std::thread::scope(|scope| {
+            let parts = rows.chunks(part * map.from);
+            for (rows, mapped) in parts.zip(mapped[start..].chunks_mut(part * to)) {
+                scope.spawn(move || {
+                    let rows = rows.chunks_exact(map.from);
+                    for (x, y) in rows.zip(mapped.chunks_exact_mut(to)) {
+                        map.map(x, y);
+                    }
+                });
+            }
+        });
+        for (number, row) in (start / to..).zip(mapped[start..].chunks_exact(to)) {
+            rows::check_row(number, row, Metric::L2)?;
         }
-    });
+        watch.look()?;
+    }
     Ok(mapped)
 }

@@ -49,6 +49,8 @@ fn most_rows(k: usize) -> usize {
 pub(super) struct FaissLists {
     pub(super) ivf: Ivf,
     pub(super) metric: Metric,
+    /// The ids of the rows, where the index has row numbers.
+    pub(super) ids: Option<Vec<u64>>,
     /// Whether every call scans exactly one grain.
     pub(super) by_grain: bool,
     /// Bytes of one stored code.
@@ -101,6 +103,14 @@ impl FaissLists {
     /// Bytes of the rows of `list`.
     pub(super) fn list_bytes(&self, list: usize) -> u64 {
         ivf_list_bytes(self.ivf.list_len(list) as u64, self.code_bytes)
+    }
+
+    /// What Faiss calls a row.
+    pub(super) fn id(&self, faiss: i64) -> u64 {
+        match &self.ids {
+            Some(ids) => ids[faiss as usize],
+            None => faiss as u64,
+        }
     }
 
     /// What Faiss calls a distance, in the convention of [`Metric`].
@@ -185,7 +195,7 @@ impl Scan<'_, '_> {
             .map(|found| {
                 found
                     .map(|(id, faiss)| Neighbor {
-                        id: id as u64,
+                        id: from.id(id),
                         distance: from.reported(faiss),
                     })
                     .collect()

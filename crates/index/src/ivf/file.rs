@@ -90,7 +90,7 @@ impl IvfTable {
         self
     }
 
-    pub(super) fn open(image: Image) -> Result<Self, FileError> {
+    pub(crate) fn open(image: Image) -> Result<Self, FileError> {
         let store = Store::open(image)?;
         let shape = store.shape();
         Ok(Self {

@@ -1,14 +1,17 @@
 //! A [`Store`] in the making: first sizes, then one list after the other.
 
-use chiplet_memory::{MemoryError, Place};
+use chiplet_memory::Place;
 
 use super::full::Full;
 use super::groups::Groups;
 use super::linear::Linear;
 use super::store::{KIND, Places, Shape, Store, centroid_bytes, offsets};
+use crate::error::BuildError;
 use crate::hnsw::{Grid, Grids};
+use crate::ids::{IdSection, RowIds};
 use crate::image::{Draft, ImageMut};
 use crate::kernel::{BLOCK, SLACK};
+use crate::progress::Watch;
 
 /// A [`Store`] that is being filled, one list after the other.
 pub(super) struct Filler {
@@ -21,7 +24,8 @@ pub(super) struct Filler {
 
 impl Filler {
     /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of `groups` if
-    /// there are any, `values` as the section has them.
+    /// there are any, `values` as the section has them; `full_ids` says whether rows that are kept once more have other ids
+    /// than their numbers.
     ///
     /// # Panics
     /// If they do not fit each other.
@@ -32,8 +36,9 @@ impl Filler {
         groups: Option<&Groups>,
         map: Option<Linear<'_>>,
         values: &[f32],
+        full_ids: bool,
         place: Place,
-    ) -> Result<Self, MemoryError> {
+    ) -> Result<Self, BuildError> {
         let cells = shape.coding.cells(shape.dim);
         let row_bytes = cells.0 * cells.1;
         let starts = starts(lens);
@@ -56,10 +61,9 @@ impl Filler {
         let group_offsets = group_offsets.expect("groups that hold all lists");
         let blocks = centroid_bytes(&shape, &group_offsets);
         let mut draft = Draft::new();
-        let id_bytes = if shape.large_ids { 8 } else { 4 };
         let places = Places {
             starts: draft.add("starts", size_of_val(&starts[..])),
-            ids: draft.add("ids", shape.rows * id_bytes),
+            ids: IdSection::add(&mut draft, "ids", shape.rows, shape.large_ids),
             codes: draft.add("codes", offsets[shape.lists] + SLACK),
             // More than there is: refused when it is allocated.
             centroids: draft.add("centroids", blocks.unwrap_or(usize::MAX)),
@@ -93,6 +97,8 @@ impl Filler {
                 }
                 None => None,
             },
+            full_ids: (shape.full.is_some() && full_ids)
+                .then(|| IdSection::add(&mut draft, "full-ids", shape.rows, shape.large_ids)),
             offsets,
         };
         let mut image = draft.allocate(place)?;
@@ -130,7 +136,16 @@ impl Filler {
     ///
     /// # Panics
     /// If they are more or fewer than was said.
-    pub(super) fn fill(&mut self, list: usize, ids: &[i64], codes: &[u8]) {
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
+    pub(super) fn fill(
+        &mut self,
+        list: usize,
+        ids: &[u64],
+        codes: &[u8],
+        watch: &Watch<'_>,
+    ) -> Result<(), BuildError> {
         let starts: &mut [u64] = self.image.section_mut(self.places.starts);
         let range = starts[list] as usize..starts[list + 1] as usize;
         let row_bytes = self.cells.0 * self.cells.1;
@@ -142,21 +157,25 @@ impl Filler {
         let to = self.image.section_mut::<u8>(self.places.codes);
         let to = &mut to[self.places.offsets[list]..][..codes.len()];
         pack(codes, row_bytes, self.cells.1, to);
-        let from = ids.iter();
-        if self.shape.large_ids {
-            let to = self.image.section_mut::<u64>(self.places.ids)[range].iter_mut();
-            to.zip(from).for_each(|(to, id)| *to = id.cast_unsigned());
-        } else {
-            let to = self.image.section_mut::<u32>(self.places.ids)[range].iter_mut();
-            to.zip(from).for_each(|(to, &id)| *to = id as u32);
-        }
+        let ids = ids.iter().copied();
+        let image = &mut self.image;
+        self.places.ids.write(image, range.start, ids, watch)
     }
 
-    /// The rows once more (`[n][dim]`, prepared for the metric), the row with id `i` in place `i`.
+    /// The rows once more (`[n][dim]`, prepared for the metric), in the order of their `ids`.
     ///
     /// # Panics
     /// If they are more or fewer than was said, or the shape has no such rows, or another step than `low` goes with.
-    pub(super) fn fill_full(&mut self, rows: &[f32], low: &[f32]) {
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
+    pub(super) fn fill_full(
+        &mut self,
+        rows: &[f32],
+        ids: &RowIds<'_>,
+        low: &[f32],
+        watch: &Watch<'_>,
+    ) -> Result<(), BuildError> {
         let (dim, metric) = (self.shape.given_dim(), self.shape.metric);
         let full = self.shape.full.expect("a shape that has the rows twice");
         let (place, values) = self.places.full.expect("the shape's sections");
@@ -166,9 +185,16 @@ impl Filler {
         let grids = Grids::of_bytes(Grid { low, step });
         let to = self.image.section_mut::<u8>(place);
         let to = to.chunks_exact_mut(grids.stride(format, dim));
-        for (to, row) in to.zip(rows.chunks_exact(dim)) {
+        for (at, to) in to.enumerate() {
+            let row = &rows[ids.ranked(at) * dim..][..dim];
             grids.write(format, metric, row, to);
+            watch.look()?;
         }
+        if let Some(section) = self.places.full_ids {
+            let ascending = (0..self.shape.rows).map(|at| ids.of(ids.ranked(at)));
+            section.write(&mut self.image, 0, ascending, watch)?;
+        }
+        Ok(())
     }
 
     pub(super) fn finish(self) -> Store {

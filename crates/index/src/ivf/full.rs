@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hnsw::RowFormat;
 
-/// How the rows are kept: the row with id `i` is the `i`-th.
+/// How the rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Full {

@@ -20,7 +20,8 @@ use chiplet_table::{Context, Query, SearchError};
 
 use super::best::Offers;
 use super::scratch::Scratch;
-use super::store::{Coding, Ids, Store};
+use super::store::{Coding, Store};
+use crate::ids::Ids;
 use crate::kernel::{self, BLOCK, Bits, Cell, Codebook, Entry, Form, List};
 use crate::metric::Metric;
 use crate::poll;

@@ -11,7 +11,8 @@
 //! | `matrix`, `shift` | `f32`: where rows and queries are mapped first, the map of `linear` |
 //! | `centroid-rows` | `f32`: the same, `[lists][dim]`, where residuals are taken from them |
 //! | `values` | `f32`: of 8-bit codes the bases, then the steps, of each component; of a product quantizer its centroids, `[m][dim / m][entries]` |
-//! | `full` | the rows once more, if answers are refined: the row with id `i` is the `i`-th |
+//! | `full` | the rows once more, if answers are refined, in the order of their ids |
+//! | `full-ids` | their ids, ascending, `u32` or, if one needs it, `u64`; absent if they are row numbers |
 //! | `full-low` | `f32`: what code 0 of its 8-bit codes stands for, of each component |
 //!
 //! **Nothing that is read from a file is believed.** Sizes and the starts of lists are checked when it is opened, against
@@ -25,13 +26,14 @@ use serde::{Deserialize, Serialize};
 use super::full::Full;
 use super::linear::Linear;
 use crate::hnsw::Grid;
+use crate::ids::{IdSection, Ids};
 use crate::image::{FileError, Image, Section};
 use crate::kept::Kept;
 use crate::kernel::{Bits, Cell, List, Rows, SLACK};
 use crate::metric::Metric;
 
 /// The kind of table that files name.
-pub(super) const KIND: &str = "ivf";
+pub(crate) const KIND: &str = "ivf";
 
 /// Bytes that each list begins at a multiple of: a cache line.
 const ALIGN: usize = 64;
@@ -177,7 +179,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) starts: Section,
-    pub(super) ids: Section,
+    pub(super) ids: IdSection,
     pub(super) codes: Section,
     pub(super) centroids: Section,
     /// Where groups of lists begin, and their centroids.
@@ -192,30 +194,10 @@ pub(super) struct Places {
     pub(super) values: Section,
     /// The rows once more, and what their codes stand for.
     pub(super) full: Option<(Section, Section)>,
+    /// The ids of these rows, if they are not row numbers.
+    pub(super) full_ids: Option<IdSection>,
     /// Where each list's codes begin, in bytes of `codes`, and where the last one's end.
     pub(super) offsets: Vec<usize>,
-}
-
-/// The ids of one list.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ids<'a> {
-    /// Row `i` has the `i`-th id.
-    Small(&'a [u32]),
-    /// The same, of ids that take more than four bytes.
-    Large(&'a [u64]),
-    /// Row `i` has the `i`-th id from this one on.
-    From(usize),
-}
-
-impl Ids<'_> {
-    #[inline]
-    pub(super) fn at(&self, row: usize) -> u64 {
-        match self {
-            Self::Small(ids) => u64::from(ids[row]),
-            Self::Large(ids) => ids[row],
-            Self::From(first) => (first + row) as u64,
-        }
-    }
 }
 
 impl Store {
@@ -254,9 +236,10 @@ impl Store {
         let rows = range.len();
         let codes: &[u8] = self.image.section(self.places.codes);
         let codes = &codes[self.places.offsets[list]..];
-        let ids = match self.shape.large_ids {
-            false => Ids::Small(&self.image.section(self.places.ids)[range]),
-            true => Ids::Large(&self.image.section(self.places.ids)[range]),
+        let ids = match self.places.ids.of(&self.image) {
+            Ids::Narrow(ids) => Ids::Narrow(&ids[range]),
+            Ids::Wide(ids) => Ids::Wide(&ids[range]),
+            Ids::From(first) => Ids::From(first + range.start),
         };
         (List { codes, rows }, ids)
     }
@@ -325,6 +308,10 @@ impl Store {
                 self.image.section(rows),
                 full.stride(self.shape.given_dim()),
             ),
+            ids: match self.places.full_ids {
+                Some(ids) => ids.of(&self.image),
+                None => Ids::From(0),
+            },
             grid: Grid {
                 low: self.image.section(low),
                 step,
@@ -353,10 +340,7 @@ impl Store {
         let offsets = offsets.ok_or_else(|| image.damaged("its lists do not follow each other"))?;
         let codes = offsets[shape.lists].checked_add(SLACK);
         let codes = image.find_values::<u8>("codes", codes.ok_or_else(too_large)?)?;
-        let ids = match shape.large_ids {
-            false => image.find_values::<u32>("ids", shape.rows)?,
-            true => image.find_values::<u64>("ids", shape.rows)?,
-        };
+        let ids = IdSection::find(&image, "ids", shape.rows, shape.large_ids)?;
         let middles = shape.lists.checked_mul(shape.dim).ok_or_else(too_large)?;
         let middle_bytes = shape.dim.checked_mul(size_of::<f32>());
         let middle_bytes = middle_bytes.ok_or_else(too_large)?;
@@ -405,6 +389,10 @@ impl Store {
             }
             None => None,
         };
+        let full_ids = match shape.full {
+            Some(_) => IdSection::find_any(&image, "full-ids", shape.rows)?,
+            None => None,
+        };
         let places = Places {
             starts,
             ids,
@@ -417,6 +405,7 @@ impl Store {
             centroid_rows,
             values: image.find_values::<f32>("values", values)?,
             full,
+            full_ids,
             offsets,
         };
         Ok(Self {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use chiplet_index::{Progress, Stage};
 use chiplet_table::host::{Host, Part, Tally, context};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use chiplet_topology::DomainId;
@@ -44,6 +45,20 @@ pub fn duplicated(n: usize, dim: usize, distinct: usize, seed: u64) -> Vec<f32> 
             originals[original..original + dim].to_vec()
         })
         .collect()
+}
+
+/// Asserts that a build's reports tell these stages, each from nothing to all `total` rows, and never go back.
+pub fn assert_progress(reports: &[Progress], stages: &[Stage], total: usize) {
+    let mut told: Vec<Stage> = reports.iter().map(|report| report.stage).collect();
+    told.dedup();
+    assert_eq!(told, stages);
+    for stage in stages {
+        let of_stage = reports.iter().filter(|report| report.stage == *stage);
+        let done: Vec<usize> = of_stage.clone().map(|report| report.done).collect();
+        assert!(of_stage.clone().all(|report| report.total == total));
+        assert!(done.is_sorted(), "{stage:?}: {done:?}");
+        assert_eq!((done[0], done[done.len() - 1]), (0, total), "{stage:?}");
+    }
 }
 
 /// Components of a word's vector.

@@ -1,12 +1,13 @@
 //! The table of a direct measurement, built or from a file, and what that took.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
 use chiplet_index::{
-    FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Pages, Progress, Stage,
+    BuildOptions, FileError, Fit, HnswConfig, HnswTable, IvfTable, Metric, Pages, Progress, Stage,
 };
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 use indicatif::{MultiProgress, ProgressBar};
@@ -129,19 +130,24 @@ impl Any {
         bar.set_style(style("{msg} {bar:30} {pos}/{len} rows, {eta} left"));
         let show = |progress: Progress| {
             bar.set_message(match progress.stage {
+                Stage::Checking => "checking",
+                Stage::Choosing => "choosing",
                 Stage::Training => "training",
+                Stage::Finishing => "finishing",
                 _ => "building",
             });
             bar.set_position(progress.done as u64);
+            ControlFlow::Continue(())
         };
+        let options = BuildOptions::new().report(show);
         let built = match arguments.direct.index {
             Index::Hnsw => {
                 let rows = &source.vectors;
                 let config = graph_config(arguments, metric);
-                let table = HnswTable::build_with(rows.as_slice(), rows.dim(), &config, show)?;
+                let table = HnswTable::build_with(rows.as_slice(), rows.dim(), &config, options)?;
                 Self::Graph(table)
             }
-            Index::Ivf => lists(arguments, source, metric, show)?,
+            Index::Ivf => lists(arguments, source, metric, options)?,
         };
         bar.finish_and_clear();
         Ok(built)
@@ -280,7 +286,7 @@ fn lists(
     arguments: &Arguments,
     source: &Dataset,
     metric: Metric,
-    show: impl FnMut(Progress),
+    options: BuildOptions<'_>,
 ) -> anyhow::Result<Any> {
     if let Some(threads) = arguments.direct.build_threads {
         bail!(
@@ -290,11 +296,11 @@ fn lists(
     let rows = &source.vectors;
     let factory = tables::factory(arguments, rows.len());
     let config = chiplet_index::IvfConfig::new(metric).place(Pages::from(arguments.direct.pages));
-    let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, show)?;
+    let table = IvfTable::build_with(rows.as_slice(), rows.dim(), &factory, &config, options)?;
     Ok(Any::Lists(table, factory))
 }
 
 #[cfg(not(feature = "faiss"))]
-fn lists(_: &Arguments, _: &Dataset, _: Metric, _: impl FnMut(Progress)) -> anyhow::Result<Any> {
+fn lists(_: &Arguments, _: &Dataset, _: Metric, _: BuildOptions<'_>) -> anyhow::Result<Any> {
     bail!("--index ivf: this chiplet was built without Faiss; build it with --features faiss")
 }

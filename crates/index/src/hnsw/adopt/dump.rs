@@ -20,6 +20,7 @@ use crate::error::{BuildError, same_metric};
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::MAX_NODES;
 use crate::metric::Metric;
+use crate::progress::Watch;
 use crate::rows;
 
 const DESCRIPTION_3: u32 = 0x002a_6771;
@@ -72,7 +73,7 @@ impl HnswTable {
         same_metric(metric, config.metric)?;
         let (points, ids, entry) = points(&mut source, &description)?;
         let rows = data(&mut Source::open(&path("data"))?, dim, &ids)?;
-        rows::check(&rows, dim, metric)?;
+        rows::check(&rows, dim, metric, &Watch::none())?;
         let rows = if description.as_they_are {
             for (row, &id) in rows.chunks_exact(dim).zip(&ids) {
                 check_unit(id as usize, row, metric)?;

@@ -18,6 +18,7 @@ use super::{Descent, Graph, HnswTable, check_unit};
 use crate::error::BuildError;
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::MAX_NODES;
+use crate::progress::Watch;
 use crate::rows;
 
 /// hnswlib's own limit.
@@ -48,7 +49,7 @@ impl HnswTable {
         config: &HnswConfig,
     ) -> Result<Self, BuildError> {
         let found = read(path.as_ref(), dim)?;
-        rows::check(&found.rows, dim, config.metric)?;
+        rows::check(&found.rows, dim, config.metric, &Watch::none())?;
         for (row, id) in found.rows.chunks_exact(dim).zip(0..) {
             check_unit(id, row, config.metric)?;
         }

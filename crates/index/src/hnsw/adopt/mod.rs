@@ -31,7 +31,9 @@ use super::frozen::Frozen;
 use super::walk::NONE;
 use super::{HnswTable, choose, config, order};
 use crate::error::{BuildError, bad_graph};
+use crate::ids::{check_count, is_wide};
 use crate::metric::{self, Metric};
+use crate::progress::Watch;
 use crate::{reserve, rows};
 use room::Room;
 
@@ -91,7 +93,7 @@ impl HnswTable {
     /// [`HnswTable::from_graph`] with an id for each row. They need not differ.
     ///
     /// # Errors
-    /// As [`HnswTable::from_graph`]; [`BuildError::Graph`] also for another number of ids than of rows.
+    /// As [`HnswTable::from_graph`]; [`BuildError::IdCount`].
     pub fn from_graph_with_ids(
         rows: &[f32],
         dim: usize,
@@ -99,13 +101,7 @@ impl HnswTable {
         graph: &Graph,
         config: &HnswConfig,
     ) -> Result<Self, BuildError> {
-        if dim > 0 && ids.len() != rows.len() / dim {
-            return Err(bad_graph(format!(
-                "{} ids were passed for {} rows; pass one for each",
-                ids.len(),
-                rows.len() / dim
-            )));
-        }
+        check_count(ids, rows::count(rows, dim)?)?;
         Self::import(rows, dim, graph, config, |row| ids[row])
     }
 
@@ -116,8 +112,9 @@ impl HnswTable {
         config: &HnswConfig,
         id: impl Fn(usize) -> u64,
     ) -> Result<Self, BuildError> {
-        rows::check(rows, dim, config.metric)?;
-        let prepared = rows::prepared(rows, dim, config.metric)?;
+        let watch = &Watch::none();
+        rows::check(rows, dim, config.metric, watch)?;
+        let prepared = rows::prepared(rows, dim, config.metric, watch)?;
         Self::adopt(&prepared, dim, graph, Descent::Greedy, config, id)
     }
 
@@ -131,13 +128,15 @@ impl HnswTable {
         id: impl Fn(usize) -> u64,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let config = &choose::fitted(config, rows, dim)?;
-        config::check(rows, dim, config)?;
+        let watch = &Watch::none();
+        let wide = (0..rows.len() / dim).any(|row| is_wide(id(row)));
+        let config = &choose::fitted(config, rows, dim, wide, watch)?;
+        config::check(rows, dim, config, watch)?;
         graph.check(rows.len() / dim)?;
         let mut links = graph.to_links()?;
         links.one_look = matches!(descent, Descent::OneLook);
-        let order = order::order(&links, config.reorder);
-        let graph = Frozen::new(&links, rows, dim, config, &order, id)?;
+        let order = order::order(&links, config.reorder, watch)?;
+        let graph = Frozen::new(&links, rows, dim, config, &order, id, watch)?;
         Ok(Self { graph })
     }
 }

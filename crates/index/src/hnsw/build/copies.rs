@@ -5,9 +5,19 @@ use std::collections::HashMap;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::error::BuildError;
+use crate::progress::Watch;
+
 /// The rows of `rows` (`[n][dim]`) that no earlier one is equal to, in order; and the others, each with the one that it is
 /// equal to, in the order of those. 0.0 and -0.0 are equal.
-pub(super) fn apart(rows: &[f32], dim: usize) -> (Vec<u32>, Vec<Same>) {
+///
+/// # Errors
+/// [`BuildError::Stopped`].
+pub(super) fn apart(
+    rows: &[f32],
+    dim: usize,
+    watch: &Watch<'_>,
+) -> Result<(Vec<u32>, Vec<Same>), BuildError> {
     let row = |number: u32| &rows[number as usize * dim..][..dim];
     let mut first_of: HashMap<u64, u32> = HashMap::new();
     let (mut firsts, mut copies) = (Vec::new(), Vec::new());
@@ -23,9 +33,10 @@ pub(super) fn apart(rows: &[f32], dim: usize) -> (Vec<u32>, Vec<Same>) {
             true => copies.push(Same { first, number }),
             false => firsts.push(number),
         }
+        watch.look()?;
     }
     copies.sort_unstable_by_key(|copy| (copy.first, copy.number));
-    (firsts, copies)
+    Ok((firsts, copies))
 }
 
 /// A row that is equal to an earlier one.
@@ -42,13 +53,14 @@ mod tests {
     #[test]
     fn each_copy_is_counted_to_the_first_of_its_rows() {
         let rows = [1.0, 0.0, 2.0, 2.0, 1.0, -0.0, 1.0, 0.0, 3.0, 0.0, 2.0, 2.0];
-        let (firsts, copies) = apart(&rows, 2);
+        let apart = |rows: &[f32]| super::apart(rows, 2, &Watch::none()).unwrap();
+        let (firsts, copies) = apart(&rows);
         assert_eq!(firsts, [0, 1, 4]);
         let pairs: Vec<_> = copies
             .iter()
             .map(|copy| (copy.first, copy.number))
             .collect();
         assert_eq!(pairs, [(0, 2), (0, 3), (1, 5)]);
-        assert_eq!(apart(&[], 2), (vec![], vec![]));
+        assert_eq!(apart(&[]), (vec![], vec![]));
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use chiplet_memory::MemoryError;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::error::BuildError;
 use crate::hnsw::walk::{FOLLOWED_A_STEP, Layer, NONE};
+use crate::progress::Watch;
 use crate::{kernel, reserve};
 
 /// Links of each node, at a fixed stride, filled up with [`NONE`].
@@ -16,9 +17,14 @@ pub(super) struct GrowingLayer {
 }
 
 impl GrowingLayer {
-    pub(super) fn new(nodes: usize, stride: usize) -> Result<Self, MemoryError> {
+    pub(super) fn new(nodes: usize, stride: usize, watch: &Watch<'_>) -> Result<Self, BuildError> {
+        let mut links = reserve::room(nodes * stride)?;
+        for _ in 0..nodes {
+            links.extend((0..stride).map(|_| AtomicU32::new(NONE)));
+            watch.glance()?;
+        }
         Ok(Self {
-            links: reserve::filled(nodes * stride, || AtomicU32::new(NONE))?.into(),
+            links: links.into(),
             locks: reserve::filled(nodes, || Mutex::new(()))?.into(),
             stride,
         })

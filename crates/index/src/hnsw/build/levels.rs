@@ -12,7 +12,7 @@ pub(super) struct Plan {
 }
 
 /// Draws the layers of rows of these numbers, in ascending order: layer `l` holds a share of about `m^-l` (arXiv 1603.09320, section 4.1).
-pub(super) fn plan(numbers: Vec<u32>, m: usize) -> Plan {
+pub(super) fn plan(numbers: &[u32], m: usize) -> Plan {
     let scale = 1.0 / (m as f64).ln();
     let level = |row: u32| {
         // In (0, 1]: the logarithm is finite.
@@ -24,10 +24,13 @@ pub(super) fn plan(numbers: Vec<u32>, m: usize) -> Plan {
     let layers = (0..=top)
         .map(|layer| levels.iter().filter(|&&level| level >= layer).count())
         .collect();
-    let mut rows: Vec<(usize, u32)> = levels.into_iter().zip(numbers).collect();
-    // Stable: rows of one level stay in order.
-    rows.sort_by_key(|&(level, _)| std::cmp::Reverse(level));
-    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    // One layer after the other, as sorting many rows would take long.
+    let mut rows = Vec::with_capacity(numbers.len());
+    for layer in (0..=top).rev() {
+        let on = numbers.iter().zip(&levels);
+        let on = on.filter(|&(_, &level)| level == layer);
+        rows.extend(on.map(|(&row, _)| row));
+    }
     Plan { rows, layers }
 }
 

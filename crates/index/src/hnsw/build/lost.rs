@@ -6,18 +6,25 @@
 //! Not under the inner product: there such rows are the short ones, which are hardly ever an answer. 7 % more bytes were read
 //! for 0.0004 more recall.
 
-use chiplet_memory::MemoryError;
-
 use super::layer::GrowingLayer;
+use crate::error::BuildError;
 use crate::hnsw::walk::Layer as _;
 use crate::metric::Metric;
+use crate::progress::Watch;
 use crate::reserve;
 
 /// Links on the ground layer that lead to each node, where there is room for them.
 const LEAD_TO: u8 = 4;
 
 /// The nodes of `ground` to which fewer than [`LEAD_TO`] links lead, and how many are missing to each.
-pub(super) fn of(ground: &GrowingLayer, metric: Metric) -> Result<Vec<(u32, u8)>, MemoryError> {
+///
+/// # Errors
+/// [`BuildError::Memory`], [`BuildError::Stopped`].
+pub(super) fn of(
+    ground: &GrowingLayer,
+    metric: Metric,
+    watch: &Watch<'_>,
+) -> Result<Vec<(u32, u8)>, BuildError> {
     if metric == Metric::InnerProduct {
         return Ok(Vec::new());
     }
@@ -28,6 +35,7 @@ pub(super) fn of(ground: &GrowingLayer, metric: Metric) -> Result<Vec<(u32, u8)>
             let links = &mut lead_to[link as usize];
             *links = links.saturating_add(1);
         }
+        watch.glance()?;
     }
     let lost = (0..).zip(lead_to).filter(|&(_, links)| links < LEAD_TO);
     Ok(lost.map(|(node, links)| (node, LEAD_TO - links)).collect())

@@ -18,13 +18,12 @@ mod lost;
 mod select;
 mod team;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::BuildError;
 use crate::kernel::{Element, Rows};
 use crate::metric::Metric;
-use crate::progress::Progress;
+use crate::progress::{Stage, Watch};
 use crate::reserve;
 
 use super::config::HnswConfig;
@@ -53,11 +52,14 @@ pub(crate) struct Links {
 impl Links {
     /// Adds the rows that are equal to another one as nodes without links.
     fn add(&mut self, copies: &[copies::Same]) {
-        let node_of: HashMap<u32, u32> = self.rows.iter().copied().zip(0..).collect();
+        let mut node_of = vec![0; self.rows.len() + copies.len()];
+        for (&row, node) in self.rows.iter().zip(0..) {
+            node_of[row as usize] = node;
+        }
         for copy in copies {
             let node = self.rows.len() as u32;
             self.rows.push(copy.number);
-            self.copies.push([node_of[&copy.first], node]);
+            self.copies.push([node_of[copy.first as usize], node]);
         }
         if let Some(ground) = self.layers.first_mut() {
             ground.resize(self.rows.len() * self.ground_stride, NONE);
@@ -73,27 +75,30 @@ impl Links {
     }
 }
 
-/// Builds the links of `rows` (`[n][dim]`, checked and prepared for the metric).
+/// Builds the links of `rows` (`[n][dim]`, checked and prepared for the metric), and leaves `watch` in the last stage.
 pub(crate) fn build(
     rows: &[f32],
     dim: usize,
     config: &HnswConfig,
-    report: impl FnMut(Progress),
+    watch: &Watch<'_>,
 ) -> Result<Links, BuildError> {
-    let (firsts, copies) = copies::apart(rows, dim);
+    watch.begin(Stage::Adding, rows.len() / dim)?;
+    let (firsts, copies) = copies::apart(rows, dim, watch)?;
     let total = firsts.len();
-    let plan = levels::plan(firsts, config.m);
+    let plan = levels::plan(&firsts, config.m);
     // Rows in the order of nodes, each beginning with a cache line.
     let stride = (dim * size_of::<f32>()).next_multiple_of(64) / size_of::<f32>();
-    let mut own = reserve::filled(total * stride, || 0.0)?;
-    for (row, &number) in own.chunks_exact_mut(stride).zip(&plan.rows) {
-        row[..dim].copy_from_slice(&rows[number as usize * dim..][..dim]);
+    let mut own = reserve::room(total * stride)?;
+    for &number in &plan.rows {
+        own.extend_from_slice(&rows[number as usize * dim..][..dim]);
+        own.resize(own.len().next_multiple_of(stride), 0.0);
+        watch.look()?;
     }
     let layers = plan
         .layers
         .iter()
         .enumerate()
-        .map(|(level, &nodes)| GrowingLayer::new(nodes, config.links(level)))
+        .map(|(level, &nodes)| GrowingLayer::new(nodes, config.links(level), watch))
         .collect::<Result<_, _>>()?;
     let builder = Builder {
         rows: &own,
@@ -106,9 +111,12 @@ pub(crate) fn build(
         next: AtomicUsize::new(1),
         total,
     };
-    team::run(config, total, report, || Worker::new(&builder))?;
+    let linked = |done| watch.done(done);
+    team::run(config, total, linked, || Worker::new(&builder))?;
+    watch.end()?;
+    watch.begin(Stage::Finishing, rows.len() / dim)?;
     let lost = match builder.layers.first() {
-        Some(ground) => lost::of(ground, config.metric)?,
+        Some(ground) => lost::of(ground, config.metric, watch)?,
         None => Vec::new(),
     };
     if !lost.is_empty() {
@@ -119,7 +127,7 @@ pub(crate) fn build(
             next: &next,
         };
         // A team leaves the first of its pieces out.
-        team::run(config, lost.len() + 1, |_| (), finder)?;
+        team::run(config, lost.len() + 1, |_| watch.look(), finder)?;
     }
     let mut links = Links {
         rows: plan.rows,

@@ -1,13 +1,13 @@
 //! The threads of a build: the calling one, or as many as were asked for, on the cpus that were named.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 use chiplet_topology::pin;
 
 use crate::error::BuildError;
 use crate::hnsw::config::HnswConfig;
-use crate::progress::{Progress, REPORT_EVERY, Stage};
+use crate::progress::EVERY;
 
 /// A thread's part of the work.
 pub(super) trait Step {
@@ -15,42 +15,32 @@ pub(super) trait Step {
     fn step(&mut self) -> bool;
 }
 
-/// Runs steps until nothing is left of `total - 1` pieces (the first row needs none), reporting about every thousand.
+/// Runs steps until nothing is left of `total - 1` pieces (the first row needs none), or until `done` fails, which is told how
+/// many are done on the calling thread: after each that this thread does, or at least every [`EVERY`].
+///
+/// # Errors
+/// That of `done`; [`BuildError::Threads`].
 pub(super) fn run<S: Step>(
     config: &HnswConfig,
     total: usize,
-    mut report: impl FnMut(Progress),
+    mut done: impl FnMut(usize) -> Result<(), BuildError>,
     worker: impl Fn() -> S + Sync,
 ) -> Result<(), BuildError> {
-    let mut tell = |done| {
-        report(Progress {
-            stage: Stage::Adding,
-            done,
-            total,
-        });
-    };
-    tell(0);
     if total == 0 {
         return Ok(());
     }
-    let mut done = 1;
-    let mut add = |more: usize| {
-        let before = done;
-        done += more;
-        for mark in before / REPORT_EVERY + 1..=done / REPORT_EVERY {
-            tell(mark * REPORT_EVERY);
-        }
-    };
+    let mut pieces = 1;
     if config.threads == 1 && config.cpus.is_empty() {
         let mut worker = worker();
         while worker.step() {
-            add(1);
+            pieces += 1;
+            done(pieces)?;
         }
     } else {
         let (sender, receiver) = mpsc::channel();
         let stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // If a thread is refused, `report` panics, or all are done.
+            // If a thread is refused, `done` fails or panics, or all are done.
             let _stops = Stops(&stopped);
             for number in 0..config.threads {
                 let (sender, worker, stopped) = (sender.clone(), &worker, &stopped);
@@ -69,7 +59,7 @@ pub(super) fn run<S: Step>(
                         while !stopped.load(Ordering::Relaxed) && worker.step() {
                             steps += 1;
                             if steps == PORTION {
-                                // The receiver is gone if `report` has panicked.
+                                // The receiver is gone if `done` has failed.
                                 let _ = sender.send(steps);
                                 steps = 0;
                             }
@@ -82,12 +72,15 @@ pub(super) fn run<S: Step>(
                     })?;
             }
             drop(sender);
-            receiver.iter().for_each(&mut add);
-            Ok::<(), BuildError>(())
+            loop {
+                match receiver.recv_timeout(EVERY) {
+                    Ok(more) => pieces += more,
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Ok::<(), BuildError>(()),
+                }
+                done(pieces)?;
+            }
         })?;
-    }
-    if !total.is_multiple_of(REPORT_EVERY) {
-        tell(total);
     }
     Ok(())
 }
@@ -131,10 +124,45 @@ mod tests {
         let done = AtomicUsize::new(0);
         let config = HnswConfig::new(Metric::L2).threads(2);
         let built = catch_unwind(AssertUnwindSafe(|| {
-            let report = |progress: Progress| assert_eq!(progress.done, 0, "told to");
+            let report = |_| panic!("told to");
             run(&config, PIECES, report, || Slow(&done))
         }));
         assert!(built.is_err());
         assert!(done.into_inner() < PIECES);
+    }
+
+    #[test]
+    fn a_stop_ends_the_threads() {
+        for threads in [1, 2, 4] {
+            let (done, alive) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let config = HnswConfig::new(Metric::L2).threads(threads);
+            let stop = |_| Err(BuildError::Stopped);
+            let stopped = run(&config, PIECES, stop, || Counted::new(&alive, Slow(&done)));
+            assert_eq!(stopped, Err(BuildError::Stopped));
+            assert_eq!(alive.into_inner(), 0, "workers of {threads} threads");
+            assert!(done.into_inner() < PIECES);
+        }
+    }
+
+    /// A worker that is counted as long as its thread has it.
+    struct Counted<'a, S>(&'a AtomicUsize, S);
+
+    impl<'a, S> Counted<'a, S> {
+        fn new(alive: &'a AtomicUsize, step: S) -> Self {
+            alive.fetch_add(1, Ordering::Relaxed);
+            Self(alive, step)
+        }
+    }
+
+    impl<S: Step> Step for Counted<'_, S> {
+        fn step(&mut self) -> bool {
+            self.1.step()
+        }
+    }
+
+    impl<S> Drop for Counted<'_, S> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

@@ -28,7 +28,7 @@ fn built_of(rows: &[f32], threads: usize) -> Links {
         .m(M)
         .ef_construction(40)
         .threads(threads);
-    build(rows, DIM, &config, |_| ()).unwrap()
+    build(rows, DIM, &config, &Watch::none()).unwrap()
 }
 
 /// The links of `node` on `level`.

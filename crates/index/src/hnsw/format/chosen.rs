@@ -1,7 +1,9 @@
 //! Which values codes shall stand for: chosen by the rows, once for a table.
 
+use crate::error::BuildError;
 use crate::kernel::Width;
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 use super::few_bits::{ChosenFew, FewBits};
 use super::grid::Grid;
@@ -23,30 +25,35 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// Chooses for `rows` (`[n][dim]`, prepared for the metric) that are kept in these `formats`, for the walk and for re-ranking.
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
     pub(crate) fn of(
         rows: &[f32],
         dim: usize,
         metric: Metric,
         formats: (RowFormat, Option<RowFormat>),
-    ) -> Self {
+        watch: &Watch<'_>,
+    ) -> Result<Self, BuildError> {
         let has = |format| [Some(formats.0), formats.1].contains(&Some(format));
         let (low, step) = if has(RowFormat::Sq8) {
-            Grid::of(rows, dim, metric)
+            Grid::of(rows, dim, metric, watch)?
         } else {
             (Vec::new(), 1.0)
         };
         let grid = Grid { low: &low, step };
         let constants = !(has(RowFormat::Sq8)
             && RowFormat::constant_costs_a_line(dim)
-            && grid.says_all(rows, metric));
+            && grid.says_all(rows, metric, watch)?);
         let width = formats.0.few_bits();
-        Self {
+        let few = width.map(|width| FewBits::choose(width, rows, dim, metric, watch));
+        Ok(Self {
             low,
             step,
             constants,
-            few: width.map(|width| FewBits::choose(width, rows, dim, metric)),
+            few: few.transpose()?,
             width: width.unwrap_or_default(),
-        }
+        })
     }
 
     pub(crate) fn grids(&self) -> Grids<'_> {

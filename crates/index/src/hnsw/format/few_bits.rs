@@ -4,8 +4,12 @@
 //! own. Rows of 2 and 1 bits are always rotated, and always have one: what so few codes make of components is only right on
 //! average over rotations, with the scale that `kernel::Own` names.
 
+use std::cmp::Reverse;
+
+use crate::error::BuildError;
 use crate::kernel::{Own, Width, write_planes};
 use crate::metric::{Metric, norm};
+use crate::progress::Watch;
 
 use super::grid::{Grid, medians};
 use super::one_step::{Goal, best_step};
@@ -44,33 +48,48 @@ impl FewBits<'_> {
     }
 
     /// Chooses by a sample of `rows`; under the inner product by one of the longest tenth, as those are the answers.
-    pub(crate) fn choose(width: Width, rows: &[f32], dim: usize, metric: Metric) -> ChosenFew {
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
+    pub(crate) fn choose(
+        width: Width,
+        rows: &[f32],
+        dim: usize,
+        metric: Metric,
+        watch: &Watch<'_>,
+    ) -> Result<ChosenFew, BuildError> {
         if rows.is_empty() {
-            return ChosenFew {
+            return Ok(ChosenFew {
                 low: vec![0.0; dim],
                 step: 1.0,
                 rotated: Self::always_rotated(width),
-            };
+            });
         }
-        let mut sample = sample(rows, dim, metric);
+        let mut sample = sample(rows, dim, metric, watch)?;
         if sample.chunks_exact(dim).all(|row| row == &sample[..dim]) {
             // If nearly all rows are equal, the few others are what there is to tell apart.
             let first = sample[..dim].to_vec();
-            let others = rows.chunks_exact(dim).filter(|row| *row != first);
-            sample = others.take(SAMPLE).flatten().copied().collect();
+            sample.clear();
+            for row in rows.chunks_exact(dim).filter(|row| *row != first) {
+                if sample.len() == SAMPLE * dim {
+                    break;
+                }
+                sample.extend(row);
+                watch.look()?;
+            }
             sample.extend(first);
         }
         let goal = Goal::of(metric, dim);
         let mut turned = sample.clone();
         turned.chunks_exact_mut(dim).for_each(rotate);
-        let turned = Trial::of(width, &turned, dim, goal);
+        let turned = Trial::of(width, &turned, dim, goal, watch)?;
         if !Self::always_rotated(width) {
-            let plain = Trial::of(width, &sample, dim, goal);
+            let plain = Trial::of(width, &sample, dim, goal, watch)?;
             if turned.error >= WORTHWHILE * plain.error {
-                return plain.chosen(false);
+                return Ok(plain.chosen(false));
             }
         }
-        turned.chosen(true)
+        Ok(turned.chosen(true))
     }
 
     /// Writes `row` to `out`.
@@ -105,13 +124,24 @@ impl FewBits<'_> {
 
 /// One row of each stretch of all, or of the longest tenth. Which one of a stretch is random: rows may come in turns, as
 /// questions and answers.
-fn sample(rows: &[f32], dim: usize, metric: Metric) -> Vec<f32> {
+fn sample(
+    rows: &[f32],
+    dim: usize,
+    metric: Metric,
+    watch: &Watch<'_>,
+) -> Result<Vec<f32>, BuildError> {
     let mut chosen: Vec<&[f32]> = rows.chunks_exact(dim).collect();
     let wanted = (SAMPLED_VALUES / dim).clamp(1, SAMPLE);
     if metric == Metric::InnerProduct {
         let longest = (chosen.len() / 10).max(wanted).min(chosen.len());
-        chosen.sort_by_cached_key(|row| std::cmp::Reverse(norm(row).to_bits()));
-        chosen.truncate(longest);
+        let mut by_length = Vec::with_capacity(chosen.len());
+        for row in chosen {
+            by_length.push((Reverse(norm(row).to_bits()), row));
+            watch.look()?;
+        }
+        by_length.sort_by_key(|&(length, _)| length);
+        let longest = by_length.into_iter().take(longest);
+        chosen = longest.map(|(_, row)| row).collect();
     }
     let stretch = chosen.len().div_ceil(wanted).max(1);
     let any_of = |(number, stretch): (usize, &[&[f32]])| {
@@ -119,7 +149,7 @@ fn sample(rows: &[f32], dim: usize, metric: Metric) -> Vec<f32> {
         stretch[at as usize].to_vec()
     };
     let stretches = chosen.chunks(stretch).enumerate();
-    stretches.flat_map(any_of).collect()
+    Ok(stretches.flat_map(any_of).collect())
 }
 
 /// What is chosen for some rows, and what it costs them.
@@ -132,22 +162,31 @@ struct Trial {
 
 impl Trial {
     /// Of a sample of at least one row.
-    fn of(width: Width, rows: &[f32], dim: usize, goal: Goal) -> Self {
-        let middle = medians(rows, dim);
+    fn of(
+        width: Width,
+        rows: &[f32],
+        dim: usize,
+        goal: Goal,
+        watch: &Watch<'_>,
+    ) -> Result<Self, BuildError> {
+        let middle = medians(rows, dim, watch)?;
         let apart: Vec<f32> = rows
             .chunks_exact(dim)
             .flat_map(|row| row.iter().zip(&middle).map(|(x, middle)| x - middle))
             .collect();
         if width.has_own(dim) {
-            let fits = apart.chunks_exact(dim).map(|row| Fit::of(width, row));
-            let error = fits.map(|fit| fit.error).sum();
+            let mut error = 0.0;
+            for row in apart.chunks_exact(dim) {
+                error += Fit::of(width, row).error;
+                watch.look()?;
+            }
             let (low, step) = (middle, 1.0);
-            return Self { low, step, error };
+            return Ok(Self { low, step, error });
         }
-        let (error, step) = best_step(rows, &apart, dim, goal);
+        let (error, step) = best_step(rows, &apart, dim, goal, watch)?;
         let below = width.middle() * step;
         let low = middle.iter().map(|middle| middle - below).collect();
-        Self { low, step, error }
+        Ok(Self { low, step, error })
     }
 
     fn chosen(self, rotated: bool) -> ChosenFew {
@@ -166,6 +205,10 @@ mod tests {
         (0..500 * DIM).map(|at| value(at / DIM, at % DIM)).collect()
     }
 
+    fn choose(width: Width, rows: &[f32], metric: Metric) -> ChosenFew {
+        FewBits::choose(width, rows, DIM, metric, &Watch::none()).unwrap()
+    }
+
     /// Between -1 and 1.
     fn any(row: usize, i: usize) -> f32 {
         ((row * 7919 + i * 104_729 + row * i * 31) % 2001) as f32 / 1000.0 - 1.0
@@ -177,7 +220,7 @@ mod tests {
         let unlike = rows(|row, i| any(row, i) * 0.8_f32.powi(i as i32));
         let sparse = rows(|row, i| if (row + i) % 16 == 0 { 1.0 } else { 0.0 });
         for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
-            let rotated = |rows: &[f32]| FewBits::choose(Width::Four, rows, DIM, metric).rotated;
+            let rotated = |rows: &[f32]| choose(Width::Four, rows, metric).rotated;
             assert!(!rotated(&alike), "each component spans the same");
             assert!(rotated(&unlike), "few components span nearly all");
             assert!(!rotated(&sparse), "two values have exact codes");
@@ -187,10 +230,10 @@ mod tests {
     #[test]
     fn the_step_spans_what_most_components_span() {
         let mut rows = rows(any);
-        let before = FewBits::choose(Width::Four, &rows, DIM, Metric::L2).step;
+        let before = choose(Width::Four, &rows, Metric::L2).step;
         assert!((0.12..0.15).contains(&before), "{before}: about 2 / 15");
         rows[5] = 1e5;
-        let after = FewBits::choose(Width::Four, &rows, DIM, Metric::L2).step;
+        let after = choose(Width::Four, &rows, Metric::L2).step;
         assert!((0.12..0.15).contains(&after), "{after}");
     }
 
@@ -230,17 +273,13 @@ mod tests {
     #[test]
     fn rows_that_are_no_different_have_a_step() {
         for value in [0.0, 1.0, 1e-40, -4e18] {
-            let chosen = FewBits::choose(Width::Four, &vec![value; 10 * DIM], DIM, Metric::L2);
+            let chosen = choose(Width::Four, &vec![value; 10 * DIM], Metric::L2);
             assert!(chosen.step.is_normal());
             for width in [Width::Two, Width::One] {
-                let chosen = FewBits::choose(width, &vec![value; 10 * DIM], DIM, Metric::L2);
+                let chosen = choose(width, &vec![value; 10 * DIM], Metric::L2);
                 assert!(chosen.rotated && chosen.step == 1.0);
             }
         }
-        assert!(
-            FewBits::choose(Width::Four, &[], DIM, Metric::L2)
-                .step
-                .is_normal()
-        );
+        assert!(choose(Width::Four, &[], Metric::L2).step.is_normal());
     }
 }

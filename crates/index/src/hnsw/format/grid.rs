@@ -1,6 +1,8 @@
 //! Which values the codes of a table stand for.
 
+use crate::error::BuildError;
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 /// The steps of codes: component `i` of code `c` stands for `low[i] + c * step`.
 #[derive(Clone, Copy, Debug)]
@@ -12,13 +14,21 @@ pub(crate) struct Grid<'a> {
 impl Grid<'_> {
     /// The smallest value of each component, and the step that lets 256 of them span all components; both of the rows that
     /// [`reach`] includes.
-    pub(crate) fn of(rows: &[f32], dim: usize, metric: Metric) -> (Vec<f32>, f32) {
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
+    pub(crate) fn of(
+        rows: &[f32],
+        dim: usize,
+        metric: Metric,
+        watch: &Watch<'_>,
+    ) -> Result<(Vec<f32>, f32), BuildError> {
         if rows.is_empty() {
-            return (vec![0.0; dim], 1.0);
+            return Ok((vec![0.0; dim], 1.0));
         }
-        let middle = medians(rows, dim);
+        let middle = medians(rows, dim, watch)?;
         let reach = match metric {
-            Metric::L2 | Metric::Cosine => reach(rows, &middle),
+            Metric::L2 | Metric::Cosine => reach(rows, &middle, watch)?,
             // The longest rows are the answers.
             Metric::InnerProduct => f32::INFINITY,
         };
@@ -32,11 +42,12 @@ impl Grid<'_> {
                     *high = high.max(x);
                 }
             }
+            watch.look()?;
         }
         let spans = low.iter().zip(&high).map(|(low, high)| high - low);
         let step = spans.fold(0.0, f32::max) / 255.0;
         // Rows that are all equal need no step, but it must not be 0.
-        (low, if step > 0.0 { step } else { 1.0 })
+        Ok((low, if step > 0.0 { step } else { 1.0 }))
     }
 
     /// The components of `vector` in steps above the lowest.
@@ -73,12 +84,25 @@ impl Grid<'_> {
     }
 
     /// Whether the codes of all `rows` (`[n][dim]`) say how far they are. Inner products do not ask.
-    pub(super) fn says_all(&self, rows: &[f32], metric: Metric) -> bool {
-        let dim = self.low.len();
-        metric == Metric::InnerProduct
-            || rows
-                .chunks_exact(dim)
-                .all(|row| self.farther(row, metric) == 0.0)
+    ///
+    /// # Errors
+    /// [`BuildError::Stopped`].
+    pub(super) fn says_all(
+        &self,
+        rows: &[f32],
+        metric: Metric,
+        watch: &Watch<'_>,
+    ) -> Result<bool, BuildError> {
+        if metric == Metric::InnerProduct {
+            return Ok(true);
+        }
+        for row in rows.chunks_exact(self.low.len()) {
+            if self.farther(row, metric) != 0.0 {
+                return Ok(false);
+            }
+            watch.look()?;
+        }
+        Ok(true)
     }
 }
 
@@ -92,15 +116,19 @@ fn beyond(code: f64) -> f64 {
 const MEDIAN_OF: usize = 1000;
 
 /// The median of each component, of rows at equal distances.
-pub(super) fn medians(rows: &[f32], dim: usize) -> Vec<f32> {
+///
+/// # Errors
+/// [`BuildError::Stopped`].
+pub(super) fn medians(rows: &[f32], dim: usize, watch: &Watch<'_>) -> Result<Vec<f32>, BuildError> {
     let count = rows.len() / dim;
     let step = count.div_ceil(MEDIAN_OF);
     let mut values = Vec::with_capacity(MEDIAN_OF);
     let median = |component| {
         values.clear();
         values.extend(rows.iter().skip(component).step_by(step * dim));
+        watch.look()?;
         let middle = values.len() / 2;
-        *values.select_nth_unstable_by(middle, f32::total_cmp).1
+        Ok(*values.select_nth_unstable_by(middle, f32::total_cmp).1)
     };
     (0..dim).map(median).collect()
 }
@@ -108,12 +136,14 @@ pub(super) fn medians(rows: &[f32], dim: usize) -> Vec<f32> {
 /// How far a component may be from its median to count for the range of codes: twice what all rows keep to but one in a
 /// thousand, or one of a hundred to a thousand. Whole rows are counted, not values: where each row has a few components
 /// that nearly all others lack, these are what tells rows apart.
-fn reach(rows: &[f32], middle: &[f32]) -> f32 {
+fn reach(rows: &[f32], middle: &[f32], watch: &Watch<'_>) -> Result<f32, BuildError> {
     let farthest = |row: &[f32]| {
         let apart = row.iter().zip(middle).map(|(x, middle)| (x - middle).abs());
-        apart.fold(0.0, f32::max)
+        watch.look()?;
+        Ok::<f32, BuildError>(apart.fold(0.0, f32::max))
     };
-    let mut farthest: Vec<f32> = rows.chunks_exact(middle.len()).map(farthest).collect();
+    let farthest = rows.chunks_exact(middle.len()).map(farthest);
+    let mut farthest: Vec<f32> = farthest.collect::<Result<_, _>>()?;
     let count = farthest.len();
     let left_out = if count < 100 {
         0
@@ -122,9 +152,9 @@ fn reach(rows: &[f32], middle: &[f32]) -> f32 {
     };
     let (_, kept, _) = farthest.select_nth_unstable_by(count - 1 - left_out, f32::total_cmp);
     // If nearly all rows are equal, the few others are what there is to tell apart.
-    if *kept > 0.0 {
+    Ok(if *kept > 0.0 {
         2.0 * *kept
     } else {
         f32::INFINITY
-    }
+    })
 }

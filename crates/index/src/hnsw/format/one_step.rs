@@ -1,7 +1,9 @@
 //! One step for all rows of a table.
 
+use crate::error::BuildError;
 use crate::kernel::Width;
 use crate::metric::Metric;
+use crate::progress::Watch;
 
 use super::own_step::code;
 
@@ -57,7 +59,16 @@ impl Goal {
 
 /// The step that changes some rows least, and the sum of squared differences over the rows that count. `apart` are the `rows`
 /// less `middle`; there is at least one.
-pub(super) fn best_step(rows: &[f32], apart: &[f32], dim: usize, goal: Goal) -> (f64, f32) {
+///
+/// # Errors
+/// [`BuildError::Stopped`].
+pub(super) fn best_step(
+    rows: &[f32],
+    apart: &[f32],
+    dim: usize,
+    goal: Goal,
+    watch: &Watch<'_>,
+) -> Result<(f64, f32), BuildError> {
     let both = rows.chunks_exact(dim).zip(apart.chunks_exact(dim));
     let largest = |row: &[f32]| row.iter().fold(0.0, |most, x| f64::from(x.abs()).max(most));
     let mut farthest: Vec<f64> = both.clone().map(|(_, apart)| largest(apart)).collect();
@@ -73,14 +84,17 @@ pub(super) fn best_step(rows: &[f32], apart: &[f32], dim: usize, goal: Goal) -> 
     let steps = (0..=TRIED).map(|k| widest * (-0.25 * k as f32).exp2());
     // Rows that are no different, or so little that a step has no inverse, have codes that are alike.
     let steps = steps.filter(|step| (1.0 / step).is_finite());
-    let tried = steps.map(|step| {
+    let mut tried = Vec::new();
+    for step in steps {
         let each = both
             .clone()
             .map(|(row, apart)| goal.error(row, apart, step));
         let mut each: Vec<f64> = each.collect();
         each.select_nth_unstable_by(last, f64::total_cmp);
-        (each[..=last].iter().sum(), step)
-    });
-    let best = tried.min_by(|a: &(f64, f32), b| a.0.total_cmp(&b.0));
-    best.unwrap_or((0.0, 1.0))
+        tried.push((each[..=last].iter().sum(), step));
+        watch.look()?;
+    }
+    let best = tried.into_iter();
+    let best = best.min_by(|a: &(f64, f32), b| a.0.total_cmp(&b.0));
+    Ok(best.unwrap_or((0.0, 1.0)))
 }

@@ -1,0 +1,35 @@
+//! How a flat table is built.
+
+use chiplet_memory::Place;
+
+use crate::metric::Metric;
+
+/// Settings of a [`FlatTable`](crate::FlatTable). A [`Metric`] alone will do, for a table in memory of the default [`Place`].
+#[derive(Clone, Debug)]
+pub struct FlatConfig {
+    pub(super) metric: Metric,
+    pub(super) place: Place,
+}
+
+impl FlatConfig {
+    /// Distances of `metric`, in memory of the default place.
+    pub fn new(metric: Metric) -> Self {
+        Self {
+            metric,
+            place: Place::default(),
+        }
+    }
+
+    /// Sets where the table's memory is to be, or of which pages.
+    #[must_use]
+    pub fn place(mut self, place: impl Into<Place>) -> Self {
+        self.place = place.into();
+        self
+    }
+}
+
+impl From<Metric> for FlatConfig {
+    fn from(metric: Metric) -> Self {
+        Self::new(metric)
+    }
+}
