@@ -51,16 +51,16 @@
 //! Features only add. Without any no C library is needed.
 
 pub use chiplet_executor::{
-    Answers, BuildError, Builder, Class, Counts, DomainSnapshot, Error, Executor, Gathered,
-    GatheredPart, Home, Homes, Latencies, OfTable, Placement, PlannerConfig, QueryLimits,
-    QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung, Shutdown,
-    ShutdownReport, Snapshot, SplitConfig, StealConfig, Steals, Stopping, SubmitError, TableError,
-    TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
+    Answers, Block, BlockAnswers, BuildError, Builder, Class, Counts, DomainSnapshot, Error,
+    Executor, Gathered, GatheredPart, Home, Homes, Latencies, OfTable, Placement, PlannerConfig,
+    QueryLimits, QueryParameter, Rates, Refused, RemapEvent, RemapReason, Report, Reported, Rung,
+    Shutdown, ShutdownReport, Snapshot, SplitConfig, StealConfig, Steals, Stopping, SubmitError,
+    TableError, TableId, TableMove, TableOptions, TableSnapshot, Ticket, WorkerInfo,
 };
 pub use chiplet_index as index;
 pub use chiplet_policy::TriggerConfig;
 pub use chiplet_table::{
-    Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table,
+    Context, Filter, IntoTable, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer,
     merge_nearest,
 };
 pub use chiplet_topology::pin::{Pin, PinError, pin_current_thread};

@@ -98,9 +98,12 @@ pub enum SubmitError {
         /// How long the task would have waited in the domain's queue, as above.
         wait_us: u32,
     },
-    /// The system has no memory for a longer queue. Shed the request or retry after a pause, when tasks that wait now
-    /// have left their places. A task's own memory cannot be refused: without it the process ends.
-    #[error("the system has no memory for a longer queue; retry later, or lower queue_limit")]
+    /// The system has no memory for a longer queue, or for a block's answers. Shed the request or retry after a pause, when
+    /// tasks that wait now have left their places. A task's own memory cannot be refused: without it the process ends.
+    #[error(
+        "the system has no memory for a longer queue, or for a block's answers; retry later, lower queue_limit, or \
+         submit fewer rows"
+    )]
     OutOfMemory,
     /// No such table: it was removed, or the id is another executor's.
     #[error("there is no such table in this executor; it may have been removed")]
@@ -120,6 +123,30 @@ pub enum SubmitError {
         asked: usize,
         /// The most that is allowed.
         limit: usize,
+    },
+    /// A block's rows have another dimension than the table.
+    #[error("the table has rows of {expected} components, the block has rows of {got}")]
+    WrongDimension {
+        /// The table's dimension.
+        expected: usize,
+        /// The block's.
+        got: usize,
+    },
+    /// A block ends within a row.
+    #[error("{components} components are no whole number of rows of {dim}")]
+    RaggedRows {
+        /// Components of the block, all rows together.
+        components: usize,
+        /// Its dimension.
+        dim: usize,
+    },
+    /// A block has filters, and not one for each row.
+    #[error("the block has {filters} filters for {rows} rows; give one a row, or none")]
+    WrongFilters {
+        /// Filters of the block.
+        filters: usize,
+        /// Its rows.
+        rows: usize,
     },
     /// The executor is shutting down.
     #[error("the executor is shutting down")]

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod shutdown;
 mod submit_batch;
+mod submit_block;
 mod submit_over;
 mod table_options;
 

@@ -4,6 +4,7 @@
 //! counters, workers, what a task is to them), `jobs` (the tasks), `placement` (homes of tables, cpus of workers), and
 //! `executor`, which its users see.
 
+mod block;
 #[cfg(all(test, any(chiplet_loom, chiplet_shuttle)))]
 mod checks;
 mod clock;
@@ -28,6 +29,7 @@ mod snapshot;
 mod sync;
 mod ticket;
 
+pub use block::{Block, BlockAnswers};
 pub use chiplet_policy::{
     Class, Home, Homes, Placement, PlannerConfig, Rates, RemapReason, Rung, SplitConfig,
     StealConfig, TableId,

@@ -96,7 +96,7 @@ impl KeptOptions {
             class,
             weight: options.weight,
             limit: options.queue_limit,
-            queries: 1,
+            ..Terms::default()
         }
     }
 }

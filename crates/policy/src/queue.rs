@@ -217,7 +217,7 @@ impl<T> Queue<T> {
         self.refuses = refuses;
     }
 
-    /// Accepts `task` of `table`, which came at `at`, or hands it back.
+    /// Accepts `task` of `table`, which came at `at`, or hands it back. It counts as many accepted ones as it has queries.
     pub fn push(
         &mut self,
         table: TableId,
@@ -225,7 +225,7 @@ impl<T> Queue<T> {
         task: T,
         at: Time,
     ) -> Result<Pace, (Refusal, T)> {
-        match self.accept(table, terms, 1, 1) {
+        match self.accept(table, terms, 1, u64::from(terms.queries)) {
             Ok(place) => Ok(self.append(place, terms, task, at)),
             Err(refusal) => {
                 self.note_refused(refusal, table, terms, 1, at);
@@ -267,7 +267,7 @@ impl<T> Queue<T> {
         tasks: usize,
         at: Time,
     ) {
-        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) {
+        if matches!(refusal, Refusal::GroupFull | Refusal::TableFull) && !terms.goes_on {
             let at = at.as_nanos();
             let queries = tasks as u64 * u64::from(terms.queries);
             self.orders[terms.class as usize].note_refused(table, queries, at);
@@ -285,7 +285,7 @@ impl<T> Queue<T> {
         weight: u64,
     ) -> Result<Place, Refusal> {
         let exceeds = |waiting: usize, limit: usize| limit.saturating_sub(waiting) < tasks;
-        if self.refuses {
+        if self.refuses && (self.is_empty() || !terms.goes_on) {
             return Err(Refusal::Closed);
         }
         if self.is_vacant() {
@@ -331,6 +331,11 @@ impl<T> Queue<T> {
     fn append(&mut self, place: Place, terms: Terms, task: T, at: Time) -> Pace {
         let at = at.as_nanos();
         self.orders[terms.class as usize].append(place, task, at, terms)
+    }
+
+    /// Counts tasks of `table` as accepted that no queue had: a worker goes on with them by itself.
+    pub fn count_accepted(&mut self, table: TableId, tasks: u64) {
+        self.intake_mut(table).accepted += tasks;
     }
 
     /// Counts refused tasks of `table`: with the removed tables' if there is no memory to count them by themselves.
@@ -471,6 +476,7 @@ impl<T> Queue<T> {
                             weight,
                             limit,
                             queries: popped.queries,
+                            goes_on: false,
                         },
                         at: Time::from_nanos(popped.at),
                         task: popped.task,

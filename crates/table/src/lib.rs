@@ -53,7 +53,7 @@ pub use error::SearchError;
 pub use filter::Filter;
 pub use neighbor::{Neighbor, merge_nearest};
 pub use query::Query;
-pub use table::{IntoTable, Probe, SplitTable, Table};
+pub use table::{IntoTable, Probe, SplitTable, Table, TakeAnswer};
 
 /// For those who run tables on threads of their own.
 pub mod host {

@@ -182,6 +182,26 @@ impl Query {
         self
     }
 
+    /// Asks the same of another vector, which is copied into the place of the present one: without an allocation, if it is no
+    /// longer than any that this query has had.
+    ///
+    /// ```
+    /// use chiplet_table::Query;
+    ///
+    /// let mut query = Query::new([0.1, 0.2]).top(5);
+    /// query.set_vector(&[0.3, 0.4]);
+    /// assert_eq!((query.vector(), query.k()), (&[0.3, 0.4][..], 5));
+    /// ```
+    pub fn set_vector(&mut self, vector: &[f32]) {
+        self.vector.clear();
+        self.vector.extend_from_slice(vector);
+    }
+
+    /// Has another filter in the place of the present one, or none.
+    pub fn set_filter(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
+    }
+
     /// What was sent along, if it is a `T`.
     pub fn attachment<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.attachment.as_ref()?.0.downcast_ref()

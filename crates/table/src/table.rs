@@ -14,6 +14,9 @@ use crate::error::SearchError;
 use crate::neighbor::{Neighbor, merge_nearest};
 use crate::query::Query;
 
+/// Where [`Table::search_each`] gives an answer to: with its query's number, what that has found.
+pub type TakeAnswer<'a> = dyn FnMut(usize, Result<&[Neighbor], SearchError>) + 'a;
+
 /// A vector table that answers a whole query on the calling thread.
 pub trait Table: Send + Sync + 'static {
     /// Components of each vector.
@@ -71,6 +74,52 @@ pub trait Table: Send + Sync + 'static {
         queries.iter().map(search).collect()
     }
 
+    /// As [`Table::search_batch`], for a caller that keeps the answers in a place of its own: each is given to `answer`,
+    /// once, with its query's number in `queries`, in any order. A table whose scratch can hold an answer gives it from
+    /// there, so that many queries take no allocation each. The default hands on what [`Table::search_batch`] returns, or
+    /// [`Table::search`] of one query.
+    ///
+    /// ```
+    /// use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
+    ///
+    /// /// One number.
+    /// struct Number(f32);
+    ///
+    /// impl Table for Number {
+    ///     fn dim(&self) -> usize { 1 }
+    ///     fn len(&self) -> usize { 1 }
+    ///     fn size_bytes(&self) -> u64 { 4 }
+    ///     fn search(&self, query: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+    ///         query.check(1)?;
+    ///         Ok(vec![Neighbor { id: 0, distance: (self.0 - query.vector()[0]).abs() }])
+    ///     }
+    /// }
+    ///
+    /// let queries = [1.0, f32::NAN, 5.0].map(|x| Query::new([x]));
+    /// let mut distances = [f32::INFINITY; 3];
+    /// Number(3.0).search_each(&queries, &mut Context::default(), &mut |number, found| {
+    ///     if let Ok([nearest]) = found {
+    ///         distances[number] = nearest.distance;
+    ///     }
+    /// });
+    /// assert_eq!(distances, [2.0, f32::INFINITY, 2.0]);
+    /// ```
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        if let [query] = queries {
+            match self.search(query, context) {
+                Ok(found) => answer(0, Ok(&found)),
+                Err(error) => answer(0, Err(error)),
+            }
+            return;
+        }
+        for (number, found) in self.search_batch(queries, context).into_iter().enumerate() {
+            match found {
+                Ok(found) => answer(number, Ok(&found)),
+                Err(error) => answer(number, Err(error)),
+            }
+        }
+    }
+
     /// How many queries a call of [`Table::search_batch`] should have, at most. The executor looks at tickets and
     /// deadlines between calls, and a panic fails the queries of its call: with 1, the default, that is one query.
     fn batch_size(&self) -> usize {
@@ -119,6 +168,10 @@ impl<T: Table + ?Sized> Table for Box<T> {
         context: &mut Context,
     ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
         (**self).search_batch(queries, context)
+    }
+
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        (**self).search_each(queries, context, answer);
     }
 
     fn batch_size(&self) -> usize {

@@ -11,12 +11,15 @@ use super::Engine;
 use super::registry::TableEntry;
 use super::task::Task;
 use crate::error::SubmitError;
-use crate::scheduler::{Pace, Refusal};
+use crate::scheduler::{Pace, Refusal, Terms};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Step, left_out};
 
 /// A longer wait is told as this one: nobody waits that long.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// Parts of one block at a time, for each worker: one that runs, and one for when that has ended.
+const PARTS_A_WORKER: usize = 2;
 
 impl Engine {
     /// The group for a task of the table, which is of `class` and came at `at`.
@@ -55,6 +58,45 @@ impl Engine {
             .map_err(|(refusal, _)| refusal)
     }
 
+    /// Queues a task that goes on with work which has been accepted before, and answers so many queries of it. It stands
+    /// behind what came until `now`. Hands it back if there is no place; nobody is refused then, as its work goes on.
+    pub(crate) fn go_on(
+        &self,
+        task: Arc<dyn Task>,
+        queries: usize,
+        now: Time,
+    ) -> Result<(), (Refusal, Arc<dyn Task>)> {
+        let entry = &task.header().entry.clone();
+        let class = task.header().class;
+        let terms = Terms {
+            queries: queries as u32,
+            goes_on: true,
+            ..entry.state.options.terms(class)
+        };
+        let push = |group, task| self.hub.push(group, entry.id, terms, task, now);
+        self.find_place(entry, task, (now, class), push)
+            .map_err(|unplaced| (unplaced.refusal, unplaced.load))
+    }
+
+    /// How many tasks of the table a queue may hold.
+    pub(crate) fn places(&self, entry: &TableEntry) -> usize {
+        let own = entry.state.options.queue_limit();
+        own.unwrap_or(self.table_limit).min(self.queue_limit)
+    }
+
+    /// How many parts of one block of the table's queries there are at a time, with so many workers. Fewer than
+    /// [`PARTS_A_WORKER`] say where a queue may hold fewer.
+    pub(crate) fn parts_for(&self, entry: &TableEntry, workers: usize) -> usize {
+        (PARTS_A_WORKER * workers).min(self.places(entry)).max(1)
+    }
+
+    /// Workers at work in the homes of the table.
+    pub(crate) fn workers_for(&self, entry: &TableEntry) -> usize {
+        let homes = entry.state.homes.load();
+        let at_work = |domain| self.hub.groups.at_work_in(self.group_of(domain));
+        homes.iter().map(|home| at_work(home.domain)).sum()
+    }
+
     /// Finds a group for `load`, which counts as `weight` tasks of a class that came at `at`: its table's home if that
     /// has places, else one that helps. Hands it back with the reason if there is none. `push` tries a group.
     pub(crate) fn place<L>(
@@ -65,22 +107,12 @@ impl Engine {
         (at, class): (Time, Class),
         push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
     ) -> Result<(), (SubmitError, L)> {
-        let mut queues = Homes {
-            engine: self,
-            entry,
-            at,
-            class,
-            push,
-        };
         let Unplaced {
             home,
             refusal,
             load,
-        } = match route::place(&mut queues, load) {
-            Ok(pace) => {
-                pace.into_iter().for_each(|pace| entry.state.note(pace));
-                return Ok(());
-            }
+        } = match self.find_place(entry, load, (at, class), push) {
+            Ok(()) => return Ok(()),
             Err(unplaced) => unplaced,
         };
         let mut wait_us = 0;
@@ -110,6 +142,26 @@ impl Engine {
             Refusal::NoMemory => SubmitError::OutOfMemory,
         };
         Err((reason, load))
+    }
+
+    /// Puts `load` into the queue of a group, which `push` tries.
+    fn find_place<L>(
+        &self,
+        entry: &TableEntry,
+        load: L,
+        (at, class): (Time, Class),
+        push: impl Fn(usize, L) -> Result<Pace, (Refusal, L)>,
+    ) -> Result<(), Unplaced<L>> {
+        let mut queues = Homes {
+            engine: self,
+            entry,
+            at,
+            class,
+            push,
+        };
+        let pace = route::place(&mut queues, load)?;
+        pace.into_iter().for_each(|pace| entry.state.note(pace));
+        Ok(())
     }
 }
 

@@ -25,6 +25,7 @@ use chiplet_topology::Topology;
 
 use crate::placement::nodes::Nodes;
 use crate::scheduler::Hub;
+use crate::sync::atomic::AtomicBool;
 use exits::{Exits, Threads};
 use registry::{Placed, Registry};
 use stats::Stats;
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     pub(crate) group_of_domain: Vec<Option<usize>>,
     pub(crate) queue_limit: usize,
     pub(crate) table_limit: usize,
+    /// A shutdown has ended what was queued: nothing that has not begun is begun any more.
+    abandons: AtomicBool,
 }
 
 /// The fixed parts of [`Engine`].
@@ -88,6 +91,7 @@ impl Engine {
             group_of_domain: parts.group_of_domain,
             queue_limit: parts.queue_limit,
             table_limit: parts.table_limit,
+            abandons: AtomicBool::new(false),
         }
     }
 

@@ -9,6 +9,7 @@ use super::Engine;
 use super::task::Task;
 use crate::counts::End;
 use crate::error::Error;
+use crate::sync::atomic::Ordering;
 use crate::sync::now;
 
 impl Engine {
@@ -28,8 +29,14 @@ impl Engine {
         self.bury(group, dead, &Error::Expired);
     }
 
-    /// Takes everything out of every queue and ends it as shut down. Returns how many tasks that were.
+    /// Whether a shutdown has ended what was queued.
+    pub(super) fn abandons(&self) -> bool {
+        self.abandons.load(Ordering::SeqCst)
+    }
+
+    /// Takes everything out of every queue and ends it as shut down; what goes on without a queue ends, too. Returns how many tasks that were.
     pub(crate) fn abandon_queued(&self) -> u64 {
+        self.abandons.store(true, Ordering::SeqCst);
         (0..self.hub.groups.count())
             .map(|group| {
                 let dead = self.hub.extract(group, None, |_| true);

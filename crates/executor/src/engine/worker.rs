@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chiplet_policy::queue::Underway;
-use chiplet_policy::{Class, Hands, Rung, SplitConfig, Time, is_too_late};
+use chiplet_policy::{Class, Hands, Rung, SplitConfig, TableId, Time, is_too_late};
 use chiplet_table::Probe;
 use chiplet_table::host::Tally;
 use chiplet_topology::DomainId;
 
+use super::registry::TableEntry;
 use super::stats::WorkerStats;
-use super::task::{self, Header, Invitation, Shared};
+use super::task::{self, Header, Invitation, Shared, Task};
 use super::{Engine, current};
 use crate::report::Report;
-use crate::scheduler::{Cover, Found, Late, Local};
+use crate::scheduler::{Cover, Found, Late, Local, Refusal};
 
 /// Where a worker's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +267,29 @@ impl Worker {
     /// Takes back what this worker has spilled.
     pub(crate) fn withdraw(&self) {
         self.engine.hub.withdraw(&self.local);
+    }
+
+    /// How many parts of one block of the table's queries there should be at a time.
+    pub(crate) fn parts_for(&self, entry: &TableEntry) -> usize {
+        self.engine.parts_for(entry, self.engine.workers_for(entry))
+    }
+
+    /// Queues a task that goes on with what this worker has done a part of, and answers so many queries; or says why not.
+    pub(crate) fn queue_again(&self, task: Arc<dyn Task>, queries: usize) -> Result<(), Refusal> {
+        let now = self.now();
+        let again = self.engine.go_on(task, queries, now);
+        again.map_err(|(refusal, _)| refusal)
+    }
+
+    /// Counts tasks as accepted that no queue had: this worker goes on with them.
+    pub(crate) fn accept(&self, table: TableId, tasks: u64) {
+        let mut state = self.engine.hub.groups.lock(self.local.group);
+        state.queue.count_accepted(table, tasks);
+    }
+
+    /// Whether a shutdown has ended what was queued.
+    pub(crate) fn abandons(&self) -> bool {
+        self.engine.abandons()
     }
 
     /// Whether a task waits in its own domain.

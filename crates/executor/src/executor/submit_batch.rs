@@ -88,9 +88,9 @@ impl Executor {
         let class = batch::class(&queries, entry.state.options.class());
         let header = self.header(entry, Some(class), batch::deadline(&queries));
         let batch = Arc::new(batch::task(header, queries));
-        if batch.work.queries.is_empty() {
+        if batch.len() == 0 {
             // No part will come to it.
-            batch.cut(0);
+            batch.tell_nothing();
             return Ok(Ticket::live(batch));
         }
         match Arc::clone(&batch).admit(&self.engine) {
@@ -98,10 +98,8 @@ impl Executor {
             Err((reason, other)) => {
                 drop(other);
                 // Refused parts are in no queue, so this is the only reference; the copy is for the compiler.
-                let input = Arc::try_unwrap(batch).map_or_else(
-                    |batch| batch.work.queries.clone(),
-                    |batch| batch.work.queries,
-                );
+                let input = Arc::try_unwrap(batch)
+                    .map_or_else(|batch| batch.work.load.0.clone(), |batch| batch.work.load.0);
                 Err(Refused { reason, input })
             }
         }

@@ -1,10 +1,12 @@
-//! The tasks that there are: a closure, a query, a part of a batch of queries. And what several workers may do of
+//! The tasks that there are: a closure, a query, a part of a batch or a block of queries. And what several workers may do of
 //! them: a query's scan units, and parts that the task's own code is made of.
 //!
 //! Each knows how it is run, how its ticket is told, and how it is counted. The engine knows them as
 //! [`Task`](crate::engine::task::Task)s.
 
 pub(crate) mod batch;
+pub(crate) mod block;
+mod bulk;
 pub(crate) mod closure;
 mod host;
 pub(crate) mod search;

@@ -12,6 +12,8 @@ pub(crate) enum Step {
     PushAllWakes,
     /// The part of a batch that ends last resolves the ticket.
     LastPartAnswers,
+    /// The last part of a block that finds no place in a queue goes on without one.
+    LastPartGoesOn,
     /// A batch's deadline waits for answers that are just being counted.
     DeadlineAwaitsSettled,
     /// Whoever shares out what it has started wakes sleepers for that.

@@ -18,6 +18,9 @@ pub struct Terms {
     pub limit: Option<usize>,
     /// Queries that the task answers: more than 1 if it is part of a batch. Service times are learnt by query.
     pub queries: u32,
+    /// The task goes on with work of which a part has been accepted before. A closed queue takes it while others wait
+    /// there: whoever runs those runs it, too. With nobody else there it has to make way for nobody.
+    pub goes_on: bool,
 }
 
 impl Default for Terms {
@@ -27,6 +30,7 @@ impl Default for Terms {
             weight: 1.0,
             limit: None,
             queries: 1,
+            goes_on: false,
         }
     }
 }

@@ -209,7 +209,7 @@ proptest! {
         for (slot, weight, bulk, takes, passes) in steps {
             let class = Class::ALL[usize::from(bulk)];
             let weight = [0.01, 1.0, 30.0][weight];
-            let terms = Terms { class, weight, limit: Some(12), queries: 1 };
+            let terms = Terms { class, weight, limit: Some(12), ..Terms::default() };
             if queue.push(Simulation::table(slot), terms, pushed, now).is_ok() {
                 waiting.push((slot, class, pushed));
             }

@@ -1,0 +1,590 @@
+//! Many queries of one table behind one ticket: a batch, or a block.
+//!
+//! They are cut into *parts*. Each part is a task: it waits, is stolen, cancelled and abandoned like any other. Whoever takes
+//! a part out of its queue ends it, so a part has no state of its own. What all of them share is the bulk: what is asked, the
+//! ticket's completion, and the answers so far. How queries are asked and answers kept is the [`Load`]'s.
+//!
+//! Of a batch all parts are queued at once. Of a block few are at a time: a part that has answered its queries takes the next
+//! ones and puts itself at the end of a queue, so that others have their turn. Where there is no place for it, it gives its
+//! queries back to the parts that are left. The last one goes on without a queue, so no query is lost. Whoever goes on sees
+//! whether more parts are needed.
+//!
+//! The last part to end resolves the ticket. If every query has a deadline, so does the ticket, which is the last of
+//! them: what has been found by then is the answer, and the rest has expired. A part is first *settled*, which puts its
+//! answers where the ticket gets them, then counted, and then published. The deadline waits for parts that are settled
+//! and not published, so what a ticket is told has been counted and what it is not told counts as expired.
+//!
+//! Locks: the bulk's progress, a part's stretch and the ticket's completion are never held together.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chiplet_policy::{Rung, Time};
+use chiplet_table::{Context, Table};
+
+use super::guarded;
+use super::host::in_context;
+use crate::counts::{End, Served};
+use crate::engine::Engine;
+use crate::engine::completion::end_of;
+use crate::engine::live::{AtDeadline, Live, Work};
+use crate::engine::task::{Header, Task};
+use crate::engine::worker::Worker;
+use crate::error::{Error, SubmitError};
+use crate::report::{Answer, Report};
+use crate::scheduler::{Refusal, Terms};
+use crate::sync::{self, Mutex, Step, left_out};
+
+/// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
+pub(super) const LONGEST_PART: usize = 64;
+
+/// How long a part that goes on keeps its worker, about.
+const STRETCH: Duration = Duration::from_millis(10);
+
+/// What is asked for, and how its answers are kept.
+pub(crate) trait Load: Send + Sync + Sized + 'static {
+    /// What the ticket gets.
+    type Answers: Default + Send + 'static;
+    /// What a part has found and the ticket cannot see yet.
+    type Found: Default + Send;
+
+    /// How many queries it is.
+    fn len(&self) -> usize;
+
+    /// Into what it is cut for the first queue.
+    fn cut(&self, home: Home) -> Cut;
+
+    /// As how many refused tasks it counts.
+    fn weight(&self) -> usize {
+        self.len()
+    }
+
+    /// When a query has expired.
+    fn expires(&self, number: usize) -> Option<Instant>;
+
+    /// Answers `queries` in one call of the table, into `found`. A panic is an error of each that has no answer.
+    fn answer(
+        &self,
+        table: &dyn Table,
+        queries: Range<usize>,
+        context: &mut Context<'_>,
+        found: &mut Self::Found,
+    );
+
+    /// The next `count` queries of a part have ended so.
+    fn fail(found: &mut Self::Found, count: usize, error: &Error);
+
+    /// Searches that were given up because nobody waited for them have ended so.
+    fn explain(found: &mut Self::Found, reason: &Error);
+
+    /// Puts what was found of the queries from `first` on to the answers, and leaves nothing of it. Says how they ended.
+    fn put(&self, answers: &mut Self::Answers, first: usize, found: &mut Self::Found) -> Served;
+
+    /// Nothing more comes: what has no answer has ended so.
+    fn complete(&self, answers: &mut Self::Answers, rest: &Error);
+}
+
+/// Where the first parts are to be queued.
+#[derive(Clone, Copy)]
+pub(crate) struct Home {
+    /// Workers at work there, but no more than it may hold tasks of the table; at least one.
+    pub(crate) workers: usize,
+    /// Parts of a block at a time.
+    pub(crate) parts: usize,
+}
+
+/// The parts that are queued first.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    /// As many.
+    pub(crate) parts: usize,
+    /// If there is no place for them, so many at least.
+    pub(crate) least: usize,
+    /// Queries of each, at most.
+    pub(crate) longest: usize,
+}
+
+/// Queries that came together.
+pub(crate) struct Bulk<L: Load> {
+    pub(crate) load: L,
+    progress: Mutex<Progress<L::Answers>>,
+}
+
+/// Its deadline is the last of the queries', if all have one.
+pub(crate) type BulkTask<L> = Live<<L as Load>::Answers, Bulk<L>>;
+
+struct Progress<A> {
+    answers: A,
+    /// The first query that no part has had.
+    next: usize,
+    /// Queries of parts that found no place.
+    back: Vec<Range<usize>>,
+    /// Parts that have not been published.
+    left: usize,
+    /// Parts that are settled and not published.
+    settled: usize,
+    /// The deadline has passed.
+    due: bool,
+    /// No further queries are begun, for this reason.
+    stopped: Option<Error>,
+    /// Of the parts whose answers stand here.
+    report: Report,
+    /// The ticket has got the answers.
+    told: bool,
+}
+
+/// Answers that are to be told, and how what has none has ended.
+struct Told<A> {
+    answers: A,
+    rest: Error,
+    report: Report,
+}
+
+impl<A: Default> Progress<A> {
+    /// The answers, if they are to be told now: all there are to come, or all there were at the deadline.
+    fn take(&mut self) -> Option<Told<A>> {
+        let complete = self.left == 0 && !left_out(Step::LastPartAnswers);
+        let counted = self.settled == 0 || left_out(Step::DeadlineAwaitsSettled);
+        if self.told || !(complete || self.due && counted) {
+            return None;
+        }
+        self.told = true;
+        Some(Told {
+            answers: std::mem::take(&mut self.answers),
+            rest: self.stopped.clone().unwrap_or(Error::Expired),
+            report: self.report,
+        })
+    }
+
+    /// The next queries for one part of `parts`, of `len` in all: at most `longest`.
+    fn claim(&mut self, len: usize, parts: usize, longest: usize) -> Option<Range<usize>> {
+        if let Some(queries) = self.back.pop() {
+            return Some(queries);
+        }
+        let start = self.next;
+        let count = (len - start).div_ceil(parts).min(longest);
+        self.next += count;
+        (count > 0).then_some(start..self.next)
+    }
+}
+
+/// Some of the queries, in a queue or with a worker.
+pub(crate) struct Part<L: Load> {
+    bulk: Arc<BulkTask<L>>,
+    /// Only its worker changes it.
+    stretch: Mutex<Stretch<L::Found>>,
+}
+
+/// What a part does in one go.
+struct Stretch<F> {
+    queries: Range<usize>,
+    /// When it was queued.
+    since: Time,
+    /// Kept for the next.
+    found: F,
+}
+
+/// What a part does when it is published.
+enum After {
+    /// Others answer what is left, or there is nothing.
+    Over,
+    /// Goes on with these queries.
+    On(Range<usize>),
+}
+
+/// A bulk that has not been cut, whose answers are to be put into `answers`.
+pub(super) fn task<L: Load>(header: Header, load: L, answers: L::Answers) -> BulkTask<L> {
+    let home = header.entry.state.homes.load().main().domain;
+    let progress = Mutex::new(Progress {
+        answers,
+        next: 0,
+        back: Vec::new(),
+        left: 0,
+        settled: 0,
+        due: false,
+        stopped: None,
+        report: Report::idle(home),
+        told: false,
+    });
+    Live::started(header, Bulk { load, progress })
+}
+
+impl<L: Load> Bulk<L> {
+    /// The answers as the ticket gets them.
+    fn finish(&self, told: Told<L::Answers>) -> Answer<L::Answers> {
+        let mut answers = told.answers;
+        self.load.complete(&mut answers, &told.rest);
+        (answers, told.report)
+    }
+}
+
+impl<L: Load> BulkTask<L> {
+    pub(crate) fn len(&self) -> usize {
+        self.work.load.len()
+    }
+
+    /// Tells the answers of one without queries, to which no part will come.
+    pub(crate) fn tell_nothing(&self) {
+        self.tell_if(|progress| progress.take());
+    }
+
+    /// Changes the progress, and tells the ticket what is to be told then.
+    fn tell_if(&self, change: impl FnOnce(&mut Progress<L::Answers>) -> Option<Told<L::Answers>>) {
+        let told = change(&mut self.work.progress.lock());
+        if let Some(told) = told {
+            self.tell(self.work.finish(told));
+        }
+    }
+
+    /// Cuts off the first parts, whose lengths differ by one at most. Called before any part is queued.
+    fn cut(self: &Arc<Self>, parts: usize, longest: usize) -> (Vec<Arc<dyn Task>>, usize, usize) {
+        let (len, since) = (self.len(), self.header.accepted);
+        let mut progress = self.work.progress.lock();
+        progress.next = 0;
+        let claims = (1..=parts.min(len)).rev();
+        let claims = claims.map_while(|parts| progress.claim(len, parts, longest));
+        let claims: Vec<_> = claims.collect();
+        progress.left = claims.len();
+        let (queries, most) = (progress.next, claims.first().map_or(0, Range::len));
+        drop(progress);
+        let part = |queries| Part::new(self, queries, since) as _;
+        (claims.into_iter().map(part).collect(), queries, most)
+    }
+
+    /// Has its first parts accepted or hands it back.
+    pub(crate) fn admit(self: Arc<Self>, engine: &Engine) -> Result<(), (SubmitError, Arc<Self>)> {
+        let bulk = self;
+        let entry = bulk.header.entry.clone();
+        let (at, class) = (bulk.header.accepted, bulk.header.class);
+        let terms = entry.state.options.terms(class);
+        let weight = bulk.work.load.weight() as u64;
+        let push = |group, bulk: Arc<Self>| {
+            let workers = engine.hub.groups.at_work_in(group);
+            let cut = bulk.work.load.cut(Home {
+                workers: workers.min(engine.places(&entry)).max(1),
+                parts: engine.parts_for(&entry, workers),
+            });
+            let push = |parts| {
+                let (parts, queries, most) = bulk.cut(parts, cut.longest);
+                let terms = Terms {
+                    queries: most as u32,
+                    ..terms
+                };
+                let queries = queries as u64;
+                let pushed = engine
+                    .hub
+                    .push_all(group, entry.id, terms, parts, queries, at);
+                pushed.map_err(|(refusal, _)| refusal)
+            };
+            let pushed = match push(cut.parts) {
+                Err(Refusal::GroupFull | Refusal::TableFull) if cut.least < cut.parts => {
+                    push(cut.least)
+                }
+                pushed => pushed,
+            };
+            pushed.map_err(|refusal| (refusal, bulk))
+        };
+        engine.place(&entry, bulk, weight, (at, class), push)
+    }
+
+    /// Whether further queries may be begun.
+    fn goes_on(&self) -> bool {
+        self.check(sync::now()).is_ok()
+    }
+
+    /// No further queries are begun.
+    fn stop(&self, reason: Error) {
+        self.work.progress.lock().stopped = Some(reason);
+    }
+
+    /// A part that goes on has no place for its next `queries`. True: it is the last one, so it keeps them.
+    fn is_left_with(&self, queries: &Range<usize>) -> bool {
+        let mut progress = self.work.progress.lock();
+        if progress.left == 1 && !left_out(Step::LastPartGoesOn) {
+            return true;
+        }
+        progress.back.push(queries.clone());
+        progress.left -= 1;
+        false
+    }
+}
+
+impl<L: Load> Part<L> {
+    fn new(bulk: &Arc<BulkTask<L>>, queries: Range<usize>, since: Time) -> Arc<Self> {
+        Arc::new(Self {
+            bulk: Arc::clone(bulk),
+            stretch: Mutex::new(Stretch {
+                queries,
+                since,
+                found: L::Found::default(),
+            }),
+        })
+    }
+
+    /// The table, as workers of `package` search it, and how many queries it wants at once.
+    fn table(&self, package: u32) -> Result<(&dyn Table, usize), Error> {
+        let table = self.bulk.header.entry.index.nearest(package);
+        let table = &**table.ok_or(Error::Refused(SubmitError::NotSearchable))?;
+        guarded(|| Ok((table, table.batch_size().max(1))))
+    }
+
+    /// Answers `queries` one after the other, or as many at once as the table wants. Before each call the ticket and
+    /// the deadlines are looked at.
+    fn search(
+        &self,
+        queries: &Range<usize>,
+        package: u32,
+        context: &mut Context<'_>,
+        found: &mut L::Found,
+    ) {
+        let (table, together) = match self.table(package) {
+            Ok(known) => known,
+            Err(error) => return L::fail(found, queries.len(), &error),
+        };
+        let load = &self.bulk.work.load;
+        let mut left = queries.clone();
+        let mut now = sync::now();
+        while !left.is_empty() {
+            if let Some(reason) = self.bulk.stop_reason() {
+                return L::fail(found, left.len(), &reason);
+            }
+            let is_late = |&query: &usize| load.expires(query).is_some_and(|at| now >= at);
+            if is_late(&left.start) {
+                L::fail(found, 1, &Error::Expired);
+                left.start += 1;
+                continue;
+            }
+            let in_time = left.clone().take_while(|query| !is_late(query));
+            let end = left.start + in_time.take(together).count();
+            load.answer(table, left.start..end, context, found);
+            left.start = end;
+            if left.clone().any(|query| load.expires(query).is_some()) {
+                now = sync::now();
+            }
+        }
+    }
+
+    /// Puts what was found where the ticket gets it, unless the ticket has been told or is about to be that its queries
+    /// have expired. Says how they are to be counted, and whether the part is settled. `report` is that of a part which
+    /// has run.
+    fn settle(
+        &self,
+        queries: &Range<usize>,
+        found: &mut L::Found,
+        report: Option<Report>,
+    ) -> (Served, bool) {
+        let mut progress = self.bulk.work.progress.lock();
+        if progress.due {
+            *found = L::Found::default();
+            let expired = queries.len() as u64;
+            let ends = Served {
+                expired,
+                ..Served::default()
+            };
+            return (ends, false);
+        }
+        progress.settled += 1;
+        if let Some(report) = report {
+            progress.report.add(report);
+        }
+        let load = &self.bulk.work.load;
+        (load.put(&mut progress.answers, queries.start, found), true)
+    }
+
+    /// The part is counted. It goes on with the next queries if there are any and it `goes_on`, as one part of `parts`; the
+    /// last part that does not resolves the ticket.
+    fn publish(&self, settled: bool, goes_on: bool, parts: usize, longest: usize) -> After {
+        let len = self.bulk.len();
+        let mut after = After::Over;
+        self.bulk.tell_if(|progress| {
+            progress.settled -= usize::from(settled);
+            let next = match goes_on && progress.stopped.is_none() {
+                true => progress.claim(len, parts, longest),
+                false => None,
+            };
+            match next {
+                Some(queries) => after = After::On(queries),
+                None => progress.left -= 1,
+            }
+            progress.take()
+        });
+        after
+    }
+
+    /// Runs the part's queries on this worker and counts how they ended. Returns how long that took, and whether the part
+    /// is settled.
+    fn run(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        (started, rung): (Time, Rung),
+        is_first: bool,
+    ) -> (Duration, bool) {
+        let header = &self.bulk.header;
+        let package = worker.place().package;
+        let (queries, since, mut found) = {
+            let mut stretch = self.stretch.lock();
+            let found = std::mem::take(&mut stretch.found);
+            (stretch.queries.clone(), stretch.since, found)
+        };
+        let ((), used) = in_context(worker, Arc::clone(self) as _, |context| {
+            self.search(&queries, package, context, &mut found);
+        });
+        L::explain(
+            &mut found,
+            &self.bulk.stop_reason().unwrap_or(Error::Expired),
+        );
+        let ended = worker.now();
+        match is_first {
+            true => worker.end_task(ended, &used),
+            // The queue knows of the task that it handed out, and learns how long that took.
+            false => worker.set_clock(ended),
+        }
+        let service = ended.since(started);
+        let report = worker.report(rung, started.since(since), service);
+        let (ends, settled) = self.settle(&queries, &mut found, Some(report));
+        self.stretch.lock().found = found;
+        let times = (report.wait, service);
+        let used = (used.bytes, used.busy(service));
+        worker.stats().ended(&header.entry, ends, times, used);
+        (service, settled)
+    }
+
+    /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile, so
+    /// what finds no place is not lost.
+    fn call_others(&self, worker: &Worker, parts: usize, longest: usize) {
+        let (bulk, len) = (&self.bulk, self.bulk.len());
+        loop {
+            let queries = {
+                let mut progress = bulk.work.progress.lock();
+                if progress.left >= parts || progress.stopped.is_some() {
+                    return;
+                }
+                let Some(queries) = progress.claim(len, parts, longest) else {
+                    return;
+                };
+                progress.left += 1;
+                queries
+            };
+            let part = Part::new(bulk, queries.clone(), worker.now());
+            if worker.queue_again(part, queries.len()).is_err() {
+                let mut progress = bulk.work.progress.lock();
+                progress.back.push(queries);
+                progress.left -= 1;
+                return;
+            }
+        }
+    }
+
+    /// Puts the part into a queue with its next queries, or says that it goes on with them without one.
+    fn queue_again(self: &Arc<Self>, worker: &Worker, queries: Range<usize>) -> bool {
+        let count = queries.len();
+        {
+            let mut stretch = self.stretch.lock();
+            stretch.queries = queries.clone();
+            stretch.since = worker.now();
+        }
+        let Err(refusal) = worker.queue_again(Arc::clone(self) as _, count) else {
+            return false;
+        };
+        if refusal != Refusal::Closed {
+            return self.bulk.is_left_with(&queries);
+        }
+        // Nobody waits there.
+        if worker.abandons() {
+            self.bulk.stop(Error::ShutDown);
+            self.publish(false, false, 1, 0);
+            return false;
+        }
+        true
+    }
+}
+
+impl<L: Load> Task for Part<L> {
+    fn header(&self) -> &Header {
+        &self.bulk.header
+    }
+
+    fn weight(&self) -> u64 {
+        self.stretch.lock().queries.len() as u64
+    }
+
+    /// A part whose ticket is gone or has been told is published no more: nobody waits for that.
+    fn begin(&self) -> Result<(), End> {
+        match self.bulk.stop_reason() {
+            Some(reason) => Err(end_of::<()>(&Err(reason))),
+            None => Ok(()),
+        }
+    }
+
+    fn end_queued(&self, error: Error) -> Option<End> {
+        self.begin().err().or_else(|| {
+            let queries = self.stretch.lock().queries.clone();
+            let mut found = L::Found::default();
+            L::fail(&mut found, queries.len(), &error);
+            let (ends, settled) = self.settle(&queries, &mut found, None);
+            self.bulk.stop(error);
+            self.publish(settled, false, 1, 0);
+            Some(match ends.expired {
+                0 => End::Cancelled,
+                _ => End::Expired,
+            })
+        })
+    }
+
+    fn is_ended(&self) -> bool {
+        self.begin().is_err()
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.bulk.header.is_due() && self.bulk.stop_reason().is_none()
+    }
+
+    fn execute(self: Arc<Self>, worker: &mut Worker, started: Time, rung: Rung) {
+        let table = self.bulk.header.entry.id;
+        let (mut started, mut is_first) = (started, true);
+        loop {
+            let queries = self.weight();
+            let (took, settled) = self.run(worker, (started, rung), is_first);
+            let parts = worker.parts_for(&self.bulk.header.entry);
+            let longest = longest(queries as usize, took);
+            let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
+            else {
+                return;
+            };
+            self.call_others(worker, parts, longest);
+            let count = queries.len() as u64;
+            if !self.queue_again(worker, queries) {
+                return;
+            }
+            // No queue has counted them.
+            worker.accept(table, count);
+            worker.stats().started(table, rung, count);
+            (started, is_first) = (worker.now(), false);
+        }
+    }
+}
+
+/// How many queries a part takes next, whose last took so long: about a [`STRETCH`].
+fn longest(queries: usize, took: Duration) -> usize {
+    let each = took.as_nanos() / queries.max(1) as u128;
+    let fit = STRETCH.as_nanos().checked_div(each);
+    fit.map_or(LONGEST_PART, |fit| {
+        fit.clamp(1, LONGEST_PART as u128) as usize
+    })
+}
+
+/// At its deadline a bulk tells what it has.
+impl<L: Load> Work<L::Answers> for Bulk<L> {
+    fn at_deadline(&self) -> AtDeadline<L::Answers> {
+        let told = {
+            let mut progress = self.progress.lock();
+            progress.due = true;
+            progress.take()
+        };
+        match told {
+            Some(told) => AtDeadline::Told(self.finish(told)),
+            None => AtDeadline::Later,
+        }
+    }
+}
