@@ -35,4 +35,8 @@ if [ "$(cat "$environment/made-of" 2>/dev/null)" != "$wanted" ]; then
   done
   printf '%s' "$wanted" >"$environment/made-of"
 fi
+# Our own wheel, if it has been built.
+for wheel in target/python/dist/*-abi3-*.whl; do
+  [ ! -e "$wheel" ] || "$environment/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheel"
+done
 exec "$environment/bin/python" "$here/compare.py" "$@"

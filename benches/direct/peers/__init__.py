@@ -11,8 +11,11 @@ from .plain import Faiss, Hnswlib, Svs, Usearch, Voyager
 from .rabitq import HnswRabitq, SymphonyQg
 from .scann import Scann
 from .vsag import Vsag
+from .wheel import Wheel
 
 PEERS = [
+    Wheel("chiplet's wheel, f32"),
+    Wheel("chiplet's wheel, SQ8 re-ranked f32", rows="sq8", rerank="f32"),
     Hnswlib("hnswlib"),
     Faiss("Faiss HNSW Flat", factory=f"HNSW{M},Flat"),
     Faiss("Faiss HNSW SQ8", factory=f"HNSW{M},SQ8"),

@@ -213,6 +213,12 @@ impl HnswTable {
         self.graph.meta.metric
     }
 
+    /// The ids of all rows, in no order.
+    pub fn ids(&self) -> Vec<u64> {
+        let ids = self.graph.ids();
+        (0..self.graph.nodes()).map(|node| ids.at(node)).collect()
+    }
+
     /// How the graph's rows are kept ([`HnswConfig::rows`]).
     #[doc(hidden)]
     pub fn row_format(&self) -> RowFormat {

@@ -1,0 +1,170 @@
+//! chiplet's errors as Python's, by what a caller can do about them. The classes are Python's (`chiplet/_errors.py`).
+
+use chiplet::index;
+use chiplet::{Error, PinError, SearchError, SubmitError, TableError, TopologyError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyModule, PyType};
+
+/// An exception class of `chiplet._errors`.
+#[derive(Clone, Copy)]
+pub(crate) enum Class {
+    Build,
+    Closed,
+    Expired,
+    Failed,
+    File,
+    Forked,
+    NameTaken,
+    Query,
+    Stopped,
+    UnknownTable,
+}
+
+impl Class {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Build => "BuildError",
+            Self::Closed => "Closed",
+            Self::Expired => "Expired",
+            Self::Failed => "Failed",
+            Self::File => "FileError",
+            Self::Forked => "Forked",
+            Self::NameTaken => "NameTaken",
+            Self::Query => "QueryError",
+            Self::Stopped => "Stopped",
+            Self::UnknownTable => "UnknownTable",
+        }
+    }
+
+    /// An exception of this class.
+    pub(crate) fn with(self, py: Python<'_>, message: impl Into<String>) -> PyErr {
+        raise(py, self.name(), (message.into(),))
+    }
+}
+
+/// The exception `name` of `chiplet._errors`, made of `arguments`.
+fn raise<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+    let made = class(py, name).and_then(|class| class.call1(arguments));
+    made.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+pub(crate) fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || {
+        PyModule::import(py, "chiplet._errors").map(Bound::unbind)
+    })?;
+    Ok(module.bind(py).getattr(name)?.cast_into()?)
+}
+
+/// An error of the library as an exception.
+pub(crate) trait Raise {
+    fn raise(self, py: Python<'_>) -> PyErr;
+}
+
+/// A result whose error is one of the library's.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Raise> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.raise(py))
+    }
+}
+
+impl Raise for SubmitError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        let class = match self {
+            Self::Overloaded { .. } | Self::TableOverloaded { .. } | Self::OutOfMemory => {
+                let wait = self.expected_wait().map(|wait| wait.as_secs_f64());
+                return raise(py, "Overloaded", (message, wait));
+            }
+            Self::UnknownTable => Class::UnknownTable,
+            Self::NotSearchable | Self::OverLimit { .. } => Class::Query,
+            Self::ShuttingDown => Class::Closed,
+            Self::Forked => return forked(py),
+            _ => Class::Failed,
+        };
+        class.with(py, message)
+    }
+}
+
+/// What a forked child is told. A child that is spawned builds its own executor.
+pub(crate) fn forked(py: Python<'_>) -> PyErr {
+    let message = "this process is a fork of the one that built the executor, and has none of its threads; build an \
+                   executor after the fork, or start processes with multiprocessing.get_context(\"spawn\"). Tables that \
+                   were built before the fork can be searched here by their own search()";
+    Class::Forked.with(py, message)
+}
+
+impl Raise for SearchError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match self.is_callers() {
+            true => Class::Query,
+            false => Class::Failed,
+        };
+        class.with(py, self.to_string())
+    }
+}
+
+impl Raise for Error {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Refused(reason) => reason.raise(py),
+            Self::Search(reason) => reason.raise(py),
+            Self::Expired => Class::Expired.with(py, self.to_string()),
+            Self::ShutDown => Class::Closed.with(py, self.to_string()),
+            Self::WouldDeadlock => Class::Failed.with(
+                py,
+                "a callable that runs on a worker may not wait for its own executor; return, and search then",
+            ),
+            _ => Class::Failed.with(py, self.to_string()),
+        }
+    }
+}
+
+impl Raise for TableError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Unknown => Class::UnknownTable.with(py, self.to_string()),
+            _ => Class::Build.with(py, self.to_string()),
+        }
+    }
+}
+
+impl Raise for index::BuildError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            Self::Stopped => Class::Stopped,
+            Self::File { .. } => Class::File,
+            _ => Class::Build,
+        };
+        class.with(py, self.to_string())
+    }
+}
+
+impl Raise for index::FileError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        Class::File.with(py, self.to_string())
+    }
+}
+
+impl Raise for chiplet::BuildError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        Class::Build.with(py, self.to_string())
+    }
+}
+
+impl Raise for TopologyError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        Class::Build.with(py, self.to_string())
+    }
+}
+
+impl Raise for PinError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        Class::Failed.with(py, self.to_string())
+    }
+}

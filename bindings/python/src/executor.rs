@@ -1,0 +1,570 @@
+//! The executor: tables by name, and searches that run where their table is in cache.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::task::{Context, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use chiplet::{
+    Block, BlockAnswers, Error, Executor, LevelChoice, Pin as Pinning, Query, QueryLimits,
+    SearchError, Shutdown, SubmitError, Table, TableId, TableOptions, Ticket,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::describe;
+use crate::direct::at_row;
+use crate::errors::{Class, OrRaise, Raise, class, forked};
+use crate::hits::{self, Hits, NO_ID};
+use crate::input::{Filters, Rows};
+use crate::query::{Settings, by_name};
+use crate::tables::PyTable;
+use crate::wake::{Answer, Running};
+
+/// How often a thread that waits for an answer asks Python for signals.
+const SIGNALS: Duration = Duration::from_millis(50);
+
+/// How long the end of a program, or of the last reference, waits for what has begun.
+const AT_THE_END: Duration = Duration::from_secs(5);
+
+/// What a name stands for.
+#[derive(Clone)]
+struct Known {
+    id: TableId,
+    /// The table's components and rows; `None` if only callables search it.
+    shape: Option<(usize, usize)>,
+}
+
+/// Runs searches where their tables are in cache. It is meant to be one for a process, shared by all threads.
+#[pyclass(frozen, weakref, module = "chiplet", name = "Executor")]
+pub(crate) struct PyExecutor {
+    executor: Arc<Executor>,
+    tables: RwLock<HashMap<String, Known>>,
+    /// The process that has its threads.
+    process: u32,
+    closed: AtomicBool,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Executors that have not been dropped, for `close_all`.
+static LIVE: Mutex<Vec<Weak<Executor>>> = Mutex::new(Vec::new());
+
+/// What a search is given.
+struct Asked<'py> {
+    known: Known,
+    rows: Rows<'py>,
+    settings: Settings,
+    filters: Filters,
+}
+
+#[pymethods]
+impl PyExecutor {
+    #[new]
+    #[pyo3(signature = (*, max_workers=None, reserve_cores=0, pin=None, level="auto", queue_limit=None, queue_per_worker=None,
+        table_queue_limit=None, max_k=None, max_ef=None, max_nprobe=None, bulk_wait=None, memory_budget=None, name=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn new(
+        py: Python<'_>,
+        max_workers: Option<usize>,
+        reserve_cores: usize,
+        pin: Option<&str>,
+        level: &str,
+        queue_limit: Option<usize>,
+        queue_per_worker: Option<usize>,
+        table_queue_limit: Option<usize>,
+        max_k: Option<usize>,
+        max_ef: Option<usize>,
+        max_nprobe: Option<usize>,
+        bulk_wait: Option<f64>,
+        memory_budget: Option<u64>,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let level = match level {
+            "auto" => LevelChoice::Auto,
+            "l3" => LevelChoice::L3,
+            "l2" => LevelChoice::L2,
+            other => return Err(one_of("level", other, "\"auto\", \"l3\" or \"l2\"")),
+        };
+        let limits = QueryLimits::new()
+            .max_k(max_k)
+            .max_ef(max_ef)
+            .max_nprobe(max_nprobe);
+        let mut builder = Executor::builder()
+            .level(level)
+            .reserve_cores(reserve_cores)
+            .limits(limits);
+        if let Some(workers) = max_workers {
+            builder = builder.max_workers(workers);
+        }
+        if let Some(pin) = pin {
+            builder = builder.pin(match pin {
+                "domain" => Pinning::Domain,
+                "core" => Pinning::Core,
+                "none" => Pinning::None,
+                other => return Err(one_of("pin", other, "\"domain\", \"core\" or \"none\"")),
+            });
+        }
+        if let Some(tasks) = queue_limit {
+            builder = builder.queue_limit(tasks);
+        }
+        if let Some(tasks) = queue_per_worker {
+            builder = builder.queue_per_worker(tasks);
+        }
+        if let Some(tasks) = table_queue_limit {
+            builder = builder.table_queue_limit(tasks);
+        }
+        if let Some(seconds) = bulk_wait {
+            let wait = Duration::try_from_secs_f64(seconds);
+            let wait = wait.map_err(|why| PyValueError::new_err(format!("bulk_wait: {why}")))?;
+            builder = builder.bulk_wait(Some(wait));
+        }
+        if let Some(bytes) = memory_budget {
+            builder = builder.memory_budget(bytes);
+        }
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
+        let executor = Arc::new(py.detach(|| builder.build()).or_raise(py)?);
+        {
+            let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+            live.retain(|executor| executor.strong_count() > 0);
+            live.push(Arc::downgrade(&executor));
+        }
+        let warning = class(py, "TopologyWarning")?;
+        for what in executor.topology().warnings() {
+            let what = std::ffi::CString::new(what.to_string())?;
+            PyErr::warn(py, &warning, &what, 1)?;
+        }
+        Ok(Self {
+            executor,
+            tables: RwLock::default(),
+            process: process::id(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Adds a table under a name. Without `table`, callables search it (`run`), of about `size_bytes` bytes.
+    #[pyo3(signature = (name, table=None, *, weight=1.0, queue_limit=None, class_="interactive", size_bytes=0))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: String,
+        table: Option<&Bound<'_, PyTable>>,
+        weight: f32,
+        queue_limit: Option<usize>,
+        class_: &str,
+        size_bytes: u64,
+    ) -> PyResult<()> {
+        self.usable(py)?;
+        if !(0.01..=100.0).contains(&weight) {
+            return Err(PyValueError::new_err(format!(
+                "weight = {weight}; it is 0.01 to 100"
+            )));
+        }
+        let options = TableOptions::new()
+            .weight(weight)
+            .queue_limit(queue_limit)
+            .class(by_name(class_)?);
+        let table = table.map(|table| Arc::clone(&table.get().table));
+        py.detach(|| {
+            let mut tables = self.names_mut();
+            if tables.contains_key(&name) {
+                return Err(name);
+            }
+            let shape = table.as_ref().map(|table| (table.dim(), table.len()));
+            let id = match table {
+                Some(table) => self.executor.add_table_with(&*name, table, options),
+                None => {
+                    let id = self.executor.add_closure_table(&*name, size_bytes);
+                    // It has just been added.
+                    let _ = self.executor.set_table_options(id, options);
+                    id
+                }
+            };
+            tables.insert(name, Known { id, shape });
+            Ok(())
+        })
+        .map_err(|name| {
+            let message =
+                format!("there is a table {name:?} already; replace it, or choose another name");
+            Class::NameTaken.with(py, message)
+        })
+    }
+
+    /// Puts another table in the place of the one of that name. Searches that were accepted before end on the old one.
+    fn replace(&self, py: Python<'_>, name: &str, table: &Bound<'_, PyTable>) -> PyResult<()> {
+        self.usable(py)?;
+        let table = Arc::clone(&table.get().table);
+        let shape = Some((table.dim(), table.len()));
+        let id = self.known(py, name)?.id;
+        let replaced = py.detach(|| self.executor.replace_table(id, table));
+        replaced.map_err(|refused| refused.reason.raise(py))?;
+        let mut tables = self.names_mut();
+        tables.insert(name.to_owned(), Known { id, shape });
+        Ok(())
+    }
+
+    /// Removes the table of that name. Searches that were accepted before are answered.
+    fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.usable(py)?;
+        let id = self.known(py, name)?.id;
+        py.detach(|| self.executor.remove_table(id)).or_raise(py)?;
+        let mut tables = self.names_mut();
+        tables.remove(name);
+        Ok(())
+    }
+
+    /// Names of the tables, sorted.
+    #[getter]
+    fn tables(&self) -> Vec<String> {
+        let tables = self.names();
+        let mut names: Vec<String> = tables.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    /// The nearest rows to one vector or to each of many.
+    #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn search(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        q: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+        filter: Option<&Bound<'_, PyAny>>,
+        deadline: Option<f64>,
+        class_: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
+        let asked = self.asked(py, name, q, settings, filter)?;
+        match asked.rows.count() {
+            None => {
+                let ticket = self.executor.search(asked.known.id, asked.query()?);
+                let found = wait(py, ticket)?.or_raise(py)?;
+                Hits::of_one(&found, asked.settings.k)
+            }
+            Some(rows) => self.many(py, &asked, rows)?,
+        }
+        .into_python(py)
+    }
+
+    /// `search` for many vectors, of any length.
+    #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn search_batch(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        q: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+        filter: Option<&Bound<'_, PyAny>>,
+        deadline: Option<f64>,
+        class_: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
+        let asked = self.asked(py, name, q, settings, filter)?;
+        let Some(rows) = asked.rows.count() else {
+            return Err(PyTypeError::new_err(
+                "search_batch takes [n][dim]; for one vector there is search",
+            ));
+        };
+        self.many(py, &asked, rows)?.into_python(py)
+    }
+
+    /// `search` for an event loop: an awaitable. No thread waits for the answer.
+    #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn asearch(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        q: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+        filter: Option<&Bound<'_, PyAny>>,
+        deadline: Option<f64>,
+        class_: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
+        let asked = self.asked(py, name, q, settings, filter)?;
+        let k = asked.settings.k;
+        let answer = match asked.rows.count() {
+            None => Answer::One(self.executor.search(asked.known.id, asked.query()?), k),
+            Some(rows) => {
+                let block = asked.block()?;
+                Answer::Block(self.executor.search_block(asked.known.id, block), rows, k)
+            }
+        };
+        Running::find(py)?.promise(py, answer)
+    }
+
+    /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock as any
+    /// code does; what it calls of C or Rust usually lets it go.
+    #[pyo3(signature = (name, code, /, *args, **kwargs))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        code: Py<PyAny>,
+        args: Py<PyTuple>,
+        kwargs: Option<Py<PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        wait(py, self.called(py, name, code, args, kwargs)?)?.or_raise(py)?
+    }
+
+    /// `run` for an event loop: an awaitable.
+    #[pyo3(signature = (name, code, /, *args, **kwargs))]
+    fn arun(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        code: Py<PyAny>,
+        args: Py<PyTuple>,
+        kwargs: Option<Py<PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let ticket = self.called(py, name, code, args, kwargs)?;
+        Running::find(py)?.promise(py, Answer::Called(ticket))
+    }
+
+    /// Counters, latencies and homes of all tables and domains.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.usable(py)?;
+        let snapshot = py.detach(|| self.executor.snapshot());
+        describe::as_python(py, &snapshot)
+    }
+
+    /// Which domains are home to which table.
+    fn placement(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let tables = self.names();
+        let names = tables.iter().map(|(name, known)| (name.as_str(), known.id));
+        describe::placement(py, &self.executor.placement(), names)
+    }
+
+    /// The machine: its domains, their cores and caches.
+    fn topology(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        describe::topology(py, self.executor.topology())
+    }
+
+    /// Cpus that no worker is tied to, for the caller's own threads.
+    #[getter]
+    fn free_cpus(&self) -> Vec<u32> {
+        self.executor.free_cpus()
+    }
+
+    /// Ends it: answers what it has accepted, or with `drain=False` only what has begun. After `timeout` seconds the rest is
+    /// left.
+    #[pyo3(signature = (*, drain=true, timeout=None))]
+    fn close(&self, py: Python<'_>, drain: bool, timeout: Option<f64>) -> PyResult<()> {
+        let patience = timeout
+            .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+        let patience = patience.unwrap_or(Duration::MAX);
+        self.closed.store(true, Ordering::Relaxed);
+        let mut stopping = self.executor.shutdown_async(match drain {
+            true => Shutdown::Drain(patience),
+            false => Shutdown::Abandon(patience),
+        });
+        loop {
+            let waker = Waker::from(Arc::new(Unpark(thread::current())));
+            let ended = py.detach(|| {
+                let ended = Pin::new(&mut stopping)
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_ready();
+                if !ended {
+                    thread::park_timeout(SIGNALS);
+                }
+                ended
+            });
+            if ended {
+                return Ok(());
+            }
+            py.check_signals()?;
+        }
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py, true, None)
+    }
+
+    fn __repr__(&self) -> String {
+        let domains = self.executor.topology().domains().len();
+        let workers = self.executor.workers().len();
+        let tables = self.tables().len();
+        format!("Executor({workers} workers in {domains} domains, {tables} tables)")
+    }
+}
+
+impl PyExecutor {
+    fn known(&self, py: Python<'_>, name: &str) -> PyResult<Known> {
+        let tables = self.names();
+        tables.get(name).cloned().ok_or_else(|| {
+            let message = format!("there is no table {name:?}; add it first");
+            Class::UnknownTable.with(py, message)
+        })
+    }
+
+    /// What a search asks for, refused if it cannot be answered.
+    fn asked<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        q: &Bound<'py, PyAny>,
+        settings: Settings,
+        filter: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Asked<'py>> {
+        let known = self.known(py, name)?;
+        let Some((expected, len)) = known.shape else {
+            return Err(SubmitError::NotSearchable.raise(py));
+        };
+        let rows = Rows::of(q)?;
+        let got = rows.dim();
+        if expected != got {
+            return Err(SearchError::WrongDimension { expected, got }.raise(py));
+        }
+        let queries = rows.count().unwrap_or(1);
+        hits::check_k(py, settings.k, queries, len)?;
+        let filters = Filters::of(filter, queries)?;
+        Ok(Asked {
+            known,
+            rows,
+            settings,
+            filters,
+        })
+    }
+
+    /// Answers to all rows, in their order.
+    fn many(&self, py: Python<'_>, asked: &Asked<'_>, rows: usize) -> PyResult<Hits> {
+        let ticket = self.executor.search_block(asked.known.id, asked.block()?);
+        let answers = wait(py, ticket)?.or_raise(py)?;
+        of_block(py, rows, asked.settings.k, answers)
+    }
+
+    fn names(&self) -> RwLockReadGuard<'_, HashMap<String, Known>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names_mut(&self) -> RwLockWriteGuard<'_, HashMap<String, Known>> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses what a closed executor, or one of another process, cannot do.
+    fn usable(&self, py: Python<'_>) -> PyResult<()> {
+        if process::id() != self.process {
+            return Err(forked(py));
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(SubmitError::ShuttingDown.raise(py));
+        }
+        Ok(())
+    }
+
+    fn called(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        code: Py<PyAny>,
+        args: Py<PyTuple>,
+        kwargs: Option<Py<PyDict>>,
+    ) -> PyResult<Ticket<PyResult<Py<PyAny>>>> {
+        let id = self.known(py, name)?.id;
+        let call =
+            move || Python::attach(|py| code.call(py, args, kwargs.as_ref().map(|k| k.bind(py))));
+        Ok(self.executor.spawn(id, call))
+    }
+}
+
+impl Drop for PyExecutor {
+    fn drop(&mut self) {
+        // A worker that waits for Python's lock must get it, or it would never end.
+        Python::attach(|py| py.detach(|| self.executor.shutdown(Shutdown::Abandon(AT_THE_END))));
+    }
+}
+
+impl Asked<'_> {
+    fn query(&self) -> PyResult<Query> {
+        let filter = match &self.filters {
+            Filters::None => None,
+            Filters::One(filter) => Some(filter.clone()),
+            Filters::Each(each) => each.first().cloned(),
+        };
+        Ok(self.settings.query(self.rows.values()?, filter))
+    }
+
+    fn block(&self) -> PyResult<Block> {
+        let filter = match &self.filters {
+            Filters::One(filter) => Some(filter.clone()),
+            Filters::None | Filters::Each(_) => None,
+        };
+        let like = self.settings.query(Vec::new(), filter);
+        let block = Block::new(self.rows.values()?.to_vec(), self.rows.dim()).like(like);
+        Ok(match &self.filters {
+            Filters::Each(each) => block.filters(Arc::clone(each)),
+            Filters::None | Filters::One(_) => block,
+        })
+    }
+}
+
+/// Ends all executors, before the interpreter does: their callables need it.
+#[pyfunction]
+pub(crate) fn close_all(py: Python<'_>) {
+    let live = std::mem::take(&mut *LIVE.lock().unwrap_or_else(PoisonError::into_inner));
+    for executor in live.iter().filter_map(Weak::upgrade) {
+        py.detach(|| executor.shutdown(Shutdown::Abandon(AT_THE_END)));
+    }
+}
+
+/// Waits without Python's lock, and asks Python for its signals: Ctrl-C ends it, which drops the ticket.
+fn wait<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult<Result<T, Error>> {
+    loop {
+        if let Some(answer) = py.detach(|| ticket.wait_for(SIGNALS)) {
+            return Ok(answer);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// The answers to a block as arrays.
+pub(crate) fn of_block(
+    py: Python<'_>,
+    rows: usize,
+    k: usize,
+    answers: BlockAnswers,
+) -> PyResult<Hits> {
+    if let Some((rows, why)) = answers.failed.into_iter().next() {
+        return Err(at_row(py, rows.start, why.raise(py)));
+    }
+    let id = |id: u64| i64::try_from(id).unwrap_or(NO_ID);
+    let ids = answers.ids.into_iter().map(id).collect();
+    Ok(Hits::of_many(rows, k, ids, answers.distances))
+}
+
+fn one_of(setting: &str, given: &str, accepted: &str) -> PyErr {
+    PyValueError::new_err(format!("{setting} is {given:?}; it is {accepted}"))
+}

@@ -1,0 +1,86 @@
+//! Answers as arrays: ids of `int64` and distances of `float32`, the nearest first.
+
+use chiplet::Neighbor;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::errors::Class;
+
+/// Stands where fewer rows were found than asked for.
+pub(crate) const NO_ID: i64 = -1;
+
+/// Fewer neighbours than this are never refused for the room that they take.
+const ALWAYS_ALLOWED: usize = 1 << 20;
+
+/// Answers to `rows` queries for `k` neighbours each.
+pub(crate) struct Hits {
+    k: usize,
+    /// `None` for a query that was a single vector.
+    rows: Option<usize>,
+    ids: Vec<i64>,
+    distances: Vec<f32>,
+}
+
+impl Hits {
+    /// Of one query: `[k]`.
+    pub(crate) fn of_one(found: &[Neighbor], k: usize) -> Self {
+        let mut hits = Self {
+            k,
+            rows: None,
+            ids: vec![NO_ID; k],
+            distances: vec![f32::INFINITY; k],
+        };
+        fill(&mut hits.ids, &mut hits.distances, found);
+        hits
+    }
+
+    /// Of many: `[rows][k]`, as they lie.
+    pub(crate) fn of_many(rows: usize, k: usize, ids: Vec<i64>, distances: Vec<f32>) -> Self {
+        Self {
+            k,
+            rows: Some(rows),
+            ids,
+            distances,
+        }
+    }
+
+    /// `chiplet.Hits(ids, distances)`.
+    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        static HITS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let class = HITS.get_or_try_init(py, || -> PyResult<_> {
+            Ok(py.import("chiplet._hits")?.getattr("Hits")?.unbind())
+        })?;
+        let ids = PyArray1::from_vec(py, self.ids);
+        let distances = PyArray1::from_vec(py, self.distances);
+        let hits = match self.rows {
+            None => class.call1(py, (ids, distances)),
+            Some(rows) => {
+                let shape = [rows, self.k];
+                class.call1(py, (ids.reshape(shape)?, distances.reshape(shape)?))
+            }
+        }?;
+        Ok(hits)
+    }
+}
+
+/// Writes what a query found over the first of its places.
+pub(crate) fn fill(ids: &mut [i64], distances: &mut [f32], found: &[Neighbor]) {
+    for ((id, distance), neighbor) in ids.iter_mut().zip(distances).zip(found) {
+        *id = neighbor.id as i64;
+        *distance = neighbor.distance;
+    }
+}
+
+/// Refuses a `k` that no array holds, or that asks for far more than a table of `len` rows can give: each query gets `k`
+/// places.
+pub(crate) fn check_k(py: Python<'_>, k: usize, queries: usize, len: usize) -> PyResult<()> {
+    let places = k.checked_mul(queries);
+    if places.is_some_and(|places| places <= ALWAYS_ALLOWED || k <= len) {
+        return Ok(());
+    }
+    let message = format!(
+        "k = {k} for {queries} queries is more than the table's {len} rows and takes too much room; ask for at most {len}"
+    );
+    Err(Class::Query.with(py, message))
+}

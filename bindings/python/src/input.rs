@@ -1,0 +1,189 @@
+//! What callers pass in, as the library takes it.
+
+use std::sync::Arc;
+
+use numpy::{
+    PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyModule, PyTuple};
+
+use chiplet::Filter;
+
+use crate::errors::Class;
+
+/// Vectors in C order, one after the other.
+pub(crate) struct Rows<'py> {
+    array: PyReadonlyArrayDyn<'py, f32>,
+}
+
+impl<'py> Rows<'py> {
+    /// What numpy views without a copy is not copied; other dtypes and layouts are.
+    pub(crate) fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
+            && array.is_c_contiguous()
+            && matches!(array.ndim(), 1 | 2)
+        {
+            return Ok(Self {
+                array: array.try_readonly()?,
+            });
+        }
+        let converted = helper(given.py(), "rows")?.call1((given,))?;
+        let array = converted.cast::<PyArrayDyn<f32>>()?.try_readonly()?;
+        Ok(Self { array })
+    }
+
+    /// All values, one vector after the other.
+    pub(crate) fn values(&self) -> PyResult<&[f32]> {
+        Ok(self.array.as_slice()?)
+    }
+
+    /// How many rows there are, `None` for a single vector.
+    pub(crate) fn count(&self) -> Option<usize> {
+        match self.array.shape() {
+            [rows, _] => Some(*rows),
+            _ => None,
+        }
+    }
+
+    /// Components of each vector.
+    pub(crate) fn dim(&self) -> usize {
+        self.array.shape().last().copied().unwrap_or(0)
+    }
+
+    /// Rows to build a table of: a single vector is none.
+    pub(crate) fn of_table(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let rows = Self::of(given)?;
+        match rows.count() {
+            Some(_) => Ok(rows),
+            None => Err(PyTypeError::new_err(
+                "rows have 2 dimensions, [n][dim]; this has 1",
+            )),
+        }
+    }
+}
+
+/// Ids as the library has them.
+///
+/// # Errors
+/// `ValueError` for one below 0, with its place.
+pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let py = given.py();
+    let array = helper(py, "ids")?.call1((given,))?;
+    unsigned(
+        py,
+        array.extract::<PyReadonlyArray1<'_, i64>>()?.as_slice()?,
+    )
+}
+
+fn unsigned(py: Python<'_>, ids: &[i64]) -> PyResult<Vec<u64>> {
+    let all: Result<Vec<u64>, usize> = ids
+        .iter()
+        .enumerate()
+        .map(|(place, &id)| u64::try_from(id).map_err(|_| place))
+        .collect();
+    all.map_err(|place| {
+        let message = format!(
+            "id {} at {place} is below 0; ids are 0 and above",
+            ids[place]
+        );
+        Class::Build.with(py, message)
+    })
+}
+
+/// The rows that may be found. Made once and passed to many searches, it is not built again for each.
+///
+/// Of booleans it is a mask: row `id` is allowed if `mask[id]`. Of integers it is the ids that are allowed.
+#[pyclass(frozen, module = "chiplet", name = "Filter")]
+pub(crate) struct PyFilter(pub(crate) Filter);
+
+#[pymethods]
+impl PyFilter {
+    #[new]
+    #[pyo3(signature = (allowed, /))]
+    fn new(allowed: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self(filter(allowed)?))
+    }
+
+    /// Ids that are allowed, some of which a table may not hold.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.0.count().unwrap_or(0)
+    }
+
+    /// Whether the row `id` may be found.
+    fn __contains__(&self, id: u64) -> bool {
+        self.0.allows(id)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Filter({} ids)", self.count())
+    }
+}
+
+/// A mask, ids, or a [`PyFilter`].
+pub(crate) fn filter(given: &Bound<'_, PyAny>) -> PyResult<Filter> {
+    if let Ok(made) = given.cast::<PyFilter>() {
+        return Ok(made.get().0.clone());
+    }
+    let py = given.py();
+    let array = helper(py, "mask_or_ids")?.call1((given,))?;
+    if let Ok(mask) = array.extract::<PyReadonlyArray1<'_, bool>>() {
+        let word = |bits: &[bool]| {
+            let set = bits.iter().enumerate().filter(|(_, set)| **set);
+            set.fold(0_u64, |word, (bit, _)| word | 1 << bit)
+        };
+        let words: Vec<u64> = mask.as_slice()?.chunks(64).map(word).collect();
+        return Ok(Filter::bitmap(words));
+    }
+    let ids = unsigned(
+        py,
+        array.extract::<PyReadonlyArray1<'_, i64>>()?.as_slice()?,
+    )?;
+    Ok(Filter::ids(ids))
+}
+
+/// One filter for all queries, or one a query.
+pub(crate) enum Filters {
+    None,
+    One(Filter),
+    Each(Arc<[Filter]>),
+}
+
+impl Filters {
+    /// A list or a tuple whose elements are filters themselves is one a query.
+    pub(crate) fn of(given: Option<&Bound<'_, PyAny>>, queries: usize) -> PyResult<Self> {
+        let Some(given) = given else {
+            return Ok(Self::None);
+        };
+        let several = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
+        if !several
+            || given
+                .get_item(0)
+                .is_ok_and(|first| first.extract::<i64>().is_ok())
+        {
+            return Ok(Self::One(filter(given)?));
+        }
+        let each = given.try_iter()?.map(|one| filter(&one?));
+        let each: Arc<[Filter]> = each.collect::<PyResult<Vec<_>>>()?.into();
+        if each.len() != queries {
+            let message = format!(
+                "{} filters for {queries} queries; pass one, or one a query",
+                each.len()
+            );
+            return Err(Class::Query.with(given.py(), message));
+        }
+        Ok(Self::Each(each))
+    }
+}
+
+/// A function of `chiplet._inputs`.
+fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || {
+        PyModule::import(py, "chiplet._inputs").map(Bound::unbind)
+    })?;
+    module.bind(py).getattr(name)
+}

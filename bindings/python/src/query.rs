@@ -1,0 +1,105 @@
+//! A query's settings, as `search` and its relatives take them.
+
+use std::time::{Duration, Instant};
+
+use chiplet::{Class, Filter, Query};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors::Class as Raised;
+
+/// Everything but the vector.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) k: usize,
+    ef: Option<usize>,
+    nprobe: Option<usize>,
+    radius: Option<f32>,
+    deadline: Option<Instant>,
+    class: Option<Class>,
+}
+
+impl Settings {
+    /// # Errors
+    /// `ValueError` for a negative number or 0, with its name; `TypeError` for what is no number.
+    pub(crate) fn new(
+        py: Python<'_>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            k: k.map_or(Ok(Query::DEFAULT_TOP), |k| count(py, "k", k))?,
+            ef: ef.map(|ef| count(py, "ef", ef)).transpose()?,
+            nprobe: nprobe.map(|n| count(py, "nprobe", n)).transpose()?,
+            radius,
+            deadline: None,
+            class: None,
+        })
+    }
+
+    /// Adds what only an executor knows: seconds until the answer is worthless, and a class by its name.
+    pub(crate) fn served(
+        mut self,
+        py: Python<'_>,
+        deadline: Option<f64>,
+        class: Option<&str>,
+    ) -> PyResult<Self> {
+        if let Some(seconds) = deadline {
+            if seconds.is_nan() {
+                return Err(Raised::Query.with(py, "deadline is NaN; it is seconds from now"));
+            }
+            // Past is past, and too far for the clock is none.
+            let left = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+            self.deadline = Instant::now().checked_add(left);
+        }
+        self.class = class.map(by_name).transpose()?;
+        Ok(self)
+    }
+
+    /// The query for `vector`.
+    pub(crate) fn query(&self, vector: impl Into<Vec<f32>>, filter: Option<Filter>) -> Query {
+        let mut query = Query::new(vector).top(self.k);
+        if let Some(ef) = self.ef {
+            query = query.ef(ef);
+        }
+        if let Some(nprobe) = self.nprobe {
+            query = query.nprobe(nprobe);
+        }
+        if let Some(radius) = self.radius {
+            query = query.radius(radius);
+        }
+        if let Some(filter) = filter {
+            query = query.filter(filter);
+        }
+        if let Some(deadline) = self.deadline {
+            query = query.deadline(deadline);
+        }
+        if let Some(class) = self.class {
+            query = query.class(class);
+        }
+        query
+    }
+}
+
+pub(crate) fn by_name(class: &str) -> PyResult<Class> {
+    match class {
+        "interactive" => Ok(Class::Interactive),
+        "bulk" => Ok(Class::Bulk),
+        other => Err(PyValueError::new_err(format!(
+            "class is {other:?}; it is \"interactive\" or \"bulk\""
+        ))),
+    }
+}
+
+fn count(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let value: i64 = value.extract().map_err(|_| {
+        let kind = value.get_type();
+        PyTypeError::new_err(format!("{name} is a number of things, not a {kind}"))
+    })?;
+    match usize::try_from(value) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(Raised::Query.with(py, format!("{name} = {value}; it must be at least 1"))),
+    }
+}

@@ -1,0 +1,363 @@
+//! Tables as Python sees them: what all kinds can do, and how each is made.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chiplet::index::{
+    AnyTable, BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, Pages, Progress,
+    RowFormat, Stage,
+};
+use chiplet::{Table, index};
+use numpy::PyArray1;
+use pyo3::PyClass;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::direct;
+use crate::errors::{Class, OrRaise};
+use crate::input::{self, Filters, Rows};
+use crate::query::Settings;
+
+/// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children too.
+#[pyclass(frozen, subclass, module = "chiplet", name = "Table")]
+pub(crate) struct PyTable {
+    pub(crate) table: Arc<AnyTable>,
+}
+
+/// A graph (HNSW): low latency at high recall.
+#[pyclass(frozen, extends = PyTable, module = "chiplet", name = "Hnsw")]
+pub(crate) struct PyHnsw;
+
+/// Inverted lists (IVF) that Faiss trained: for large or compressed tables.
+#[pyclass(frozen, extends = PyTable, module = "chiplet", name = "Ivf")]
+pub(crate) struct PyIvf;
+
+/// Exact search over all rows: for small tables, and as the truth to compare with.
+#[pyclass(frozen, extends = PyTable, module = "chiplet", name = "Flat")]
+pub(crate) struct PyFlat;
+
+#[pymethods]
+impl PyTable {
+    /// Components of each row.
+    #[getter]
+    fn dim(&self) -> usize {
+        self.table.dim()
+    }
+
+    /// "l2", "cosine" or "ip".
+    #[getter]
+    fn metric(&self) -> &'static str {
+        metric_name(self.table.metric())
+    }
+
+    /// Bytes of memory that the table takes.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.table.size_bytes()
+    }
+
+    fn __len__(&self) -> usize {
+        self.table.len()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let kind = slf.get_type().name()?;
+        let table = &slf.get().table;
+        Ok(format!(
+            "{kind}({} rows of {}, {}, {:.1} MiB)",
+            table.len(),
+            table.dim(),
+            metric_name(table.metric()),
+            table.size_bytes() as f64 / f64::from(1 << 20)
+        ))
+    }
+
+    /// Searches on the calling thread, or many vectors on `threads` of its own, without an executor.
+    #[pyo3(signature = (q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, threads=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn search(
+        &self,
+        py: Python<'_>,
+        q: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        ef: Option<&Bound<'_, PyAny>>,
+        nprobe: Option<&Bound<'_, PyAny>>,
+        radius: Option<f32>,
+        filter: Option<&Bound<'_, PyAny>>,
+        threads: Option<usize>,
+    ) -> PyResult<Py<PyAny>> {
+        let settings = Settings::new(py, k, ef, nprobe, radius)?;
+        let rows = Rows::of(q)?;
+        let filters = Filters::of(filter, rows.count().unwrap_or(1))?;
+        direct::search(py, &*self.table, &rows, &settings, filters, threads)?.into_python(py)
+    }
+
+    /// Writes the table to `path`, replacing a file that is there only when all is written.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.table.save(path)).or_raise(py)
+    }
+
+    /// Compares all checksums of a mapped table with its file: reads all of it.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.table.verify()).or_raise(py)
+    }
+}
+
+#[pymethods]
+impl PyHnsw {
+    /// Builds a graph over `x`, `[n][dim]`.
+    #[staticmethod]
+    #[pyo3(signature = (x, *, metric="l2", m=16, ef_construction=200, ef=None, rows="f32", rerank=None, ids=None, threads=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn build(
+        x: &Bound<'_, PyAny>,
+        metric: &str,
+        m: usize,
+        ef_construction: usize,
+        ef: Option<usize>,
+        rows: &str,
+        rerank: Option<&str>,
+        ids: Option<&Bound<'_, PyAny>>,
+        threads: Option<usize>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Py<Self>> {
+        let py = x.py();
+        let mut config = HnswConfig::new(metric_of(metric)?)
+            .m(m)
+            .ef_construction(ef_construction)
+            .rows(format(rows)?);
+        if let Some(rerank) = rerank {
+            config = config.rerank(format(rerank)?);
+        }
+        if let Some(ef) = ef {
+            config = config.ef(ef);
+        }
+        if let Some(threads) = threads {
+            config = config.threads(threads);
+        }
+        let built = built(x, ids, progress, |x, dim, options| {
+            HnswTable::build_with(x, dim, &config, options).map(AnyTable::Hnsw)
+        })?;
+        new(py, built, Self)
+    }
+
+    /// The ids of all rows, in no order.
+    fn ids<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let py = slf.py();
+        let AnyTable::Hnsw(graph) = &*slf.as_super().table else {
+            return Err(Class::Failed.with(py, "this is no graph"));
+        };
+        let ids = graph.ids().into_iter().map(|id| id as i64).collect();
+        Ok(PyArray1::from_vec(py, ids))
+    }
+
+    /// A table of an index that hnswlib saved; ids are its labels. The file does not say the metric: hnswlib's space "l2",
+    /// "ip" or "cosine".
+    #[staticmethod]
+    #[pyo3(signature = (path, dim, *, metric="l2", ef=None))]
+    fn from_hnswlib(
+        py: Python<'_>,
+        path: PathBuf,
+        dim: usize,
+        metric: &str,
+        ef: Option<usize>,
+    ) -> PyResult<Py<Self>> {
+        let mut config = HnswConfig::new(metric_of(metric)?);
+        if let Some(ef) = ef {
+            config = config.ef(ef);
+        }
+        let table = py.detach(|| HnswTable::from_hnswlib(path, dim, &config));
+        new(py, AnyTable::Hnsw(table.or_raise(py)?), Self)
+    }
+}
+
+#[pymethods]
+impl PyIvf {
+    /// Has the faiss-cpu that is installed train an index of that description on `x`, and makes a table of it.
+    #[staticmethod]
+    #[pyo3(signature = (x, factory, *, metric="l2", nprobe=None, ids=None))]
+    fn build(
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        factory: &str,
+        metric: &str,
+        nprobe: Option<usize>,
+        ids: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        metric_of(metric)?;
+        let keywords = PyDict::new(py);
+        keywords.set_item("metric", metric)?;
+        keywords.set_item("nprobe", nprobe)?;
+        keywords.set_item("ids", ids)?;
+        let trainer = py.import("chiplet._faiss")?.getattr("train")?;
+        let index = trainer.call((x, factory), Some(&keywords))?;
+        from_faiss(&index, Some(metric))
+    }
+}
+
+#[pymethods]
+impl PyFlat {
+    /// A table of the rows `x`, `[n][dim]`.
+    #[staticmethod]
+    #[pyo3(signature = (x, *, metric="l2", ids=None, progress=None))]
+    fn build(
+        x: &Bound<'_, PyAny>,
+        metric: &str,
+        ids: Option<&Bound<'_, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Py<Self>> {
+        let metric = metric_of(metric)?;
+        let built = built(x, ids, progress, |x, dim, options| {
+            FlatTable::build_with(x, dim, metric, options).map(AnyTable::Flat)
+        })?;
+        new(x.py(), built, Self)
+    }
+}
+
+/// Opens the file of a table, whatever kind it is. With `mmap` it serves from the file's pages at once: nobody may write to
+/// the file meanwhile (`save` may replace it).
+#[pyfunction]
+#[pyo3(name = "open", signature = (path, *, mmap=false))]
+pub(crate) fn open_file(py: Python<'_>, path: PathBuf, mmap: bool) -> PyResult<Py<PyAny>> {
+    let table = match mmap {
+        false => py.detach(|| index::open(path, Pages::default())),
+        // SAFETY: the caller answers for the file, as the docstring says.
+        #[expect(unsafe_code, reason = "the caller answers for the file")]
+        true => py.detach(|| unsafe { index::open_mapped(path) }),
+    };
+    any(py, table.or_raise(py)?)
+}
+
+/// A table of a Faiss index: the index itself, what `faiss.serialize_index` made of it, or the path of a file that
+/// `faiss.write_index` wrote. Files and bytes need no Faiss.
+#[pyfunction]
+#[pyo3(signature = (index, *, metric=None))]
+pub(crate) fn from_faiss(index: &Bound<'_, PyAny>, metric: Option<&str>) -> PyResult<Py<PyAny>> {
+    let py = index.py();
+    let cosine = metric.map(metric_of).transpose()? == Some(Metric::Cosine);
+    let options = faiss_file::Options::default().cosine(cosine);
+    let read = if let Ok(bytes) = index.cast::<PyBytes>() {
+        let bytes = bytes.as_bytes();
+        py.detach(|| faiss_file::read_bytes(bytes, &options))
+    } else if let Ok(path) = index.extract::<PathBuf>() {
+        py.detach(|| faiss_file::read(path, &options))
+    } else {
+        let bytes = py
+            .import("chiplet._faiss")?
+            .call_method1("serialized", (index,))?;
+        return from_faiss(&bytes, metric);
+    };
+    any(py, read.or_raise(py)?)
+}
+
+/// Builds a table of `x`, asking Python for its signals and telling `progress` how far it has come.
+fn built<T: Send>(
+    x: &Bound<'_, PyAny>,
+    ids: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    build: impl FnOnce(&[f32], usize, BuildOptions<'_>) -> Result<T, BuildError> + Send,
+) -> PyResult<T> {
+    let py = x.py();
+    let rows = Rows::of_table(x)?;
+    let ids = ids.map(input::ids).transpose()?;
+    let (values, dim) = (rows.values()?, rows.dim());
+    // What a signal or the callback has raised.
+    let mut raised = None;
+    let outcome = py.detach(|| {
+        let report = |at| match Python::attach(|py| tell(py, progress.as_ref(), at)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => {
+                raised = Some(why);
+                ControlFlow::Break(())
+            }
+        };
+        let mut options = BuildOptions::new().report(report);
+        if let Some(ids) = &ids {
+            options = options.ids(ids);
+        }
+        build(values, dim, options)
+    });
+    match raised {
+        Some(why) => Err(why),
+        None => outcome.or_raise(py),
+    }
+}
+
+fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, at: Progress) -> PyResult<()> {
+    py.check_signals()?;
+    if let Some(progress) = progress {
+        let stage = match at.stage {
+            Stage::Training => "training",
+            Stage::Adding => "adding",
+            _ => "finishing",
+        };
+        progress.call1(py, (stage, at.done, at.total))?;
+    }
+    Ok(())
+}
+
+/// The class of `table`'s kind.
+fn any(py: Python<'_>, table: AnyTable) -> PyResult<Py<PyAny>> {
+    Ok(match &table {
+        AnyTable::Hnsw(_) => new(py, table, PyHnsw)?.into_any(),
+        AnyTable::Ivf(_) => new(py, table, PyIvf)?.into_any(),
+        _ => new(py, table, PyFlat)?.into_any(),
+    })
+}
+
+fn new<T: PyClass<BaseType = PyTable>>(
+    py: Python<'_>,
+    table: AnyTable,
+    kind: T,
+) -> PyResult<Py<T>> {
+    let table = Arc::new(table);
+    Py::new(
+        py,
+        PyClassInitializer::from(PyTable { table }).add_subclass(kind),
+    )
+}
+
+const METRICS: [(&str, Metric); 3] = [
+    ("l2", Metric::L2),
+    ("cosine", Metric::Cosine),
+    ("ip", Metric::InnerProduct),
+];
+
+fn metric_of(name: &str) -> PyResult<Metric> {
+    let found = METRICS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, metric)| *metric).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "metric is {name:?}; it is \"l2\", \"cosine\" or \"ip\" (inner product)"
+        ))
+    })
+}
+
+fn metric_name(metric: Metric) -> &'static str {
+    let found = METRICS.iter().find(|(_, known)| *known == metric);
+    found.map_or("", |(name, _)| name)
+}
+
+fn format(name: &str) -> PyResult<RowFormat> {
+    name.parse()
+        .map_err(|why| PyValueError::new_err(why.to_string()))
+}
+
+// TEMPORARY
+mod faiss_file {
+    use super::*;
+    #[derive(Default)]
+    pub struct Options;
+    impl Options {
+        pub fn cosine(self, _: bool) -> Self {
+            self
+        }
+    }
+    pub fn read(_: PathBuf, _: &Options) -> Result<AnyTable, BuildError> {
+        Err(BuildError::Stopped)
+    }
+    pub fn read_bytes(_: &[u8], _: &Options) -> Result<AnyTable, BuildError> {
+        Err(BuildError::Stopped)
+    }
+}

@@ -1,0 +1,75 @@
+"""Tables of Faiss indexes: trained by the user's faiss-cpu, in memory, and in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Rows
+
+import chiplet
+
+faiss: Any = pytest.importorskip("faiss")
+
+FACTORIES = ["IVF16,Flat", "IVF16,SQ8", "IVF16,SQfp16", "IVF16,PQ12x4fs", "IVF16,PQ8"]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_ivf_is_faiss_trained(factory: str, metric: Any, rows: Rows, queries: Rows) -> None:
+    ids = np.arange(2_000) + 5_000
+    table = chiplet.Ivf.build(rows, factory, metric=metric, ids=ids, nprobe=16)
+    found = table.search(queries, k=10, nprobe=16).ids - 5_000
+    truth = chiplet.Flat.build(rows, metric=metric).search(queries, k=10).ids
+    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, truth)])
+    assert shared > (0.4 if "PQ" in factory else 0.95)
+    assert table.metric == metric
+
+
+@pytest.mark.parametrize(
+    "factory", ["Flat", "IVF16,Flat", "IVF16,SQ8", "IVF16,SQfp16", "IVF16,SQbf16", "IVF16,PQ8", "IVF16,PQ12x4fs", "HNSW16,Flat"]
+)
+def test_from_faiss(factory: str, rows: Rows, queries: Rows, tmp_path: Path) -> None:
+    index = faiss.index_factory(24, factory)
+    index.train(rows)
+    index.add(rows)
+    if "IVF" in factory:
+        faiss.extract_index_ivf(index).nprobe = 16
+    want_distances, want = index.search(queries, 10)
+    faiss.write_index(index, str(tmp_path / "a.faiss"))
+    for given in (index, faiss.serialize_index(index).tobytes(), tmp_path / "a.faiss"):
+        table = chiplet.from_faiss(given)
+        ids, distances = table.search(queries, k=10, nprobe=16, ef=64)
+        same = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ids, want)])
+        assert same > (0.9 if "PQ" in factory else 0.98)
+        if "PQ" not in factory and "HNSW" not in factory:
+            np.testing.assert_allclose(distances, want_distances, rtol=2e-3, atol=1e-3)
+
+
+def test_what_faiss_has_and_chiplet_has_not() -> None:
+    with pytest.raises(chiplet.BuildError, match="IndexLSH"):
+        chiplet.from_faiss(faiss.IndexLSH(8, 16))
+    with pytest.raises(TypeError, match="dict"):
+        chiplet.from_faiss({})
+    with pytest.raises(chiplet.BuildError, match="IVF"):
+        chiplet.Ivf.build(np.eye(8, dtype=np.float32), "HNSW32")
+
+
+def test_without_faiss(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match="pip install faiss-cpu"):
+        chiplet.Ivf.build(rows, "IVF16,SQ8")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files(mmap: bool, rows: Rows, queries: Rows, tmp_path: Path) -> None:
+    table = chiplet.Ivf.build(rows, "IVF8,SQ8")
+    table.save(tmp_path / "a.chiplet")
+    again = chiplet.open(tmp_path / "a.chiplet", mmap=mmap)
+    assert isinstance(again, chiplet.Ivf)
+    want, got = table.search(queries, k=4), again.search(queries, k=4)
+    assert (want.ids == got.ids).all() and (want.distances == got.distances).all()

@@ -1,0 +1,229 @@
+"""What callers may pass in, and what they may not."""
+
+from __future__ import annotations
+
+import array
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Rows
+
+import chiplet
+
+
+@pytest.mark.parametrize("convert", [
+    lambda x: x,
+    lambda x: x.tolist(),
+    lambda x: x.astype(np.float64),
+    lambda x: x.astype(np.float16),
+    lambda x: np.asfortranarray(x),
+    lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    lambda x: memoryview(x),
+    lambda x: x[::-1][::-1],
+], ids=["f32", "lists", "f64", "f16", "fortran", "strided", "buffer", "reversed"])
+def test_what_numpy_views(convert: Any, rows: Rows, queries: Rows) -> None:
+    rows, queries = np.round(rows * 8) / 8, np.round(queries * 8) / 8
+    want = chiplet.Flat.build(rows).search(queries, k=5)
+    got = chiplet.Flat.build(convert(rows)).search(convert(queries), k=5)
+    assert (want.ids == got.ids).all()
+
+
+def test_buffers_and_integers() -> None:
+    table = chiplet.Flat.build(np.eye(4, dtype=np.int32))
+    assert table.search(array.array("f", [0, 0, 1, 0]), k=1).ids.tolist() == [2]
+    assert table.search([0, 0, 0, 1], k=1).ids.tolist() == [3]
+
+
+class OnGpu:
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("nobody reads a GPU's memory")
+
+
+def test_dlpack(flat: chiplet.Flat, rows: Rows) -> None:
+    class Tensor:
+        def __dlpack_device__(self) -> Any:
+            return rows[3].__dlpack_device__()
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return rows[3].__dlpack__(**keywords)
+
+    assert flat.search(Tensor(), k=1).ids.tolist() == [3]
+
+
+@pytest.mark.parametrize("given, words", [
+    (OnGpu(), "move it to the CPU"),
+    (np.zeros(24, np.complex64), "complex64"),
+    (np.array([object()] * 24), "object"),
+    (["a"] * 24, "<U1"),
+    (np.zeros((2, 3, 24), np.float32), "this has 3"),
+    (np.float32(1), "this has 0"),
+])
+def test_what_is_no_vector(given: Any, words: str, executor: chiplet.Executor, flat: chiplet.Flat) -> None:
+    executor.add("rows", flat)
+    with pytest.raises(TypeError, match=words):
+        executor.search("rows", given)
+    with pytest.raises(TypeError, match=words):
+        flat.search(given)
+
+
+def test_filters_that_are_none(flat: chiplet.Flat, rows: Rows) -> None:
+    with pytest.raises(TypeError, match="not a callable"):
+        flat.search(rows[0], filter=lambda id: True)  # type: ignore[arg-type]  # pyright: ignore
+    with pytest.raises(TypeError, match="float64"):
+        flat.search(rows[0], filter=[0.5])
+    with pytest.raises(ValueError, match="id -1 at 1 is below 0"):
+        flat.search(rows[0], filter=[1, -1])
+    with pytest.raises(TypeError, match="this has 2"):
+        flat.search(rows[0], filter=np.ones((2, 2), bool))
+    nobody = flat.search(rows[0], k=2, filter=[])
+    assert nobody.ids.tolist() == [-1, -1]
+
+
+def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows) -> None:
+    executor.add("rows", hnsw)
+    broken = rows[:4].copy()
+    broken[2, 5] = np.nan
+    for search in (executor.search, lambda _, *rest, **more: hnsw.search(*rest, **more)):
+        with pytest.raises(chiplet.QueryError, match=r"(?s)24.*8|8.*24"):
+            search("rows", rows[0, :8])
+        with pytest.raises(chiplet.QueryError, match="NaN at position 5"):
+            search("rows", broken[2])
+        with pytest.raises(chiplet.QueryError, match="query 2: .*NaN at position 5"):
+            search("rows", broken)
+        with pytest.raises(chiplet.QueryError, match="k = 0"):
+            search("rows", rows[0], k=0)
+        with pytest.raises(chiplet.QueryError, match="ef = -3"):
+            search("rows", rows[0], ef=-3)
+        with pytest.raises(chiplet.QueryError, match="nprobe = 0"):
+            search("rows", rows[0], nprobe=0)
+        with pytest.raises(TypeError, match="k is a number"):
+            search("rows", rows[0], k="ten")
+        with pytest.raises(chiplet.QueryError, match="NaN"):
+            search("rows", rows[0], radius=float("nan"))
+        with pytest.raises(chiplet.QueryError, match="too much room"):
+            search("rows", rows[0], k=1 << 40)
+        with pytest.raises(chiplet.QueryError):
+            search("rows", np.empty((3, 0), np.float32))
+    with pytest.raises(chiplet.QueryError, match="deadline is NaN"):
+        executor.search("rows", rows[0], deadline=float("nan"))
+    with pytest.raises(ValueError, match="interactive"):
+        executor.search("rows", rows[0], class_="urgent")  # type: ignore[arg-type]  # pyright: ignore
+    assert executor.snapshot()["total"]["panicked"] == 0
+    assert executor.search("rows", rows[7], k=1).ids.tolist() == [7]
+
+
+def test_bad_rows(rows: Rows) -> None:
+    broken = rows.copy()
+    broken[40, 3] = np.inf
+    for build in (chiplet.Flat.build, chiplet.Hnsw.build):
+        with pytest.raises(chiplet.BuildError, match="row 40 has inf at component 3"):
+            build(broken)
+        with pytest.raises(TypeError, match="this has 1"):
+            build(rows[0])
+        with pytest.raises(chiplet.BuildError, match="dimension 0"):
+            build(np.empty((3, 0), np.float32))
+        with pytest.raises(ValueError, match="metric is 'l1'"):
+            build(rows, metric="l1")
+        with pytest.raises(chiplet.BuildError, match="id -7 at 1"):
+            build(rows[:3], ids=[4, -7, 5])
+        with pytest.raises(chiplet.BuildError, match="twice"):
+            build(rows[:3], ids=[4, 7, 4])
+        with pytest.raises(chiplet.BuildError, match=r"2\b.*\b3|3\b.*\b2"):
+            build(rows[:3], ids=[4, 7])
+        with pytest.raises(TypeError, match="float64"):
+            build(rows[:3], ids=[0.5, 1, 2])
+        assert len(build(np.empty((0, 24), np.float32))) == 0
+    with pytest.raises(chiplet.BuildError):
+        chiplet.Hnsw.build(rows, m=0)
+    with pytest.raises(OverflowError):
+        chiplet.Hnsw.build(rows, m=-1)
+
+
+def test_names(executor: chiplet.Executor, flat: chiplet.Flat) -> None:
+    executor.add("a", flat)
+    with pytest.raises(chiplet.NameTaken, match="'a'"):
+        executor.add("a", flat)
+    with pytest.raises(chiplet.UnknownTable):
+        executor.remove("b")
+    with pytest.raises(KeyError):
+        executor.replace("b", flat)
+    with pytest.raises(ValueError, match="weight"):
+        executor.add("c", flat, weight=0)
+    assert executor.tables == ["a"]
+
+
+def test_settings() -> None:
+    with pytest.raises(ValueError, match="level"):
+        chiplet.Executor(level="l4")  # type: ignore[arg-type]  # pyright: ignore
+    with pytest.raises(ValueError, match="pin"):
+        chiplet.Executor(pin="hard")  # type: ignore[arg-type]  # pyright: ignore
+    with pytest.raises(chiplet.BuildError, match="queue_limit is 0"):
+        chiplet.Executor(queue_limit=0)
+    with pytest.raises(chiplet.BuildError, match="reserve fewer"):
+        chiplet.Executor(reserve_cores=100_000)
+    with pytest.raises(TypeError):
+        chiplet.Executor(workers=3)  # type: ignore[call-arg]  # pyright: ignore
+
+
+def test_files_that_are_none(tmp_path: Path, flat: chiplet.Flat) -> None:
+    with pytest.raises(OSError) as missing:
+        chiplet.open(tmp_path / "absent")
+    assert isinstance(missing.value, chiplet.FileError)
+    (tmp_path / "text").write_text("no table\n" * 1_000)
+    with pytest.raises(chiplet.FileError):
+        chiplet.open(tmp_path / "text")
+    flat.save(tmp_path / "flat")
+    whole = bytearray((tmp_path / "flat").read_bytes())
+    whole[len(whole) // 2] ^= 1
+    (tmp_path / "damaged").write_bytes(whole)
+    with pytest.raises(chiplet.FileError, match="damaged"):
+        chiplet.open(tmp_path / "damaged")
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 3])
+    with pytest.raises(chiplet.FileError):
+        chiplet.open(tmp_path / "cut", mmap=True)
+    for broken in (b"", b"IwFl", b"\0" * 64):
+        with pytest.raises((chiplet.BuildError, chiplet.FileError)):
+            chiplet.from_faiss(broken)
+    with pytest.raises(chiplet.FileError):
+        chiplet.Hnsw.from_hnswlib(tmp_path / "text", 24)
+
+
+def test_a_closed_executor(flat: chiplet.Flat, rows: Rows) -> None:
+    executor = chiplet.Executor()
+    executor.add("rows", flat)
+    executor.close()
+    executor.close()
+    for use in (
+        lambda: executor.search("rows", rows[0]),
+        lambda: executor.search("rows", rows[:3]),
+        lambda: executor.run("rows", int),
+        lambda: executor.add("more", flat),
+        lambda: executor.remove("rows"),
+    ):
+        with pytest.raises(chiplet.Closed):
+            use()
+
+
+def test_overload_and_deadline(flat: chiplet.Flat, rows: Rows) -> None:
+    with chiplet.Executor() as executor:
+        executor.add("none", flat, queue_limit=0)
+        with pytest.raises(chiplet.Overloaded) as refused:
+            executor.search("none", rows[0])
+        assert refused.value.expected_wait is None
+        executor.add("rows", flat)
+        with pytest.raises(chiplet.Expired) as late:
+            executor.search("rows", rows[0], deadline=-1.0)
+        assert isinstance(late.value, TimeoutError)
+        assert executor.search("rows", rows[0], k=1, deadline=1e300).ids.tolist() == [0]
+
+
+def test_limits(flat: chiplet.Flat, rows: Rows) -> None:
+    with chiplet.Executor(max_k=5) as executor:
+        executor.add("rows", flat)
+        with pytest.raises(chiplet.QueryError, match="over the limit of 5"):
+            executor.search("rows", rows[0], k=6)

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Builds the Python wheel, checks what is in it, and tests it in a clean environment of every Python that is installed.
+# Arguments go to pytest, which then runs on the first of them alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+crate=bindings/python work=target/python
+export CARGO_TARGET_DIR=$PWD/$work/build PYTHONDONTWRITEBYTECODE=1
+say() { printf 'python: %s\n' "$*"; }
+
+if command -v apt-get >/dev/null; then
+  scripts/setup.sh python3-venv
+else
+  scripts/setup.sh python3
+fi
+# Each kind of Python once, the oldest first: its version, "t" if it is free-threaded, and where it is.
+pythons() {
+  local python
+  for python in $(compgen -c python3 | sort -u | grep -E '^python3(\.[0-9]+t?)?$') "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python; do
+    python=$(command -v "$python") || continue
+    "$python" - 2>/dev/null <<'EOF' || true
+import ensurepip, sys, sysconfig, venv
+if sys.version_info >= (3, 11) and sys.implementation.name == "cpython":
+    print("%d.%d%s %s" % (*sys.version_info[:2], "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")), sys.executable))
+EOF
+  done | sort -V -k1,1 -u
+}
+mapfile -t found < <(pythons)
+[ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed"; exit 1; }
+
+mkdir -p "$work"
+scripts/venv.sh "$work/tools" "$crate/requirements-build.txt"
+tools=$PWD/$work/tools/bin
+# maturin finds zig by the Python of PATH.
+export PATH=$tools:$PATH
+
+say "formatting and lints"
+cargo fmt --manifest-path "$crate/Cargo.toml" --check
+PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --manifest-path "$crate/Cargo.toml" -- -D warnings
+
+say "the wheel for manylinux2014, and an sdist"
+rm -rf "$work/dist"
+maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check --sdist --quiet \
+  --manifest-path "$crate/Cargo.toml" --interpreter "${found[0]#* }" --out "$work/dist"
+wheel=$(echo "$work"/dist/*-abi3-*.whl)
+auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
+abi3audit --strict "$wheel"
+bytes=$(stat -c %s "$wheel")
+say "$(basename "$wheel"): $((bytes / 1024)) KiB"
+[ "$bytes" -lt 10000000 ] || { say "it is to have less than 10 MB"; exit 1; }
+
+free_threaded=
+for each in "${found[@]}"; do
+  version=${each%% *} python=${each#* } installed=$wheel
+  if [[ $version == *t ]]; then
+    free_threaded=$version
+    maturin build --release --locked --quiet --manifest-path "$crate/Cargo.toml" --interpreter "$python" \
+      --out "$work/dist/$version"
+    installed=$(echo "$work/dist/$version"/*.whl)
+  fi
+  # The first has what the tests compare with; the others have numpy alone, as a user's may.
+  requirements=$crate/requirements-test.txt
+  [ "$each" = "${found[0]}" ] || requirements=$crate/requirements-plain.txt
+  environment=$work/$version
+  scripts/venv.sh "$environment" "$requirements" "$python"
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$installed"
+  # Outside of the sources, so that the wheel is what is imported.
+  run() { (cd "$crate/tests" && "$OLDPWD/$environment/bin/python" "$@"); }
+  say "Python $version: the README's search, then the tests"
+  run ../examples/readme.py
+  run -m pytest --quiet -p no:cacheprovider --rootdir .. "$@"
+  [ $# -eq 0 ] || exit 0
+done
+
+first=$work/${found[0]%% *}/bin
+say "types"
+"$first/python" -m mypy --config-file "$crate/pyproject.toml" --cache-dir "$work/mypy" "$crate"/{python,tests,examples}
+"$first/python" -m mypy.stubtest chiplet --mypy-config-file "$crate/pyproject.toml" --allowlist "$crate/tests/stubtest.txt"
+"$first/pyright" --project "$crate/pyproject.toml" --pythonpath "$first/python"
+
+say "the tests in four threads at once"
+(cd "$crate/tests" && "$OLDPWD/$first/python" -m pytest --quiet -p no:cacheprovider --rootdir .. --parallel-threads 4 --iterations 1 \
+  test_search.py test_tables.py test_input.py)
+
+[ -n "$free_threaded" ] || say "skipped: no free-threaded Python (3.14t) is installed"
+"$first/python" - <<'EOF'
+import subprocess, sys
+
+def milliseconds(code):
+    took = "import time; began = time.perf_counter(); %s; print((time.perf_counter() - began) * 1000)" % code
+    return min(float(subprocess.check_output([sys.executable, "-c", took])) for _ in range(5))
+
+print("python: import chiplet takes %.0f ms beyond numpy's" % milliseconds("import numpy; began = time.perf_counter(); import chiplet"))
+EOF
+say "all passed"
