@@ -34,7 +34,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
+.PHONY: help setup demo serve test clients python python-bench server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
   tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver bench dist \
   examples topologies clean
 
@@ -50,7 +50,7 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p chiplet-server -- --sample
 
-test: setup fmt lint cold-build portable unit loom shuttle doc pack ## Everything that must pass before a change lands.
+test: setup fmt lint cold-build portable unit loom shuttle doc pack python ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
 	@echo "make test: all passed"
 
@@ -100,6 +100,12 @@ unit: setup ## All tests and doc tests; builds the examples.
 
 clients: setup ## chiplet-server, driven by the stock Python client and its page by a browser.
 	@scripts/clients.sh
+
+python: ## Build the Python wheel and test it in clean environments, on every Python from 3.11 on.
+	@scripts/python.sh $(ARGS)
+
+python-bench: ## What Python costs beside Rust, hnswlib and usearch; needs `make python` first. ARGS="rounds seconds".
+	@scripts/python-bench.sh $(ARGS)
 
 server-bench: setup ## Load on chiplet-server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
 	cargo bench --locked -p chiplet-server --bench load

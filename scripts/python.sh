@@ -40,7 +40,8 @@ PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --manifest-path "$crate
 
 say "the wheel for manylinux2014, and an sdist"
 rm -rf "$work/dist"
-maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check --sdist --quiet \
+maturin sdist --quiet --manifest-path "$crate/Cargo.toml" --out "$work/dist"
+maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check --quiet \
   --manifest-path "$crate/Cargo.toml" --interpreter "${found[0]#* }" --out "$work/dist"
 wheel=$(echo "$work"/dist/*-abi3-*.whl)
 auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }

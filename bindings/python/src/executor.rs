@@ -42,6 +42,20 @@ struct Known {
 }
 
 /// Runs searches where their tables are in cache. It is meant to be one for a process, shared by all threads.
+///
+/// max_workers: threads at most; one a core unless given.
+/// reserve_cores: cores to leave to others; `free_cpus` names them.
+/// pin: what a worker is tied to: its "domain", a "core", "none".
+/// level: the cache that makes a domain: "auto", "l3", "l2".
+/// queue_limit, queue_per_worker, table_queue_limit: searches that may wait in a domain, in all, for each of its workers, of
+/// one table.
+/// max_k, max_ef, max_nprobe: the most that one search may ask for.
+/// bulk_wait: seconds for which bulk work gives way.
+/// memory_budget: bytes that copies of tables on other sockets may take.
+/// name: what its threads' names begin with.
+/// Raises `BuildError`; warns with `TopologyWarning`.
+///
+/// It is a context manager, which answers what was accepted and then ends its threads.
 #[pyclass(frozen, weakref, module = "chiplet", name = "Executor")]
 pub(crate) struct PyExecutor {
     executor: Arc<Executor>,
@@ -157,6 +171,11 @@ impl PyExecutor {
     }
 
     /// Adds a table under a name. Without `table`, callables search it (`run`), of about `size_bytes` bytes.
+    ///
+    /// weight: its part of a domain's time beside other tables' when there is too little, 0.01 to 100.
+    /// queue_limit: searches of it that may wait in a domain, instead of the executor's `table_queue_limit`.
+    /// class_: "interactive", or "bulk", which gives way for a while.
+    /// Raises `NameTaken`.
     #[pyo3(signature = (name, table=None, *, weight=1.0, queue_limit=None, class_="interactive", size_bytes=0))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn add(
@@ -237,7 +256,9 @@ impl PyExecutor {
         names
     }
 
-    /// The nearest rows to one vector or to each of many.
+    /// The nearest rows to one vector or to each of many. Python's lock is free meanwhile.
+    #[doc = include_str!("search.md")]
+    #[doc = include_str!("serve.md")]
     #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn search(
@@ -266,7 +287,10 @@ impl PyExecutor {
         .into_python(py)
     }
 
-    /// `search` for many vectors, of any length.
+    /// The nearest rows to each of any number of vectors. Queues are fed as they empty: it is not refused for its length, and
+    /// other searches come through. If one query cannot be answered, its error is raised and says which.
+    #[doc = include_str!("search.md")]
+    #[doc = include_str!("serve.md")]
     #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn search_batch(
@@ -292,7 +316,9 @@ impl PyExecutor {
         self.many(py, &asked, rows)?.into_python(py)
     }
 
-    /// `search` for an event loop: an awaitable. No thread waits for the answer.
+    /// `search` for an event loop: an awaitable. No thread waits for the answer; to cancel it drops the search.
+    #[doc = include_str!("search.md")]
+    #[doc = include_str!("serve.md")]
     #[pyo3(signature = (name, q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, deadline=None, class_=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn asearch(

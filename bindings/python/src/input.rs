@@ -159,11 +159,9 @@ impl Filters {
             return Ok(Self::None);
         };
         let several = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
-        if !several
-            || given
-                .get_item(0)
-                .is_ok_and(|first| first.extract::<i64>().is_ok())
-        {
+        // Numbers, or nothing, are one set of ids.
+        let first = several.then(|| given.get_item(0).ok()).flatten();
+        if first.is_none_or(|first| first.extract::<i64>().is_ok()) {
             return Ok(Self::One(filter(given)?));
         }
         let each = given.try_iter()?.map(|one| filter(&one?));

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use chiplet::index::{
@@ -74,7 +75,9 @@ impl PyTable {
         ))
     }
 
-    /// Searches on the calling thread, or many vectors on `threads` of its own, without an executor.
+    /// Searches without an executor: one vector on the calling thread, many on `threads` that live for the call, all cores
+    /// unless given. Python's lock is free meanwhile.
+    #[doc = include_str!("search.md")]
     #[pyo3(signature = (q, k=None, *, ef=None, nprobe=None, radius=None, filter=None, threads=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn search(
@@ -108,6 +111,16 @@ impl PyTable {
 #[pymethods]
 impl PyHnsw {
     /// Builds a graph over `x`, `[n][dim]`.
+    ///
+    /// metric: "l2", "cosine" or "ip".
+    /// m: links of a row, twice as many on the ground layer. ef_construction: candidates of a build.
+    /// ef: candidates of a search that does not say.
+    /// rows: how rows are kept: "f32", "f16", "bf16", "sq8", "sq4", "sq2", "sq1". rerank: the format of rows that the best are
+    /// compared with once more.
+    /// ids: one a row, int64 from 0 on; row numbers unless given.
+    /// threads: all cores unless given.
+    /// progress: called with (stage, done, total); what it raises ends the build, as Ctrl-C does.
+    /// Raises `BuildError`, with the row and component of what is not finite.
     #[staticmethod]
     #[pyo3(signature = (x, *, metric="l2", m=16, ef_construction=200, ef=None, rows="f32", rerank=None, ids=None, threads=None, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
@@ -176,6 +189,9 @@ impl PyHnsw {
 #[pymethods]
 impl PyIvf {
     /// Has the faiss-cpu that is installed train an index of that description on `x`, and makes a table of it.
+    ///
+    /// factory: Faiss' words, as "IVF1024,SQ8" or "IVF1024,PQ32x4fs". nprobe: lists of a search that does not say.
+    /// Raises `ImportError` without faiss-cpu, and `BuildError`.
     #[staticmethod]
     #[pyo3(signature = (x, factory, *, metric="l2", nprobe=None, ids=None))]
     fn build(
@@ -199,7 +215,7 @@ impl PyIvf {
 
 #[pymethods]
 impl PyFlat {
-    /// A table of the rows `x`, `[n][dim]`.
+    /// A table of the rows `x`, `[n][dim]`. metric, ids and progress are those of `Hnsw.build`.
     #[staticmethod]
     #[pyo3(signature = (x, *, metric="l2", ids=None, progress=None))]
     fn build(
@@ -341,7 +357,7 @@ fn metric_name(metric: Metric) -> &'static str {
 
 fn format(name: &str) -> PyResult<RowFormat> {
     name.parse()
-        .map_err(|why| PyValueError::new_err(why.to_string()))
+        .map_err(|why: <RowFormat as FromStr>::Err| PyValueError::new_err(why.to_string()))
 }
 
 // TEMPORARY

@@ -23,7 +23,7 @@ def test_as_the_runner_asks(metric: str, ours: str, rows: Rows, queries: Rows) -
         assert (algorithm.query(queries[3], 10) == found[3]).all()
         shares.append(np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, truth)]))
         assert str(ef) in str(algorithm)
-    assert shares[0] < shares[1] and shares[1] > 0.95
+    assert shares[0] <= shares[1] and shares[1] > 0.95
     assert algorithm.get_memory_usage() > 0
     algorithm.done()
 

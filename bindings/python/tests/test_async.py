@@ -31,7 +31,15 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         yield lambda what: runner.run(awaited(what))
 
 
-def test_a_thousand_on_one_loop(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
+@pytest.fixture
+def roomy() -> Iterator[chiplet.Executor]:
+    """As many may wait as are asked for here."""
+    with chiplet.Executor(queue_limit=4_000, table_queue_limit=2_000) as executor:
+        yield executor
+
+
+def test_a_thousand_on_one_loop(run: Run, roomy: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
+    executor = roomy
     executor.add("rows", hnsw)
     want = executor.search("rows", queries, k=5, ef=50)
     threads = threading.active_count()
@@ -85,7 +93,7 @@ def test_errors_are_raised_where_they_are_awaited(
 
 
 def test_cancelling_drops_the_search(run: Run, hnsw: chiplet.Hnsw, queries: Rows) -> None:
-    with chiplet.Executor(max_workers=1) as executor:
+    with chiplet.Executor(max_workers=1, queue_limit=4_000, table_queue_limit=2_000) as executor:
         executor.add("rows", hnsw)
         begun, held = threading.Event(), threading.Event()
 
@@ -137,7 +145,8 @@ def test_loops_leave_nothing_behind(executor: chiplet.Executor, hnsw: chiplet.Hn
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
-def test_loops_in_several_threads(executor: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
+def test_loops_in_several_threads(roomy: chiplet.Executor, hnsw: chiplet.Hnsw, queries: Rows) -> None:
+    executor = roomy
     executor.add("rows", hnsw)
     want = executor.search("rows", queries, k=2).ids.tolist()
     got: dict[int, list[list[int]]] = {}

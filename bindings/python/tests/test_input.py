@@ -91,9 +91,9 @@ def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows)
     for search in (executor.search, lambda _, *rest, **more: hnsw.search(*rest, **more)):
         with pytest.raises(chiplet.QueryError, match=r"(?s)24.*8|8.*24"):
             search("rows", rows[0, :8])
-        with pytest.raises(chiplet.QueryError, match="NaN at position 5"):
+        with pytest.raises(chiplet.QueryError, match="component 5 of the query is NaN"):
             search("rows", broken[2])
-        with pytest.raises(chiplet.QueryError, match="query 2: .*NaN at position 5"):
+        with pytest.raises(chiplet.QueryError, match="query 2: component 5 of the query is NaN"):
             search("rows", broken)
         with pytest.raises(chiplet.QueryError, match="k = 0"):
             search("rows", rows[0], k=0)
@@ -127,7 +127,7 @@ def test_bad_rows(rows: Rows) -> None:
             build(rows[0])
         with pytest.raises(chiplet.BuildError, match="dimension 0"):
             build(np.empty((3, 0), np.float32))
-        with pytest.raises(ValueError, match="metric is 'l1'"):
+        with pytest.raises(ValueError, match="metric is \"l1\""):
             build(rows, metric="l1")
         with pytest.raises(chiplet.BuildError, match="id -7 at 1"):
             build(rows[:3], ids=[4, -7, 5])
@@ -146,7 +146,7 @@ def test_bad_rows(rows: Rows) -> None:
 
 def test_names(executor: chiplet.Executor, flat: chiplet.Flat) -> None:
     executor.add("a", flat)
-    with pytest.raises(chiplet.NameTaken, match="'a'"):
+    with pytest.raises(chiplet.NameTaken, match='"a"'):
         executor.add("a", flat)
     with pytest.raises(chiplet.UnknownTable):
         executor.remove("b")

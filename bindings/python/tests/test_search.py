@@ -132,7 +132,7 @@ def test_replace_and_remove(executor: chiplet.Executor, rows: Rows, queries: Row
     assert executor.tables == ["rows"]
     executor.remove("rows")
     assert executor.tables == []
-    with pytest.raises(chiplet.UnknownTable, match="no table 'rows'"):
+    with pytest.raises(chiplet.UnknownTable, match="no table \"rows\""):
         executor.search("rows", queries[0])
 
 
