@@ -125,7 +125,7 @@ impl FlatTable {
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
         }
-        let watch = &Watch::new(options.report);
+        let watch = &Watch::new(options.report, options.every);
         let total = rows::count(rows, dim)?;
         watch.begin(Stage::Checking, total)?;
         let ids = RowIds::new(options.ids, total, watch)?;

@@ -49,6 +49,10 @@
 //! work runs beside, `OMP_WAIT_POLICY=passive` helps. OpenBLAS brings threads of its own to training; a process that exits
 //! during a build may hang or crash in OpenBLAS' exit handler, so let builds end first.
 //!
+//! Ids are row numbers, unless a build is given others ([`BuildOptions`]): any `u64`s that differ. A build can be watched and
+//! stopped by the same options. Tables are saved to files, which [`open`] reads whichever kind they are of, and each kind's
+//! `load` and `map`.
+//!
 //! # Your own index
 //!
 //! One small trait makes an index a table, one more lets its queries be split. Here is one that keeps its

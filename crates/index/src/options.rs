@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
-use crate::progress::{Progress, Report};
+use crate::progress::{EVERY, Progress, Report};
 
 /// Ids for the rows of a build, and a report of its progress: the last argument of `build_with`, which all kinds of tables
 /// have.
@@ -31,16 +32,21 @@ use crate::progress::{Progress, Report};
 /// assert_eq!(asked, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
 pub struct BuildOptions<'a> {
     pub(crate) ids: Option<&'a [u64]>,
     pub(crate) report: Option<Report<'a>>,
+    /// The time between two reports.
+    pub(crate) every: Duration,
 }
 
 impl<'a> BuildOptions<'a> {
     /// Row numbers as ids, and no report.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            ids: None,
+            report: None,
+            every: EVERY,
+        }
     }
 
     /// Sets the ids of the rows, one for each, in their order. Any `u64` will do; all must differ.
@@ -62,6 +68,12 @@ impl<'a> BuildOptions<'a> {
     }
 }
 
+impl Default for BuildOptions<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl fmt::Debug for BuildOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BuildOptions")
@@ -70,3 +82,6 @@ impl fmt::Debug for BuildOptions<'_> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

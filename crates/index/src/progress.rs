@@ -45,16 +45,18 @@ pub(crate) const EVERY: Duration = Duration::from_millis(20);
 /// Short pieces of work between two looks at the clock, as a look takes some 25 ns and on some machines far more.
 const SHORT: u32 = 128;
 
-/// A build's side of its report: each loop over rows passes by here, so that the report is asked about every [`EVERY`].
+/// A build's side of its report: each loop over rows passes by here, so that the report is asked every so often.
 pub(crate) struct Watch<'a> {
     report: Option<RefCell<Report<'a>>>,
+    every: Duration,
     at: Cell<Progress>,
     asked: Cell<Instant>,
     short: Cell<u32>,
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(report: Option<Report<'a>>) -> Self {
+    /// Of a build that tells `report` about its progress every so often.
+    pub(crate) fn new(report: Option<Report<'a>>, every: Duration) -> Self {
         let at = Progress {
             stage: Stage::Checking,
             done: 0,
@@ -62,6 +64,7 @@ impl<'a> Watch<'a> {
         };
         Self {
             report: report.map(RefCell::new),
+            every,
             at: Cell::new(at),
             asked: Cell::new(Instant::now()),
             short: Cell::new(0),
@@ -70,7 +73,7 @@ impl<'a> Watch<'a> {
 
     /// Of a build that nobody watches.
     pub(crate) fn none() -> Self {
-        Self::new(None)
+        Self::new(None, EVERY)
     }
 
     /// Begins a stage of `total` rows.
@@ -106,7 +109,7 @@ impl<'a> Watch<'a> {
     /// Passes by, after a piece of work that takes up to some milliseconds.
     #[inline]
     pub(crate) fn look(&self) -> Result<(), BuildError> {
-        match self.report.is_some() && self.asked.get().elapsed() >= EVERY {
+        match self.report.is_some() && self.asked.get().elapsed() >= self.every {
             true => self.ask(),
             false => Ok(()),
         }

@@ -10,7 +10,7 @@ mod run_seeds;
 
 use std::path::{Path, PathBuf};
 
-use chiplet_index::{FlatTable, HnswConfig, HnswTable, KeyedRows, Metric, RowFormat};
+use chiplet_index::{BuildOptions, FlatTable, HnswConfig, HnswTable, KeyedRows, Metric, RowFormat};
 use run_seeds::run;
 
 #[test]
@@ -42,6 +42,11 @@ fn rows(n: usize, dim: usize) -> Vec<f32> {
     (0..n * dim).map(value).collect()
 }
 
+/// Ids that take eight bytes, in no order.
+fn ids(n: u64) -> Vec<u64> {
+    (0..n).map(|row| (row * 7919 % n) << 33 | row).collect()
+}
+
 /// Writes graphs and rows to the seeds of `table_file`: to be run by hand when the format of files changes.
 #[test]
 #[ignore = "writes to fuzz/seeds"]
@@ -70,11 +75,21 @@ fn write_graphs() {
         table.save(folder().join(name)).unwrap();
     }
     let whole = rows(20, WHOLE_LINE);
-    let table = HnswTable::build(&whole, WHOLE_LINE, &hnsw.rows(RowFormat::Sq8)).unwrap();
+    let table = HnswTable::build(&whole, WHOLE_LINE, &hnsw.clone().rows(RowFormat::Sq8)).unwrap();
     table.save(folder().join("hnsw-sq8-whole-line")).unwrap();
     FlatTable::build(rows(40, DIM), DIM, Metric::L2)
         .unwrap()
         .save(folder().join("flat"))
+        .unwrap();
+    let ids = ids(40);
+    let options = || BuildOptions::new().ids(&ids);
+    FlatTable::build_with(rows(40, DIM), DIM, Metric::L2, options())
+        .unwrap()
+        .save(folder().join("flat-ids"))
+        .unwrap();
+    HnswTable::build_with(&rows(40, DIM), DIM, &hnsw, options())
+        .unwrap()
+        .save(folder().join("hnsw-ids"))
         .unwrap();
     for (name, keys) in [("keyed-empty", 0), ("keyed", 300_u64)] {
         let keys: Vec<u64> = (0..keys).map(|key| key * 7919).collect();
@@ -107,4 +122,10 @@ fn write_lists() {
         let name = format!("ivf-{}", code.to_lowercase().replace([',', '(', ')'], "-"));
         table.save(folder().join(name)).unwrap();
     }
+    let (ids, config) = (ids(200), IvfConfig::new(Metric::L2).nprobe(2));
+    let options = BuildOptions::new().ids(&ids);
+    IvfTable::build_with(&rows(200, DIM), DIM, "IVF4,SQ8,RFlat", &config, options)
+        .unwrap()
+        .save(folder().join("ivf-sq8-rflat-ids"))
+        .unwrap();
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, ensure};
-use chiplet_index::{HnswConfig, HnswTable, Metric, Pages};
+use chiplet_index::{AnyTable, HnswConfig, HnswTable, Metric, Pages};
 use chiplet_sim::Workload;
 use chiplet_table::{Query, Table};
 use chiplet_topology::Topology;
@@ -85,12 +85,12 @@ impl BuiltTable {
     pub(crate) fn load(
         name: String,
         path: &Path,
-        graph: bool,
-        over: impl FnOnce(Box<dyn Table>) -> anyhow::Result<Arc<dyn Table>>,
+        over: impl FnOnce(AnyTable) -> anyhow::Result<Arc<dyn Table>>,
     ) -> anyhow::Result<Self> {
+        let table = chiplet_index::open(path, Pages::default())?;
         Ok(Self {
             name,
-            main: Some(over(Own::load(path, graph)?)?),
+            main: Some(over(table)?),
             ..Self::default()
         })
     }
@@ -124,19 +124,6 @@ impl Own {
             Self::Lists(lists) => lists.save(path)?,
         }
         Ok(())
-    }
-
-    fn load(path: &Path, graph: bool) -> anyhow::Result<Box<dyn Table>> {
-        if graph {
-            return Ok(Box::new(HnswTable::load(path, Pages::default())?));
-        }
-        #[cfg(feature = "faiss")]
-        {
-            let table = chiplet_index::IvfTable::load(path, Pages::default())?;
-            Ok(Box::new(table))
-        }
-        #[cfg(not(feature = "faiss"))]
-        anyhow::bail!("inverted lists need a chiplet that was built with --features faiss")
     }
 }
 
@@ -367,10 +354,6 @@ impl Tables {
     /// How many of the tables are graphs; the others are inverted lists.
     pub(crate) fn graphs(&self) -> usize {
         self.asked.iter().filter(|asked| asked.graph).count()
-    }
-
-    pub(crate) fn is_graph(&self, table: usize) -> bool {
-        self.asked[table].graph
     }
 
     /// The most neighbours that a table is asked for.

@@ -77,7 +77,7 @@ impl IvfTable {
         options: BuildOptions<'_>,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let watch = &Watch::new(options.report);
+        let watch = &Watch::new(options.report, options.every);
         let total = rows::count(rows, dim)?;
         watch.begin(Stage::Checking, total)?;
         let ids = RowIds::new(options.ids, total, watch)?;

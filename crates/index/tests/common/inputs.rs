@@ -103,6 +103,7 @@ fn open_any(file: &[u8]) {
         ends_well(IvfTable::load(&path, Pages::Small));
         ends_well(mapped::flat(&path));
         ends_well(FlatTable::load(&path, Pages::Small));
+        ends_well(mapped::any(&path));
         looks_up_well(mapped::keyed(&path));
         looks_up_well(KeyedRows::load(&path, Pages::Small));
     });

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use chiplet_index::{FileError, FlatTable, HnswTable, IvfTable, KeyedRows};
+use chiplet_index::{AnyTable, FileError, FlatTable, HnswTable, IvfTable, KeyedRows};
 
 pub fn hnsw(path: impl AsRef<Path>) -> Result<HnswTable, FileError> {
     // SAFETY: nothing else writes to the file.
@@ -23,4 +23,9 @@ pub fn flat(path: impl AsRef<Path>) -> Result<FlatTable, FileError> {
 pub fn keyed(path: impl AsRef<Path>) -> Result<KeyedRows, FileError> {
     // SAFETY: nothing else writes to the file.
     unsafe { KeyedRows::map(path) }
+}
+
+pub fn any(path: impl AsRef<Path>) -> Result<AnyTable, FileError> {
+    // SAFETY: nothing else writes to the file.
+    unsafe { chiplet_index::open_mapped(path) }
 }

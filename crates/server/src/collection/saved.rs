@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chiplet::Table;
-use chiplet::index::{FileError, HnswTable, Place};
+use chiplet::index::{self, FileError, Place};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::collection::{Content, Ids};
@@ -144,24 +144,14 @@ impl Saved {
     }
 
     fn table(&self, settings: &Settings, place: Place) -> Option<(Arc<dyn Table>, IndexMemory)> {
-        let table: Result<(Arc<dyn Table>, IndexMemory), FileError> = match &settings.index {
-            IndexKind::Flat => return None,
-            IndexKind::Hnsw { .. } => HnswTable::load(&self.table, place).map(|table| {
-                let memory = IndexMemory::of(&table, Some(table.granted()));
-                (Arc::new(table) as _, memory)
-            }),
-            #[cfg(feature = "ivf")]
-            IndexKind::Ivf { .. } => {
-                chiplet::index::IvfTable::load(&self.table, place).map(|table| {
-                    let memory = IndexMemory::of(&table, table.granted());
-                    (Arc::new(table) as _, memory)
-                })
+        if matches!(settings.index, IndexKind::Flat) {
+            return None;
+        }
+        match index::open(&self.table, place) {
+            Ok(table) => {
+                let memory = IndexMemory::of(&table, table.granted());
+                Some((Arc::new(table), memory))
             }
-            #[cfg(not(feature = "ivf"))]
-            IndexKind::Ivf { .. } => return None,
-        };
-        match table {
-            Ok(table) => Some(table),
             Err(error) => {
                 tracing::warn!(%error, "a saved index cannot be used and is built anew");
                 None

@@ -1,21 +1,14 @@
 //! The tables of a run in a folder: built once by the command, read by each of its instances into memory of its own.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
 
 use super::super::arguments::{Arguments, Graph};
 use super::super::tables::{BuiltTable, Tables};
 use super::ranking;
 use crate::modes::Model;
-
-/// What is said of one table beside its file.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    name: String,
-    graph: bool,
-}
 
 /// Writes all tables to `folder`, and features where the model wants them.
 pub(super) fn save(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Result<()> {
@@ -28,7 +21,7 @@ pub(super) fn save(folder: &Path, tables: &Tables, arguments: &Arguments) -> any
 }
 
 fn write(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Result<()> {
-    let mut list = Vec::new();
+    let mut names = Vec::new();
     for (number, table) in tables.all.iter().enumerate() {
         table.save(&file(folder, number, "table"))?;
         if arguments.modes.at.model == Model::Ranking {
@@ -36,25 +29,22 @@ fn write(folder: &Path, tables: &Tables, arguments: &Arguments) -> anyhow::Resul
             let path = file(folder, number, "features");
             ranking::save_features(&path, rows, arguments.seed ^ number as u64)?;
         }
-        list.push(Kept {
-            name: table.name.clone(),
-            graph: tables.is_graph(number),
-        });
+        names.push(table.name.as_str());
     }
-    let text = serde_json::to_string(&list)?;
+    let text = serde_json::to_string(&names)?;
     Ok(std::fs::write(folder.join("tables.json"), text)?)
 }
 
 /// Reads what [`save`] wrote.
 pub(super) fn load(folder: &Path, arguments: &Arguments) -> anyhow::Result<Vec<BuiltTable>> {
     let text = std::fs::read_to_string(folder.join("tables.json"))?;
-    let list: Vec<Kept> = serde_json::from_str(&text)?;
-    let tables = list.into_iter().enumerate();
-    let one = |(number, Kept { name, graph })| {
+    let names: Vec<String> = serde_json::from_str(&text)?;
+    let tables = names.into_iter().enumerate();
+    let one = |(number, name)| {
         let failed = format!("table {name} was not read");
         let path = file(folder, number, "table");
-        let table = BuiltTable::load(name, &path, graph, |inner| match arguments.modes.at.model {
-            Model::Search => Ok(inner.into()),
+        let table = BuiltTable::load(name, &path, |inner| match arguments.modes.at.model {
+            Model::Search => Ok(Arc::new(inner)),
             Model::Ranking => {
                 ranking::ranked(inner, &file(folder, number, "features"), arguments.seed)
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chiplet_index::{KeyedRows, Pages};
+use chiplet_index::{AnyTable, KeyedRows, Pages};
 use chiplet_ranking::{Network, Ranking, inputs};
 use chiplet_table::Table;
 use rand::rngs::ChaCha8Rng;
@@ -34,7 +34,7 @@ pub(super) fn save_features(path: &Path, rows: usize, seed: u64) -> anyhow::Resu
 
 /// `inner`, whose answers are ranked by the features in this file.
 pub(super) fn ranked(
-    inner: Box<dyn Table>,
+    inner: AnyTable,
     features: &Path,
     seed: u64,
 ) -> anyhow::Result<Arc<dyn Table>> {
