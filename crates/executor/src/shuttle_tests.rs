@@ -22,6 +22,7 @@ use crate::{Builder, Error, Executor, Shutdown, SplitConfig, StealConfig, Submit
 
 mod batches;
 mod blocking;
+mod blocks;
 mod deadlines;
 mod replacing;
 mod sharing;

@@ -1,39 +1,16 @@
-//! From a table's own search of many queries, which one bad query ends, to an answer for each.
+//! From answers that are given one by one to a list of them.
 
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
 
-/// The answers of `many`, or of one search after the other if it cannot answer all. Queries are checked first, so that
-/// one which the table refuses rarely has others searched twice.
-pub(crate) fn answers<T: Table>(
-    table: &T,
+/// What [`Table::search_each`] finds, for a table's [`Table::search_batch`].
+pub(crate) fn answers(
+    table: &impl Table,
     queries: &[Query],
     context: &mut Context,
-    many: impl FnOnce(&T, &[Query], &mut Context) -> Result<Vec<Vec<Neighbor>>, SearchError>,
 ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
-    let dim = table.dim();
-    let sound = queries.iter().all(|query| query.check(dim).is_ok());
-    match sound.then(|| many(table, queries, context)) {
-        Some(Ok(answers)) => answers.into_iter().map(Ok).collect(),
-        // Nobody waits for any of them.
-        Some(Err(SearchError::Stopped)) => vec![Err(SearchError::Stopped); queries.len()],
-        Some(Err(_)) | None => {
-            let search = |query| table.search(query, context);
-            queries.iter().map(search).collect()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{FlatTable, Metric};
-
-    #[test]
-    fn queries_that_nobody_waits_for_are_not_searched_again() {
-        let table = FlatTable::build([1.0, 2.0], 2, Metric::L2).unwrap();
-        let queries = vec![Query::new([0.0, 0.0]); 2];
-        let stopped = |_: &FlatTable, _: &[Query], _: &mut Context| Err(SearchError::Stopped);
-        let found = answers(&table, &queries, &mut Context::default(), stopped);
-        assert_eq!(found, vec![Err(SearchError::Stopped); 2]);
-    }
+    let mut answers: Vec<_> = queries.iter().map(|_| Ok(Vec::new())).collect();
+    table.search_each(queries, context, &mut |number, found| {
+        answers[number] = found.map(<[_]>::to_vec);
+    });
+    answers
 }

@@ -6,7 +6,7 @@
 //! the nearest of these are the answer. A filter goes with the question, as a row that may not be returned need not be
 //! compared. A radius does not: it is one of exact distances.
 
-use chiplet_table::{Context, Neighbor, Query, SearchError, merge_nearest};
+use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use crate::hnsw::RowFormat;
 use crate::metric::Metric;
@@ -58,39 +58,105 @@ pub trait ExactRows: Send + Sync {
     ) -> Result<(), SearchError>;
 }
 
+/// How many rows a coarse table is asked for in the place of `query`'s, and within which radius.
+pub(crate) fn widths(query: &Query) -> (usize, Option<f32>) {
+    let radius = query.requested_radius().map(|_| f32::INFINITY);
+    (RowFormat::Sq4.reranked(query.k()), radius)
+}
+
 /// What a coarse table of rows of `dim` is asked for `query`: for more rows, at any distance.
 ///
 /// # Errors
 /// As [`Query::check`]: what is wrong with `query` might not be with what is asked instead.
 pub(crate) fn widened(query: &Query, dim: usize) -> Result<Query, SearchError> {
-    query.check(dim)?;
-    let wide = query.clone().top(RowFormat::Sq4.reranked(query.k()));
-    Ok(match query.requested_radius() {
-        Some(_) => wide.radius(f32::INFINITY),
-        None => wide,
-    })
+    let mut wide = Query::new([]);
+    widen_into(query, dim, &mut wide)?;
+    Ok(wide)
 }
 
-/// The answer to `query`: the nearest of the `candidates` that a coarse table gave for the [`widened`] one.
+/// [`widened`], into a query's place.
 ///
 /// # Errors
-/// As [`ExactRows::distances`].
+/// As there; `wide` is as it was then.
+pub(crate) fn widen_into(query: &Query, dim: usize, wide: &mut Query) -> Result<(), SearchError> {
+    query.check(dim)?;
+    wide.clone_from(query);
+    let (k, radius) = widths(query);
+    let asked = std::mem::replace(wide, Query::new([])).top(k);
+    *wide = match radius {
+        Some(radius) => asked.radius(radius),
+        None => asked,
+    };
+    Ok(())
+}
+
+/// What comparing candidates once more takes, kept for the next query.
+#[derive(Default)]
+pub(crate) struct Compared {
+    vector: Vec<f32>,
+    ids: Vec<u64>,
+    distances: Vec<f32>,
+    hits: Vec<Neighbor>,
+}
+
+impl Compared {
+    /// The answer to `query`: the nearest of the candidates that a coarse table gave for the [`widened`] one.
+    ///
+    /// # Errors
+    /// As [`ExactRows::distances`].
+    pub(crate) fn nearest(
+        &mut self,
+        rows: &impl ExactRows,
+        query: &Query,
+        candidates: impl Iterator<Item = u64>,
+        context: &mut Context,
+    ) -> Result<&[Neighbor], SearchError> {
+        self.hits.clear();
+        self.ids.clear();
+        self.ids.extend(candidates);
+        if self.ids.is_empty() {
+            return Ok(&self.hits);
+        }
+        context.check()?;
+        let metric = rows.metric();
+        metric.prepare_query_into(query.vector(), &mut self.vector)?;
+        self.distances.clear();
+        self.distances.resize(self.ids.len(), 0.0);
+        rows.distances(&self.vector, &self.ids, &mut self.distances, context)?;
+        let rows = self.ids.iter().zip(&self.distances);
+        let rows = rows.map(|(&id, &distance)| Neighbor { id, distance });
+        self.hits
+            .extend(rows.filter(|row| query.reaches(row.distance)));
+        self.hits.sort_unstable();
+        self.hits.truncate(query.k());
+        Ok(&self.hits)
+    }
+}
+
+impl Compared {
+    /// Gives back memory beyond room for so many candidates.
+    pub(crate) fn shrink(&mut self, kept: usize) {
+        self.ids.clear();
+        self.ids.shrink_to(kept);
+        self.distances.clear();
+        self.distances.shrink_to(kept);
+        self.hits.clear();
+        self.hits.shrink_to(kept);
+    }
+}
+
+/// [`Compared::nearest`], of one query.
+///
+/// # Errors
+/// As there.
 pub(crate) fn nearest_exactly(
     rows: &impl ExactRows,
     query: &Query,
     candidates: &[Neighbor],
     context: &mut Context,
 ) -> Result<Vec<Neighbor>, SearchError> {
-    if candidates.is_empty() {
-        return Ok(Vec::new());
-    }
-    context.check()?;
-    let vector = rows.metric().prepare_query(query.vector())?;
-    let ids: Vec<u64> = candidates.iter().map(|candidate| candidate.id).collect();
-    let mut distances = vec![0.0; ids.len()];
-    rows.distances(&vector, &ids, &mut distances, context)?;
-    let rows = ids.into_iter().zip(distances);
-    let rows = rows.map(|(id, distance)| Neighbor { id, distance });
-    let near = rows.filter(|row| query.reaches(row.distance)).collect();
-    Ok(merge_nearest(query.k(), vec![near]))
+    let mut compared = Compared::default();
+    let candidates = candidates.iter().map(|candidate| candidate.id);
+    compared.nearest(rows, query, candidates, context)?;
+    Ok(compared.hits)
 }

@@ -10,12 +10,13 @@
 
 mod config;
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
 use chiplet_table::{
-    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer, merge_nearest,
 };
 
 use chiplet_memory::{Granted, Place};
@@ -93,6 +94,20 @@ pub(crate) const KIND: &str = "flat";
 
 /// Rows whose distances are computed at once.
 const AT_ONCE: usize = 64;
+
+/// What a thread keeps from one call of [`Table::search_each`] to the next.
+#[derive(Default)]
+struct Scratch {
+    vector: Vec<f32>,
+    hits: Vec<Neighbor>,
+}
+
+/// Rows found that there is room for between calls: 1 MiB.
+const KEPT: usize = 1 << 16;
+
+thread_local! {
+    static KEPT_BY_THREAD: Cell<Scratch> = Cell::default();
+}
 
 impl FlatTable {
     /// A table of `rows` (`[n][dim]`, one after the other), which are copied into memory of its own. Ids are row numbers, unless
@@ -267,15 +282,17 @@ impl FlatTable {
         }
     }
 
-    /// The nearest of rows `range` that `query` allows and reaches. `vector` is prepared for the metric.
+    /// The nearest of rows `range` that `query` allows and reaches, in the memory of `kept`. `vector` is prepared for the
+    /// metric.
     fn scan_rows(
         &self,
         query: &Query,
         vector: &[f32],
         range: Range<usize>,
+        kept: Vec<Neighbor>,
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
-        let mut nearest = Nearest::new(query.k().min(range.len()));
+        let mut nearest = Nearest::within(query.k().min(range.len()), kept);
         let (rows, ids) = (self.rows(), self.ids());
         let mut distances = [0.0; AT_ONCE];
         for start in range.clone().step_by(AT_ONCE) {
@@ -337,7 +354,27 @@ impl Table for FlatTable {
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
         query.check(self.meta.dim)?;
         let prepared = self.meta.metric.prepare_query(query.vector())?;
-        self.scan_rows(query, &prepared, 0..self.len(), context)
+        self.scan_rows(query, &prepared, 0..self.len(), Vec::new(), context)
+    }
+
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        let mut scratch = KEPT_BY_THREAD.take();
+        for (number, query) in queries.iter().enumerate() {
+            let mut search = || {
+                query.check(self.meta.dim)?;
+                let metric = self.meta.metric;
+                metric.prepare_query_into(query.vector(), &mut scratch.vector)?;
+                let kept = std::mem::take(&mut scratch.hits);
+                let rows = 0..self.len();
+                scratch.hits = self.scan_rows(query, &scratch.vector, rows, kept, context)?;
+                Ok(())
+            };
+            let searched = search();
+            answer(number, searched.map(|()| &*scratch.hits));
+        }
+        scratch.hits.clear();
+        scratch.hits.shrink_to(KEPT);
+        KEPT_BY_THREAD.set(scratch);
     }
 
     fn as_split(&self) -> Option<&dyn SplitTable> {
@@ -398,7 +435,7 @@ impl SplitTable for FlatTable {
             .iter()
             .map(|probe| {
                 let rows = self.block_rows(probe.list as usize);
-                self.scan_rows(query, &prepared, rows, context)
+                self.scan_rows(query, &prepared, rows, Vec::new(), context)
             })
             .collect::<Result<_, _>>()?;
         Ok(merge_nearest(query.k(), parts))

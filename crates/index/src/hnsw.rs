@@ -35,7 +35,7 @@ mod walk;
 use std::path::Path;
 
 use chiplet_memory::{Granted, Place, Region};
-use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table, TakeAnswer};
 
 use crate::error::{BuildError, at_least_one};
 use crate::ids::{RowIds, is_wide};
@@ -259,16 +259,30 @@ impl Table for HnswTable {
     }
 
     fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
-        with_searcher(|searcher| searcher.search(&self.graph, query, context))
+        with_searcher(|searcher| {
+            let found = searcher.search(&self.graph, query, context);
+            found.map(<[_]>::to_vec)
+        })
     }
 
-    /// By [`HnswTable::search_many`]; one by one if one of them is refused.
+    /// By [`Table::search_each`], which has the walks take turns where that pays.
     fn search_batch(
         &self,
         queries: &[Query],
         context: &mut Context,
     ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
-        crate::batch::answers(self, queries, context, Self::search_many)
+        crate::batch::answers(self, queries, context)
+    }
+
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        if self.takes_turns() {
+            return self.in_turns(queries, context, answer);
+        }
+        for (number, query) in queries.iter().enumerate() {
+            with_searcher(|searcher| {
+                answer(number, searcher.search(&self.graph, query, context));
+            });
+        }
     }
 
     /// As many as keep walks taking turns, if those pay.

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use chiplet_policy::ivf_list_bytes;
 use chiplet_table::{
-    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, merge_nearest,
+    Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer, merge_nearest,
 };
 
 use crate::metric::Metric;
@@ -222,7 +222,7 @@ impl IvfTable {
             self.visits(query, scratch, context)?;
             match &self.scans {
                 Scans::Own { store, .. } => {
-                    own::begin(store, query, scratch);
+                    own::begin(store, (query.k(), query.requested_radius()), scratch);
                     for at in 0..scratch.visits.len() {
                         let (list, distance) = scratch.visits[at];
                         own::scan(store, query, list as usize, distance, scratch, context)?;
@@ -305,16 +305,31 @@ impl Table for IvfTable {
         self.answer(query, found, context)
     }
 
-    /// By [`IvfTable::search_many`]; one by one if one of them is refused.
+    /// By [`Table::search_each`], which searches several together.
     fn search_batch(
         &self,
         queries: &[Query],
         context: &mut Context,
     ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
-        crate::batch::answers(self, queries, context, Self::search_many)
+        crate::batch::answers(self, queries, context)
     }
 
-    /// As many as [`IvfTable::search_many`] searches together.
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        match &self.scans {
+            Scans::Own { store, .. } => self.search_together(store, queries, context, answer),
+            #[cfg(feature = "faiss")]
+            Scans::Faiss(_) => {
+                for (number, query) in queries.iter().enumerate() {
+                    match self.search(query, context) {
+                        Ok(found) => answer(number, Ok(&found)),
+                        Err(error) => answer(number, Err(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// As many as [`Table::search_each`] searches together.
     fn batch_size(&self) -> usize {
         self.searched_together()
     }
@@ -366,7 +381,7 @@ impl SplitTable for IvfTable {
             self.prepare(query, scratch)?;
             match &self.scans {
                 Scans::Own { store, .. } => {
-                    own::begin(store, query, scratch);
+                    own::begin(store, (query.k(), query.requested_radius()), scratch);
                     for probe in probes {
                         own::scan(
                             store,

@@ -33,6 +33,13 @@ impl Nearest {
         }
     }
 
+    /// As [`Nearest::new`], in the memory of what an earlier one kept.
+    pub(crate) fn within(k: usize, mut kept: Vec<Neighbor>) -> Self {
+        kept.clear();
+        let heap = BinaryHeap::from(kept);
+        Self { k, heap }
+    }
+
     /// Keeps `candidate` if it is among the `k` smallest so far.
     pub fn offer(&mut self, candidate: Neighbor) {
         if self.heap.len() < self.k {

@@ -1,13 +1,14 @@
 //! `Refined`: a table of compressed rows that answers with exact distances.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table};
+use chiplet_table::{Context, Neighbor, Probe, Query, SearchError, SplitTable, Table, TakeAnswer};
 
 use crate::error::BuildError;
-use crate::exact::{ExactRows, nearest_exactly, widened};
+use crate::exact::{Compared, ExactRows, nearest_exactly, widen_into, widened};
 use crate::flat::FlatTable;
 
 /// Any table, whose answers are compared once more with exact rows: `inner` is asked for half as many rows again as are
@@ -33,6 +34,27 @@ use crate::flat::FlatTable;
 pub struct Refined<T, R = FlatTable> {
     inner: T,
     rows: Arc<R>,
+}
+
+/// Where the candidates lie that the inner table has found.
+type Coarse = Result<Range<usize>, SearchError>;
+
+/// What a thread keeps from one call of [`Table::search_each`] to the next.
+#[derive(Default)]
+struct Scratch {
+    /// What the inner table is asked.
+    asked: Vec<Query>,
+    /// Which query each is, and where its candidates lie once it is answered.
+    found: Vec<(usize, Option<Coarse>)>,
+    candidates: Vec<u64>,
+    compared: Compared,
+}
+
+/// Candidates that there is room for between calls: 1.5 MiB.
+const KEPT: usize = 1 << 16;
+
+thread_local! {
+    static KEPT_BY_THREAD: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 impl<T: Table, R: ExactRows> Refined<T, R> {
@@ -112,28 +134,68 @@ impl<T: Table, R: ExactRows + 'static> Table for Refined<T, R> {
         nearest_exactly(&*self.rows, query, &found, context)
     }
 
+    /// By [`Table::search_each`].
     fn search_batch(
         &self,
         queries: &[Query],
         context: &mut Context,
     ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
-        let mut asked = Vec::with_capacity(queries.len());
-        let sound: Vec<Result<(), SearchError>> = queries
-            .iter()
-            .map(|query| {
-                asked.push(self.widened(query)?);
-                Ok(())
-            })
-            .collect();
-        let mut found = self.inner.search_batch(&asked, context).into_iter();
-        let mut refine = |query, sound: Result<(), SearchError>| {
-            sound?;
+        crate::batch::answers(self, queries, context)
+    }
+
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        let mut scratch = KEPT_BY_THREAD.take().unwrap_or_default();
+        let Scratch {
+            asked,
+            found,
+            candidates,
+            compared,
+        } = &mut *scratch;
+        found.clear();
+        candidates.clear();
+        for (number, query) in queries.iter().enumerate() {
+            if asked.len() == found.len() {
+                asked.push(Query::new([]));
+            }
+            match widen_into(query, self.inner.dim(), &mut asked[found.len()]) {
+                Ok(()) => found.push((number, None)),
+                Err(refused) => answer(number, Err(refused)),
+            }
+        }
+        let asked = &mut asked[..found.len()];
+        self.inner.search_each(asked, context, &mut |at, coarse| {
+            let coarse = coarse.map(|coarse| {
+                let start = candidates.len();
+                candidates.extend(coarse.iter().map(|candidate| candidate.id));
+                start..candidates.len()
+            });
+            if let Some((_, place)) = found.get_mut(at) {
+                *place = Some(coarse);
+            }
+        });
+        for (number, coarse) in found.drain(..) {
             let lost = || SearchError::Backend("the refined table left a query out".to_owned());
-            let found = found.next().ok_or_else(lost)??;
-            nearest_exactly(&*self.rows, query, &found, context)
-        };
-        let queries = queries.iter().zip(sound);
-        queries.map(|(query, sound)| refine(query, sound)).collect()
+            match coarse.unwrap_or_else(|| Err(lost())) {
+                Ok(coarse) => {
+                    let candidates = candidates[coarse].iter().copied();
+                    let query = &queries[number];
+                    answer(
+                        number,
+                        compared.nearest(&*self.rows, query, candidates, context),
+                    );
+                }
+                Err(error) => answer(number, Err(error)),
+            }
+        }
+        // Filters and attachments are the callers', who may want to see them go. The vectors' memory stays.
+        let nothing = Query::new([]);
+        asked
+            .iter_mut()
+            .for_each(|query| query.clone_from(&nothing));
+        candidates.clear();
+        candidates.shrink_to(KEPT);
+        compared.shrink(KEPT);
+        KEPT_BY_THREAD.set(Some(scratch));
     }
 
     fn batch_size(&self) -> usize {

@@ -19,7 +19,7 @@ use crate::filter::Filter;
 /// let query = Query::new([0.1, 0.2, 0.3]).top(5).ef(64);
 /// assert_eq!(query.vector().len(), 3);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Query {
     vector: Vec<f32>,
     top: usize,
@@ -70,6 +70,19 @@ impl fmt::Debug for Attachment {
     }
 }
 
+impl Clone for Query {
+    fn clone(&self) -> Self {
+        self.with_vector(self.vector.clone())
+    }
+
+    /// Keeps its vector's memory.
+    fn clone_from(&mut self, other: &Self) {
+        let mut vector = std::mem::take(&mut self.vector);
+        vector.clone_from(&other.vector);
+        *self = other.with_vector(vector);
+    }
+}
+
 impl Query {
     /// Neighbours returned when [`Query::top`] is not called, as in most vector databases.
     pub const DEFAULT_TOP: usize = 10;
@@ -87,6 +100,21 @@ impl Query {
             deadline: None,
             class: None,
             attachment: None,
+        }
+    }
+
+    /// Asks the same of `vector`.
+    fn with_vector(&self, vector: Vec<f32>) -> Self {
+        Self {
+            vector,
+            top: self.top,
+            ef: self.ef,
+            nprobe: self.nprobe,
+            radius: self.radius,
+            filter: self.filter.clone(),
+            deadline: self.deadline,
+            class: self.class,
+            attachment: self.attachment.clone(),
         }
     }
 

@@ -20,7 +20,10 @@ use crate::engine::task::Header;
 use crate::error::{Error, SubmitError};
 
 /// Queries of a first part, at most: it is not known how long they take. As many as a graph's walks that take turns come in.
-const FIRST_PART: usize = 16;
+const FIRST_PART: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 2,
+    false => 16,
+};
 
 /// What `found` says of a row that has no answer.
 const UNANSWERED: u32 = u32::MAX;

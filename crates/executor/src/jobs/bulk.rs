@@ -39,6 +39,12 @@ use crate::sync::{self, Mutex, Step, left_out};
 /// Queries of one part, at most. A worker that has a part takes nothing else meanwhile.
 pub(super) const LONGEST_PART: usize = 64;
 
+/// Queries that a part goes on with, at most. A model has few.
+const LONGEST_STRETCH: usize = match cfg!(any(chiplet_loom, chiplet_shuttle)) {
+    true => 2,
+    false => LONGEST_PART,
+};
+
 /// How long a part that goes on keeps its worker, about.
 const STRETCH: Duration = Duration::from_millis(10);
 
@@ -334,14 +340,10 @@ impl<L: Load> Part<L> {
     fn search(
         &self,
         queries: &Range<usize>,
-        package: u32,
         context: &mut Context<'_>,
         found: &mut L::Found,
+        (table, together): (&dyn Table, usize),
     ) {
-        let (table, together) = match self.table(package) {
-            Ok(known) => known,
-            Err(error) => return L::fail(found, queries.len(), &error),
-        };
         let load = &self.bulk.work.load;
         let mut left = queries.clone();
         let mut now = sync::now();
@@ -412,14 +414,14 @@ impl<L: Load> Part<L> {
         after
     }
 
-    /// Runs the part's queries on this worker and counts how they ended. Returns how long that took, and whether the part
-    /// is settled.
+    /// Runs the part's queries on this worker and counts how they ended. Says whether the part is settled, and how many queries
+    /// it should take next.
     fn run(
         self: &Arc<Self>,
         worker: &mut Worker,
         (started, rung): (Time, Rung),
         is_first: bool,
-    ) -> (Duration, bool) {
+    ) -> (bool, usize) {
         let header = &self.bulk.header;
         let package = worker.place().package;
         let (queries, since, mut found) = {
@@ -427,8 +429,13 @@ impl<L: Load> Part<L> {
             let found = std::mem::take(&mut stretch.found);
             (stretch.queries.clone(), stretch.since, found)
         };
-        let ((), used) = in_context(worker, Arc::clone(self) as _, |context| {
-            self.search(&queries, package, context, &mut found);
+        let (together, used) = in_context(worker, Arc::clone(self) as _, |context| {
+            let table = self.table(package);
+            match table {
+                Ok(table) => self.search(&queries, context, &mut found, table),
+                Err(ref error) => L::fail(&mut found, queries.len(), error),
+            }
+            table.map_or(1, |(_, together)| together)
         });
         L::explain(
             &mut found,
@@ -447,7 +454,8 @@ impl<L: Load> Part<L> {
         let times = (report.wait, service);
         let used = (used.bytes, used.busy(service));
         worker.stats().ended(&header.entry, ends, times, used);
-        (service, settled)
+        let next = longest(queries.len() as u64, service, together);
+        (settled, next)
     }
 
     /// Queues as many more parts as there are to be, while there are places. The caller's own part is left meanwhile, so
@@ -544,10 +552,8 @@ impl<L: Load> Task for Part<L> {
         let table = self.bulk.header.entry.id;
         let (mut started, mut is_first) = (started, true);
         loop {
-            let queries = self.weight();
-            let (took, settled) = self.run(worker, (started, rung), is_first);
+            let (settled, longest) = self.run(worker, (started, rung), is_first);
             let parts = worker.parts_for(&self.bulk.header.entry);
-            let longest = longest(queries as usize, took);
             let After::On(queries) = self.publish(settled, self.bulk.goes_on(), parts, longest)
             else {
                 return;
@@ -565,13 +571,12 @@ impl<L: Load> Task for Part<L> {
     }
 }
 
-/// How many queries a part takes next, whose last took so long: about a [`STRETCH`].
-fn longest(queries: usize, took: Duration) -> usize {
-    let each = took.as_nanos() / queries.max(1) as u128;
-    let fit = STRETCH.as_nanos().checked_div(each);
-    fit.map_or(LONGEST_PART, |fit| {
-        fit.clamp(1, LONGEST_PART as u128) as usize
-    })
+/// How many queries a part takes next, whose last took so long: about a [`STRETCH`], but as many as its table wants at once.
+fn longest(queries: u64, took: Duration, together: usize) -> usize {
+    let each = took.as_nanos() / u128::from(queries.max(1));
+    let fit = STRETCH.as_nanos().checked_div(each).unwrap_or(u128::MAX);
+    let fit = usize::try_from(fit).unwrap_or(usize::MAX);
+    fit.max(together).min(LONGEST_STRETCH)
 }
 
 /// At its deadline a bulk tells what it has.

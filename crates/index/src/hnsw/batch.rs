@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use chiplet_table::{Context, Neighbor, Query, SearchError, Table};
+use chiplet_table::{Context, Neighbor, Query, SearchError, Table, TakeAnswer};
 
 use super::HnswTable;
 use super::search::{Searcher, Size};
@@ -49,26 +49,29 @@ impl HnswTable {
                 .map(|query| self.search(query, context))
                 .collect();
         }
-        self.in_turns(queries, context)
+        crate::batch::answers(self, queries, context)
+            .into_iter()
+            .collect()
     }
 
     /// Whether [`HnswTable::search_many`] does more than one query after the other.
-    fn takes_turns(&self) -> bool {
+    pub(super) fn takes_turns(&self) -> bool {
         self.graph.image().bytes() >= LARGE
     }
 
-    fn in_turns(
+    /// [`Table::search_each`], with walks that take turns.
+    pub(super) fn in_turns(
         &self,
         queries: &[Query],
         context: &mut Context,
-    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        answer: &mut TakeAnswer<'_>,
+    ) {
         SEARCHERS.with(|kept| {
+            // If this panics, the next batch begins with new searchers.
             let mut searchers = kept.take();
-            // A refused query leaves another one's walk unfinished, so those searchers are not used again.
-            let answers = self.take_turns(&mut searchers, queries, context)?;
+            self.take_turns(&mut searchers, queries, context, answer);
             kept.replace(searchers);
-            Ok(answers)
-        })
+        });
     }
 
     fn take_turns(
@@ -76,9 +79,9 @@ impl HnswTable {
         searchers: &mut [Searcher; TURNS],
         queries: &[Query],
         context: &mut Context,
-    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        answer: &mut TakeAnswer<'_>,
+    ) {
         let graph = &self.graph;
-        let mut answers = vec![Vec::new(); queries.len()];
         let mut waiting = 0..queries.len();
         // The query that each searcher walks for, and how many rows it wants.
         let mut walking: [Option<(usize, usize)>; TURNS] = Default::default();
@@ -90,19 +93,24 @@ impl HnswTable {
                 {
                     let query = &queries[number];
                     if query.requested_filter().is_some() {
-                        answers[number] = searcher.search(graph, query, context)?;
-                    } else if let Some(Size { k, ef, scans }) = searcher.prepare(graph, query)? {
-                        if scans {
-                            answers[number] = searcher.answer(graph, query, k, false, context)?;
-                        } else {
+                        answer(number, searcher.search(graph, query, context));
+                        continue;
+                    }
+                    match searcher.prepare(graph, query) {
+                        Ok(Some(Size { k, scans: true, .. })) => {
+                            answer(number, searcher.answer(graph, query, k, false, context));
+                        }
+                        Ok(Some(Size { k, ef, .. })) => {
                             searcher.begin(graph, k, ef);
                             *walking = Some((number, k));
                         }
+                        Ok(None) => answer(number, Ok(&[])),
+                        Err(refused) => answer(number, Err(refused)),
                     }
                 }
             }
             if walking.iter().all(Option::is_none) {
-                return Ok(answers);
+                return;
             }
             for (searcher, walking) in searchers.iter_mut().zip(&mut walking) {
                 let Some((number, k)) = *walking else {
@@ -112,8 +120,8 @@ impl HnswTable {
                     searcher.prefetch(graph);
                 } else {
                     let found = searcher.end(graph, k);
-                    answers[number] =
-                        searcher.answer(graph, &queries[number], k, found, context)?;
+                    let query = &queries[number];
+                    answer(number, searcher.answer(graph, query, k, found, context));
                     *walking = None;
                 }
             }
@@ -162,56 +170,42 @@ mod tests {
                 .iter()
                 .map(|query| table.search(query, &mut expected_context).unwrap())
                 .collect();
-            let found = table.take_turns(&mut Default::default(), &queries, &mut context).unwrap();
+            let found = in_turns(&table, &queries, &mut context);
             prop_assert_eq!(found, expected);
             prop_assert_eq!(context.bytes(), expected_context.bytes());
         }
+    }
+
+    /// What walks that take turns find for `queries`, each of which is found.
+    fn in_turns(table: &HnswTable, queries: &[Query], context: &mut Context) -> Vec<Vec<Neighbor>> {
+        let mut found = vec![None; queries.len()];
+        table.in_turns(queries, context, &mut |number, answer| {
+            let first = found[number].replace(answer.unwrap().to_vec());
+            assert!(first.is_none(), "query {number} is answered once");
+        });
+        found.into_iter().map(Option::unwrap).collect()
     }
 
     #[test]
     fn in_a_batch_a_query_is_refused_alone() {
         let table = table(false);
         let near = |x| Query::new([x, x, x]).top(3);
-        // The first bad one is seen by the check that all tables share, the second only by its search.
         for bad in [Query::new([1.0]), near(f32::MAX)] {
             let queries = [near(1.0), bad, near(900.0)];
-            let answers = crate::batch::answers(
-                &table,
-                &queries,
-                &mut Context::default(),
-                |table, queries, context| table.in_turns(queries, context),
-            );
-            for (query, answer) in queries.iter().zip(&answers) {
-                assert_eq!(&table.search(query, &mut Context::default()), answer);
-            }
-            assert!(answers[1].is_err());
-            assert_eq!(
-                table.search_batch(&queries, &mut Context::default()),
-                answers
-            );
+            let mut answered = 0;
+            table.in_turns(&queries, &mut Context::default(), &mut |number, answer| {
+                let alone = table.search(&queries[number], &mut Context::default());
+                assert_eq!(answer.map(<[_]>::to_vec), alone);
+                assert_eq!(alone.is_err(), number == 1);
+                answered += 1;
+            });
+            assert_eq!(answered, 3);
+            let answers = table.search_batch(&queries, &mut Context::default());
+            let alone = |query| table.search(query, &mut Context::default());
+            assert_eq!(answers, queries.each_ref().map(alone));
+            // A query that is refused refuses all.
+            let together = table.search_many(&queries, &mut Context::default());
+            assert_eq!(together.unwrap_err(), alone(&queries[1]).unwrap_err());
         }
-    }
-
-    #[test]
-    fn a_query_that_is_refused_refuses_all() {
-        let table = table(false);
-        let queries = [Query::new([1.0, 2.0, 3.0]), Query::new([1.0])];
-        let alone = table
-            .search(&queries[1], &mut Context::default())
-            .unwrap_err();
-        let together = table.in_turns(&queries, &mut Context::default());
-        assert_eq!(together.unwrap_err(), alone);
-        // The walk that was given up left no marks behind.
-        let (mut context, mut expected_context) = (Context::default(), Context::default());
-        let expected = table.search(&queries[0], &mut expected_context).unwrap();
-        let later = table.in_turns(&queries[..1], &mut context).unwrap();
-        assert_eq!(later, [expected]);
-        assert_eq!(context.bytes(), expected_context.bytes());
-        assert_eq!(
-            table
-                .search_many(&queries, &mut Context::default())
-                .unwrap_err(),
-            alone
-        );
     }
 }

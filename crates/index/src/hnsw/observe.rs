@@ -74,6 +74,7 @@ impl HnswTable {
             let found = !scans
                 && searcher.walk_observed(graph, k, ef, &|read| (observer.borrow_mut())(read));
             let hits = searcher.answer(graph, &query, k, found, &mut Context::default())?;
+            let hits = hits.to_vec();
             if found && let Some((_, rows)) = graph.full() {
                 let bytes = rows.stride() as u32;
                 for &node in searcher.reranked() {

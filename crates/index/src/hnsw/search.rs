@@ -34,6 +34,8 @@ pub(super) struct Searcher {
     scratch: Scratch,
     nodes: Vec<u32>,
     distances: Vec<f32>,
+    /// The answer.
+    hits: Vec<Neighbor>,
     /// Bytes of the second copy's rows that the search has read.
     full_bytes: u64,
 }
@@ -99,9 +101,9 @@ impl Searcher {
         graph: &Frozen,
         query: &Query,
         context: &mut Context,
-    ) -> Result<Vec<Neighbor>, SearchError> {
+    ) -> Result<&[Neighbor], SearchError> {
         let Some(size) = self.prepare(graph, query)? else {
-            return Ok(Vec::new());
+            return Ok(&[]);
         };
         let Size { k, ef, scans } = size;
         let found = match query.requested_filter() {
@@ -222,20 +224,20 @@ impl Searcher {
         k: usize,
         found: bool,
         context: &mut Context,
-    ) -> Result<Vec<Neighbor>, SearchError> {
-        let mut hits = if found {
-            self.collect(graph, k, query.requested_filter())
+    ) -> Result<&[Neighbor], SearchError> {
+        if found {
+            self.collect(graph, k, query.requested_filter());
         } else {
-            self.scan(graph, query, k, context)?
-        };
-        hits.retain(|hit| query.reaches(hit.distance));
+            self.scan(graph, query, k, context)?;
+        }
+        self.hits.retain(|hit| query.reaches(hit.distance));
         let walked = hnsw_query_bytes(
             self.scratch.computed,
             graph.rows().stride() as u64,
             (graph.meta.link_bytes * graph.meta.stride) as u64,
         );
         context.add_bytes(walked + self.full_bytes);
-        Ok(hits)
+        Ok(&self.hits)
     }
 
     /// The nodes whose full rows the last [`Searcher::answer`] to a walk that found enough has compared, nearest first.
@@ -327,7 +329,7 @@ impl Searcher {
     }
 
     /// The `k` nearest of the pool and of the rows that are equal to those, by the full rows if there are any.
-    fn collect(&mut self, graph: &Frozen, k: usize, filter: Option<&Filter>) -> Vec<Neighbor> {
+    fn collect(&mut self, graph: &Frozen, k: usize, filter: Option<&Filter>) {
         let meta = &graph.meta;
         let ids = graph.ids();
         let filter = filter.filter(|_| graph.has_copies());
@@ -342,12 +344,14 @@ impl Searcher {
         for (_, node) in candidates.clone().take(compared) {
             ids.prefetch(node as usize);
         }
-        let mut hits: Vec<Neighbor> = match graph.full() {
+        let hits = &mut self.hits;
+        hits.clear();
+        match graph.full() {
             None => {
                 // All as near as the k-th, so that ties are decided by id.
                 let kth = candidates.clone().nth(k - 1);
                 let near = |&(distance, _): &(f32, u32)| kth.is_none_or(|(kth, _)| distance <= kth);
-                candidates.take_while(near).flat_map(neighbors).collect()
+                hits.extend(candidates.take_while(near).flat_map(neighbors));
             }
             Some((format, rows)) => {
                 self.full
@@ -361,12 +365,11 @@ impl Searcher {
                 self.full_bytes += (self.nodes.len() * rows.stride()) as u64;
                 let nodes = self.nodes.iter().copied();
                 let pairs = self.distances.iter().copied().zip(nodes);
-                pairs.flat_map(neighbors).collect()
+                hits.extend(pairs.flat_map(neighbors));
             }
-        };
+        }
         hits.sort_unstable();
         hits.truncate(k);
-        hits
     }
 
     /// The `k` nearest of all rows that `query` allows, ascending.
@@ -376,14 +379,14 @@ impl Searcher {
         query: &Query,
         k: usize,
         context: &Context,
-    ) -> Result<Vec<Neighbor>, SearchError> {
+    ) -> Result<(), SearchError> {
         let meta = &graph.meta;
         let (format, rows) = graph.full().unwrap_or((meta.rows, graph.rows()));
         self.full
             .set(&self.vector, format, meta.metric, graph.grids());
         let distances = self.full.to(format, meta.metric, rows);
         let ids = graph.ids();
-        let mut nearest = Nearest::new(k);
+        let mut nearest = Nearest::within(k, std::mem::take(&mut self.hits));
         let nodes = graph.nodes();
         let (block, between) = poll::blocks(rows.stride());
         for start in (0..nodes).step_by(block) {
@@ -417,7 +420,8 @@ impl Searcher {
                 });
             }
         }
-        Ok(nearest.into_sorted())
+        self.hits = nearest.into_sorted();
+        Ok(())
     }
 }
 

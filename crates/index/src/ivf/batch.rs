@@ -1,10 +1,8 @@
 //! Many queries at once: each list is scanned for all that visit it while it is in cache.
 
-use std::borrow::Cow;
+use chiplet_table::{Context, Neighbor, Query, SearchError, TakeAnswer};
 
-use chiplet_table::{Context, Neighbor, Query, SearchError};
-
-use super::scratch::Scratch;
+use super::scratch::{self, Scratch, Several};
 use super::store::Store;
 use super::{IvfTable, Scans, own};
 
@@ -19,7 +17,7 @@ fn together(store: &Store) -> usize {
 }
 
 impl IvfTable {
-    /// Queries that [`IvfTable::search_many`] searches together.
+    /// Queries that [`IvfTable::search_together`] searches together.
     pub(super) fn searched_together(&self) -> usize {
         match &self.scans {
             Scans::Own { store, .. } => together(store),
@@ -38,72 +36,90 @@ impl IvfTable {
         queries: &[Query],
         context: &mut Context,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        let asked = queries.iter().map(|query| self.asked(query));
-        let asked: Vec<Cow<'_, Query>> = asked.collect::<Result<_, _>>()?;
-        let found = self.found_many(&asked, context)?;
-        let answers = queries.iter().zip(found);
-        answers
-            .map(|(query, found)| self.answer(query, found, context))
+        crate::batch::answers(self, queries, context)
+            .into_iter()
             .collect()
     }
 
-    /// What the lists have for each of `queries`, by their codes.
-    fn found_many(
+    /// [`Table::search_each`](chiplet_table::Table::search_each) of lists that this crate scans.
+    pub(super) fn search_together(
         &self,
-        queries: &[Cow<'_, Query>],
+        store: &Store,
+        queries: &[Query],
         context: &mut Context,
-    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        let store = match &self.scans {
-            Scans::Own { store, .. } => store,
-            #[cfg(feature = "faiss")]
-            Scans::Faiss(_) => {
-                return queries
-                    .iter()
-                    .map(|query| self.found(query, context))
-                    .collect();
-            }
-        };
-        let mut answers = Vec::with_capacity(queries.len());
-        let mut searches: Vec<Scratch> = Vec::new();
+        answer: &mut TakeAnswer<'_>,
+    ) {
         let together = together(store);
-        searches.resize_with(queries.len().min(together), Scratch::default);
-        let mut visits = Vec::new();
-        for queries in queries.chunks(together) {
-            let searches = &mut searches[..queries.len()];
-            for (query, search) in queries.iter().zip(&mut *searches) {
-                self.prepare(query, search)?;
-            }
-            self.coarse_all(searches, context)?;
-            for (query, search) in queries.iter().zip(&mut *searches) {
-                own::begin(store, query, search);
-            }
-            // First the list nearest to each query, which soon bounds the search of the others.
-            for first in [true, false] {
-                visits.clear();
-                for (number, scratch) in searches.iter().enumerate() {
-                    let (nearest, others) = scratch.visits.split_at(scratch.visits.len().min(1));
-                    let chosen = if first { nearest } else { others };
-                    visits.extend(
-                        chosen
-                            .iter()
-                            .map(|&(list, distance)| (list, number, distance)),
-                    );
+        scratch::with_many(queries.len().min(together), |several| {
+            let Several {
+                searches,
+                numbers,
+                visits,
+                found,
+                compared,
+            } = several;
+            for (queries, first) in queries.chunks(together).zip((0..).step_by(together)) {
+                numbers.clear();
+                for (number, query) in queries.iter().enumerate() {
+                    match self.prepare(query, &mut searches[numbers.len()]) {
+                        Ok(()) => numbers.push(number),
+                        Err(refused) => answer(first + number, Err(refused)),
+                    }
                 }
-                visits.sort_unstable_by_key(|&(list, number, _)| (list, number));
-                for &(list, number, distance) in &visits {
-                    let scratch = &mut searches[number];
-                    own::scan(
-                        store,
-                        &queries[number],
-                        list as usize,
-                        distance,
-                        scratch,
-                        context,
-                    )?;
+                let searches = &mut searches[..numbers.len()];
+                let asked = |at: usize| &queries[numbers[at]];
+                if let Err(error) = self.scan_together(store, asked, searches, visits, context) {
+                    let left = numbers.iter();
+                    left.for_each(|number| answer(first + number, Err(error.clone())));
+                    continue;
+                }
+                for (at, search) in searches.iter_mut().enumerate() {
+                    let query = asked(at);
+                    let rows = search.best.sorted();
+                    let answered = match self.full() {
+                        Some(full) => {
+                            let candidates = rows.map(|(_, id)| id);
+                            compared.nearest(&full, query, candidates, context)
+                        }
+                        None => {
+                            found.clear();
+                            found.extend(rows.map(|(distance, id)| Neighbor { id, distance }));
+                            Ok(&found[..])
+                        }
+                    };
+                    answer(first + numbers[at], answered);
                 }
             }
-            answers.extend(searches.iter_mut().map(|search| search.best.answer()));
+        });
+    }
+
+    /// Leaves in each of the prepared `searches` what the lists have for its query, by their codes.
+    fn scan_together<'q>(
+        &self,
+        store: &Store,
+        query: impl Fn(usize) -> &'q Query,
+        searches: &mut [Scratch],
+        visits: &mut Vec<(u32, usize, f32)>,
+        context: &mut Context,
+    ) -> Result<(), SearchError> {
+        self.coarse_all(searches, context)?;
+        for (at, search) in searches.iter_mut().enumerate() {
+            own::begin(store, self.asked_widths(query(at)), search);
         }
-        Ok(answers)
+        // First the list nearest to each query, which soon bounds the search of the others.
+        for first in [true, false] {
+            visits.clear();
+            for (at, scratch) in searches.iter().enumerate() {
+                let (nearest, others) = scratch.visits.split_at(scratch.visits.len().min(1));
+                let chosen = if first { nearest } else { others };
+                visits.extend(chosen.iter().map(|&(list, distance)| (list, at, distance)));
+            }
+            visits.sort_unstable_by_key(|&(list, at, _)| (list, at));
+            for &(list, at, distance) in &*visits {
+                let scratch = &mut searches[at];
+                own::scan(store, query(at), list as usize, distance, scratch, context)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -109,9 +109,8 @@ fn near(store: &Store, middles: List<'_>, first: usize, searches: &mut [Scratch]
 }
 
 /// Prepares `scratch` for scans for `scratch.query`; `query` says what is wanted.
-pub(super) fn begin(store: &Store, query: &Query, scratch: &mut Scratch) {
-    let k = query.k().min(store.shape().rows);
-    scratch.best.begin(k, query.requested_radius());
+pub(super) fn begin(store: &Store, (k, radius): (usize, Option<f32>), scratch: &mut Scratch) {
+    scratch.best.begin(k.min(store.shape().rows), radius);
     if !store.shape().by_list() {
         compare_with(store, None, scratch);
     }

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use chiplet_table::{Context, Neighbor, Query, SearchError};
 
 use super::{IvfTable, Scans};
-use crate::exact::{nearest_exactly, widened};
+use crate::exact::{nearest_exactly, widened, widths};
 use crate::kept::Kept;
 
 impl IvfTable {
     /// The rows once more, if the table has them.
-    fn full(&self) -> Option<Kept<'_>> {
+    pub(super) fn full(&self) -> Option<Kept<'_>> {
         match &self.scans {
             Scans::Own { store, .. } => store.full(),
             #[cfg(feature = "faiss")]
@@ -25,6 +25,14 @@ impl IvfTable {
             Some(_) => Cow::Owned(widened(query, self.dim)?),
             None => Cow::Borrowed(query),
         })
+    }
+
+    /// How many rows the lists are asked for `query`, and within which radius.
+    pub(super) fn asked_widths(&self, query: &Query) -> (usize, Option<f32>) {
+        match self.full() {
+            Some(_) => widths(query),
+            None => (query.k(), query.requested_radius()),
+        }
     }
 
     /// The answer to `query`, of what the lists have found for what they were [asked](Self::asked).

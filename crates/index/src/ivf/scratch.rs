@@ -3,7 +3,10 @@
 
 use std::cell::Cell;
 
+use chiplet_table::Neighbor;
+
 use super::best::Best;
+use crate::exact::Compared;
 use crate::kernel::Tables;
 
 /// Buffers of one query.
@@ -28,21 +31,63 @@ pub(super) struct Scratch {
     pub(super) visits: Vec<(u32, f32)>,
 }
 
+/// Buffers of several queries that are searched together.
+#[derive(Default)]
+pub(super) struct Several {
+    /// One a query, at least.
+    pub(super) searches: Vec<Scratch>,
+    /// Which query each is of.
+    pub(super) numbers: Vec<usize>,
+    /// Lists to visit, with the searches that do and their centroids' distances.
+    pub(super) visits: Vec<(u32, usize, f32)>,
+    /// One answer.
+    pub(super) found: Vec<Neighbor>,
+    pub(super) compared: Compared,
+}
+
 /// Rows, and lists, that buffers keep room for between searches: 1 MiB each.
 const KEPT: usize = 1 << 16;
 
+/// The same of each of several queries, and of all their visits.
+const KEPT_OF_EACH: usize = KEPT / 64;
+
 thread_local! {
     static KEPT_BY_THREAD: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+    static SEVERAL: Cell<Option<Box<Several>>> = const { Cell::new(None) };
 }
 
 /// Calls `search` with this thread's buffers. They are taken out meanwhile: a filter that searches itself gets others.
 pub(super) fn with<T>(search: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = KEPT_BY_THREAD.take().unwrap_or_default();
     let found = search(&mut scratch);
-    scratch.best.shrink(KEPT);
-    scratch.nearest_lists.shrink(KEPT);
-    scratch.visits.clear();
-    scratch.visits.shrink_to(KEPT);
+    scratch.shrink(KEPT);
     KEPT_BY_THREAD.set(Some(scratch));
     found
+}
+
+/// As [`with`], with the buffers for `count` queries.
+pub(super) fn with_many(count: usize, search: impl FnOnce(&mut Several)) {
+    let mut several = SEVERAL.take().unwrap_or_default();
+    if several.searches.len() < count {
+        several.searches.resize_with(count, Scratch::default);
+    }
+    search(&mut several);
+    let searches = several.searches.iter_mut();
+    searches.for_each(|scratch| scratch.shrink(KEPT_OF_EACH));
+    several.visits.clear();
+    several.visits.shrink_to(KEPT);
+    several.found.clear();
+    several.found.shrink_to(KEPT);
+    several.compared.shrink(KEPT);
+    SEVERAL.set(Some(several));
+}
+
+impl Scratch {
+    /// Gives back memory beyond room for so many rows, and lists.
+    fn shrink(&mut self, kept: usize) {
+        self.best.shrink(kept);
+        self.nearest_lists.shrink(kept);
+        self.visits.clear();
+        self.visits.shrink_to(kept);
+    }
 }
