@@ -18,17 +18,17 @@ const TABLES: usize = 100;
 /// The label of the tables that have none of their own.
 const OTHER: &str = "other";
 
-/// Passes snapshots of one executor on to the recorder of the crate `metrics`, and so to any of its exporters:
-/// Prometheus, OpenTelemetry, StatsD and others. With the feature `metrics`.
+/// Passes snapshots of one executor on to the crate `metrics`, and so to any of its exporters: Prometheus,
+/// OpenTelemetry, StatsD and others. With the feature `metrics`.
 ///
-/// Call [`record`](Self::record) before each scrape, or every few seconds; a task costs nothing more for it. The names
-/// are those that chiplet-server's `/metrics` has; the facade's page `docs::service` lists them.
+/// Call [`record`](Self::record) every few seconds, not less often than the exporter is scraped; it costs a task
+/// nothing. The facade's page `docs::service` lists the names.
 ///
-/// Tables are known by their names: those with one name are added up. A table that is removed is set to zero at the next
-/// export, where its gauges are concerned, and is exported no more. What it counted since the export before is in the
-/// totals only. The crate `metrics` cannot take a series back, so it stays at its last value for as long as the exporter
-/// keeps what is not used: metrics-exporter-prometheus drops it after `PrometheusBuilder::idle_timeout`, which has to be
-/// longer than the time between two exports. A table that takes the name later counts on from there.
+/// Tables are known by their names: those with one name are added up, and a table that takes a removed one's name
+/// counts on from there. A removed table's gauges are set to zero at the next export, and after that it is exported no
+/// more. The crate `metrics` cannot take a series back: it is shown as it was last until the exporter drops what is
+/// idle, as metrics-exporter-prometheus does after `PrometheusBuilder::idle_timeout`. What the table counted after its
+/// last export is in the totals only.
 ///
 /// ```
 /// use chiplet_executor::{Executor, MetricsExport, Topology};
