@@ -6,6 +6,7 @@
 mod page;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use metrics::{Label, Unit};
 
@@ -166,6 +167,15 @@ fn all(page: &mut Page<'_>, grown: &Snapshot) {
     );
 }
 
+/// Of each domain or table its label and a value.
+fn each<'s, S, T>(
+    all: &'s [S],
+    label: impl Fn(&S) -> Label + 's,
+    value: impl Fn(&'s S) -> T + 's,
+) -> impl Iterator<Item = (Labels, T)> + 's {
+    all.iter().map(move |one| (vec![label(one)], value(one)))
+}
+
 /// A value without labels.
 fn whole<T>(value: T) -> [(Labels, T); 1] {
     [(Labels::new(), value)]
@@ -173,27 +183,23 @@ fn whole<T>(value: T) -> [(Labels, T); 1] {
 
 fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
     let label = |domain: &DomainSnapshot| Label::new("domain", domain.id.0.to_string());
-    let levels = |value: fn(&DomainSnapshot) -> f64| {
-        let level = move |domain| (vec![label(domain)], value(domain));
-        domains.iter().map(level)
-    };
     page.levels(
         "chiplet_domain_queue_depth",
         Some(Unit::Count),
         "Queries that wait in a domain",
-        levels(|domain| domain.queued as f64),
+        each(domains, label, |domain| domain.queued as f64),
     );
     page.levels(
         "chiplet_domain_workers",
         Some(Unit::Count),
         "Workers at work in a domain",
-        levels(|domain| domain.workers as f64),
+        each(domains, label, |domain| domain.workers as f64),
     );
     page.levels(
         "chiplet_domain_workers_busy",
         Some(Unit::Count),
         "Workers on a query now",
-        levels(|domain| domain.busy_workers as f64),
+        each(domains, label, |domain| domain.busy_workers as f64),
     );
     page.counters(
         "chiplet_domain_queries_total",
@@ -213,9 +219,7 @@ fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
         "chiplet_domain_shed_total",
         Unit::Count,
         "Queries refused because a domain's queue, or the table's share of it, was full",
-        domains
-            .iter()
-            .map(|domain| (vec![label(domain)], domain.shed)),
+        each(domains, label, |domain| domain.shed),
     );
     page.counters(
         "chiplet_domain_steals_total",
@@ -233,56 +237,42 @@ fn domains(page: &mut Page<'_>, domains: &[DomainSnapshot]) {
     page.times(
         "chiplet_domain_busy_seconds",
         "Time of a domain's workers on tasks, summed: it only grows",
-        domains
-            .iter()
-            .map(|domain| (vec![label(domain)], domain.busy)),
+        each(domains, label, |domain| domain.busy),
     );
     page.latencies(
         "chiplet_domain_wait_seconds",
         "From submission to start",
-        domains
-            .iter()
-            .map(|domain| (vec![label(domain)], &domain.wait)),
+        each(domains, label, |domain| &domain.wait),
     );
     page.latencies(
         "chiplet_domain_service_seconds",
         "From start to answer",
-        domains
-            .iter()
-            .map(|domain| (vec![label(domain)], &domain.service)),
+        each(domains, label, |domain| &domain.service),
     );
 }
 
 fn tables(page: &mut Page<'_>, tables: &[TableSnapshot], own: &HashSet<&str>) {
     let label = |table: &TableSnapshot| match own.contains(&*table.name) {
-        true => Label::new("table", std::sync::Arc::clone(&table.name)),
+        true => Label::new("table", Arc::clone(&table.name)),
         false => Label::new("table", OTHER),
-    };
-    let levels = |value: fn(&TableSnapshot) -> f64| {
-        let level = move |table| (vec![label(table)], value(table));
-        tables.iter().map(level)
-    };
-    let counts = |value: fn(&TableSnapshot) -> u64| {
-        let count = move |table| (vec![label(table)], value(table));
-        tables.iter().map(count)
     };
     page.levels(
         "chiplet_table_traffic_bytes_per_second",
         None,
         "What a table's queries read, over the slow window",
-        levels(|table| table.traffic.slow),
+        each(tables, label, |table| table.traffic.slow),
     );
     page.levels(
         "chiplet_table_load_cores",
         None,
         "Core-seconds a second that a table asks for, served and refused, over the slow window",
-        levels(|table| table.load.slow),
+        each(tables, label, |table| table.load.slow),
     );
     page.levels(
         "chiplet_table_queue_depth",
         Some(Unit::Count),
         "A table's queries that wait",
-        levels(|table| table.counts.queued as f64),
+        each(tables, label, |table| table.counts.queued as f64),
     );
     page.levels(
         "chiplet_table_home_share",
@@ -310,42 +300,40 @@ fn tables(page: &mut Page<'_>, tables: &[TableSnapshot], own: &HashSet<&str>) {
         "chiplet_table_queries_total",
         Unit::Count,
         "A table's queries that were answered",
-        counts(|table| table.counts.done),
+        each(tables, label, |table| table.counts.done),
     );
     page.counters(
         "chiplet_table_expired_total",
         Unit::Count,
         "A table's queries that their deadline ended",
-        counts(|table| table.counts.expired),
+        each(tables, label, |table| table.counts.expired),
     );
     page.counters(
         "chiplet_table_cancelled_total",
         Unit::Count,
         "A table's queries that nobody waited for any more, or that a shutdown ended",
-        counts(|table| table.counts.cancelled),
+        each(tables, label, |table| table.counts.cancelled),
     );
     page.counters(
         "chiplet_table_panicked_total",
         Unit::Count,
         "A table's queries that panicked",
-        counts(|table| table.counts.panicked),
+        each(tables, label, |table| table.counts.panicked),
     );
     page.counters(
         "chiplet_table_shed_total",
         Unit::Count,
         "A table's queries that were refused because a queue was full",
-        counts(|table| table.counts.shed),
+        each(tables, label, |table| table.counts.shed),
     );
     page.latencies(
         "chiplet_table_wait_seconds",
         "From submission to start",
-        tables.iter().map(|table| (vec![label(table)], &table.wait)),
+        each(tables, label, |table| &table.wait),
     );
     page.latencies(
         "chiplet_table_service_seconds",
         "From start to answer",
-        tables
-            .iter()
-            .map(|table| (vec![label(table)], &table.service)),
+        each(tables, label, |table| &table.service),
     );
 }
