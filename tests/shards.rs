@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use chiplet::index::{FlatTable, Metric};
 use chiplet::{
     Context, Error, Executor, Gathered, GatheredPart, Neighbor, Query, QueryLimits, QueryParameter,
-    SearchError, Shutdown, SubmitError, Table, TableId,
+    SearchError, Shutdown, SubmitError, Table, TableId, Ticket,
 };
 use common::{Gate, HANG, OpenOnDrop, builder, executor, full_at, hold};
 
@@ -32,6 +32,24 @@ fn shards(executor: &Executor, rows: &[f32]) -> Vec<TableId> {
         executor.add_table(format!("shard {number}"), table)
     };
     (0..SHARDS).map(shard).collect()
+}
+
+/// A worker that is kept busy, so that what is submitted waits.
+struct Held(OpenOnDrop, Vec<Ticket<()>>);
+
+impl Held {
+    fn only_worker_of(executor: &Executor) -> Self {
+        let gate = Gate::default();
+        let open = OpenOnDrop(gate.clone());
+        let other = executor.add_closure_table("other", 1);
+        Self(open, hold(executor, other, 1, &gate))
+    }
+
+    fn release(self) {
+        let Self(open, held) = self;
+        drop(open);
+        held.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    }
 }
 
 fn queries() -> impl Iterator<Item = Query> {
@@ -215,10 +233,7 @@ fn a_table_that_fails_is_named_and_the_others_are_cancelled() {
 fn one_tables_refusal_leaves_nothing_of_the_query_behind() {
     let executor = builder(1, 1).table_queue_limit(2).build().unwrap();
     let shards = shards(&executor, &rows());
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let other = executor.add_closure_table("other", 1);
-    let held = hold(&executor, other, 1, &gate);
+    let held = Held::only_worker_of(&executor);
     let query = queries().next().unwrap();
     let full: Vec<_> = (0..2)
         .map(|_| executor.submit(shards[3], query.clone()).unwrap())
@@ -229,8 +244,7 @@ fn one_tables_refusal_leaves_nothing_of_the_query_behind() {
     executor.remove_table(shards[4]).unwrap();
     let unknown = executor.submit_over(&shards[4..], &query).unwrap_err();
     assert_eq!(unknown.error, SubmitError::UnknownTable);
-    gate.open();
-    held.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    held.release();
     full.into_iter()
         .for_each(|ticket| drop(ticket.wait().unwrap()));
     let hits = executor.submit_over(&shards[..4], &query).unwrap().wait();
@@ -262,10 +276,7 @@ fn the_tables_of_one_query_are_bounded() {
 fn the_deadline_is_one_for_all_tables_and_dropping_cancels_all() {
     let executor = Arc::new(executor(1, 1));
     let shards = shards(&executor, &rows());
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let other = executor.add_closure_table("other", 1);
-    let held = hold(&executor, other, 1, &gate);
+    let held = Held::only_worker_of(&executor);
     let query = queries().next().unwrap();
     let soon = Instant::now() + Duration::from_millis(20);
     let late = query.clone().deadline(soon);
@@ -281,8 +292,7 @@ fn the_deadline_is_one_for_all_tables_and_dropping_cancels_all() {
     let mut gathered = executor.submit_over(&shards, &query).unwrap();
     assert!(poll_once(&mut gathered).is_pending());
     let parts = gathered.into_parts();
-    gate.open();
-    held.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    held.release();
     for (place, (table, part)) in parts.into_iter().enumerate() {
         assert_eq!(table, shards[place]);
         let GatheredPart::Open(ticket) = part else {

@@ -12,6 +12,8 @@ mod counts;
 mod engine;
 mod error;
 mod executor;
+#[cfg(feature = "metrics")]
+mod export;
 mod gathered;
 mod jobs;
 mod latencies;
@@ -41,6 +43,8 @@ pub use error::{BuildError, Error, OfTable, QueryParameter, Refused, SubmitError
 pub use executor::Executor;
 pub use executor::builder::Builder;
 pub use executor::shutdown::{Shutdown, ShutdownReport, Stopping};
+#[cfg(feature = "metrics")]
+pub use export::MetricsExport;
 pub use gathered::{Gathered, GatheredPart};
 pub use jobs::batch::Answers;
 pub use latencies::Latencies;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use chiplet_memory::{Granted, Place};
-use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table};
+use chiplet_table::{Context, Neighbor, Query, SearchError, SplitTable, Table, TakeAnswer};
 
 use crate::flat::{self, FlatTable};
 use crate::hnsw::{self, HnswTable};
@@ -189,6 +189,10 @@ impl Table for AnyTable {
         context: &mut Context,
     ) -> Vec<Result<Vec<Neighbor>, SearchError>> {
         self.table().search_batch(queries, context)
+    }
+
+    fn search_each(&self, queries: &[Query], context: &mut Context, answer: &mut TakeAnswer<'_>) {
+        self.table().search_each(queries, context, answer);
     }
 
     fn batch_size(&self) -> usize {

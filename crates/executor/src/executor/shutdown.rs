@@ -233,6 +233,9 @@ impl Future for Stopping {
 impl Drop for Stopping {
     fn drop(&mut self) {
         // Nobody waits any more. The thread would keep the waker, and what that keeps, until the shutdown ends.
+        if left_out(Step::StoppingForgets) {
+            return;
+        }
         let unused = self.0.0.lock().waker.take();
         drop(unused);
     }

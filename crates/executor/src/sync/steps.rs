@@ -84,6 +84,8 @@ pub(crate) enum Step {
     CloseCallsAll,
     /// A shutdown that is done wakes whoever awaits it.
     ShutdownWakes,
+    /// What is no longer awaited forgets who awaited it.
+    StoppingForgets,
 }
 
 #[cfg(not(any(chiplet_loom, chiplet_shuttle)))]
