@@ -39,7 +39,7 @@ def main() -> None:
     queries = (rows[:2_000] + 0.2 * random.standard_normal((2_000, DIM))).astype(np.float32)
     table = chiplet.Hnsw.build(rows)
 
-    with tempfile.TemporaryDirectory() as folder, chiplet.Executor() as executor:
+    with tempfile.TemporaryDirectory() as folder, chiplet.Executor(queue_limit=4_000, table_queue_limit=2_000) as executor:
         executor.add("rows", table)
         table.save(Path(folder) / "table")
         queries.tofile(Path(folder) / "queries")

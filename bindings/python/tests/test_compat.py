@@ -106,7 +106,7 @@ def test_it_is_read_only(saved: Saved, queries: Rows, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="load_index first"):
         hnswlib.Index("l2", 4).knn_query([[0, 0, 0, 0]])
     with pytest.raises(RuntimeError, match="l2, ip, or cosine"):
-        hnswlib.Index("l1", 4)
+        hnswlib.Index("l1", 4)  # type: ignore[arg-type]  # pyright: ignore
     with pytest.raises(chiplet.FileError):
         hnswlib.Index("l2", 4).load_index(tmp_path / "absent")
 

@@ -24,9 +24,9 @@ import chiplet
     lambda x: x[::-1][::-1],
 ], ids=["f32", "lists", "f64", "f16", "fortran", "strided", "buffer", "reversed"])
 def test_what_numpy_views(convert: Any, rows: Rows, queries: Rows) -> None:
-    rows, queries = np.round(rows * 8) / 8, np.round(queries * 8) / 8
-    want = chiplet.Flat.build(rows).search(queries, k=5)
-    got = chiplet.Flat.build(convert(rows)).search(convert(queries), k=5)
+    x, q = ((np.round(x * 8) / 8).astype(np.float32) for x in (rows, queries))
+    want = chiplet.Flat.build(x).search(q, k=5)
+    got = chiplet.Flat.build(convert(x)).search(convert(q), k=5)
     assert (want.ids == got.ids).all()
 
 
@@ -102,7 +102,7 @@ def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows)
         with pytest.raises(chiplet.QueryError, match="nprobe = 0"):
             search("rows", rows[0], nprobe=0)
         with pytest.raises(TypeError, match="k is a number"):
-            search("rows", rows[0], k="ten")
+            search("rows", rows[0], k="ten")  # type: ignore[arg-type]  # pyright: ignore
         with pytest.raises(chiplet.QueryError, match="NaN"):
             search("rows", rows[0], radius=float("nan"))
         with pytest.raises(chiplet.QueryError, match="too much room"):
@@ -128,7 +128,7 @@ def test_bad_rows(rows: Rows) -> None:
         with pytest.raises(chiplet.BuildError, match="dimension 0"):
             build(np.empty((3, 0), np.float32))
         with pytest.raises(ValueError, match="metric is \"l1\""):
-            build(rows, metric="l1")
+            build(rows, metric="l1")  # type: ignore[arg-type]  # pyright: ignore
         with pytest.raises(chiplet.BuildError, match="id -7 at 1"):
             build(rows[:3], ids=[4, -7, 5])
         with pytest.raises(chiplet.BuildError, match="twice"):

@@ -8,7 +8,23 @@ from typing import Any, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar, 
 import numpy as np
 import numpy.typing as npt
 
+from typing_extensions import disjoint_base
+
 from ._hits import Hits
+
+__all__ = [
+    "Executor",
+    "Filter",
+    "Flat",
+    "Hnsw",
+    "Ivf",
+    "Loop",
+    "Table",
+    "__version__",
+    "close_all",
+    "from_faiss",
+    "open",
+]
 
 __version__: str
 
@@ -33,6 +49,7 @@ class Filter:
     def count(self) -> int: ...
     def __contains__(self, key: int, /) -> bool: ...
 
+@disjoint_base
 class Table:
     @property
     def dim(self) -> int: ...
@@ -98,6 +115,7 @@ class Flat(Table):
         progress: _Progress | None = None,
     ) -> Flat: ...
 
+@final
 class Executor:
     def __new__(
         cls,
@@ -169,8 +187,8 @@ class Executor:
         deadline: float | None = None,
         class_: _Class | None = None,
     ) -> Hits: ...
-    def run(self, name: str, fn: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
-    def arun(self, name: str, fn: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_R]: ...
+    def run(self, name: str, code: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    def arun(self, name: str, code: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_R]: ...
     def snapshot(self) -> dict[str, Any]: ...
     def placement(self) -> dict[str, Any]: ...
     def topology(self) -> dict[str, Any]: ...

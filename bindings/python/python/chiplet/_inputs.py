@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,9 @@ def mask_or_ids(given: Any) -> npt.NDArray[np.bool_] | npt.NDArray[np.int64]:
             "a filter is a mask or a list of ids, not a callable: a search asks it for thousands of rows, and each time "
             "it would have to wait for Python's lock; evaluate it once, np.fromiter(map(allows, ids), bool)"
         )
-    array = _viewed(given if not isinstance(given, (set, frozenset)) else list(given))
+    if isinstance(given, (set, frozenset)):
+        given = list(cast("set[Any]", given))
+    array = _viewed(given)
     if array.dtype.kind == "b":
         if array.ndim != 1:
             raise TypeError(f"a mask has 1 dimension; this has {array.ndim}")
@@ -52,7 +54,7 @@ def mask_or_ids(given: Any) -> npt.NDArray[np.bool_] | npt.NDArray[np.int64]:
 
 def _viewed(given: Any) -> npt.NDArray[Any]:
     if isinstance(given, np.ndarray):
-        return given
+        return cast("npt.NDArray[Any]", given)
     if hasattr(given, "__dlpack_device__"):
         device = int(given.__dlpack_device__()[0])
         if device not in _CPU_DEVICES:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from . import _chiplet
+from ._chiplet import Hnsw as Graph
 
 _METRICS: dict[str, Literal["l2", "cosine"]] = {"euclidean": "l2", "angular": "cosine"}
 
@@ -34,15 +34,15 @@ class Hnsw:
         if metric not in _METRICS:
             raise NotImplementedError(f"chiplet has no metric {metric!r}; it has {', '.join(_METRICS)}")
         self.name = f"chiplet ({method_param})"
-        self._metric = _METRICS[metric]
+        self._metric: Literal["l2", "cosine"] = _METRICS[metric]
         self._built = method_param
         self._ef = 10
-        self._table: _chiplet.Hnsw | None = None
+        self._table: Graph | None = None
         self._found: npt.NDArray[np.int64] | None = None
 
     def fit(self, X: npt.NDArray[np.float32]) -> None:
         """Builds the graph."""
-        self._table = _chiplet.Hnsw.build(
+        self._table = Graph.build(
             X,
             metric=self._metric,
             m=self._built.get("M", 16),
@@ -84,7 +84,7 @@ class Hnsw:
     def __str__(self) -> str:
         return f"{self.name} ef={self._ef}"
 
-    def _fitted(self) -> _chiplet.Hnsw:
+    def _fitted(self) -> Graph:
         if self._table is None:
             raise RuntimeError("call fit first")
         return self._table

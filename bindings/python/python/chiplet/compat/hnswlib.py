@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,10 @@ class Index:
     ``ip``.
     """
 
-    def __init__(self, space: str, dim: int) -> None:
+    def __init__(self, space: Literal["l2", "ip", "cosine"], dim: int) -> None:
         if space not in _SPACES:
             raise RuntimeError("Space name must be one of l2, ip, or cosine.")
-        self.space = space
+        self.space: Literal["l2", "ip", "cosine"] = space
         self.dim = dim
         self.num_threads = os.cpu_count() or 1
         self._ef = 10
