@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn a_table_with_ids_answers_as_one_of_row_numbers(
-        (copied, rows, ids) in (any::<bool>(), 4usize..150).prop_flat_map(|(copied, rows)| {
+        (copied, rows, ids) in (any::<bool>(), 16usize..150).prop_flat_map(|(copied, rows)| {
             (Just(copied), Just(rows), ids(rows))
         }),
         seed in 0u64..1000,

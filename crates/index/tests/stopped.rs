@@ -11,7 +11,7 @@ use chiplet_index::{
 use common::clustered;
 
 const DIM: usize = 32;
-const ROWS: usize = 3000;
+const ROWS: usize = 1500;
 
 /// Stops `build` at the first report of `stage` that says so many rows are done, and returns what it was told before.
 fn stop(
@@ -73,13 +73,14 @@ fn a_stop_at_any_stage_ends_the_build_and_its_threads() {
             assert_eq!(stop(&build, Checking, least).len(), usize::from(least > 0));
             stop(&build, Finishing, least);
         }
-        for threads in [1, 2, 4] {
-            let config = HnswConfig::new(metric).m(8).threads(threads);
+        for threads in [1, 4] {
+            let config = HnswConfig::new(metric).m(8).ef_construction(40);
+            let config = config.threads(threads);
             let config = config.fit(Fit::recall(0.9));
             let build = |options: BuildOptions<'_>| {
                 HnswTable::build_with(&rows, DIM, &config, options).map(AnyTable::from)
             };
-            for least in [0, 1, ROWS / 2, ROWS] {
+            for least in [0, 1, ROWS] {
                 stop(&build, Checking, least);
                 stop(&build, Choosing, least);
                 let before = stop(&build, Adding, least);
