@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use chiplet::index::{FlatTable, Metric};
-use chiplet::{Context, Executor, PlannerConfig, Query, Table, TableId, Topology};
+use chiplet::{Block, Context, Executor, PlannerConfig, Query, Table, TableId, Topology};
 use chiplet_baselines::Strategy;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -87,5 +87,44 @@ fn search(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, round_trip, throughput, search);
+/// 4,096 queries of a small table: as one block, as batches of 256, and one by one with as many outstanding.
+fn bulk(criterion: &mut Criterion) {
+    const QUERIES: usize = 4_096;
+    const TOGETHER: usize = 256;
+    let dim = 16;
+    let rows: Vec<f32> = (0..QUERIES * dim)
+        .map(|i| ((i * 7_919) % 1_009) as f32)
+        .collect();
+    let table = FlatTable::build(&rows[..200 * dim], dim, Metric::L2);
+    let executor = executor(Strategy::CCD_AWARE);
+    let id = executor.add_table("flat", table.expect("the rows are sound"));
+    let queries: Vec<Query> = rows.chunks(dim).map(Query::new).collect();
+    let block = Block::new(rows, dim);
+    let mut group = criterion.benchmark_group("4,096 exact searches of 200 x 16");
+    group.throughput(Throughput::Elements(QUERIES as u64));
+    group.bench_function("one block", |bencher| {
+        bencher.iter(|| executor.search_block(id, block.clone()).wait());
+    });
+    group.bench_function("batches of 256", |bencher| {
+        bencher.iter(|| {
+            for queries in queries.chunks(TOGETHER) {
+                black_box(executor.search_batch(id, queries.to_vec()).wait()).expect("accepted");
+            }
+        });
+    });
+    group.bench_function("single, 256 outstanding", |bencher| {
+        bencher.iter(|| {
+            for queries in queries.chunks(TOGETHER) {
+                let submit = |query: &Query| executor.search(id, query.clone());
+                let tickets: Vec<_> = queries.iter().map(submit).collect();
+                for ticket in tickets {
+                    black_box(ticket.wait()).expect("accepted");
+                }
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, round_trip, throughput, search, bulk);
 criterion_main!(benches);

@@ -8,7 +8,7 @@ use chiplet_topology::DomainId;
 /// How one task was served ([`Ticket::reported`](crate::Ticket::reported)). The times are those that the executor's
 /// counters took for it.
 ///
-/// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) has one report for all of its parts that ended
+/// A batch ([`Executor::submit_batch`](crate::Executor::submit_batch)) or a block has one report for all of its parts that ended
 /// in time for the answer: the wait is that of the part that started first, the service time is the sum of theirs, so
 /// it may be longer than the time that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
