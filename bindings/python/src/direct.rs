@@ -6,9 +6,10 @@ use chiplet::index::AnyTable;
 use chiplet::{Context, SearchError, Table};
 use pyo3::prelude::*;
 
+use crate::asked::{Asked, at_row};
 use crate::errors::{OrRaise, Raise};
 use crate::hits::{self, Hits, NO_ID};
-use crate::input::{Filters, Rows};
+use crate::input::Filters;
 use crate::query::Settings;
 
 /// Queries that a thread is worth starting for.
@@ -20,31 +21,19 @@ const AT_ONCE: usize = 64;
 pub(crate) fn search(
     py: Python<'_>,
     table: &AnyTable,
-    rows: &Rows<'_>,
-    settings: &Settings,
-    filters: Filters,
+    asked: &Asked<'_>,
     threads: Option<usize>,
 ) -> PyResult<Hits> {
-    let k = settings.k;
-    let values = rows.values()?;
-    let (expected, got) = (table.dim(), rows.dim());
-    if expected != got {
-        return Err(SearchError::WrongDimension { expected, got }.raise(py));
-    }
-    hits::check_k(py, k, rows.count().unwrap_or(1), table.len())?;
-    let Some(count) = rows.count() else {
-        let filter = match filters {
-            Filters::None => None,
-            Filters::One(filter) => Some(filter),
-            Filters::Each(each) => each.first().cloned(),
-        };
-        let query = settings.query(values, filter);
+    let k = asked.settings.k;
+    let Some(count) = asked.rows.count() else {
+        let query = asked.query()?;
         let found = py.detach(|| table.search(&query, &mut Context::default()));
         return Ok(Hits::of_one(&found.or_raise(py)?, k));
     };
+    let (values, dim) = (asked.rows.values()?, asked.rows.dim());
+    let (settings, filters) = (&asked.settings, &asked.filters);
     let mut ids = vec![NO_ID; count * k];
     let mut distances = vec![f32::INFINITY; count * k];
-    let dim = rows.dim();
     let searched = py.detach(|| {
         let threads = threads
             .or_else(|| thread::available_parallelism().ok().map(Into::into))
@@ -57,7 +46,7 @@ pub(crate) fn search(
             part_of(
                 table,
                 settings,
-                &filters,
+                filters,
                 part * each,
                 dim,
                 (values, ids, distances),
@@ -89,15 +78,6 @@ pub(crate) fn search(
     }
 }
 
-/// Says which of several queries an error is about.
-pub(crate) fn at_row(py: Python<'_>, row: usize, error: PyErr) -> PyErr {
-    let message = format!("query {row}: {}", error.value(py));
-    match error.get_type(py).call1((message,)) {
-        Ok(named) => PyErr::from_value(named),
-        Err(_) => error,
-    }
-}
-
 type Places<'a> = (&'a [f32], &'a mut [i64], &'a mut [f32]);
 
 /// Answers some of the queries, the first of which is number `first`.
@@ -112,17 +92,12 @@ fn part_of(
     let k = settings.k;
     let mut context = Context::default();
     let mut failed = None;
-    let filter = |row: usize| match filters {
-        Filters::None => None,
-        Filters::One(filter) => Some(filter.clone()),
-        Filters::Each(each) => Some(each[row].clone()),
-    };
     let mut queries = Vec::new();
     for (at, vectors) in values.chunks((AT_ONCE * dim).max(1)).enumerate() {
         let begin = at * AT_ONCE;
         queries.clear();
         let vectors = vectors.chunks(dim.max(1)).zip(first + begin..);
-        queries.extend(vectors.map(|(vector, row)| settings.query(vector, filter(row))));
+        queries.extend(vectors.map(|(vector, row)| settings.query(vector, filters.at(row))));
         table.search_each(&queries, &mut context, &mut |query, found| match found {
             Ok(found) => {
                 let places = (begin + query) * k..(begin + query + 1) * k;

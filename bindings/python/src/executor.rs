@@ -1,37 +1,26 @@
 //! The executor: tables by name, and searches that run where their table is in cache.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
-use std::task::{Context, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use chiplet::{
-    Block, BlockAnswers, Error, Executor, LevelChoice, Pin as Pinning, Query, QueryLimits,
-    SearchError, Shutdown, SubmitError, Table, TableId, TableOptions, Ticket,
+    Executor, LevelChoice, Pin, QueryLimits, Shutdown, SubmitError, Table, TableId, TableOptions,
+    Ticket,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::describe;
-use crate::direct::at_row;
+use crate::asked::{Asked, of_block};
 use crate::errors::{Class, OrRaise, Raise, class, forked};
-use crate::hits::{self, Hits, NO_ID};
-use crate::input::{Filters, Rows};
+use crate::hits::Hits;
 use crate::query::{Settings, by_name};
 use crate::tables::PyTable;
 use crate::wake::{Answer, Running};
-
-/// How often a thread that waits for an answer asks Python for signals.
-const SIGNALS: Duration = Duration::from_millis(50);
-
-/// How long the end of a program, or of the last reference, waits for what has begun.
-const AT_THE_END: Duration = Duration::from_secs(5);
+use crate::{describe, ending, waiting};
 
 /// What a name stands for.
 #[derive(Clone)]
@@ -63,25 +52,6 @@ pub(crate) struct PyExecutor {
     /// The process that has its threads.
     process: u32,
     closed: AtomicBool,
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Executors that have not been dropped, for `close_all`.
-static LIVE: Mutex<Vec<Weak<Executor>>> = Mutex::new(Vec::new());
-
-/// What a search is given.
-struct Asked<'py> {
-    known: Known,
-    rows: Rows<'py>,
-    settings: Settings,
-    filters: Filters,
 }
 
 #[pymethods]
@@ -125,9 +95,9 @@ impl PyExecutor {
         }
         if let Some(pin) = pin {
             builder = builder.pin(match pin {
-                "domain" => Pinning::Domain,
-                "core" => Pinning::Core,
-                "none" => Pinning::None,
+                "domain" => Pin::Domain,
+                "core" => Pin::Core,
+                "none" => Pin::None,
                 other => return Err(one_of("pin", other, "\"domain\", \"core\" or \"none\"")),
             });
         }
@@ -152,11 +122,7 @@ impl PyExecutor {
             builder = builder.name(name);
         }
         let executor = Arc::new(py.detach(|| builder.build()).or_raise(py)?);
-        {
-            let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-            live.retain(|executor| executor.strong_count() > 0);
-            live.push(Arc::downgrade(&executor));
-        }
+        ending::remember(&executor);
         let warning = class(py, "TopologyWarning")?;
         for what in executor.topology().warnings() {
             let what = std::ffi::CString::new(what.to_string())?;
@@ -275,14 +241,14 @@ impl PyExecutor {
         class_: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
-        let asked = self.asked(py, name, q, settings, filter)?;
+        let (table, asked) = self.asked(py, name, q, settings, filter)?;
         match asked.rows.count() {
             None => {
-                let ticket = self.executor.search(asked.known.id, asked.query()?);
-                let found = wait(py, ticket)?.or_raise(py)?;
+                let ticket = self.executor.search(table, asked.query()?);
+                let found = waiting::answer(py, ticket)?.or_raise(py)?;
                 Hits::of_one(&found, asked.settings.k)
             }
-            Some(rows) => self.many(py, &asked, rows)?,
+            Some(rows) => self.many(py, table, &asked, rows)?,
         }
         .into_python(py)
     }
@@ -307,13 +273,13 @@ impl PyExecutor {
         class_: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
-        let asked = self.asked(py, name, q, settings, filter)?;
+        let (table, asked) = self.asked(py, name, q, settings, filter)?;
         let Some(rows) = asked.rows.count() else {
             return Err(PyTypeError::new_err(
                 "search_batch takes [n][dim]; for one vector there is search",
             ));
         };
-        self.many(py, &asked, rows)?.into_python(py)
+        self.many(py, table, &asked, rows)?.into_python(py)
     }
 
     /// `search` for an event loop: an awaitable. No thread waits for the answer; to cancel it drops the search.
@@ -335,13 +301,13 @@ impl PyExecutor {
         class_: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
-        let asked = self.asked(py, name, q, settings, filter)?;
+        let (table, asked) = self.asked(py, name, q, settings, filter)?;
         let k = asked.settings.k;
         let answer = match asked.rows.count() {
-            None => Answer::One(self.executor.search(asked.known.id, asked.query()?), k),
+            None => Answer::One(self.executor.search(table, asked.query()?), k),
             Some(rows) => {
-                let block = asked.block()?;
-                Answer::Block(self.executor.search_block(asked.known.id, block), rows, k)
+                let block = asked.block(py)?;
+                Answer::Block(self.executor.search_block(table, block), rows, k)
             }
         };
         Running::find(py)?.promise(py, answer)
@@ -358,7 +324,7 @@ impl PyExecutor {
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        wait(py, self.called(py, name, code, args, kwargs)?)?.or_raise(py)?
+        waiting::answer(py, self.called(py, name, code, args, kwargs)?)?.or_raise(py)?
     }
 
     /// `run` for an event loop: an awaitable.
@@ -408,26 +374,11 @@ impl PyExecutor {
             .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         let patience = patience.unwrap_or(Duration::MAX);
         self.closed.store(true, Ordering::Relaxed);
-        let mut stopping = self.executor.shutdown_async(match drain {
+        let stopping = self.executor.shutdown_async(match drain {
             true => Shutdown::Drain(patience),
             false => Shutdown::Abandon(patience),
         });
-        loop {
-            let waker = Waker::from(Arc::new(Unpark(thread::current())));
-            let ended = py.detach(|| {
-                let ended = Pin::new(&mut stopping)
-                    .poll(&mut Context::from_waker(&waker))
-                    .is_ready();
-                if !ended {
-                    thread::park_timeout(SIGNALS);
-                }
-                ended
-            });
-            if ended {
-                return Ok(());
-            }
-            py.check_signals()?;
-        }
+        waiting::end(py, stopping)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -456,7 +407,7 @@ impl PyExecutor {
         })
     }
 
-    /// What a search asks for, refused if it cannot be answered.
+    /// What a search asks for and of which table, refused if it cannot be answered.
     fn asked<'py>(
         &self,
         py: Python<'py>,
@@ -464,31 +415,24 @@ impl PyExecutor {
         q: &Bound<'py, PyAny>,
         settings: Settings,
         filter: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Asked<'py>> {
+    ) -> PyResult<(TableId, Asked<'py>)> {
         let known = self.known(py, name)?;
-        let Some((expected, len)) = known.shape else {
+        let Some(shape) = known.shape else {
             return Err(SubmitError::NotSearchable.raise(py));
         };
-        let rows = Rows::of(q)?;
-        let got = rows.dim();
-        if expected != got {
-            return Err(SearchError::WrongDimension { expected, got }.raise(py));
-        }
-        let queries = rows.count().unwrap_or(1);
-        hits::check_k(py, settings.k, queries, len)?;
-        let filters = Filters::of(filter, queries)?;
-        Ok(Asked {
-            known,
-            rows,
-            settings,
-            filters,
-        })
+        Ok((known.id, Asked::of(shape, q, settings, filter)?))
     }
 
     /// Answers to all rows, in their order.
-    fn many(&self, py: Python<'_>, asked: &Asked<'_>, rows: usize) -> PyResult<Hits> {
-        let ticket = self.executor.search_block(asked.known.id, asked.block()?);
-        let answers = wait(py, ticket)?.or_raise(py)?;
+    fn many(
+        &self,
+        py: Python<'_>,
+        table: TableId,
+        asked: &Asked<'_>,
+        rows: usize,
+    ) -> PyResult<Hits> {
+        let ticket = self.executor.search_block(table, asked.block(py)?);
+        let answers = waiting::answer(py, ticket)?.or_raise(py)?;
         of_block(py, rows, asked.settings.k, answers)
     }
 
@@ -528,67 +472,8 @@ impl PyExecutor {
 
 impl Drop for PyExecutor {
     fn drop(&mut self) {
-        // A worker that waits for Python's lock must get it, or it would never end.
-        Python::attach(|py| py.detach(|| self.executor.shutdown(Shutdown::Abandon(AT_THE_END))));
+        Python::attach(|py| ending::end(py, &self.executor));
     }
-}
-
-impl Asked<'_> {
-    fn query(&self) -> PyResult<Query> {
-        let filter = match &self.filters {
-            Filters::None => None,
-            Filters::One(filter) => Some(filter.clone()),
-            Filters::Each(each) => each.first().cloned(),
-        };
-        Ok(self.settings.query(self.rows.values()?, filter))
-    }
-
-    fn block(&self) -> PyResult<Block> {
-        let filter = match &self.filters {
-            Filters::One(filter) => Some(filter.clone()),
-            Filters::None | Filters::Each(_) => None,
-        };
-        let like = self.settings.query(Vec::new(), filter);
-        let block = Block::new(self.rows.values()?.to_vec(), self.rows.dim()).like(like);
-        Ok(match &self.filters {
-            Filters::Each(each) => block.filters(Arc::clone(each)),
-            Filters::None | Filters::One(_) => block,
-        })
-    }
-}
-
-/// Ends all executors, before the interpreter does: their callables need it.
-#[pyfunction]
-pub(crate) fn close_all(py: Python<'_>) {
-    let live = std::mem::take(&mut *LIVE.lock().unwrap_or_else(PoisonError::into_inner));
-    for executor in live.iter().filter_map(Weak::upgrade) {
-        py.detach(|| executor.shutdown(Shutdown::Abandon(AT_THE_END)));
-    }
-}
-
-/// Waits without Python's lock, and asks Python for its signals: Ctrl-C ends it, which drops the ticket.
-fn wait<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult<Result<T, Error>> {
-    loop {
-        if let Some(answer) = py.detach(|| ticket.wait_for(SIGNALS)) {
-            return Ok(answer);
-        }
-        py.check_signals()?;
-    }
-}
-
-/// The answers to a block as arrays.
-pub(crate) fn of_block(
-    py: Python<'_>,
-    rows: usize,
-    k: usize,
-    answers: BlockAnswers,
-) -> PyResult<Hits> {
-    if let Some((rows, why)) = answers.failed.into_iter().next() {
-        return Err(at_row(py, rows.start, why.raise(py)));
-    }
-    let id = |id: u64| i64::try_from(id).unwrap_or(NO_ID);
-    let ids = answers.ids.into_iter().map(id).collect();
-    Ok(Hits::of_many(rows, k, ids, answers.distances))
 }
 
 fn one_of(setting: &str, given: &str, accepted: &str) -> PyErr {

@@ -5,13 +5,8 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::errors::Class;
-
 /// Stands where fewer rows were found than asked for.
 pub(crate) const NO_ID: i64 = -1;
-
-/// Fewer neighbours than this are never refused for the room that they take.
-const ALWAYS_ALLOWED: usize = 1 << 20;
 
 /// Answers to `rows` queries for `k` neighbours each.
 pub(crate) struct Hits {
@@ -70,17 +65,4 @@ pub(crate) fn fill(ids: &mut [i64], distances: &mut [f32], found: &[Neighbor]) {
         *id = neighbor.id as i64;
         *distance = neighbor.distance;
     }
-}
-
-/// Refuses a `k` that no array holds, or that asks for far more than a table of `len` rows can give: each query gets `k`
-/// places.
-pub(crate) fn check_k(py: Python<'_>, k: usize, queries: usize, len: usize) -> PyResult<()> {
-    let places = k.checked_mul(queries);
-    if places.is_some_and(|places| places <= ALWAYS_ALLOWED || k <= len) {
-        return Ok(());
-    }
-    let message = format!(
-        "k = {k} for {queries} queries is more than the table's {len} rows and takes too much room; ask for at most {len}"
-    );
-    Err(Class::Query.with(py, message))
 }

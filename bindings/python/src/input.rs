@@ -153,6 +153,15 @@ pub(crate) enum Filters {
 }
 
 impl Filters {
+    /// That of the query with this number.
+    pub(crate) fn at(&self, query: usize) -> Option<Filter> {
+        match self {
+            Self::None => None,
+            Self::One(filter) => Some(filter.clone()),
+            Self::Each(each) => each.get(query).cloned(),
+        }
+    }
+
     /// A list or a tuple whose elements are filters themselves is one a query.
     pub(crate) fn of(given: Option<&Bound<'_, PyAny>>, queries: usize) -> PyResult<Self> {
         let Some(given) = given else {

@@ -2,23 +2,27 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `executor` | the executor, tables by name, waiting |
-//! | `wake` | answers for event loops |
+//! | `executor` | the executor, and tables by name |
 //! | `tables`, `direct` | tables: built, opened, searched without an executor |
-//! | `input`, `query`, `hits` | what callers pass in, and what they get |
+//! | `input`, `query`, `asked`, `hits` | what callers pass in, and what they get |
+//! | `waiting`, `wake` | how a thread waits, and how an event loop does |
+//! | `ending` | executors at the end of the interpreter |
 //! | `describe` | snapshots, placement and topology as dicts |
 //! | `errors` | which exception an error is |
 //!
 //! A worker takes Python's lock for nothing but a caller's own callable (`Executor.run`).
 
+mod asked;
 mod describe;
 mod direct;
+mod ending;
 mod errors;
 mod executor;
 mod hits;
 mod input;
 mod query;
 mod tables;
+mod waiting;
 mod wake;
 
 use pyo3::prelude::*;
@@ -27,7 +31,9 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _chiplet {
     #[pymodule_export]
-    use super::executor::{PyExecutor, close_all};
+    use super::ending::close_all;
+    #[pymodule_export]
+    use super::executor::PyExecutor;
     #[pymodule_export]
     use super::input::PyFilter;
     #[pymodule_export]

@@ -16,9 +16,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::asked::Asked;
 use crate::direct;
 use crate::errors::{Class, OrRaise};
-use crate::input::{self, Filters, Rows};
+use crate::input::{self, Rows};
 use crate::query::Settings;
 
 /// A table of vectors, of whatever kind. It never changes, so any number of threads may search it, and forked children too.
@@ -92,9 +93,9 @@ impl PyTable {
         threads: Option<usize>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?;
-        let rows = Rows::of(q)?;
-        let filters = Filters::of(filter, rows.count().unwrap_or(1))?;
-        direct::search(py, &*self.table, &rows, &settings, filters, threads)?.into_python(py)
+        let shape = (self.table.dim(), self.table.len());
+        let asked = Asked::of(shape, q, settings, filter)?;
+        direct::search(py, &self.table, &asked, threads)?.into_python(py)
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written.

@@ -13,8 +13,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::asked::of_block;
 use crate::errors::OrRaise;
-use crate::executor::of_block;
 use crate::hits::Hits;
 
 /// An answer that is to come.

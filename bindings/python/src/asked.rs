@@ -1,0 +1,103 @@
+//! A search as it is asked of a table: checked, and made a query or a block.
+
+use std::sync::Arc;
+
+use chiplet::{Block, BlockAnswers, Query, SearchError};
+use pyo3::prelude::*;
+
+use crate::errors::{Class, Raise};
+use crate::hits::{Hits, NO_ID};
+use crate::input::{Filters, Rows};
+use crate::query::Settings;
+
+/// Neighbours that are never refused for the room that they take.
+const ALWAYS_ALLOWED: usize = 1 << 20;
+
+/// What a search is given, for a table that can answer it.
+pub(crate) struct Asked<'py> {
+    pub(crate) rows: Rows<'py>,
+    pub(crate) settings: Settings,
+    pub(crate) filters: Filters,
+}
+
+impl<'py> Asked<'py> {
+    /// # Errors
+    /// For a table of `dim` components and `len` rows: another dimension, a `k` that asks for far more than there is,
+    /// another number of filters than of vectors.
+    pub(crate) fn of(
+        (dim, len): (usize, usize),
+        q: &Bound<'py, PyAny>,
+        settings: Settings,
+        filter: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let rows = Rows::of(q)?;
+        let (expected, got) = (dim, rows.dim());
+        if expected != got {
+            return Err(SearchError::WrongDimension { expected, got }.raise(q.py()));
+        }
+        let queries = rows.count().unwrap_or(1);
+        check_k(q.py(), settings.k, queries, len)?;
+        let filters = Filters::of(filter, queries)?;
+        Ok(Self {
+            rows,
+            settings,
+            filters,
+        })
+    }
+
+    /// The query for the first vector.
+    pub(crate) fn query(&self) -> PyResult<Query> {
+        Ok(self.settings.query(self.rows.values()?, self.filters.at(0)))
+    }
+
+    /// The queries for all vectors, which are copied: their array may change.
+    pub(crate) fn block(&self, py: Python<'_>) -> PyResult<Block> {
+        let values = self.rows.values()?;
+        let rows = py.detach(|| values.to_vec());
+        let block = |filter| {
+            Block::new(rows, self.rows.dim()).like(self.settings.query(Vec::new(), filter))
+        };
+        Ok(match &self.filters {
+            Filters::None => block(None),
+            Filters::One(filter) => block(Some(filter.clone())),
+            Filters::Each(each) => block(None).filters(Arc::clone(each)),
+        })
+    }
+}
+
+/// Refuses a `k` that no array holds, or that asks for far more than a table of `len` rows can give: each query gets `k`
+/// places.
+fn check_k(py: Python<'_>, k: usize, queries: usize, len: usize) -> PyResult<()> {
+    let places = k.checked_mul(queries);
+    if places.is_some_and(|places| places <= ALWAYS_ALLOWED || k <= len) {
+        return Ok(());
+    }
+    let message = format!(
+        "k = {k} for {queries} queries is more than the table's {len} rows and takes too much room; ask for at most {len}"
+    );
+    Err(Class::Query.with(py, message))
+}
+
+/// The answers to a block as arrays, or the first error.
+pub(crate) fn of_block(
+    py: Python<'_>,
+    rows: usize,
+    k: usize,
+    answers: BlockAnswers,
+) -> PyResult<Hits> {
+    if let Some((rows, why)) = answers.failed.into_iter().next() {
+        return Err(at_row(py, rows.start, why.raise(py)));
+    }
+    let id = |id: u64| i64::try_from(id).unwrap_or(NO_ID);
+    let ids = answers.ids.into_iter().map(id).collect();
+    Ok(Hits::of_many(rows, k, ids, answers.distances))
+}
+
+/// Says which of several queries an error is about.
+pub(crate) fn at_row(py: Python<'_>, row: usize, error: PyErr) -> PyErr {
+    let message = format!("query {row}: {}", error.value(py));
+    match error.get_type(py).call1((message,)) {
+        Ok(named) => PyErr::from_value(named),
+        Err(_) => error,
+    }
+}
