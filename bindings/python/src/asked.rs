@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chiplet::{Block, BlockAnswers, Query, SearchError};
 use pyo3::prelude::*;
 
+use crate::ending::unlocked;
 use crate::errors::{Class, Raise};
 use crate::hits::{Hits, NO_ID};
 use crate::input::{Filters, Rows};
@@ -53,7 +54,7 @@ impl<'py> Asked<'py> {
     /// The queries for all vectors, which are copied: their array may change.
     pub(crate) fn block(&self, py: Python<'_>) -> PyResult<Block> {
         let values = self.rows.values()?;
-        let rows = py.detach(|| values.to_vec());
+        let rows = unlocked(py, || values.to_vec());
         let block = |filter| {
             Block::new(rows, self.rows.dim()).like(self.settings.query(Vec::new(), filter))
         };

@@ -7,6 +7,7 @@ use chiplet::{Context, SearchError, Table};
 use pyo3::prelude::*;
 
 use crate::asked::{Asked, at_row};
+use crate::ending::unlocked;
 use crate::errors::{OrRaise, Raise};
 use crate::hits::{self, Hits, NO_ID};
 use crate::input::Filters;
@@ -27,14 +28,14 @@ pub(crate) fn search(
     let k = asked.settings.k;
     let Some(count) = asked.rows.count() else {
         let query = asked.query()?;
-        let found = py.detach(|| table.search(&query, &mut Context::default()));
+        let found = unlocked(py, || table.search(&query, &mut Context::default()));
         return Ok(Hits::of_one(&found.or_raise(py)?, k));
     };
     let (values, dim) = (asked.rows.values()?, asked.rows.dim());
     let (settings, filters) = (&asked.settings, &asked.filters);
     let mut ids = vec![NO_ID; count * k];
     let mut distances = vec![f32::INFINITY; count * k];
-    let searched = py.detach(|| {
+    let searched = unlocked(py, || {
         let threads = threads
             .or_else(|| thread::available_parallelism().ok().map(Into::into))
             .unwrap_or(1)

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::asked::{Asked, of_block};
+use crate::ending::unlocked;
 use crate::errors::{Class, OrRaise, Raise, class, forked};
 use crate::hits::Hits;
 use crate::query::{Settings, by_name};
@@ -121,7 +122,7 @@ impl PyExecutor {
         if let Some(name) = name {
             builder = builder.name(name);
         }
-        let executor = Arc::new(py.detach(|| builder.build()).or_raise(py)?);
+        let executor = Arc::new(unlocked(py, || builder.build()).or_raise(py)?);
         ending::remember(&executor);
         let warning = class(py, "TopologyWarning")?;
         for what in executor.topology().warnings() {
@@ -165,7 +166,7 @@ impl PyExecutor {
             .queue_limit(queue_limit)
             .class(by_name(class_)?);
         let table = table.map(|table| Arc::clone(&table.get().table));
-        py.detach(|| {
+        unlocked(py, || {
             let mut tables = self.names_mut();
             if tables.contains_key(&name) {
                 return Err(name);
@@ -196,7 +197,7 @@ impl PyExecutor {
         let table = Arc::clone(&table.get().table);
         let shape = Some((table.dim(), table.len()));
         let id = self.known(py, name)?.id;
-        let replaced = py.detach(|| self.executor.replace_table(id, table));
+        let replaced = unlocked(py, || self.executor.replace_table(id, table));
         replaced.map_err(|refused| refused.reason.raise(py))?;
         let mut tables = self.names_mut();
         tables.insert(name.to_owned(), Known { id, shape });
@@ -207,7 +208,7 @@ impl PyExecutor {
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.usable(py)?;
         let id = self.known(py, name)?.id;
-        py.detach(|| self.executor.remove_table(id)).or_raise(py)?;
+        unlocked(py, || self.executor.remove_table(id)).or_raise(py)?;
         let mut tables = self.names_mut();
         tables.remove(name);
         Ok(())
@@ -344,7 +345,7 @@ impl PyExecutor {
     /// Counters, latencies and homes of all tables and domains.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.usable(py)?;
-        let snapshot = py.detach(|| self.executor.snapshot());
+        let snapshot = unlocked(py, || self.executor.snapshot());
         describe::as_python(py, &snapshot)
     }
 

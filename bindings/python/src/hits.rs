@@ -4,6 +4,7 @@ use chiplet::Neighbor;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 
 /// Stands where fewer rows were found than asked for.
 pub(crate) const NO_ID: i64 = -1;
@@ -43,19 +44,26 @@ impl Hits {
     /// `chiplet.Hits(ids, distances)`.
     pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static HITS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        // A named tuple as tuples make it: no bytecode runs.
+        static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let class = HITS.get_or_try_init(py, || -> PyResult<_> {
             Ok(py.import("chiplet._hits")?.getattr("Hits")?.unbind())
         })?;
+        let new = NEW.get_or_try_init(py, || -> PyResult<_> {
+            Ok(py.get_type::<PyTuple>().getattr("__new__")?.unbind())
+        })?;
         let ids = PyArray1::from_vec(py, self.ids);
         let distances = PyArray1::from_vec(py, self.distances);
-        let hits = match self.rows {
-            None => class.call1(py, (ids, distances)),
+        match self.rows {
+            None => new.call1(py, (class, (ids, distances))),
             Some(rows) => {
                 let shape = [rows, self.k];
-                class.call1(py, (ids.reshape(shape)?, distances.reshape(shape)?))
+                new.call1(
+                    py,
+                    (class, (ids.reshape(shape)?, distances.reshape(shape)?)),
+                )
             }
-        }?;
-        Ok(hits)
+        }
     }
 }
 

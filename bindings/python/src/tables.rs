@@ -18,6 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::asked::Asked;
 use crate::direct;
+use crate::ending::{Asking, unlocked};
 use crate::errors::{Class, OrRaise};
 use crate::input::{self, Rows};
 use crate::query::Settings;
@@ -100,12 +101,12 @@ impl PyTable {
 
     /// Writes the table to `path`, replacing a file that is there only when all is written.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.table.save(path)).or_raise(py)
+        unlocked(py, || self.table.save(path)).or_raise(py)
     }
 
     /// Compares all checksums of a mapped table with its file: reads all of it.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.table.verify()).or_raise(py)
+        unlocked(py, || self.table.verify()).or_raise(py)
     }
 }
 
@@ -182,7 +183,7 @@ impl PyHnsw {
         if let Some(ef) = ef {
             config = config.ef(ef);
         }
-        let table = py.detach(|| HnswTable::from_hnswlib(path, dim, &config));
+        let table = unlocked(py, || HnswTable::from_hnswlib(path, dim, &config));
         new(py, AnyTable::Hnsw(table.or_raise(py)?), Self)
     }
 }
@@ -239,10 +240,10 @@ impl PyFlat {
 #[pyo3(name = "open", signature = (path, *, mmap=false))]
 pub(crate) fn open_file(py: Python<'_>, path: PathBuf, mmap: bool) -> PyResult<Py<PyAny>> {
     let table = match mmap {
-        false => py.detach(|| index::open(path, Pages::default())),
+        false => unlocked(py, || index::open(path, Pages::default())),
         // SAFETY: the caller answers for the file, as the docstring says.
         #[expect(unsafe_code, reason = "the caller answers for the file")]
-        true => py.detach(|| unsafe { index::open_mapped(path) }),
+        true => unlocked(py, || unsafe { index::open_mapped(path) }),
     };
     any(py, table.or_raise(py)?)
 }
@@ -257,9 +258,9 @@ pub(crate) fn from_faiss(index: &Bound<'_, PyAny>, metric: Option<&str>) -> PyRe
     let options = faiss_file::Options::default().cosine(cosine);
     let read = if let Ok(bytes) = index.cast::<PyBytes>() {
         let bytes = bytes.as_bytes();
-        py.detach(|| faiss_file::read_bytes(bytes, &options))
+        unlocked(py, || faiss_file::read_bytes(bytes, &options))
     } else if let Ok(path) = index.extract::<PathBuf>() {
-        py.detach(|| faiss_file::read(path, &options))
+        unlocked(py, || faiss_file::read(path, &options))
     } else {
         let bytes = py
             .import("chiplet._faiss")?
@@ -282,13 +283,19 @@ fn built<T: Send>(
     let (values, dim) = (rows.values()?, rows.dim());
     // What a signal or the callback has raised.
     let mut raised = None;
-    let outcome = py.detach(|| {
-        let report = |at| match Python::attach(|py| tell(py, progress.as_ref(), at)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(why) => {
-                raised = Some(why);
-                ControlFlow::Break(())
-            }
+    let outcome = unlocked(py, || {
+        let report = |at| {
+            let Some(_asking) = Asking::begin() else {
+                return ControlFlow::Break(());
+            };
+            let told = Python::attach(|py| tell(py, progress.as_ref(), at));
+            told.map_or_else(
+                |why| {
+                    raised = Some(why);
+                    ControlFlow::Break(())
+                },
+                ControlFlow::Continue,
+            )
         };
         let mut options = BuildOptions::new().report(report);
         if let Some(ids) = &ids {

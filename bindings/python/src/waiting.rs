@@ -10,13 +10,15 @@ use std::time::Duration;
 use chiplet::{Error, Stopping, Ticket};
 use pyo3::prelude::*;
 
+use crate::ending::unlocked;
+
 /// How often a thread that waits asks Python for signals.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Waits for an answer. A signal that raises drops the ticket.
 pub(crate) fn answer<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult<Result<T, Error>> {
     loop {
-        if let Some(answer) = py.detach(|| ticket.wait_for(SIGNALS)) {
+        if let Some(answer) = unlocked(py, || ticket.wait_for(SIGNALS)) {
             return Ok(answer);
         }
         py.check_signals()?;
@@ -27,7 +29,7 @@ pub(crate) fn answer<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult
 pub(crate) fn end(py: Python<'_>, mut stopping: Stopping) -> PyResult<()> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
-        let ended = py.detach(|| {
+        let ended = unlocked(py, || {
             let mut context = Context::from_waker(&waker);
             let ended = Pin::new(&mut stopping).poll(&mut context).is_ready();
             if !ended {

@@ -117,6 +117,31 @@ print(executor.search("rows", rows[5], k=1).ids.tolist())
     assert (ended.returncode, ended.stdout) == (0, "[5]\n"), ended.stderr
 
 
+def test_the_interpreter_ends_under_daemon_threads() -> None:
+    """Threads that come back to an interpreter which has ended must not take the process with them."""
+    for _ in range(5):
+        ended = python("""
+executor = chiplet.Executor()
+table = chiplet.Flat.build(rows)
+executor.add("rows", table)
+def ever(code):
+    def loop():
+        while True:
+            try: code()
+            except chiplet.Closed: pass
+    threading.Thread(target=loop, daemon=True).start()
+ever(lambda: table.search(rows, k=5))
+ever(lambda: table.search(rows[0], k=5))
+ever(lambda: executor.search("rows", rows[0], k=5))
+ever(lambda: executor.search("rows", rows, k=5))
+ever(lambda: executor.run("rows", sum, [1, 2]))
+ever(lambda: chiplet.Hnsw.build(rows, progress=lambda *_: None))
+time.sleep(0.2)
+print("end")
+""")
+        assert (ended.returncode, ended.stdout) == (0, "end\n"), ended.stderr
+
+
 def test_dropping_an_executor_whose_worker_needs_the_lock() -> None:
     ended = python("""
 executor = chiplet.Executor(max_workers=1)
