@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
     let done = AtomicU64::new(0);
     if threads == 0 {
-        let rows: Arc<[f32]> = queries.into();
+        let rows: Arc<[f32]> = queries.as_slice().into();
         while began.elapsed() < time {
             let block = Block::new(Arc::clone(&rows), dim).like(Query::new([]).top(K).ef(EF));
             let answers = executor.search_block(id, block).wait()?;

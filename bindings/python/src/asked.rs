@@ -16,6 +16,8 @@ const ALWAYS_ALLOWED: usize = 1 << 20;
 
 /// What a search is given, for a table that can answer it.
 pub(crate) struct Asked<'py> {
+    /// How many vectors there are.
+    pub(crate) count: usize,
     pub(crate) rows: Rows<'py>,
     pub(crate) settings: Settings,
     pub(crate) filters: Filters,
@@ -36,19 +38,26 @@ impl<'py> Asked<'py> {
         if expected != got {
             return Err(SearchError::WrongDimension { expected, got }.raise(q.py()));
         }
-        let queries = rows.count().unwrap_or(1);
-        check_k(q.py(), settings.k, queries, len)?;
-        let filters = Filters::of(filter, queries)?;
+        let count = rows.count().unwrap_or(1);
+        check_k(q.py(), settings.k, count, len)?;
+        let filters = Filters::of(filter, count)?;
         Ok(Self {
+            count,
             rows,
             settings,
             filters,
         })
     }
 
-    /// The query for the first vector.
-    pub(crate) fn query(&self) -> PyResult<Query> {
-        Ok(self.settings.query(self.rows.values()?, self.filters.at(0)))
+    /// The query, if it is a single vector.
+    pub(crate) fn query(&mut self) -> Option<Query> {
+        match &mut self.rows {
+            Rows::One(vector) => {
+                let vector = std::mem::take(vector);
+                Some(self.settings.query(vector, self.filters.at(0)))
+            }
+            Rows::Many(..) => None,
+        }
     }
 
     /// The queries for all vectors, which are copied: their array may change.
@@ -80,15 +89,11 @@ fn check_k(py: Python<'_>, k: usize, queries: usize, len: usize) -> PyResult<()>
 }
 
 /// The answers to a block as arrays, or the first error.
-pub(crate) fn of_block(
-    py: Python<'_>,
-    rows: usize,
-    k: usize,
-    answers: BlockAnswers,
-) -> PyResult<Hits> {
-    if let Some((rows, why)) = answers.failed.into_iter().next() {
+pub(crate) fn of_block(py: Python<'_>, k: usize, answers: BlockAnswers) -> PyResult<Hits> {
+    if let Some((rows, why)) = answers.failed.first().cloned() {
         return Err(at_row(py, rows.start, why.raise(py)));
     }
+    let rows = answers.len();
     let id = |id: u64| i64::try_from(id).unwrap_or(NO_ID);
     let ids = answers.ids.into_iter().map(id).collect();
     Ok(Hits::of_many(rows, k, ids, answers.distances))

@@ -22,15 +22,15 @@ const AT_ONCE: usize = 64;
 pub(crate) fn search(
     py: Python<'_>,
     table: &AnyTable,
-    asked: &Asked<'_>,
+    mut asked: Asked<'_>,
     threads: Option<usize>,
 ) -> PyResult<Hits> {
     let k = asked.settings.k;
-    let Some(count) = asked.rows.count() else {
-        let query = asked.query()?;
+    if let Some(query) = asked.query() {
         let found = unlocked(py, || table.search(&query, &mut Context::default()));
         return Ok(Hits::of_one(&found.or_raise(py)?, k));
-    };
+    }
+    let count = asked.count;
     let (values, dim) = (asked.rows.values()?, asked.rows.dim());
     let (settings, filters) = (&asked.settings, &asked.filters);
     let mut ids = vec![NO_ID; count * k];

@@ -242,14 +242,14 @@ impl PyExecutor {
         class_: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
-        let (table, asked) = self.asked(py, name, q, settings, filter)?;
-        match asked.rows.count() {
-            None => {
-                let ticket = self.executor.search(table, asked.query()?);
-                let found = waiting::answer(py, ticket)?.or_raise(py)?;
-                Hits::of_one(&found, asked.settings.k)
+        let (table, mut asked) = self.asked(py, name, q, settings, filter)?;
+        let k = asked.settings.k;
+        match asked.query() {
+            Some(query) => {
+                let found = waiting::answer(py, self.executor.search(table, query))?;
+                Hits::of_one(&found.or_raise(py)?, k)
             }
-            Some(rows) => self.many(py, table, &asked, rows)?,
+            None => self.many(py, table, &asked)?,
         }
         .into_python(py)
     }
@@ -275,12 +275,12 @@ impl PyExecutor {
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
         let (table, asked) = self.asked(py, name, q, settings, filter)?;
-        let Some(rows) = asked.rows.count() else {
+        if asked.rows.count().is_none() {
             return Err(PyTypeError::new_err(
                 "search_batch takes [n][dim]; for one vector there is search",
             ));
-        };
-        self.many(py, table, &asked, rows)?.into_python(py)
+        }
+        self.many(py, table, &asked)?.into_python(py)
     }
 
     /// `search` for an event loop: an awaitable. No thread waits for the answer; to cancel it drops the search.
@@ -302,14 +302,11 @@ impl PyExecutor {
         class_: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
-        let (table, asked) = self.asked(py, name, q, settings, filter)?;
+        let (table, mut asked) = self.asked(py, name, q, settings, filter)?;
         let k = asked.settings.k;
-        let answer = match asked.rows.count() {
-            None => Answer::One(self.executor.search(table, asked.query()?), k),
-            Some(rows) => {
-                let block = asked.block(py)?;
-                Answer::Block(self.executor.search_block(table, block), rows, k)
-            }
+        let answer = match asked.query() {
+            Some(query) => Answer::One(self.executor.search(table, query), k),
+            None => Answer::Block(self.executor.search_block(table, asked.block(py)?), k),
         };
         Running::find(py)?.promise(py, answer)
     }
@@ -425,16 +422,10 @@ impl PyExecutor {
     }
 
     /// Answers to all rows, in their order.
-    fn many(
-        &self,
-        py: Python<'_>,
-        table: TableId,
-        asked: &Asked<'_>,
-        rows: usize,
-    ) -> PyResult<Hits> {
+    fn many(&self, py: Python<'_>, table: TableId, asked: &Asked<'_>) -> PyResult<Hits> {
         let ticket = self.executor.search_block(table, asked.block(py)?);
         let answers = waiting::answer(py, ticket)?.or_raise(py)?;
-        of_block(py, rows, asked.settings.k, answers)
+        of_block(py, asked.settings.k, answers)
     }
 
     fn names(&self) -> RwLockReadGuard<'_, HashMap<String, Known>> {

@@ -52,16 +52,20 @@ impl Hits {
         let new = NEW.get_or_try_init(py, || -> PyResult<_> {
             Ok(py.get_type::<PyTuple>().getattr("__new__")?.unbind())
         })?;
-        let ids = PyArray1::from_vec(py, self.ids);
-        let distances = PyArray1::from_vec(py, self.distances);
         match self.rows {
-            None => new.call1(py, (class, (ids, distances))),
-            Some(rows) => {
-                let shape = [rows, self.k];
+            // Few numbers: to copy them takes less than to have the array own ours.
+            None => {
+                let ids = PyArray1::from_slice(py, &self.ids);
                 new.call1(
                     py,
-                    (class, (ids.reshape(shape)?, distances.reshape(shape)?)),
+                    (class, (ids, PyArray1::from_slice(py, &self.distances))),
                 )
+            }
+            Some(rows) => {
+                let shape = [rows, self.k];
+                let ids = PyArray1::from_vec(py, self.ids).reshape(shape)?;
+                let distances = PyArray1::from_vec(py, self.distances).reshape(shape)?;
+                new.call1(py, (class, (ids, distances)))
             }
         }
     }

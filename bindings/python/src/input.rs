@@ -15,8 +15,11 @@ use chiplet::Filter;
 use crate::errors::Class;
 
 /// Vectors in C order, one after the other.
-pub(crate) struct Rows<'py> {
-    array: PyReadonlyArrayDyn<'py, f32>,
+pub(crate) enum Rows<'py> {
+    /// A single vector, copied: a query keeps it.
+    One(Vec<f32>),
+    /// Rows of that many components.
+    Many(PyReadonlyArrayDyn<'py, f32>, usize),
 }
 
 impl<'py> Rows<'py> {
@@ -26,31 +29,41 @@ impl<'py> Rows<'py> {
             && array.is_c_contiguous()
             && matches!(array.ndim(), 1 | 2)
         {
-            return Ok(Self {
-                array: array.try_readonly()?,
-            });
+            return Self::of_array(array);
         }
         let converted = helper(given.py(), "rows")?.call1((given,))?;
-        let array = converted.cast::<PyArrayDyn<f32>>()?.try_readonly()?;
-        Ok(Self { array })
+        Self::of_array(converted.cast()?)
+    }
+
+    fn of_array(array: &Bound<'py, PyArrayDyn<f32>>) -> PyResult<Self> {
+        match array.shape() {
+            [_, dim] => Ok(Self::Many(array.try_readonly()?, *dim)),
+            _ => Ok(Self::One(array.to_vec()?)),
+        }
     }
 
     /// All values, one vector after the other.
     pub(crate) fn values(&self) -> PyResult<&[f32]> {
-        Ok(self.array.as_slice()?)
+        match self {
+            Self::One(vector) => Ok(vector),
+            Self::Many(rows, _) => Ok(rows.as_slice()?),
+        }
     }
 
     /// How many rows there are, `None` for a single vector.
     pub(crate) fn count(&self) -> Option<usize> {
-        match self.array.shape() {
-            [rows, _] => Some(*rows),
-            _ => None,
+        match self {
+            Self::One(_) => None,
+            Self::Many(rows, _) => Some(rows.shape()[0]),
         }
     }
 
     /// Components of each vector.
     pub(crate) fn dim(&self) -> usize {
-        self.array.shape().last().copied().unwrap_or(0)
+        match self {
+            Self::One(vector) => vector.len(),
+            Self::Many(_, dim) => *dim,
+        }
     }
 
     /// Rows to build a table of: a single vector is none.

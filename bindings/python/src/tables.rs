@@ -96,7 +96,7 @@ impl PyTable {
         let settings = Settings::new(py, k, ef, nprobe, radius)?;
         let shape = (self.table.dim(), self.table.len());
         let asked = Asked::of(shape, q, settings, filter)?;
-        direct::search(py, &self.table, &asked, threads)?.into_python(py)
+        direct::search(py, &self.table, asked, threads)?.into_python(py)
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written.

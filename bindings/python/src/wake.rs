@@ -20,14 +20,14 @@ use crate::hits::Hits;
 /// An answer that is to come.
 pub(crate) enum Answer {
     One(Ticket<Vec<Neighbor>>, usize),
-    Block(Ticket<BlockAnswers>, usize, usize),
+    Block(Ticket<BlockAnswers>, usize),
     Called(Ticket<PyResult<Py<PyAny>>>),
 }
 
 /// An answer that is there.
 enum Answered {
     One(Result<Vec<Neighbor>, Error>, usize),
-    Block(Result<BlockAnswers, Error>, usize, usize),
+    Block(Result<BlockAnswers, Error>, usize),
     Called(Result<PyResult<Py<PyAny>>, Error>),
 }
 
@@ -37,9 +37,9 @@ impl Answer {
             Self::One(ticket, k) => Pin::new(ticket)
                 .poll(context)
                 .map(|found| Answered::One(found, *k)),
-            Self::Block(ticket, rows, k) => Pin::new(ticket)
+            Self::Block(ticket, k) => Pin::new(ticket)
                 .poll(context)
-                .map(|found| Answered::Block(found, *rows, *k)),
+                .map(|found| Answered::Block(found, *k)),
             Self::Called(ticket) => Pin::new(ticket).poll(context).map(Answered::Called),
         }
     }
@@ -49,9 +49,7 @@ impl Answered {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Self::One(found, k) => Hits::of_one(&found.or_raise(py)?, k).into_python(py),
-            Self::Block(found, rows, k) => {
-                of_block(py, rows, k, found.or_raise(py)?)?.into_python(py)
-            }
+            Self::Block(found, k) => of_block(py, k, found.or_raise(py)?)?.into_python(py),
             Self::Called(returned) => returned.or_raise(py)?,
         }
     }
