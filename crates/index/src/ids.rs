@@ -59,6 +59,12 @@ impl<'a> RowIds<'a> {
         self.given
     }
 
+    /// Whether those need eight bytes; `None` for row numbers.
+    pub(crate) fn wide(&self) -> Option<bool> {
+        let given = self.given?;
+        Some(given.iter().copied().any(is_wide))
+    }
+
     /// The id of `row`.
     pub(crate) fn of(&self, row: usize) -> u64 {
         self.given.map_or(row as u64, |ids| ids[row])
@@ -226,24 +232,6 @@ impl IdSection {
         };
         let section = section?;
         Ok(Self { section, wide })
-    }
-
-    /// The section `name` of `count` ids, if there is one: tables of row numbers have none.
-    ///
-    /// # Errors
-    /// [`FileError::Damaged`] if it is of another size.
-    pub(crate) fn find_any(
-        image: &Image,
-        name: &str,
-        count: usize,
-    ) -> Result<Option<Self>, FileError> {
-        if image.find(name).is_err() {
-            return Ok(None);
-        }
-        let narrow = Self::find(image, name, count, false);
-        narrow
-            .or_else(|_| Self::find(image, name, count, true))
-            .map(Some)
     }
 
     /// The ids.
