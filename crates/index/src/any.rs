@@ -26,10 +26,6 @@ use crate::metric::Metric;
 /// assert!(matches!(table, AnyTable::Hnsw(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a table, which is some kilobytes at least"
-)]
 #[non_exhaustive]
 pub enum AnyTable {
     /// Exact search.

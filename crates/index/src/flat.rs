@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BuildError;
 use crate::exact::ExactRows;
 use crate::hnsw::{Grid, RowFormat};
-use crate::ids::{IdSection, Ids, RowIds, is_wide};
+use crate::ids::{IdSection, Ids, RowIds};
 use crate::image::{Draft, FileError, Image, Section};
 use crate::kept::Kept;
 use crate::kernel::{Element, Rows, Span};
@@ -87,6 +87,9 @@ struct Meta {
     metric: Metric,
     dim: usize,
     rows: usize,
+    /// Whether ids take eight bytes; `None` if they are row numbers, which are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wide_ids: Option<bool>,
 }
 
 /// What a file of this kind of table is called inside.
@@ -148,15 +151,14 @@ impl FlatTable {
             metric,
             dim,
             rows: rows::check(rows, dim, metric, watch)?,
+            wide_ids: ids.wide(),
         };
         watch.end()?;
         watch.begin(Stage::Finishing, total)?;
         let mut draft = Draft::new();
         let section = draft.add("rows", size_of_val(rows));
-        let kept = ids.given().map(|ids| {
-            let wide = ids.iter().copied().any(is_wide);
-            IdSection::add(&mut draft, "ids", total, wide)
-        });
+        let kept = meta.wide_ids;
+        let kept = kept.map(|wide| IdSection::add(&mut draft, "ids", total, wide));
         let mut image = draft.allocate(place)?;
         if let Some(kept) = kept {
             let ascending = (0..total).map(|at| ids.of(ids.ranked(at)));
@@ -196,7 +198,10 @@ impl FlatTable {
             return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
         };
         let rows = image.find_values::<f32>("rows", values)?;
-        let ids = IdSection::find_any(&image, "ids", meta.rows)?;
+        let ids = meta
+            .wide_ids
+            .map(|wide| IdSection::find(&image, "ids", meta.rows, wide));
+        let ids = ids.transpose()?;
         Ok(Self::of(image, rows, ids, meta))
     }
 

@@ -38,7 +38,7 @@ use chiplet_memory::{Granted, Place, Region};
 use chiplet_table::{Context, Neighbor, Query, SearchError, Table, TakeAnswer};
 
 use crate::error::{BuildError, at_least_one};
-use crate::ids::{RowIds, is_wide};
+use crate::ids::RowIds;
 use crate::image::{FileError, Image};
 use crate::metric::Metric;
 use crate::options::BuildOptions;
@@ -112,9 +112,7 @@ impl HnswTable {
         rows::check(rows, dim, config.metric, watch)?;
         let rows = rows::prepared(rows, dim, config.metric, watch)?;
         watch.end()?;
-        let wide = options
-            .ids
-            .is_some_and(|ids| ids.iter().copied().any(is_wide));
+        let wide = ids.wide() == Some(true);
         let config = &choose::fitted(config, &rows, dim, wide, watch)?;
         config::check(&rows, dim, config, watch)?;
         let links = build::build(&rows, dim, config, watch)?;

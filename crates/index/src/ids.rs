@@ -55,8 +55,15 @@ impl<'a> RowIds<'a> {
     }
 
     /// Those that are not row numbers, by row.
+    #[cfg(feature = "faiss")]
     pub(crate) fn given(&self) -> Option<&'a [u64]> {
         self.given
+    }
+
+    /// Whether those need eight bytes; `None` for row numbers.
+    pub(crate) fn wide(&self) -> Option<bool> {
+        let given = self.given?;
+        Some(given.iter().copied().any(is_wide))
     }
 
     /// The id of `row`.
@@ -226,24 +233,6 @@ impl IdSection {
         };
         let section = section?;
         Ok(Self { section, wide })
-    }
-
-    /// The section `name` of `count` ids, if there is one: tables of row numbers have none.
-    ///
-    /// # Errors
-    /// [`FileError::Damaged`] if it is of another size.
-    pub(crate) fn find_any(
-        image: &Image,
-        name: &str,
-        count: usize,
-    ) -> Result<Option<Self>, FileError> {
-        if image.find(name).is_err() {
-            return Ok(None);
-        }
-        let narrow = Self::find(image, name, count, false);
-        narrow
-            .or_else(|_| Self::find(image, name, count, true))
-            .map(Some)
     }
 
     /// The ids.

@@ -110,7 +110,11 @@ pub(super) fn store(
         large_ids: ids.iter().flatten().copied().any(is_wide),
         nprobe: config.nprobe,
         grain: config.grain.unwrap_or(1).min(ivf.lists()),
-        full: full.map(|FullRows { format, .. }| Full { format, step }),
+        full: full.map(|FullRows { format, .. }| Full {
+            format,
+            step,
+            ids: row_ids.is_some_and(|ids| ids.given().is_some()),
+        }),
     };
     if shape.row_bytes() != Some(codes.bytes) {
         return Ok(None);
@@ -122,7 +126,6 @@ pub(super) fn store(
         groups.as_ref(),
         map,
         &values,
-        row_ids.is_some_and(|ids| ids.given().is_some()),
         config.place.clone(),
     )?;
     let mut done = 0;

@@ -24,8 +24,7 @@ pub(super) struct Filler {
 
 impl Filler {
     /// Memory for a table of `shape` with lists of `lens` rows. `centroids` are `[lists][dim]`, in the order of `groups` if
-    /// there are any, `values` as the section has them; `full_ids` says whether rows that are kept once more have other ids
-    /// than their numbers.
+    /// there are any, `values` as the section has them.
     ///
     /// # Panics
     /// If they do not fit each other.
@@ -36,7 +35,6 @@ impl Filler {
         groups: Option<&Groups>,
         map: Option<Linear<'_>>,
         values: &[f32],
-        full_ids: bool,
         place: Place,
     ) -> Result<Self, BuildError> {
         let cells = shape.coding.cells(shape.dim);
@@ -97,7 +95,9 @@ impl Filler {
                 }
                 None => None,
             },
-            full_ids: (shape.full.is_some() && full_ids)
+            full_ids: shape
+                .full
+                .is_some_and(|full| full.ids)
                 .then(|| IdSection::add(&mut draft, "full-ids", shape.rows, shape.large_ids)),
             offsets,
         };
@@ -181,7 +181,7 @@ impl Filler {
         let (place, values) = self.places.full.expect("the shape's sections");
         assert_eq!(rows.len(), self.shape.rows * dim, "rows of another table");
         self.image.section_mut::<f32>(values).copy_from_slice(low);
-        let Full { format, step } = full;
+        let Full { format, step, .. } = full;
         let grids = Grids::of_bytes(Grid { low, step });
         let to = self.image.section_mut::<u8>(place);
         let to = to.chunks_exact_mut(grids.stride(format, dim));

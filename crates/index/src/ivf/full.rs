@@ -11,6 +11,9 @@ pub(super) struct Full {
     pub(super) format: RowFormat,
     /// The step of 8-bit codes; 1 for other rows.
     pub(super) step: f32,
+    /// Whether the rows have other ids than their numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) ids: bool,
 }
 
 impl Full {

@@ -298,7 +298,7 @@ impl Store {
     /// The rows once more, if they are kept.
     pub(super) fn full(&self) -> Option<Kept<'_>> {
         let full = self.shape.full?;
-        let Full { format, step } = full;
+        let Full { format, step, .. } = full;
         let (rows, low) = self.places.full?;
         Some(Kept {
             dim: self.shape.given_dim(),
@@ -390,8 +390,11 @@ impl Store {
             None => None,
         };
         let full_ids = match shape.full {
-            Some(_) => IdSection::find_any(&image, "full-ids", shape.rows)?,
-            None => None,
+            Some(full) if full.ids => {
+                let (rows, wide) = (shape.rows, shape.large_ids);
+                Some(IdSection::find(&image, "full-ids", rows, wide)?)
+            }
+            _ => None,
         };
         let places = Places {
             starts,
