@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -44,6 +45,16 @@ def flat(rows: Rows) -> chiplet.Flat:
 def executor() -> Iterator[chiplet.Executor]:
     with chiplet.Executor() as executor:
         yield executor
+
+
+_numbers = itertools.count()
+
+
+def added(executor: chiplet.Executor, table: chiplet.Table) -> str:
+    """A name of its own for the table: the same test may run in several threads, with one executor."""
+    name = f"rows-{next(_numbers)}"
+    executor.add(name, table)
+    return name
 
 
 def nearest(rows: Rows, query: Rows, k: int) -> npt.NDArray[np.int64]:

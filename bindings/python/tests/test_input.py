@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Rows
+from conftest import Rows, added
 
 import chiplet
 
@@ -64,9 +64,9 @@ def test_dlpack(flat: chiplet.Flat, rows: Rows) -> None:
     (np.float32(1), "this has 0"),
 ])
 def test_what_is_no_vector(given: Any, words: str, executor: chiplet.Executor, flat: chiplet.Flat) -> None:
-    executor.add("rows", flat)
+    name = added(executor, flat)
     with pytest.raises(TypeError, match=words):
-        executor.search("rows", given)
+        executor.search(name, given)
     with pytest.raises(TypeError, match=words):
         flat.search(given)
 
@@ -85,36 +85,36 @@ def test_filters_that_are_none(flat: chiplet.Flat, rows: Rows) -> None:
 
 
 def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows) -> None:
-    executor.add("rows", hnsw)
+    name = added(executor, hnsw)
     broken = rows[:4].copy()
     broken[2, 5] = np.nan
     for search in (executor.search, lambda _, *rest, **more: hnsw.search(*rest, **more)):
         with pytest.raises(chiplet.QueryError, match=r"(?s)24.*8|8.*24"):
-            search("rows", rows[0, :8])
+            search(name, rows[0, :8])
         with pytest.raises(chiplet.QueryError, match="component 5 of the query is NaN"):
-            search("rows", broken[2])
+            search(name, broken[2])
         with pytest.raises(chiplet.QueryError, match="query 2: component 5 of the query is NaN"):
-            search("rows", broken)
+            search(name, broken)
         with pytest.raises(chiplet.QueryError, match="k = 0"):
-            search("rows", rows[0], k=0)
+            search(name, rows[0], k=0)
         with pytest.raises(chiplet.QueryError, match="ef = -3"):
-            search("rows", rows[0], ef=-3)
+            search(name, rows[0], ef=-3)
         with pytest.raises(chiplet.QueryError, match="nprobe = 0"):
-            search("rows", rows[0], nprobe=0)
+            search(name, rows[0], nprobe=0)
         with pytest.raises(TypeError, match="k is a number"):
-            search("rows", rows[0], k="ten")  # type: ignore[arg-type]  # pyright: ignore
+            search(name, rows[0], k="ten")  # type: ignore[arg-type]  # pyright: ignore
         with pytest.raises(chiplet.QueryError, match="NaN"):
-            search("rows", rows[0], radius=float("nan"))
+            search(name, rows[0], radius=float("nan"))
         with pytest.raises(chiplet.QueryError, match="too much room"):
-            search("rows", rows[0], k=1 << 40)
+            search(name, rows[0], k=1 << 40)
         with pytest.raises(chiplet.QueryError):
-            search("rows", np.empty((3, 0), np.float32))
+            search(name, np.empty((3, 0), np.float32))
     with pytest.raises(chiplet.QueryError, match="deadline is NaN"):
-        executor.search("rows", rows[0], deadline=float("nan"))
+        executor.search(name, rows[0], deadline=float("nan"))
     with pytest.raises(ValueError, match="interactive"):
-        executor.search("rows", rows[0], class_="urgent")  # type: ignore[arg-type]  # pyright: ignore
+        executor.search(name, rows[0], class_="urgent")  # type: ignore[arg-type]  # pyright: ignore
     assert executor.snapshot()["total"]["panicked"] == 0
-    assert executor.search("rows", rows[7], k=1).ids.tolist() == [7]
+    assert executor.search(name, rows[7], k=1).ids.tolist() == [7]
 
 
 def test_bad_rows(rows: Rows) -> None:
@@ -144,6 +144,7 @@ def test_bad_rows(rows: Rows) -> None:
         chiplet.Hnsw.build(rows, m=-1)
 
 
+@pytest.mark.thread_unsafe(reason="it counts on names")
 def test_names(executor: chiplet.Executor, flat: chiplet.Flat) -> None:
     executor.add("a", flat)
     with pytest.raises(chiplet.NameTaken, match='"a"'):
@@ -157,6 +158,7 @@ def test_names(executor: chiplet.Executor, flat: chiplet.Flat) -> None:
     assert executor.tables == ["a"]
 
 
+@pytest.mark.thread_unsafe(reason="it counts on names")
 def test_settings() -> None:
     with pytest.raises(ValueError, match="level"):
         chiplet.Executor(level="l4")  # type: ignore[arg-type]  # pyright: ignore
