@@ -150,7 +150,8 @@ impl Saved {
         match index::open(&self.table, place) {
             Ok(table) => {
                 let memory = IndexMemory::of(&table, table.granted());
-                Some((Arc::new(table), memory))
+                let table: Arc<dyn Table> = Arc::new(table);
+                Some((table, memory))
             }
             Err(error) => {
                 tracing::warn!(%error, "a saved index cannot be used and is built anew");
