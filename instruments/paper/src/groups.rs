@@ -50,6 +50,8 @@ pub(crate) struct Group {
     pub(crate) ccds: Vec<usize>,
     /// On all CCDs these loads too, in percent of the first system's saturation.
     pub(crate) loads: Vec<u32>,
+    /// Of the systems so many of the first are run saturated alone.
+    pub(crate) only_saturated: usize,
     pub(crate) seed: u64,
 }
 
@@ -69,6 +71,7 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 systems: all.clone(),
                 ccds: CCDS.to_vec(),
                 loads: vec![50],
+                only_saturated: 0,
                 seed,
             }));
             groups.push(Group {
@@ -79,6 +82,7 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 systems: all.clone(),
                 ccds: vec![12],
                 loads: Vec::new(),
+                only_saturated: 0,
                 seed: first,
             });
         }
@@ -91,6 +95,7 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 systems: all[1..].to_vec(),
                 ccds: vec![12],
                 loads: Vec::new(),
+                only_saturated: 0,
                 seed: first,
             });
         }
@@ -167,7 +172,8 @@ impl Group {
             let loads = self.loads.iter().filter(|_| ccds == 12);
             let mut saturated = 0.0;
             for percent in std::iter::once(None).chain(loads.copied().map(Some)) {
-                for &system in &self.systems {
+                let left_out = percent.map_or(0, |_| self.only_saturated);
+                for &system in &self.systems[left_out..] {
                     let mut scenario =
                         Scenario::new(&machine, prepared, system.strategy(case.kind))
                             .counting(queries);

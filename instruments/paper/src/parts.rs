@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use chiplet_sim::{Costs, Machine, Pages, Topics, UnderLoad, Ways};
 use rayon::prelude::*;
 
@@ -122,20 +121,27 @@ pub fn table(
     let runs: Vec<Vec<Vec<Run>>> = seeds
         .par_iter()
         .map(|&seed| {
-            let of = |systems: &[System], ccds: &[usize], loads: &[u32]| Group {
+            let of = |systems: &[System], ccds: &[usize]| Group {
                 case: Case::full(kind, false, topics, 12, System::V0),
                 systems: systems.to_vec(),
                 ccds: ccds.to_vec(),
-                loads: loads.to_vec(),
+                loads: Vec::new(),
+                only_saturated: 0,
                 seed,
             };
             let few = match kind {
-                Kind::Hnsw => of(&[System::V0], &[1], &[]),
-                Kind::Ivf => of(&[System::V0], &[2], &[]),
+                Kind::Hnsw => of(&[System::V0], &[1]),
+                Kind::Ivf => of(&[System::V0], &[2]),
             };
-            let full = of(&System::ALL[..3], &[12], &LOADS);
+            let mut full = of(&System::ALL[..3], &[12]);
+            full.loads = LOADS.to_vec();
             let prepared = full.prepared()?;
-            let runs = PARTS.iter().map(|part| {
+            let runs = PARTS.iter().enumerate().map(|(at, part)| {
+                if at > 0 {
+                    // What takes long, and what the model as it is shows.
+                    full.loads.truncate(1);
+                    full.only_saturated = 1;
+                }
                 let mut machine = Machine::preset("genoa-9654")?;
                 (part.change)(&mut machine.costs);
                 let mut runs = few.run_on(&machine, &prepared, queries)?;
@@ -175,10 +181,10 @@ pub fn table(
                     seed,
                 })
             };
-            let all = results.all_seeds().map(of_seed);
-            let spread = Spread::of(all.collect::<anyhow::Result<_>>()?);
-            let spread = spread.context("there are no seeds")?;
-            let _ = write!(text, " {} |", spread.text(|value| figure.unit.text(value)));
+            let all: anyhow::Result<Vec<f64>> = results.all_seeds().map(of_seed).collect();
+            let spread = all.ok().and_then(Spread::of);
+            let text_of = |spread: Spread| spread.text(|value| figure.unit.text(value));
+            let _ = write!(text, " {} |", spread.map_or("-".to_owned(), text_of));
         }
         text.push('\n');
     }

@@ -102,7 +102,8 @@ impl SetCaches {
         caches
     }
 
-    /// A worker of `domain` reads a block: its lines lie side by side, and count each.
+    /// A worker of `domain` reads a block: its lines lie side by side, and count each. Blocks whose keys differ in the
+    /// last 20 bits alone, as the nodes of a graph, lie one after the other.
     pub(super) fn read(
         &mut self,
         worker: usize,
@@ -111,9 +112,11 @@ impl SetCaches {
         bytes: u32,
         hits: &mut Hits,
     ) {
-        let first = mix(key) >> 1;
+        let lines = u64::from(bytes).div_ceil(LINE);
+        let (array, at) = (mix(key >> 20) >> 1, key & 0xf_ffff);
+        let first = array + at * lines;
         let (l2, shelf) = (&mut self.l2[worker], &mut self.shelves[domain]);
-        for line in first..first + u64::from(bytes).div_ceil(LINE) {
+        for line in first..first + lines {
             if l2.sets == 0 {
                 match shelf.l3.find(line) {
                     true => hits.l3 += 1,
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(read(0, 3).l2, 1);
         assert_eq!(read(1, 3).l3, 1, "in the sibling's L2");
         assert_eq!(read(0, 0).l3, 1, "dropped by the L2, held by the L3");
-        // It left a place empty, which 2 took.
+        // It left a place empty.
         assert_eq!(read(0, 1).l3, 1);
         assert_eq!(read(0, 9).memory, 1);
     }
