@@ -43,7 +43,7 @@ pub use compute::Compute;
 pub use engine::replay::replay;
 pub use engine::{Load, Scenario, Settings};
 pub use ideas::{Budgets, Ideas};
-pub use machine::{Costs, Machine, MachineError, PRESETS};
+pub use machine::{Costs, Machine, MachineError, PRESETS, Pages, UnderLoad, Ways};
 pub use outcome::{Expired, Moved, Outcome, Percentiles, Served};
 pub use workload::{
     Arrivals, Ask, Asking, Drawn, Flip, Prepared, Recipe, RecipeError, Rerank, Sampling, Scoring,

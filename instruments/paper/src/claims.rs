@@ -69,7 +69,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    fn run(&self, system: System, ccds: usize, load: Option<u32>) -> Result<&Run> {
+    pub(crate) fn run(&self, system: System, ccds: usize, load: Option<u32>) -> Result<&Run> {
         let case = Case {
             load,
             ..Case::full(self.kind, false, self.topics, ccds, system)
@@ -83,7 +83,7 @@ impl View<'_> {
     }
 
     /// How many times V1's a figure of V2's is.
-    fn v2_to_v1(&self, load: Option<u32>, figure: fn(&Run) -> f64) -> Result<f64> {
+    pub(crate) fn v2_to_v1(&self, load: Option<u32>, figure: fn(&Run) -> f64) -> Result<f64> {
         let of = |system| self.run(system, 12, load).map(figure);
         Ok(of(System::V2)? / of(System::V1)?)
     }

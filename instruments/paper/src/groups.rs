@@ -44,12 +44,15 @@ pub fn simulate(
 
 /// What is prepared once and run by several systems.
 #[derive(Clone, Debug)]
-struct Group {
-    case: Case,
-    systems: Vec<System>,
-    ccds: Vec<usize>,
-    load: Option<u32>,
-    seed: u64,
+pub(crate) struct Group {
+    pub(crate) case: Case,
+    pub(crate) systems: Vec<System>,
+    pub(crate) ccds: Vec<usize>,
+    /// On all CCDs these loads too, in percent of the first system's saturation.
+    pub(crate) loads: Vec<u32>,
+    /// Of the systems so many of the first are run saturated alone.
+    pub(crate) only_saturated: usize,
+    pub(crate) seed: u64,
 }
 
 /// All of them: the claims and the scaling with so many seeds from the `first`, all else with that.
@@ -67,7 +70,8 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 case,
                 systems: all.clone(),
                 ccds: CCDS.to_vec(),
-                load: Some(50),
+                loads: vec![50],
+                only_saturated: 0,
                 seed,
             }));
             groups.push(Group {
@@ -77,7 +81,8 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 },
                 systems: all.clone(),
                 ccds: vec![12],
-                load: None,
+                loads: Vec::new(),
+                only_saturated: 0,
                 seed: first,
             });
         }
@@ -89,7 +94,8 @@ fn groups(first: u64, seeds: u64) -> Vec<Group> {
                 case,
                 systems: all[1..].to_vec(),
                 ccds: vec![12],
-                load: None,
+                loads: Vec::new(),
+                only_saturated: 0,
                 seed: first,
             });
         }
@@ -119,6 +125,15 @@ fn sized() -> impl Iterator<Item = Case> {
 
 impl Group {
     fn run(&self, queries: u64) -> anyhow::Result<Vec<Run>> {
+        let machine = Machine::preset(match self.case.genoa {
+            true => "genoa-9654",
+            false => "rome-7k62",
+        })?;
+        self.run_on(&machine, &self.prepared()?, queries)
+    }
+
+    /// Its tables, and what their queries read.
+    pub(crate) fn prepared(&self) -> anyhow::Result<Prepared> {
         let (case, seed) = (self.case, self.seed);
         let name = match case.kind {
             Kind::Hnsw => "paper-hnsw",
@@ -137,23 +152,30 @@ impl Group {
             ..Sampling::default()
         };
         let workload = recipe.about(case.topics).workload(seed);
-        let prepared = Prepared::new(workload, sampling, |_| {});
-        let machine = Machine::preset(match case.genoa {
-            true => "genoa-9654",
-            false => "rome-7k62",
-        })?;
+        Ok(Prepared::new(workload, sampling, |_| {}))
+    }
+
+    /// Its runs, on a machine of its kind.
+    pub(crate) fn run_on(
+        &self,
+        machine: &Machine,
+        prepared: &Prepared,
+        queries: u64,
+    ) -> anyhow::Result<Vec<Run>> {
+        let (case, seed) = (self.case, self.seed);
         let mut runs = Vec::new();
         for &ccds in &self.ccds {
             let machine = match case.genoa {
                 true => machine.with_domains(ccds)?,
                 false => machine.clone(),
             };
-            let load = self.load.filter(|_| ccds == 12);
+            let loads = self.loads.iter().filter(|_| ccds == 12);
             let mut saturated = 0.0;
-            for percent in std::iter::once(None).chain(load.map(Some)) {
-                for &system in &self.systems {
+            for percent in std::iter::once(None).chain(loads.copied().map(Some)) {
+                let left_out = percent.map_or(0, |_| self.only_saturated);
+                for &system in &self.systems[left_out..] {
                     let mut scenario =
-                        Scenario::new(&machine, &prepared, system.strategy(case.kind))
+                        Scenario::new(&machine, prepared, system.strategy(case.kind))
                             .counting(queries);
                     scenario.seed = seed;
                     scenario.load = match percent {

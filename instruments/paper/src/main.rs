@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chiplet_paper::evidence::Evidence;
-use chiplet_paper::runs::Results;
-use chiplet_paper::{groups, page, picture};
+use chiplet_paper::runs::{Kind, Results, TOPICS};
+use chiplet_paper::{groups, page, parts, picture};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -24,6 +24,10 @@ struct Arguments {
     /// Write the page from the kept figures; nothing is simulated
     #[arg(long, conflicts_with_all = ["queries", "seed", "seeds"])]
     kept: bool,
+
+    /// Print what the coarse parts of the model change, for tables of this kind without or with topics, and write no file
+    #[arg(long, value_name = "KIND", value_parser = ["hnsw", "hnsw-topics", "ivf", "ivf-topics"], conflicts_with_all = ["kept", "evidence", "into"])]
+    parts: Option<String>,
 
     /// What emulated caches or a machine gave for the paper's tables, to be kept and shown beside the model: the file of
     /// chiplet-caches run --workload paper-hnsw --json, or of chiplet bench --workload paper-hnsw (or paper-ivf) --json
@@ -52,6 +56,8 @@ Examples:
   chiplet-paper --kept                       the page again, from docs/paper.json
   chiplet-paper --kept --evidence hnsw.json  with a column for what chiplet bench measured
   chiplet-paper --queries 1000 --into /tmp   a quick look, too short for figures
+  chiplet-paper --parts hnsw --seeds 3 --queries 12000
+                                             what each coarse part of the model changes: half an hour
 Exit status: 0 whatever the figures are; 1 if something failed; 2 for input that cannot be used.";
 
 fn main() -> ExitCode {
@@ -65,6 +71,23 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(kind) = &arguments.parts {
+        let case = match kind.as_str() {
+            "hnsw" => (Kind::Hnsw, None),
+            "hnsw-topics" => (Kind::Hnsw, Some(TOPICS)),
+            "ivf" => (Kind::Ivf, None),
+            _ => (Kind::Ivf, Some(TOPICS)),
+        };
+        let bar = progress("parts of the model");
+        let seeds = (arguments.seed, arguments.seeds);
+        let table = parts::table(case, seeds, arguments.queries, |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        print!("{}", table?);
+        return Ok(());
+    }
     let file = arguments.into.join("paper.json");
     let mut results: Results = match arguments.kept {
         true => {
@@ -118,12 +141,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn simulate(arguments: &Arguments) -> anyhow::Result<Results> {
-    let bar = ProgressBar::new(0);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} tables and machines ({elapsed})")
-            .expect("the template is valid"),
-    );
-    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    let bar = progress("tables and machines");
     let seeds = (arguments.seed, arguments.seeds);
     let date = jiff::Zoned::now().date().to_string();
     let results = groups::simulate(date, seeds, arguments.queries, |done, all| {
@@ -132,6 +150,15 @@ fn simulate(arguments: &Arguments) -> anyhow::Result<Results> {
     });
     bar.finish_and_clear();
     results
+}
+
+fn progress(of: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {of} ({{elapsed}})");
+    let style = ProgressStyle::with_template(&template);
+    bar.set_style(style.expect("the template is valid"));
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    bar
 }
 
 /// As a whole or not at all.

@@ -12,7 +12,7 @@ use chiplet::{Query, Table as _};
 use chiplet_baselines::Strategy;
 use chiplet_caches::spread::Spread;
 use chiplet_caches::tables;
-use chiplet_sim::{Costs, Load, Machine, Prepared, Scenario};
+use chiplet_sim::{Costs, Load, Machine, Prepared, Scenario, Ways};
 use chiplet_workload::traffic::{Arrivals, Group, Traffic};
 
 use crate::case::Case;
@@ -20,7 +20,7 @@ use crate::child;
 use crate::graphs;
 
 /// Lines of a set of the modelled last level, and of the first.
-const WAYS: [u64; 2] = [16, 8];
+const WAYS: [u32; 2] = [16, 8];
 
 /// Of the traffic.
 const SEED: u64 = 1;
@@ -178,6 +178,10 @@ fn misses(report: &str) -> Option<u64> {
 pub fn simulate(prepared: &Prepared, bytes: u64, queries: u64) -> f64 {
     let costs = Costs {
         l2_bytes: 0,
+        ways: Some(Ways {
+            l2: WAYS[1],
+            l3: WAYS[0],
+        }),
         ..Costs::GENOA
     };
     let machine = Machine::new("one core", chiplet::Topology::uniform(1, 1, bytes), costs);

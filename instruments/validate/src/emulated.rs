@@ -9,7 +9,7 @@ use chiplet_baselines::Strategy;
 use chiplet_caches::model::parts::Part;
 use chiplet_caches::record::{Constants, Record, Run};
 use chiplet_caches::spread::Spread;
-use chiplet_sim::{Compute, Costs, Load, Machine, Scenario};
+use chiplet_sim::{Compute, Costs, Load, Machine, Scenario, Ways};
 
 use crate::case::Case;
 use crate::child;
@@ -130,6 +130,8 @@ pub fn machine(part: &Part, dim: usize) -> Machine {
         socket_gbs: part.socket_gbs,
         walk_lines: lines * part.dram_ns / row_ns,
         wake_ns: part.wake_ns,
+        // As the part's caches are there.
+        ways: Some(Ways { l2: 8, l3: 16 }),
         ..Costs::GENOA
     };
     Machine::new(part.name.clone(), topology, costs)

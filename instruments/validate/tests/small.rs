@@ -1,7 +1,7 @@
 //! A comparison in seconds: the model of `instruments/caches` is told what one core reads, without QEMU around it.
 //!
-//! So both sides have the same reads, and what differs is how caches are modelled: 64-byte lines in sets there, whole
-//! rows in the order of their use here.
+//! So both sides have the same reads, and what differs is how caches are modelled: an L1 and addresses there, rows and links
+//! that lie one after the other here.
 
 use chiplet::index::{HnswConfig, HnswTable, Metric, Part as Section};
 use chiplet_caches::model::core::Access;
@@ -35,14 +35,13 @@ fn graph() -> (HnswTable, Vec<Vec<f32>>) {
     (table, asked.rows().map(<[f32]>::to_vec).collect())
 }
 
-/// One core, whose caches hold a third of the graph. The L2 is small, as each hit of an L3 leaves a place there empty for a
-/// while, which the simulator does not model.
+/// One core, whose caches hold a third of the graph.
 fn part() -> Part {
     Part {
         domains: 1,
         cores: 1,
         l1_bytes: 4 << 10,
-        l2_bytes: 8 << 10,
+        l2_bytes: 32 << 10,
         l3_bytes: 256 << 10,
         ..Part::named("genoa-9654").unwrap()
     }

@@ -6,12 +6,14 @@
 //! and never count.
 //!
 //! Blocks are what traces name: a graph's row or list of links, 64 KiB of an inverted list. Replacement is least
-//! recently used, fully associative. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches
+//! recently used, fully associative, unless the machine tells its sets. Of graphs only a sample of the nodes is kept, by a hash of the node, in caches
 //! that are smaller by as much; miss ratios stay the same but for chance (SHARDS: Waldspurger and others, FAST 2015).
 
 use super::Lru;
+use super::sets::SetCaches;
+use crate::machine::Ways;
 
-/// Where blocks were found.
+/// Where blocks were found; where caches have sets, their lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hits {
     pub(crate) l2: u64,
@@ -47,11 +49,16 @@ impl Lines {
     }
 }
 
-pub(crate) struct Caches {
-    /// For each worker.
-    l2: Vec<Lru>,
-    /// For each domain.
-    all: Vec<Lru>,
+pub(crate) enum Caches {
+    /// Fully associative.
+    Whole {
+        /// For each worker.
+        l2: Vec<Lru>,
+        /// For each domain.
+        all: Vec<Lru>,
+    },
+    /// In sets.
+    Sets(SetCaches),
 }
 
 impl Caches {
@@ -59,18 +66,22 @@ impl Caches {
     pub(crate) fn new(
         domains: impl IntoIterator<Item = (u64, usize)>,
         l2_bytes: u64,
+        ways: Option<Ways>,
         sample: f64,
     ) -> Self {
-        let sized = |bytes: u64| Lru::new((bytes as f64 * sample) as u64);
-        let mut caches = Self {
-            l2: Vec::new(),
-            all: Vec::new(),
-        };
-        for (l3_bytes, cores) in domains {
-            caches.l2.extend((0..cores).map(|_| sized(l2_bytes)));
-            caches.all.push(sized(l3_bytes + cores as u64 * l2_bytes));
+        let sampled = |bytes: u64| (bytes as f64 * sample) as u64;
+        if let Some(ways) = ways {
+            let domains = domains.into_iter();
+            let domains = domains.map(|(l3_bytes, cores)| (sampled(l3_bytes), cores));
+            return Self::Sets(SetCaches::new(domains, sampled(l2_bytes), ways));
         }
-        caches
+        let sized = |bytes: u64| Lru::new(sampled(bytes));
+        let (mut l2, mut all) = (Vec::new(), Vec::new());
+        for (l3_bytes, cores) in domains {
+            l2.extend((0..cores).map(|_| sized(l2_bytes)));
+            all.push(sized(l3_bytes + cores as u64 * l2_bytes));
+        }
+        Self::Whole { l2, all }
     }
 
     /// A worker of `domain` reads a block.
@@ -82,8 +93,12 @@ impl Caches {
         bytes: u32,
         hits: &mut Hits,
     ) {
-        let near = self.l2[worker].touch(key, bytes);
-        let there = self.all[domain].touch(key, bytes);
+        let (l2, all) = match self {
+            Self::Whole { l2, all } => (l2, all),
+            Self::Sets(caches) => return caches.read(worker, domain, key, bytes, hits),
+        };
+        let near = l2[worker].touch(key, bytes);
+        let there = all[domain].touch(key, bytes);
         match (near, there) {
             (true, _) => hits.l2 += 1,
             (false, true) => hits.l3 += 1,
@@ -98,7 +113,7 @@ mod tests {
 
     #[test]
     fn siblings_share_what_one_has_read_and_other_domains_do_not() {
-        let mut caches = Caches::new([(100, 2), (100, 2)], 10, 1.0);
+        let mut caches = Caches::new([(100, 2), (100, 2)], 10, None, 1.0);
         let mut read = |worker, key| {
             let mut hits = Hits::default();
             caches.read(worker, worker / 2, key, 10, &mut hits);

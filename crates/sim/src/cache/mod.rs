@@ -2,6 +2,7 @@
 
 mod lru;
 mod memory;
+mod sets;
 
 pub(crate) use lru::Lru;
 pub(crate) use memory::{Caches, Hits, Lines};

@@ -3,6 +3,7 @@
 
 mod memory;
 mod rerank;
+mod translate;
 
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ use crate::trace::{Visit, mix};
 use crate::workload::{Plan, Prepared};
 use memory::Memory;
 pub(super) use memory::{Holders, Pipe, Reach};
+use translate::Tlb;
 
 /// Parts that a walk is modelled in, so that what others read meanwhile counts.
 pub(super) const SEGMENTS: u32 = 6;
@@ -46,6 +48,11 @@ fn full_key(table: u32, copy: u32, node: u32) -> u64 {
 /// The key of a block of a list.
 fn list_key(table: u32, list: u64, block: u64) -> u64 {
     (u64::from(table) << 45) | (1 << 62) | mix((list << 24) | block) >> 20
+}
+
+/// The key of a line of a table's page table.
+fn entry_key(table: u32, line: u64) -> u64 {
+    (1 << 63) | (1 << 61) | (u64::from(table) << 40) | line
 }
 
 /// The key of a block of what a worker reads of its own.
@@ -99,6 +106,8 @@ struct Found {
     walk: [[f64; 2]; 2],
     /// Of rows that are compared once more.
     full: [f64; 2],
+    /// Of page tables.
+    entries: [f64; 2],
 }
 
 /// The cores, their caches, and memory.
@@ -110,6 +119,9 @@ pub(super) struct Hardware<'a> {
     pub(super) memory: Memory,
     /// Of each worker.
     found: Vec<Found>,
+    tlbs: Vec<Tlb>,
+    /// The blocks of a part of a walk, where page walks are modelled: kept for its room.
+    blocks: Vec<u64>,
 }
 
 impl<'a> Hardware<'a> {
@@ -128,14 +140,17 @@ impl<'a> Hardware<'a> {
         let found = Found {
             walk: [[0.0, 1.0]; 2],
             full: [0.0, 1.0],
+            entries: [0.0, 1.0],
         };
         Self {
             machine,
             prepared,
             compute,
-            caches: Caches::new(sizes, machine.costs.l2_bytes, sample),
+            caches: Caches::new(sizes, machine.costs.l2_bytes, machine.costs.ways, sample),
             memory: Memory::new(machine, holders, others),
             found: vec![found; workers],
+            tlbs: vec![Tlb::default(); workers],
+            blocks: Vec::new(),
         }
     }
 
@@ -166,6 +181,11 @@ impl<'a> Hardware<'a> {
         };
         let sampled = &scale.sampled[table as usize % scale.sampled.len()][which];
         let mut found = [Hits::default(); 2];
+        let costs = &self.machine.costs;
+        let (pages, stray_lines) = (costs.pages, costs.stray_lines);
+        let stray = (stray_lines * LINE) as u32;
+        let mut blocks = std::mem::take(&mut self.blocks);
+        blocks.clear();
         let parts = [
             (of::ROWS, &sampled.rows, touched),
             (of::LINKS, &sampled.links, links_touched),
@@ -175,7 +195,11 @@ impl<'a> Hardware<'a> {
             for &node in &nodes[from..to] {
                 let copy = scale.copy(node, tile, factor);
                 let key = node_key(table, part_of, copy, node);
-                self.caches.read(by.worker, by.domain, key, bytes, hits);
+                self.caches
+                    .read(by.worker, by.domain, key, bytes + stray, hits);
+                if pages.is_some() {
+                    blocks.push(key);
+                }
             }
         }
         let count = |count| {
@@ -190,8 +214,15 @@ impl<'a> Hardware<'a> {
         }
         let [of_rows, of_links] = *known;
         let sizes = [touched, links_touched].map(|bytes| f64::from(bytes) / LINE);
-        let costs = &self.machine.costs;
         let latency = self.memory.latency(by.now, by.domain, table);
+        let page_reads = pages.map_or(0.0, |pages| {
+            rows * pages.of(f64::from(touched)) + links * pages.of(f64::from(links_touched))
+        });
+        let table_bytes =
+            (scale.nodes as f64) * f64::from(factor) * f64::from(row_bytes + link_bytes);
+        let walks = self.walk_pages(by, (table, table_bytes), page_reads, &blocks, latency);
+        self.blocks = blocks;
+        let costs = &self.machine.costs;
         let wait = |[l3, memory]: [f64; 2]| l3 * costs.l3_ns + memory * latency;
         let (row_wait, link_wait) = (wait(of_rows), wait(of_links));
         let on_their_way = rows * sizes[0] * row_wait + links * sizes[1] * link_wait;
@@ -199,20 +230,26 @@ impl<'a> Hardware<'a> {
         // Links are asked for one step ahead; of a step's rows the first is waited for, and the others come while it
         // and those before are compared.
         let steps = links / HnswTable::FOLLOWED_A_STEP as f64;
-        let took = steps * row_wait + compute.max(on_their_way / costs.walk_lines);
+        let first = row_wait + walks.part * walks.wait;
+        let others = (on_their_way / costs.walk_lines).max(walks.took);
+        let took = steps * first + compute.max(others);
         let read =
             |part: usize| rows * sizes[0] * of_rows[part] + links * sizes[1] * of_links[part];
         let (l3, memory) = (read(0), read(1));
-        let lines = Lines {
+        let mut lines = Lines {
             l2: rows * sizes[0] + links * sizes[1] - l3 - memory,
             l3,
             memory,
         };
+        lines.add(walks.lines);
+        // Stray lines take bandwidth, and nobody waits for them or misses them.
+        let strays = stray_lines * (rows * of_rows[1] + links * of_links[1]);
+        let bytes = (lines.memory + strays) * LINE;
         let mut reading = Reading {
             compute,
             took,
-            bytes: memory * LINE,
-            byte_ns: memory * LINE * latency,
+            bytes,
+            byte_ns: bytes * latency,
             lines,
             pulled: hnsw_query_bytes(rows as u64, u64::from(row_bytes), u64::from(link_bytes) / 2),
         };
@@ -251,9 +288,17 @@ impl<'a> Hardware<'a> {
         let sample = self.prepared.sampling.sample;
         let latency = self.memory.latency(by.now, by.domain, table);
         let costs = &self.machine.costs;
-        let rows_as = match self.prepared.plans[table as usize] {
-            Plan::Lists { rows_as, .. } if list != of::CENTROIDS => rows_as,
-            _ => RowFormat::F32,
+        let (rows_as, table_bytes) = match self.prepared.plans[table as usize] {
+            Plan::Lists {
+                rows_as,
+                shape,
+                centroid_bytes,
+            } => {
+                let bytes = shape.rows * shape.row_bytes + centroid_bytes;
+                let is_list = list != of::CENTROIDS;
+                (if is_list { rows_as } else { RowFormat::F32 }, bytes as f64)
+            }
+            _ => (RowFormat::F32, 1.0),
         };
         let scan = self.compute.scan(rows_as);
         let from_l3 = scan.min(costs.l3_gbs);
@@ -267,20 +312,23 @@ impl<'a> Hardware<'a> {
             let kept = ((block as f64 * sample) as u32).max(1);
             self.caches.read(by.worker, by.domain, key, kept, &mut hits);
             let block = block as f64;
+            let walks = self.scan_pages(by, (table, table_bytes), (list, at), block, latency);
+            reading.took += walks.took;
+            reading.bytes += walks.lines.memory * LINE;
+            reading.byte_ns += walks.lines.memory * LINE * latency;
+            lines.add(walks.lines);
             reading.took += again * block / scan;
             lines.l2 += again * block / LINE;
-            if hits.l2 > 0 {
-                reading.took += block / scan;
-                lines.l2 += block / LINE;
-            } else if hits.l3 > 0 {
-                reading.took += block / from_l3;
-                lines.l3 += block / LINE;
-            } else {
-                reading.took += block / from_memory;
-                lines.memory += block / LINE;
-                reading.bytes += block;
-                reading.byte_ns += block * latency;
-            }
+            let [l3, memory] = hits.parts().unwrap_or_default().map(|part| part * block);
+            let l2 = block - l3 - memory;
+            reading.took += l2 / scan + l3 / from_l3 + memory / from_memory;
+            lines.add(Lines {
+                l2: l2 / LINE,
+                l3: l3 / LINE,
+                memory: memory / LINE,
+            });
+            reading.bytes += memory;
+            reading.byte_ns += memory * latency;
         }
         reading.lines.add(lines);
         let bytes = part.end - part.start;

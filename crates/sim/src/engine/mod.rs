@@ -36,6 +36,8 @@ mod hardware;
 mod items;
 mod meter;
 #[cfg(test)]
+mod parts_tests;
+#[cfg(test)]
 mod promises;
 mod queries;
 mod relief;

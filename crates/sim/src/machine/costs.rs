@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::{Pages, UnderLoad, Ways};
+
 /// Latencies, bandwidths and sizes of a machine. All of them can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Costs {
@@ -42,6 +44,14 @@ pub struct Costs {
     /// Nanoseconds that reads wait at a busy link or memory, times `use / (1 - use)`: latency at 80 % use is 4 of these
     /// longer. Assumed 12, range 5 to 20.
     pub queue_ns: f64,
+    /// How latency rises with use.
+    pub under_load: UnderLoad,
+    /// Address translation; `None`: it takes no time, and its entries no room in caches.
+    pub pages: Option<Pages>,
+    /// Lines that hardware prefetchers bring with each row and each list of links and nobody reads. 0: none.
+    pub stray_lines: f64,
+    /// Sets of the caches; `None`: caches are fully associative, and an L3 is always full.
+    pub ways: Option<Ways>,
     /// Nanoseconds to hand over a task beside the cache lines: locks, counters, the answer. The executor's own
     /// overhead, measured on a 2-core machine, is some 1 us a task, its callers' part included.
     pub task_ns: f64,
@@ -69,6 +79,10 @@ impl Costs {
         scan_lines: 40.0,
         l3_gbs: 80.0,
         queue_ns: 12.0,
+        under_load: UnderLoad::Queue,
+        pages: None,
+        stray_lines: 0.0,
+        ways: None,
         task_ns: 500.0,
         task_lines: 6.0,
         wake_ns: 5_000.0,

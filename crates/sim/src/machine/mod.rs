@@ -1,13 +1,19 @@
 //! A machine: its topology, and what its caches, links and memory cost.
 
 mod costs;
+mod pages;
 mod presets;
+mod under_load;
+mod ways;
 
 use chiplet_topology::{Distance, DomainId, Topology};
 use thiserror::Error;
 
 pub use costs::Costs;
+pub use pages::Pages;
 pub use presets::PRESETS;
+pub use under_load::UnderLoad;
+pub use ways::Ways;
 
 /// A machine to model.
 #[derive(Clone, Debug)]

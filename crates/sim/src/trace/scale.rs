@@ -13,8 +13,8 @@
 //! 300 and 750): the miss ratio of a cache of 4,000 rows is off by 2 to 13 points, of 16,000 rows by 4 to 7.
 //!
 //! What it cannot keep: that a walk in a larger graph is a little longer (about as the logarithm of the rows); which
-//! rows lie side by side, so pages and TLBs are not modelled; the clusters of real data; and the factors used for
-//! tables of millions of rows, 15 to 150, are far beyond the checked 4.
+//! rows lie side by side, so all pages of a table are taken to be read equally often; the clusters of real data; and the
+//! factors used for tables of millions of rows, 15 to 150, are far beyond the checked 4.
 
 use super::mix;
 use super::walks::Walks;

@@ -3,13 +3,13 @@
 //! Each link, socket and bridge is served in order of request: what is asked for ends no earlier than its bandwidth
 //! allows, so a saturated one gives exactly its bandwidth. Below that, latency rises with use.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, UnderLoad};
 
 /// Over this time use is averaged.
 const WINDOW_NS: f64 = 100_000.0;
 
-/// Latency is that of this use at most; beyond it the bandwidth itself holds reads up.
-const MOST_USE: f64 = 0.95;
+/// What others leave of a bandwidth: at least the rest of this.
+const MOST_BY_OTHERS: f64 = 0.95;
 
 /// Something with a bandwidth.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ impl Pipe {
     fn new(gbs: f64, others: f64) -> Self {
         Self {
             bandwidth: gbs,
-            others: others.clamp(0.0, MOST_USE * gbs),
+            others: others.clamp(0.0, MOST_BY_OTHERS * gbs),
             free_at: 0.0,
             rate: 0.0,
             seen: 0.0,
@@ -45,7 +45,7 @@ impl Pipe {
 
     fn usage(&mut self, now: f64) -> f64 {
         self.fade(now);
-        ((self.rate + self.others) / self.bandwidth).min(MOST_USE)
+        (self.rate + self.others) / self.bandwidth
     }
 
     /// Asks for bytes; returns when the last of them has come.
@@ -102,6 +102,7 @@ pub(crate) struct Memory {
     memory_ns: f64,
     remote_ns: f64,
     queue_ns: f64,
+    under_load: UnderLoad,
 }
 
 impl Memory {
@@ -139,6 +140,7 @@ impl Memory {
             memory_ns: costs.memory_ns,
             remote_ns: costs.remote_ns,
             queue_ns: costs.queue_ns,
+            under_load: costs.under_load,
         }
     }
 
@@ -164,7 +166,7 @@ impl Memory {
         } else {
             self.memory_ns
         };
-        rest + self.queue_ns * used / (1.0 - used)
+        rest + self.under_load.waits(used, self.queue_ns)
     }
 
     /// Counts what has come to a core of `domain`.
