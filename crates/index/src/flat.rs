@@ -3,6 +3,8 @@
 //! Rows lie in one array, scanned from front to back. A query splits into blocks of rows; a block's
 //! answer depends on nothing outside it, so split and unsplit answers are equal by construction.
 
+mod ids;
+
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -24,6 +26,7 @@ use crate::metric::{self, Metric};
 use crate::nearest::Nearest;
 use crate::poll;
 use crate::rows::{self, MAX_DIM};
+use ids::Ids;
 
 /// Rows of one block fill about this many bytes: at the 5-10 GB/s that one core scans from memory, a scan
 /// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
@@ -61,6 +64,8 @@ pub struct FlatTable {
     image: Image,
     /// `[n][dim]`, `f32`.
     rows: Section,
+    /// `[n]`, `u64`, ascending: ids that are not row numbers.
+    ids: Option<Section>,
     meta: Meta,
     /// Rows of a block, the last one excepted.
     block: usize,
@@ -73,6 +78,9 @@ struct Meta {
     metric: Metric,
     dim: usize,
     rows: usize,
+    /// Whether ids are kept, as they are not row numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ids: bool,
 }
 
 /// What a file of this kind of table is called inside.
@@ -101,7 +109,20 @@ impl FlatTable {
         metric: Metric,
         place: impl Into<Place>,
     ) -> Result<Self, BuildError> {
-        let rows = rows.as_ref();
+        Self::build_of(rows.as_ref(), dim, metric, None, place.into())
+    }
+
+    /// [`FlatTable::build_in`], with an id for each row if there are `ids`. They need not differ.
+    ///
+    /// # Panics
+    /// If there are more or fewer ids than rows.
+    pub(crate) fn build_of(
+        rows: &[f32],
+        dim: usize,
+        metric: Metric,
+        ids: Option<&[u64]>,
+        place: Place,
+    ) -> Result<Self, BuildError> {
         let limit = MAX_DIM;
         if dim > limit {
             return Err(BuildError::DimensionTooLarge { dim, limit });
@@ -110,24 +131,39 @@ impl FlatTable {
             metric,
             dim,
             rows: rows::check(rows, dim, metric)?,
+            ids: ids.is_some(),
         };
         let mut draft = Draft::new();
         let section = draft.add("rows", size_of_val(rows));
+        let id_section = ids.map(|ids| draft.add("ids", size_of_val(ids)));
         let mut image = draft.allocate(place)?;
+        let order = ids.map(ids::order);
+        if let (Some(ids), Some(section), Some(order)) = (ids, id_section, &order) {
+            assert_eq!(ids.len(), meta.rows, "ids of other rows");
+            let own = image.section_mut::<u64>(section).iter_mut();
+            own.zip(order).for_each(|(own, &row)| *own = ids[row]);
+        }
         let own = image.section_mut::<f32>(section);
-        own.copy_from_slice(rows);
+        match order {
+            Some(order) => own
+                .chunks_exact_mut(dim)
+                .zip(order)
+                .for_each(|(own, row)| own.copy_from_slice(&rows[row * dim..][..dim])),
+            None => own.copy_from_slice(rows),
+        }
         if metric == Metric::Cosine {
             own.chunks_exact_mut(dim).for_each(metric::normalize);
         }
         let frozen = image.freeze(KIND, &meta);
         let image = frozen.expect("numbers and names can be written as JSON");
-        Ok(Self::of(image, section, meta))
+        Ok(Self::of(image, section, id_section, meta))
     }
 
-    fn of(image: Image, rows: Section, meta: Meta) -> Self {
+    fn of(image: Image, rows: Section, ids: Option<Section>, meta: Meta) -> Self {
         Self {
             image,
             rows,
+            ids,
             meta,
             block: (BLOCK_BYTES / (meta.dim * size_of::<f32>())).max(1),
         }
@@ -143,7 +179,11 @@ impl FlatTable {
             return Err(image.damaged(format!("it claims {rows} rows of {dim} components")));
         };
         let rows = image.find_values::<f32>("rows", values)?;
-        Ok(Self::of(image, rows, meta))
+        let ids = match meta.ids {
+            true => Some(image.find_values::<u64>("ids", meta.rows)?),
+            false => None,
+        };
+        Ok(Self::of(image, rows, ids, meta))
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written. A save that fails or is interrupted
@@ -210,6 +250,10 @@ impl FlatTable {
         Rows::new(self.image.section(self.rows), self.row_bytes() as usize)
     }
 
+    fn ids(&self) -> Ids<'_> {
+        Ids(self.ids.map(|ids| self.image.section(ids)))
+    }
+
     fn kept(&self) -> Kept<'_> {
         Kept {
             dim: self.meta.dim,
@@ -232,7 +276,7 @@ impl FlatTable {
         context: &mut Context,
     ) -> Result<Vec<Neighbor>, SearchError> {
         let mut nearest = Nearest::new(query.k().min(range.len()));
-        let rows = self.rows();
+        let (rows, ids) = (self.rows(), self.ids());
         let mut distances = [0.0; AT_ONCE];
         for start in range.clone().step_by(AT_ONCE) {
             let span = Span {
@@ -243,7 +287,8 @@ impl FlatTable {
             let distances = &mut distances[..span.end - start];
             let metric = self.meta.metric;
             metric.distances(Element::F32, vector, rows, span, distances);
-            for (&distance, id) in distances.iter().zip(start as u64..) {
+            for (&distance, row) in distances.iter().zip(start..) {
+                let id = ids.at(row);
                 if query.reaches(distance) && query.allows(id) {
                     nearest.offer(Neighbor { id, distance });
                 }
@@ -271,7 +316,8 @@ impl Table for FlatTable {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.len() as u64 * self.row_bytes()
+        let id_bytes = self.ids.map_or(0, |_| size_of::<u64>() as u64);
+        self.len() as u64 * (self.row_bytes() + id_bytes)
     }
 
     fn residence(&self) -> Vec<(u32, u64)> {
@@ -317,7 +363,9 @@ impl ExactRows for FlatTable {
         distances: &mut [f32],
         context: &mut Context,
     ) -> Result<(), SearchError> {
-        self.kept().distances(query, ids, distances, context)
+        let rows = self.ids().rows_of(ids)?;
+        let rows = rows.as_deref().unwrap_or(ids);
+        self.kept().distances(query, rows, distances, context)
     }
 }
 

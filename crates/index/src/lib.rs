@@ -147,6 +147,7 @@ mod batch;
 mod error;
 mod exact;
 mod flat;
+mod foreign;
 pub mod hnsw;
 mod image;
 pub mod ivf;
