@@ -39,9 +39,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use draft::Draft;
-#[cfg(feature = "faiss")]
-pub(crate) use draft::ImageMut;
+pub(crate) use draft::{Draft, ImageMut};
 pub use error::FileError;
 
 /// Where a section lies in its image.

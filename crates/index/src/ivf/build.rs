@@ -12,7 +12,7 @@ use super::faiss_scan::FaissLists;
 use super::ffi::Ivf;
 use super::kind::Kind;
 use super::linear::Linear;
-use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
+use super::{IvfConfig, IvfTable, Scans, factory, ffi, in_memory};
 use crate::error::BuildError;
 use crate::hnsw::check_rows;
 use crate::metric::Metric;
@@ -71,7 +71,7 @@ impl IvfTable {
         mut report: impl FnMut(Progress),
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let total = rows::check(rows, dim, config.metric)?;
+        let total = rows::check(rows, dim, config.settings.metric)?;
         let description = Description::parse(factory, dim)?;
         let refined_by = description.refined_by;
         let Description { linear, groups, .. } = description;
@@ -86,9 +86,9 @@ impl IvfTable {
         // Before anything is trained.
         description.check_lists(total)?;
         let prepared;
-        let rows = match config.metric {
+        let rows = match config.settings.metric {
             Metric::Cosine => {
-                prepared = rows::prepare(rows.to_vec(), dim, config.metric);
+                prepared = rows::prepare(rows.to_vec(), dim, config.settings.metric);
                 &prepared
             }
             Metric::L2 | Metric::InnerProduct => rows,
@@ -104,7 +104,7 @@ impl IvfTable {
             total,
         });
         let map = match linear {
-            Some(map) => Some(factory::linear(map, dim, config.metric, rows)?),
+            Some(map) => Some(factory::linear(map, dim, config.settings.metric, rows)?),
             None => None,
         };
         let map = map.as_ref().map(|(from, matrix, shift)| Linear {
@@ -121,7 +121,7 @@ impl IvfTable {
             }
             None => (rows, dim),
         };
-        let mut index = factory::by_name(&description.coded, coded_dim, config.metric)?;
+        let mut index = factory::by_name(&description.coded, coded_dim, config.settings.metric)?;
         factory::train(&mut index, coded)?;
         report(Progress {
             stage,
@@ -140,8 +140,7 @@ impl IvfTable {
             done += batch.len() / coded_dim;
             report(Progress { stage, done, total });
         }
-        let extras = Extras { map, groups, full };
-        Self::adopt(index, config, extras)
+        Self::adopt(index, config, groups, Extras { map, full })
     }
 
     /// A table of an existing, trained index, with the default settings of [`IvfConfig`] and the index's own
@@ -168,21 +167,23 @@ impl IvfTable {
     /// another metric than `config` has.
     pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
         config.check()?;
-        Self::adopt(index, config, Extras::default())
+        Self::adopt(index, config, None, Extras::default())
     }
 
-    fn adopt(index: IndexImpl, config: &IvfConfig, extras: Extras<'_>) -> Result<Self, BuildError> {
+    fn adopt(
+        index: IndexImpl,
+        config: &IvfConfig,
+        groups: Option<usize>,
+        extras: Extras<'_>,
+    ) -> Result<Self, BuildError> {
+        let settings = &config.settings;
         let kind = Kind::of(&index);
         let refused = |reason| BuildError::UnsupportedIndex {
             kind: kind.to_string(),
             reason,
         };
         let cut = kind.cut().map_err(refused)?;
-        let needed = match config.metric {
-            Metric::L2 => Metric::L2,
-            Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
-        };
-        if ffi::metric(&index) != Some(needed) {
+        if ffi::metric(&index) != Some(settings.metric.of_faiss()) {
             return Err(refused("its metric is not the one asked for"));
         }
         let mut ivf = Ivf::adopt(index).ok_or_else(|| refused("it holds no inverted lists"))?;
@@ -194,9 +195,10 @@ impl IvfTable {
         let flat = ivf.quantizer_is_flat();
         let store = match config.faiss_scans {
             true => None,
-            false => adopt::store(&ivf, config, extras)?,
+            false => in_memory::store(&ivf, settings, groups, extras)?,
         };
-        if store.is_none() && extras.any() {
+        let beyond_faiss = groups.is_some() || extras.map.is_some() || extras.full.is_some();
+        if store.is_none() && beyond_faiss {
             return Err(refused(
                 "Faiss scans its codes, and transforms, groups of lists and refinement go with codes that this crate scans: \
                  take Flat, SQ8, SQ4, SQfp16, SQbf16, PQ<m>, PQ<m>x4 or PQ<m>x4fs, or drop these",
@@ -204,7 +206,7 @@ impl IvfTable {
         }
         let (scans, grain) = match store {
             Some(store) => {
-                let quantizer = if flat || extras.groups.is_some() {
+                let quantizer = if flat || groups.is_some() {
                     None
                 } else {
                     ivf.forget_rows().map_err(BuildError::Faiss)?;
@@ -215,7 +217,7 @@ impl IvfTable {
             }
             None => {
                 // search_preassigned reads no more lists than there are.
-                let grain = config.grain.unwrap_or(cut.grain).min(lists);
+                let grain = settings.grain.unwrap_or(cut.grain).min(lists);
                 let width = if cut.by_grain {
                     grain
                 } else {
@@ -223,7 +225,7 @@ impl IvfTable {
                 };
                 ivf.set_width(width.min(lists));
                 let scans = FaissLists {
-                    metric: config.metric,
+                    metric: settings.metric,
                     by_grain: cut.by_grain,
                     code_bytes: ivf.code_bytes().map_err(BuildError::Faiss)?,
                     ivf,
@@ -233,11 +235,11 @@ impl IvfTable {
         };
         Ok(Self {
             scans,
-            metric: config.metric,
+            metric: settings.metric,
             dim,
             rows,
             lists,
-            nprobe: config.nprobe,
+            nprobe: settings.nprobe,
             grain,
         })
     }
