@@ -32,7 +32,8 @@ use ids::Ids;
 /// unit of 25-50 us, far above the ~1 us that handing it to another core costs (docs/performance.md).
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Exact search over rows held in memory. Ids are row numbers.
+/// Exact search over rows held in memory. Ids are row numbers, unless the table was read from an index that had others
+/// ([`faiss_file`](crate::faiss_file)).
 ///
 /// ```
 /// use chiplet_table::{Query, Table, Context};
