@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chiplet::index::{
     AnyTable, BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, Pages, Progress,
-    RowFormat, Stage,
+    RowFormat, Stage, faiss_file,
 };
 use chiplet::{Table, index};
 use numpy::PyArray1;
@@ -366,22 +366,4 @@ fn metric_name(metric: Metric) -> &'static str {
 fn format(name: &str) -> PyResult<RowFormat> {
     name.parse()
         .map_err(|why: <RowFormat as FromStr>::Err| PyValueError::new_err(why.to_string()))
-}
-
-// TEMPORARY
-mod faiss_file {
-    use super::*;
-    #[derive(Default)]
-    pub struct Options;
-    impl Options {
-        pub fn cosine(self, _: bool) -> Self {
-            self
-        }
-    }
-    pub fn read(_: PathBuf, _: &Options) -> Result<AnyTable, BuildError> {
-        Err(BuildError::Stopped)
-    }
-    pub fn read_bytes(_: &[u8], _: &Options) -> Result<AnyTable, BuildError> {
-        Err(BuildError::Stopped)
-    }
 }

@@ -171,7 +171,7 @@ pub enum BuildError {
     /// A file of another library that cannot be read, or is not what it should be.
     #[error("{}: {reason}", path.display())]
     File {
-        /// The file.
+        /// The file; `<bytes>` for bytes in memory.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -197,7 +197,7 @@ pub enum BuildError {
     /// A Faiss index of a kind that cannot be adopted.
     #[error("a Faiss index of kind {kind:?} cannot be a table: {reason}")]
     UnsupportedIndex {
-        /// Faiss' four-letter code for the kind, as it writes it to files.
+        /// The class, of an index that was read; else Faiss' four-letter code for it, as it writes it to files.
         kind: String,
         /// Why, and what to do instead.
         reason: &'static str,

@@ -55,7 +55,6 @@ impl<'a> RowIds<'a> {
     }
 
     /// Those that are not row numbers, by row.
-    #[cfg(feature = "faiss")]
     pub(crate) fn given(&self) -> Option<&'a [u64]> {
         self.given
     }

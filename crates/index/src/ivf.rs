@@ -27,13 +27,13 @@
 //! Tables of the first two rows need Faiss no longer once they are built, unless lists are found through a graph
 //! (`IVF<n>_HNSW<m>`): then Faiss keeps that and does the coarse search.
 
-#[cfg(feature = "faiss")]
 mod adopt;
 mod batch;
 mod best;
+mod blocks;
 #[cfg(feature = "faiss")]
 mod build;
-#[cfg(feature = "faiss")]
+mod codes;
 mod config;
 #[cfg(feature = "faiss")]
 mod description;
@@ -44,11 +44,11 @@ mod faiss_scan;
 #[cfg(feature = "faiss")]
 mod ffi;
 mod file;
-#[cfg(feature = "faiss")]
 mod fill;
 mod full;
-#[cfg(feature = "faiss")]
 mod groups;
+#[cfg(feature = "faiss")]
+mod in_memory;
 #[cfg(feature = "faiss")]
 mod kind;
 mod linear;
@@ -68,12 +68,17 @@ use chiplet_table::{
 
 use crate::metric::Metric;
 
+pub(crate) use adopt::{Extras, FullRows, Parts};
+pub(crate) use blocks::Blocks;
+pub(crate) use codes::{CodeKind, Codes};
 #[cfg(feature = "faiss")]
 pub use config::IvfConfig;
+pub(crate) use config::Settings;
 #[cfg(feature = "faiss")]
 use faiss_scan::{FaissLists, centroid_distance};
 #[cfg(feature = "faiss")]
 use ffi::Ivf;
+pub(crate) use linear::Linear;
 use scratch::Scratch;
 pub(crate) use store::KIND;
 use store::Store;

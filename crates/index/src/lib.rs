@@ -7,6 +7,8 @@
 //! | [`IvfTable`] | Faiss, which trains and encodes | `faiss`, to build | large or compressed tables; big `k` | by inverted lists |
 //! | [`Refined`] | any of them, or yours | | exact distances from compressed rows | as the table that it refines |
 //!
+//! Indexes that Faiss has written become tables without Faiss: [`faiss_file`].
+//!
 //! Beside them [`KeyedRows`] hold values by key: what a service looks up for the rows found.
 //!
 //! All of them can be searched from any number of threads at once, return neighbours in ascending order
@@ -151,7 +153,9 @@ mod any;
 mod batch;
 mod error;
 mod exact;
+pub mod faiss_file;
 mod flat;
+mod foreign;
 pub mod hnsw;
 mod ids;
 mod image;

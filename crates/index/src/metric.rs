@@ -35,6 +35,14 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// The metric of an index of Faiss' that ranks rows, prepared for this one, as this one does.
+    pub(crate) fn of_faiss(self) -> Self {
+        match self {
+            Self::L2 => Self::L2,
+            Self::Cosine | Self::InnerProduct => Self::InnerProduct,
+        }
+    }
+
     /// The reported distance between a prepared query and a prepared row: for [`Metric::Cosine`] both must
     /// have length 1 (or 0), see [`normalized`].
     ///

@@ -10,6 +10,9 @@ use crate::reserve;
 /// Components that a row may have: their bytes can be counted, and a query of as many can be made.
 pub(crate) const MAX_DIM: usize = 1 << 24;
 
+/// How far from 1 the length of a row may be that is taken as one of length 1: `f32` rounding over thousands of components.
+const NORM_TOLERANCE: f64 = 1e-3;
+
 /// How many rows `rows` (`[n][dim]`) are.
 pub(crate) fn count(rows: &[f32], dim: usize) -> Result<usize, BuildError> {
     if dim == 0 {
@@ -57,6 +60,15 @@ pub(crate) fn check_row(number: usize, row: &[f32], metric: Metric) -> Result<()
             norm,
             limit: MAX_NORM,
         });
+    }
+    Ok(())
+}
+
+/// Checks that `row`, which is taken as it is, has length 1 (or 0) where `metric` asks for it.
+pub(crate) fn check_unit(id: usize, row: &[f32], metric: Metric) -> Result<(), BuildError> {
+    let norm = metric::norm(row);
+    if metric == Metric::Cosine && norm > 0.0 && (norm - 1.0).abs() > NORM_TOLERANCE {
+        return Err(BuildError::NotNormalized { row: id, norm });
     }
     Ok(())
 }

@@ -24,6 +24,11 @@ fn hnsw_rs_dump() {
 }
 
 #[test]
+fn faiss_file() {
+    run("faiss_file", inputs::faiss_file);
+}
+
+#[test]
 fn table_file() {
     run("table_file", inputs::table_file);
 }

@@ -12,7 +12,7 @@ use super::faiss_scan::FaissLists;
 use super::ffi::Ivf;
 use super::kind::Kind;
 use super::linear::Linear;
-use super::{IvfConfig, IvfTable, Scans, adopt, factory, ffi};
+use super::{IvfConfig, IvfTable, Scans, factory, ffi, in_memory};
 use crate::error::BuildError;
 use crate::hnsw::check_rows;
 use crate::ids::RowIds;
@@ -81,7 +81,7 @@ impl IvfTable {
         let total = rows::count(rows, dim)?;
         watch.begin(Stage::Checking, total)?;
         let ids = RowIds::new(options.ids, total, watch)?;
-        rows::check(rows, dim, config.metric, watch)?;
+        rows::check(rows, dim, config.settings.metric, watch)?;
         let description = Description::parse(factory, dim)?;
         let refined_by = description.refined_by;
         let Description { linear, groups, .. } = description;
@@ -95,7 +95,7 @@ impl IvfTable {
         }
         // Before anything is trained.
         description.check_lists(total)?;
-        let rows = &*rows::prepared(rows, dim, config.metric, watch)?;
+        let rows = &*rows::prepared(rows, dim, config.settings.metric, watch)?;
         let full = refined_by.map(|format| FullRows { format, rows });
         if let Some(format) = refined_by {
             check_rows(rows, dim, format, watch)?;
@@ -103,7 +103,7 @@ impl IvfTable {
         watch.end()?;
         watch.begin(Stage::Training, total)?;
         let map = match linear {
-            Some(map) => Some(factory::linear(map, dim, config.metric, rows)?),
+            Some(map) => Some(factory::linear(map, dim, config.settings.metric, rows)?),
             None => None,
         };
         let map = map.as_ref().map(|(from, matrix, shift)| Linear {
@@ -119,7 +119,7 @@ impl IvfTable {
             }
             None => (rows, dim),
         };
-        let mut index = factory::by_name(&description.coded, coded_dim, config.metric)?;
+        let mut index = factory::by_name(&description.coded, coded_dim, config.settings.metric)?;
         watch.look()?;
         factory::train(&mut index, coded)?;
         watch.end()?;
@@ -134,13 +134,8 @@ impl IvfTable {
         }
         watch.end()?;
         watch.begin(Stage::Finishing, total)?;
-        let extras = Extras {
-            map,
-            groups,
-            full,
-            ids: Some(&ids),
-        };
-        let table = Self::adopt(index, config, extras, watch)?;
+        let ids = Some(&ids);
+        let table = Self::adopt(index, config, groups, Extras { map, full, ids }, watch)?;
         watch.end()?;
         Ok(table)
     }
@@ -169,26 +164,24 @@ impl IvfTable {
     /// another metric than `config` has.
     pub fn with_config(index: IndexImpl, config: &IvfConfig) -> Result<Self, BuildError> {
         config.check()?;
-        Self::adopt(index, config, Extras::default(), &Watch::none())
+        Self::adopt(index, config, None, Extras::default(), &Watch::none())
     }
 
     fn adopt(
         index: IndexImpl,
         config: &IvfConfig,
+        groups: Option<usize>,
         extras: Extras<'_>,
         watch: &Watch<'_>,
     ) -> Result<Self, BuildError> {
+        let settings = &config.settings;
         let kind = Kind::of(&index);
         let refused = |reason| BuildError::UnsupportedIndex {
             kind: kind.to_string(),
             reason,
         };
         let cut = kind.cut().map_err(refused)?;
-        let needed = match config.metric {
-            Metric::L2 => Metric::L2,
-            Metric::Cosine | Metric::InnerProduct => Metric::InnerProduct,
-        };
-        if ffi::metric(&index) != Some(needed) {
+        if ffi::metric(&index) != Some(settings.metric.of_faiss()) {
             return Err(refused("its metric is not the one asked for"));
         }
         let mut ivf = Ivf::adopt(index).ok_or_else(|| refused("it holds no inverted lists"))?;
@@ -200,9 +193,10 @@ impl IvfTable {
         let flat = ivf.quantizer_is_flat();
         let store = match config.faiss_scans {
             true => None,
-            false => adopt::store(&ivf, config, extras, watch)?,
+            false => in_memory::store(&ivf, settings, groups, extras, watch)?,
         };
-        if store.is_none() && extras.any() {
+        let beyond_faiss = groups.is_some() || extras.map.is_some() || extras.full.is_some();
+        if store.is_none() && beyond_faiss {
             return Err(refused(
                 "Faiss scans its codes, and transforms, groups of lists and refinement go with codes that this crate scans: \
                  take Flat, SQ8, SQ4, SQfp16, SQbf16, PQ<m>, PQ<m>x4 or PQ<m>x4fs, or drop these",
@@ -210,7 +204,7 @@ impl IvfTable {
         }
         let (scans, grain) = match store {
             Some(store) => {
-                let quantizer = if flat || extras.groups.is_some() {
+                let quantizer = if flat || groups.is_some() {
                     None
                 } else {
                     ivf.forget_rows().map_err(BuildError::Faiss)?;
@@ -221,7 +215,7 @@ impl IvfTable {
             }
             None => {
                 // search_preassigned reads no more lists than there are.
-                let grain = config.grain.unwrap_or(cut.grain).min(lists);
+                let grain = settings.grain.unwrap_or(cut.grain).min(lists);
                 let width = if cut.by_grain {
                     grain
                 } else {
@@ -229,7 +223,7 @@ impl IvfTable {
                 };
                 ivf.set_width(width.min(lists));
                 let scans = FaissLists {
-                    metric: config.metric,
+                    metric: settings.metric,
                     ids: match extras.ids.and_then(RowIds::given) {
                         Some(given) => {
                             let mut own = reserve::room(given.len())?;
@@ -247,11 +241,11 @@ impl IvfTable {
         };
         Ok(Self {
             scans,
-            metric: config.metric,
+            metric: settings.metric,
             dim,
             rows,
             lists,
-            nprobe: config.nprobe,
+            nprobe: settings.nprobe,
             grain,
         })
     }

@@ -2,8 +2,20 @@
 
 use chiplet_memory::Place;
 
+#[cfg(feature = "faiss")]
 use crate::error::{BuildError, at_least_one};
 use crate::metric::Metric;
+
+/// How any [`IvfTable`](super::IvfTable) is searched, split and kept, whatever it was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) metric: Metric,
+    /// Lists visited by a query that does not say, at least 1.
+    pub(crate) nprobe: usize,
+    /// Lists that are scanned in one call, if that was set, at least 1.
+    pub(crate) grain: Option<usize>,
+    pub(crate) place: Place,
+}
 
 /// How an [`IvfTable`](super::IvfTable) is searched and split.
 ///
@@ -11,15 +23,14 @@ use crate::metric::Metric;
 /// use chiplet_index::{IvfConfig, Metric};
 /// let config = IvfConfig::new(Metric::InnerProduct).nprobe(32).grain(4);
 /// ```
+#[cfg(feature = "faiss")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IvfConfig {
-    pub(super) metric: Metric,
-    pub(super) nprobe: usize,
-    pub(super) grain: Option<usize>,
+    pub(super) settings: Settings,
     pub(super) faiss_scans: bool,
-    pub(super) place: Place,
 }
 
+#[cfg(feature = "faiss")]
 impl IvfConfig {
     /// Lists visited by a query that does not say.
     pub const DEFAULT_NPROBE: usize = 16;
@@ -27,11 +38,13 @@ impl IvfConfig {
     /// The defaults, for `metric`.
     pub fn new(metric: Metric) -> Self {
         Self {
-            metric,
-            nprobe: Self::DEFAULT_NPROBE,
-            grain: None,
+            settings: Settings {
+                metric,
+                nprobe: Self::DEFAULT_NPROBE,
+                grain: None,
+                place: Place::default(),
+            },
             faiss_scans: false,
-            place: Place::default(),
         }
     }
 
@@ -39,7 +52,7 @@ impl IvfConfig {
     /// has visits all.
     #[must_use]
     pub fn nprobe(mut self, nprobe: usize) -> Self {
-        self.nprobe = nprobe;
+        self.settings.nprobe = nprobe;
         self
     }
 
@@ -54,7 +67,7 @@ impl IvfConfig {
     /// pages and where it is first written unless said otherwise. Faiss allocates what it scans itself.
     #[must_use]
     pub fn place(mut self, place: impl Into<Place>) -> Self {
-        self.place = place.into();
+        self.settings.place = place.into();
         self
     }
 
@@ -62,13 +75,14 @@ impl IvfConfig {
     /// of index. More than the table has counts as all: the table's queries are then never split.
     #[must_use]
     pub fn grain(mut self, grain: usize) -> Self {
-        self.grain = Some(grain);
+        self.settings.grain = Some(grain);
         self
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        at_least_one("nprobe", self.nprobe)?;
-        self.grain
+        at_least_one("nprobe", self.settings.nprobe)?;
+        self.settings
+            .grain
             .map_or(Ok(()), |grain| at_least_one("grain", grain))
     }
 }

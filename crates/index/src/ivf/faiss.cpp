@@ -17,7 +17,6 @@
 #include <faiss/IndexPreTransform.h>
 #include <faiss/IndexScalarQuantizer.h>
 #include <faiss/VectorTransform.h>
-#include <faiss/impl/CodePacker.h>
 #include <faiss/invlists/BlockInvertedLists.h>
 
 namespace {
@@ -70,6 +69,8 @@ struct ChipletCodes {
     size_t m;
     size_t bits;
     size_t code_bytes;
+    // Rows of a block, where the codes of a list lie in blocks (fast-scan); else 0.
+    size_t block_rows;
     // Kinds 2 and 6: least values, then spans, `dim` each. Kind 5: centroids, [m][2^bits][dim / m].
     const float* values;
     size_t count;
@@ -77,9 +78,12 @@ struct ChipletCodes {
 
 // Classes derived from those below store their codes otherwise, so the exact class is asked for.
 extern "C" int chiplet_ivf_codes(const faiss::IndexIVF* index, ChipletCodes* codes) {
-    *codes = {0, index->by_residual ? 1 : 0, 0, 0, index->code_size, nullptr, 0};
+    *codes = {0, index->by_residual ? 1 : 0, 0, 0, index->code_size, 0, nullptr, 0};
     const std::type_info& type = typeid(*index);
     const faiss::ProductQuantizer* pq = nullptr;
+    if (const auto* blocks = dynamic_cast<const faiss::BlockInvertedLists*>(index->invlists)) {
+        codes->block_rows = blocks->n_per_block;
+    }
     if (type == typeid(faiss::IndexIVFFlat)) {
         codes->kind = 1;
         codes->by_residual = 0;
@@ -170,7 +174,7 @@ extern "C" int chiplet_linear(
     });
 }
 
-// Copies the codes of `list`, one after the other, to `to`, which has room for exactly them.
+// Copies the codes of `list` to `to`, as they are stored: one row after the other or in whole blocks, `bytes` in all.
 extern "C" int chiplet_ivf_list(
         const faiss::IndexIVF* index,
         size_t list,
@@ -180,22 +184,15 @@ extern "C" int chiplet_ivf_list(
         size_t room) {
     return caught(error, room, [=] {
         const size_t rows = index->invlists->list_size(list);
-        const size_t row = index->code_size;
-        FAISS_THROW_IF_NOT(bytes == rows * row);
+        size_t stored = rows * index->code_size;
+        if (const auto* blocks = dynamic_cast<const faiss::BlockInvertedLists*>(index->invlists)) {
+            stored = (rows + blocks->n_per_block - 1) / blocks->n_per_block * blocks->block_size;
+        }
+        FAISS_THROW_IF_NOT(bytes == stored);
         if (rows == 0) {
             return;
         }
         faiss::InvertedLists::ScopedCodes codes(index->invlists, list);
-        const auto* blocks = dynamic_cast<const faiss::BlockInvertedLists*>(index->invlists);
-        if (blocks == nullptr) {
-            std::memcpy(to, codes.get(), bytes);
-            return;
-        }
-        const faiss::CodePacker* packer = blocks->packer;
-        FAISS_THROW_IF_NOT(packer != nullptr && packer->code_size == row);
-        for (size_t i = 0; i < rows; i++) {
-            const unsigned char* block = codes.get() + i / packer->nvec * packer->block_size;
-            packer->unpack_1(block, i % packer->nvec, to + i * row);
-        }
+        std::memcpy(to, codes.get(), bytes);
     });
 }

@@ -30,6 +30,8 @@ use std::ptr::{self, NonNull};
 use faiss::index::{Index, IndexImpl};
 use faiss_sys as sys;
 
+use super::blocks::Blocks;
+use super::codes::{CodeKind, Codes};
 use crate::metric::Metric;
 
 /// A Faiss IVF index that is only searched.
@@ -173,25 +175,31 @@ impl Ivf {
         Ok(centroids)
     }
 
-    /// What the codes mean.
-    pub(super) fn codes(&self) -> Codes {
+    fn raw_codes(&self) -> RawCodes {
         let mut raw = RawCodes {
             kind: 0,
             by_residual: 0,
             m: 0,
             bits: 0,
             code_bytes: 0,
+            block_rows: 0,
             values: ptr::null(),
             count: 0,
         };
         // SAFETY: "Owned", "Frozen"; writes one struct.
         unsafe { chiplet_ivf_codes(self.ivf.as_ptr(), &mut raw) };
+        raw
+    }
+
+    /// What the codes mean, if this crate knows that.
+    pub(super) fn codes(&self) -> Option<Codes> {
+        let raw = self.raw_codes();
         let values = match raw.values.is_null() {
             true => Vec::new(),
             // SAFETY: "Owned", "Frozen": `count` floats of a vector of the index's, copied at once.
             false => unsafe { std::slice::from_raw_parts(raw.values, raw.count) }.to_vec(),
         };
-        Codes {
+        Some(Codes {
             kind: match raw.kind {
                 1 => CodeKind::F32,
                 2 => CodeKind::Ranges { bits: 8, values },
@@ -203,11 +211,11 @@ impl Ivf {
                     centroids: values,
                 },
                 6 => CodeKind::Ranges { bits: 4, values },
-                _ => CodeKind::Other,
+                _ => return None,
             },
             by_residual: raw.by_residual != 0,
             bytes: raw.code_bytes,
-        }
+        })
     }
 
     /// The ids of the rows of `list`.
@@ -220,7 +228,20 @@ impl Ivf {
 
     /// The codes of the rows of `list`, of `bytes` each.
     pub(super) fn list_codes(&self, list: usize, bytes: usize) -> Result<Vec<u8>, String> {
-        let mut codes = vec![0; self.list_len(list) * bytes];
+        let rows = self.list_len(list);
+        let blocks = match self.raw_codes().block_rows {
+            0 => None,
+            rows => {
+                let odd = || format!("fast-scan codes in blocks of {rows} rows");
+                Some(Blocks::of(rows, bytes).ok_or_else(odd)?)
+            }
+        };
+        let stored = match blocks {
+            Some(blocks) => blocks.bytes_of(rows),
+            None => rows.checked_mul(bytes),
+        };
+        let stored = stored.ok_or_else(|| format!("{rows} rows of {bytes} bytes"))?;
+        let mut codes = vec![0; stored];
         let mut error = [0_u8; ERROR_ROOM];
         // SAFETY: "Owned", "Frozen", "In range" (checked by `list_len`); writes `codes.len()` bytes or an error, a C string
         // within `error`.
@@ -234,7 +255,11 @@ impl Ivf {
                 error.len(),
             )
         };
-        written(code, &error).map(|()| codes)
+        written(code, &error)?;
+        Ok(match blocks {
+            Some(blocks) => blocks.unpack(&codes, rows),
+            None => codes,
+        })
     }
 
     /// Drops all rows: only the quantizer is used from now on.
@@ -295,34 +320,6 @@ impl Ivf {
 /// What is kept of a message of Faiss'.
 const ERROR_ROOM: usize = 512;
 
-/// What the codes of an index mean, so far as this crate reads them.
-pub(super) struct Codes {
-    pub(super) kind: CodeKind,
-    /// Whether they are of rows less their list's centroid.
-    pub(super) by_residual: bool,
-    /// Bytes of a row.
-    pub(super) bytes: usize,
-}
-
-/// What a row's code is.
-pub(super) enum CodeKind {
-    F32,
-    F16,
-    Bf16,
-    /// 8 or 4 bits a component, within a range for each: least values, then spans.
-    Ranges {
-        bits: usize,
-        values: Vec<f32>,
-    },
-    /// Numbers of centroids, `[m][2^bits][dim / m]`.
-    Product {
-        m: usize,
-        bits: usize,
-        centroids: Vec<f32>,
-    },
-    Other,
-}
-
 /// `ChipletCodes` of `faiss.cpp`.
 #[repr(C)]
 struct RawCodes {
@@ -331,6 +328,7 @@ struct RawCodes {
     m: usize,
     bits: usize,
     code_bytes: usize,
+    block_rows: usize,
     values: *const f32,
     count: usize,
 }
@@ -350,7 +348,7 @@ unsafe extern "C" {
         room: usize,
     ) -> c_int;
 
-    /// `faiss.cpp`: the codes of a list, row by row.
+    /// `faiss.cpp`: the codes of a list, row by row or in blocks.
     fn chiplet_ivf_list(
         index: *const sys::FaissIndexIVF,
         list: usize,

@@ -91,9 +91,13 @@ impl IvfTable {
     }
 
     pub(crate) fn open(image: Image) -> Result<Self, FileError> {
-        let store = Store::open(image)?;
+        Ok(Self::of(Store::open(image)?))
+    }
+
+    /// The table that scans `store`.
+    pub(super) fn of(store: Store) -> Self {
         let shape = store.shape();
-        Ok(Self {
+        Self {
             metric: shape.metric,
             dim: shape.given_dim(),
             rows: shape.rows,
@@ -105,6 +109,6 @@ impl IvfTable {
                 #[cfg(feature = "faiss")]
                 quantizer: None,
             },
-        })
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! Lists in groups (`IVF4096(IVF64,Flat),..`): a query looks at the groups' centroids first, then at the lists of the nearest
 //! groups.
 
+#[cfg(feature = "faiss")]
 use super::factory;
+#[cfg(feature = "faiss")]
 use super::ffi::Ivf;
+#[cfg(feature = "faiss")]
 use crate::error::BuildError;
+#[cfg(feature = "faiss")]
 use crate::metric::Metric;
 
 /// Lists, ordered by group.
@@ -16,6 +20,7 @@ pub(super) struct Groups {
     pub(super) order: Vec<usize>,
 }
 
+#[cfg(feature = "faiss")]
 impl Groups {
     /// `count` groups of the lists with these `centroids`, `[lists][dim]`: those of k-means.
     ///

@@ -4,13 +4,13 @@ use crate::kernel::{Element, Rows, Span, dot};
 
 /// `y = matrix x + shift`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Linear<'a> {
+pub(crate) struct Linear<'a> {
     /// Components of `x`, at least one.
-    pub(super) from: usize,
+    pub(crate) from: usize,
     /// `[components of y][from]`.
-    pub(super) matrix: &'a [f32],
+    pub(crate) matrix: &'a [f32],
     /// One for each component of `y`.
-    pub(super) shift: &'a [f32],
+    pub(crate) shift: &'a [f32],
 }
 
 impl Linear<'_> {

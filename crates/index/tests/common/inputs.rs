@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use chiplet_index::{
-    BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, KeyedRows, Metric, Pages,
+    AnyTable, BuildError, FileError, FlatTable, HnswConfig, HnswTable, IvfTable, KeyedRows, Metric,
+    Pages,
 };
 use chiplet_table::{Context, Query, Table};
 use serde_json::Value;
@@ -54,6 +55,32 @@ pub fn hnswlib(data: &[u8]) {
             refused_or_sound(HnswTable::from_hnswlib(folder.join("file"), 4, &config));
         }
     });
+}
+
+/// An index that Faiss serialised: refused with a reason, or a table that answers. Its numbers may be so large that
+/// distances overflow, so answers of codes need not be in order.
+pub fn faiss_file(data: &[u8]) {
+    for cosine in [false, true] {
+        let options = chiplet_index::faiss_file::Options::default().cosine(cosine);
+        match chiplet_index::faiss_file::read_bytes(data, &options.place(Pages::Small)) {
+            Ok(table) => {
+                for top in [1, 5] {
+                    let query = Query::new(vec![0.5; table.dim()]).top(top);
+                    let query = query.ef(8).nprobe(1 << 20);
+                    let hits = table.search(&query, &mut Context::default());
+                    let hits = hits.expect("a query that fits is answered");
+                    match table {
+                        AnyTable::Ivf(_) => assert!(hits.len() <= top),
+                        _ => assert_eq!(hits.len(), table.len().min(top)),
+                    }
+                }
+            }
+            Err(error) => {
+                let told = error.to_string();
+                assert!(!told.is_empty() && told.len() < 4000, "{told}");
+            }
+        }
+    }
 }
 
 /// The first two bytes are the length of the graph's file, the others that file and the rows'.

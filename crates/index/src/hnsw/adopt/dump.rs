@@ -13,10 +13,10 @@
 
 use std::path::Path;
 
-use super::file::Source;
 use super::points::{Point, Points};
-use super::{Descent, HnswTable, check_unit};
+use super::{Descent, HnswTable};
 use crate::error::{BuildError, same_metric};
+use crate::foreign::Source;
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::MAX_NODES;
 use crate::metric::Metric;
@@ -76,7 +76,7 @@ impl HnswTable {
         rows::check(&rows, dim, metric, &Watch::none())?;
         let rows = if description.as_they_are {
             for (row, &id) in rows.chunks_exact(dim).zip(&ids) {
-                check_unit(id as usize, row, metric)?;
+                rows::check_unit(id as usize, row, metric)?;
             }
             rows
         } else {

@@ -4,7 +4,7 @@ use ::hnsw_rs::hnsw::Hnsw;
 
 use super::distance::GraphDistance;
 use super::points::{Point, Points};
-use super::{Descent, HnswTable, check_unit};
+use super::{Descent, HnswTable};
 use crate::error::{BuildError, bad_graph, same_metric};
 use crate::hnsw::config::HnswConfig;
 use crate::rows;
@@ -71,7 +71,7 @@ impl HnswTable {
                 )));
             }
             rows::check_row(id, row, config.metric)?;
-            check_unit(id, row, config.metric)?;
+            rows::check_unit(id, row, config.metric)?;
             rows.extend_from_slice(row);
             ids.push(id as u64);
             let layer = usize::from(point.get_point_id().0);

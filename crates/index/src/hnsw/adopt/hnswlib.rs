@@ -13,9 +13,9 @@
 
 use std::path::Path;
 
-use super::file::{Source, floats};
-use super::{Descent, Graph, HnswTable, check_unit};
+use super::{Descent, Graph, HnswTable};
 use crate::error::BuildError;
+use crate::foreign::{Source, floats};
 use crate::hnsw::config::HnswConfig;
 use crate::hnsw::walk::MAX_NODES;
 use crate::progress::Watch;
@@ -51,7 +51,7 @@ impl HnswTable {
         let found = read(path.as_ref(), dim)?;
         rows::check(&found.rows, dim, config.metric, &Watch::none())?;
         for (row, id) in found.rows.chunks_exact(dim).zip(0..) {
-            check_unit(id, row, config.metric)?;
+            rows::check_unit(id, row, config.metric)?;
         }
         Self::adopt(
             &found.rows,

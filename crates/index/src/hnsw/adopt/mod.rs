@@ -8,7 +8,6 @@
 //! | `points` | links as hnsw_rs has them |
 //! | `hnsw_rs`, `distance` | a graph of hnsw_rs in memory (feature `hnsw_rs`) |
 //! | `room` | how much room lists of links get |
-//! | `file` | what both readers need to read files that nobody vouches for |
 //!
 //! What a search relies on is checked here, for all of them, in [`Graph::check`]: the entry is on the highest layer, and a
 //! link on a layer leads to a row of that layer.
@@ -16,7 +15,6 @@
 #[cfg(feature = "hnsw_rs")]
 mod distance;
 mod dump;
-mod file;
 #[cfg(feature = "hnsw_rs")]
 mod hnsw_rs;
 mod hnswlib;
@@ -32,7 +30,6 @@ use super::walk::NONE;
 use super::{HnswTable, choose, config, order};
 use crate::error::{BuildError, bad_graph};
 use crate::ids::{check_count, is_wide};
-use crate::metric::{self, Metric};
 use crate::progress::Watch;
 use crate::{reserve, rows};
 use room::Room;
@@ -42,9 +39,6 @@ pub use distance::{Cosine, GraphDistance, InnerProduct, SquaredL2};
 
 /// Layers that a graph may have. With two links a row, the fewest that thin out, 2^64 rows would have 64.
 const MAX_LAYERS: usize = 64;
-
-/// How far from 1 the length of a row may be in a cosine graph: `f32` rounding over thousands of components.
-const NORM_TOLERANCE: f64 = 1e-3;
 
 /// The links of a graph that was built elsewhere, for [`HnswTable::from_graph`].
 ///
@@ -237,15 +231,6 @@ impl Graph {
             copies: Vec::new(),
         })
     }
-}
-
-/// Checks that `row`, of a graph whose distance takes it as it is, has length 1 (or 0) where that distance asks for it.
-fn check_unit(id: usize, row: &[f32], metric: Metric) -> Result<(), BuildError> {
-    let norm = metric::norm(row);
-    if metric == Metric::Cosine && norm > 0.0 && (norm - 1.0).abs() > NORM_TOLERANCE {
-        return Err(BuildError::NotNormalized { row: id, norm });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

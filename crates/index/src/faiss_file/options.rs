@@ -1,0 +1,34 @@
+//! What a caller says of an index.
+
+use chiplet_memory::Place;
+
+/// What a table has that an index does not say.
+///
+/// ```
+/// use chiplet_index::{Pages, faiss_file::Options};
+/// let options = Options::default().cosine(true).place(Pages::Small);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub(super) cosine: bool,
+    pub(super) place: Place,
+}
+
+impl Options {
+    /// Whether an index of inner products is one of rows of length 1, whose table has [`Metric::Cosine`](crate::Metric::Cosine)
+    /// and takes queries of any length. Default: no. Rows are checked where they are there as `f32`; rows that are coded
+    /// otherwise, are residuals or were mapped are taken at the caller's word.
+    #[must_use]
+    pub fn cosine(mut self, cosine: bool) -> Self {
+        self.cosine = cosine;
+        self
+    }
+
+    /// Sets where the table's memory lies, and in which pages: [`Pages`](crate::Pages) or a [`Place`]; in transparent huge
+    /// pages and where it is first written unless said otherwise.
+    #[must_use]
+    pub fn place(mut self, place: impl Into<Place>) -> Self {
+        self.place = place.into();
+        self
+    }
+}
