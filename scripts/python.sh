@@ -36,12 +36,12 @@ export PATH=$tools:$PATH
 
 say "formatting and lints"
 cargo fmt --manifest-path "$crate/Cargo.toml" --check
-PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --manifest-path "$crate/Cargo.toml" -- -D warnings
+PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifest-path "$crate/Cargo.toml" -- -D warnings
 
 say "the wheel for manylinux2014, and an sdist"
 rm -rf "$work/dist"
-maturin sdist --quiet --manifest-path "$crate/Cargo.toml" --out "$work/dist"
-maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check --quiet \
+maturin sdist --manifest-path "$crate/Cargo.toml" --out "$work/dist"
+maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check \
   --manifest-path "$crate/Cargo.toml" --interpreter "${found[0]#* }" --out "$work/dist"
 wheel=$(echo "$work"/dist/*-abi3-*.whl)
 auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
@@ -55,7 +55,7 @@ for each in "${found[@]}"; do
   version=${each%% *} python=${each#* } installed=$wheel
   if [[ $version == *t ]]; then
     free_threaded=$version
-    maturin build --release --locked --quiet --manifest-path "$crate/Cargo.toml" --interpreter "$python" \
+    maturin build --release --locked --manifest-path "$crate/Cargo.toml" --interpreter "$python" \
       --out "$work/dist/$version"
     installed=$(echo "$work/dist/$version"/*.whl)
   fi

@@ -24,7 +24,7 @@ def test_ivf_is_faiss_trained(factory: str, metric: Any, rows: Rows, queries: Ro
     found = table.search(queries, k=10, nprobe=16).ids - 5_000
     truth = chiplet.Flat.build(rows, metric=metric).search(queries, k=10).ids
     shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, truth)])
-    assert shared > (0.4 if "PQ" in factory else 0.95)
+    assert shared > (0.3 if "PQ" in factory else 0.95)
     assert table.metric == metric
 
 

@@ -28,6 +28,7 @@ def train(
     kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
     try:
         index = faiss.index_factory(rows.shape[1], factory, kind)
+        lists = _lists(faiss, index, factory)
         index.train(rows)
         if ids is None:
             index.add(rows)
@@ -36,8 +37,15 @@ def train(
     except (RuntimeError, AssertionError) as why:
         raise BuildError(f"Faiss: {why}") from why
     if nprobe is not None:
-        faiss.extract_index_ivf(index).nprobe = nprobe
+        lists.nprobe = nprobe
     return serialized(index)
+
+
+def _lists(faiss: Any, index: Any, factory: str) -> Any:
+    try:
+        return faiss.extract_index_ivf(index)
+    except RuntimeError as why:
+        raise BuildError(f'{factory!r} describes no inverted lists; as "IVF1024,SQ8" does') from why
 
 
 def serialized(index: Any) -> bytes:
