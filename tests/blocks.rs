@@ -325,8 +325,6 @@ fn what_does_not_fit_is_refused_and_comes_back() {
         let refused = executor.submit_block(table, block).unwrap_err();
         assert_eq!((refused.reason, refused.input.len()), (reason, len));
     }
-    let huge = executor.submit_block(table, block(8).like(Query::new([]).top(usize::MAX)));
-    assert!(huge.is_err());
 }
 
 #[test]
@@ -394,6 +392,60 @@ fn a_row_fails_alone() {
         }
     }
     assert_eq!(executor.snapshot().total.panicked, 1);
+}
+
+#[test]
+fn a_row_that_its_table_leaves_out_fails() {
+    struct Careless;
+    impl Table for Careless {
+        fn dim(&self) -> usize {
+            1
+        }
+
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn size_bytes(&self) -> u64 {
+            1
+        }
+
+        fn search(&self, _: &Query, _: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
+            Ok(Vec::new())
+        }
+
+        /// Answers the first query twice, the second never, and one that nobody asked.
+        fn search_each(&self, _: &[Query], _: &mut Context, answer: &mut chiplet::TakeAnswer<'_>) {
+            for number in [0, 0, 7] {
+                answer(
+                    number,
+                    Ok(&[Neighbor {
+                        id: 3,
+                        distance: 0.5,
+                    }; 5]),
+                );
+            }
+        }
+
+        fn batch_size(&self) -> usize {
+            2
+        }
+    }
+    // One part at a time, so each call has two rows.
+    let executor = builder(1, 1).queue_limit(1).build().unwrap();
+    let table = executor.add_table("careless", Careless);
+    let block = numbered(40).like(Query::new([]).top(2));
+    let answers = executor.search_block(table, block).wait().unwrap();
+    let text = "the table gave 1 answers to 2 queries".to_owned();
+    let left_out = Error::Search(SearchError::Backend(text));
+    for row in (0..40).step_by(2) {
+        assert_eq!(
+            answers.row(row),
+            Ok((&[3, 3][..], &[0.5; 2][..])),
+            "no more than asked for"
+        );
+        assert_eq!(answers.row(row + 1), Err(&left_out));
+    }
 }
 
 #[test]

@@ -63,10 +63,10 @@ impl BlockAnswers {
         self.found.resize(rows, UNANSWERED);
     }
 
-    /// Keeps the first answer to a row that there is.
-    fn answer(&mut self, row: usize, hits: Result<&[Neighbor], Error>) {
-        if self.found.get(row) != Some(&UNANSWERED) {
-            return;
+    /// Keeps an answer to a row, unless there is one. True: this is the first.
+    fn answer(&mut self, row: usize, hits: Result<&[Neighbor], Error>) -> bool {
+        if self.found[row] != UNANSWERED {
+            return false;
         }
         let hits = match hits {
             Ok(hits) => &hits[..hits.len().min(self.k)],
@@ -83,6 +83,7 @@ impl BlockAnswers {
         for (hit, (id, distance)) in hits.iter().zip(places) {
             (*id, *distance) = (hit.id, hit.distance);
         }
+        true
     }
 
     /// Rows of `among` that have no answer have ended so.
@@ -159,14 +160,17 @@ impl Load for Block {
         let searched = guarded(|| {
             self.ask(queries, asked)?;
             table.search_each(&asked[..count], context, &mut |number, hits| {
-                answers += 1;
-                if number < count {
-                    rows.answer(first + number, hits.map_err(Error::Search));
-                }
+                let is_first =
+                    number < count && rows.answer(first + number, hits.map_err(Error::Search));
+                answers += usize::from(is_first);
             });
             Ok(())
         });
-        let error = searched.err().unwrap_or_else(|| miscounted(answers, count));
+        let error = match searched {
+            Err(error) => error,
+            Ok(()) if answers == count => return,
+            Ok(()) => miscounted(answers, count),
+        };
         rows.fail_unanswered(first..first + count, &error);
     }
 
