@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::memory::Hits;
+use super::hits::Hits;
 use crate::machine::Ways;
 use crate::trace::mix;
 

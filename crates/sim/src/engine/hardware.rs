@@ -3,6 +3,7 @@
 
 mod memory;
 mod rerank;
+mod tlb;
 mod translate;
 
 use std::ops::Range;
@@ -17,7 +18,7 @@ use crate::trace::{Visit, mix};
 use crate::workload::{Plan, Prepared};
 use memory::Memory;
 pub(super) use memory::{Holders, Pipe, Reach};
-use translate::Tlb;
+use tlb::Tlb;
 
 /// Parts that a walk is modelled in, so that what others read meanwhile counts.
 pub(super) const SEGMENTS: u32 = 6;
