@@ -16,6 +16,9 @@ use crate::query::Settings;
 /// Queries that a thread is worth starting for.
 const EACH_THREAD: usize = 16;
 
+/// Threads of a call, at most.
+const MOST_THREADS: usize = 1_024;
+
 /// Queries that a thread holds at a time.
 const AT_ONCE: usize = 64;
 
@@ -39,7 +42,7 @@ pub(crate) fn search(
         let threads = threads
             .or_else(|| thread::available_parallelism().ok().map(Into::into))
             .unwrap_or(1)
-            .clamp(1, count.div_ceil(EACH_THREAD).max(1));
+            .clamp(1, count.div_ceil(EACH_THREAD).clamp(1, MOST_THREADS));
         let each = count.div_ceil(threads).max(1);
         let places = ids.chunks_mut(each * k).zip(distances.chunks_mut(each * k));
         let parts = values.chunks((each * dim).max(1)).zip(places).enumerate();

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::thread;
 
 use chiplet::index::{
     AnyTable, BuildError, BuildOptions, FlatTable, HnswConfig, HnswTable, Metric, Pages, Progress,
@@ -149,6 +150,7 @@ impl PyHnsw {
         if let Some(ef) = ef {
             config = config.ef(ef);
         }
+        let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
         if let Some(threads) = threads {
             config = config.threads(threads);
         }

@@ -194,6 +194,7 @@ fn refuses_settings_that_make_no_graph() {
         (config(Metric::L2).ef_construction(0), "ef_construction"),
         (config(Metric::L2).ef(0), "ef"),
         (config(Metric::L2).threads(0), "threads"),
+        (config(Metric::L2).threads(4_097), "threads"),
         (config(Metric::L2).rows(RowFormat::Sq4), "rerank"),
         (config(Metric::L2).rows(RowFormat::Sq1), "rerank"),
         (config(Metric::L2).rerank(RowFormat::Sq4), "rerank"),

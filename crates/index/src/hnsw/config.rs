@@ -14,6 +14,9 @@ use super::walk::MAX_NODES;
 /// Bytes of a row's id, if it is the row's number.
 const ID: u64 = 4;
 
+/// Threads of a build, at most: more than any machine has processors for.
+const MAX_THREADS: usize = 4_096;
+
 /// How an [`HnswTable`](super::HnswTable) is built and searched.
 ///
 /// ```
@@ -84,7 +87,7 @@ impl HnswConfig {
         self
     }
 
-    /// Sets how many threads build the graph, at least 1. One thread gives the same graph for the same rows and settings; with
+    /// Sets how many threads build the graph, 1 to 4,096. One thread gives the same graph for the same rows and settings; with
     /// several, the order of insertion and so the graph differ from build to build a little. The threads end with the build.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
@@ -233,6 +236,13 @@ impl HnswConfig {
         }
         at_least_one("ef_construction", self.ef_construction)?;
         at_least_one("threads", self.threads)?;
+        if self.threads > MAX_THREADS {
+            return Err(BuildError::Setting {
+                setting: "threads",
+                value: self.threads.to_string(),
+                accepted: "1 to 4096",
+            });
+        }
         at_least_one("ef", self.ef)
     }
 }
