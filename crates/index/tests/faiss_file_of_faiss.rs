@@ -99,7 +99,7 @@ fn lists_read_from_a_file_answer_as_faiss_does_and_as_those_taken_from_memory() 
             let what = format!("{description} {metric:?}");
             let mut index = built(&description, metric);
             let set = ParameterSpace::new().unwrap();
-            set.set_index_parameter(&mut index, "nprobe", 4.0).unwrap();
+            set.set_index_parameter(&index, "nprobe", 4.0).unwrap();
             let ours = read_back(&index, &description, metric);
             assert!(matches!(ours, AnyTable::Ivf(_)), "{what}");
             let answers: Vec<_> = queries()
@@ -165,7 +165,7 @@ fn graphs_are_walked_as_faiss_walks_them() {
         };
         let set = ParameterSpace::new().unwrap();
         for ef in [10, 40, 160] {
-            set.set_index_parameter(&mut index, "efSearch", f64::from(ef))
+            set.set_index_parameter(&index, "efSearch", f64::from(ef))
                 .unwrap();
             let mut same = 0;
             for vector in queries() {
