@@ -56,7 +56,7 @@ impl HnswTable {
     /// A table of `rows` (`[n][dim]`, one after the other) with the links of `graph`; ids are row numbers.
     ///
     /// Of `config` everything counts but the settings of a build (`m`, `ef_construction`, `threads`, `cpus`). Under
-    /// [`Metric::Cosine`] rows are scaled to length 1, as [`HnswTable::build`] does.
+    /// [`Metric::Cosine`](crate::Metric::Cosine) rows are scaled to length 1, as [`HnswTable::build`] does.
     ///
     /// ```
     /// use chiplet_table::{Query, Table, Context};
