@@ -1,26 +1,48 @@
-//! Searches without an executor: on the caller's thread, or on threads that live for one call.
+//! Searches without an executor: on the caller's thread, or with threads that live for one call.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use chiplet::index::AnyTable;
 use chiplet::{Context, SearchError, Table};
 use pyo3::prelude::*;
 
 use crate::asked::{Asked, at_row};
-use crate::ending::unlocked;
+use crate::ending::{Asking, unlocked};
 use crate::errors::{OrRaise, Raise};
 use crate::hits::{self, Hits, NO_ID};
 use crate::input::Filters;
 use crate::query::Settings;
-
-/// Queries that a thread is worth starting for.
-const EACH_THREAD: usize = 16;
+use crate::waiting::SIGNALS;
 
 /// Threads of a call, at most.
 const MOST_THREADS: usize = 1_024;
 
-/// Queries that a thread holds at a time.
+/// Queries that a thread takes at a time: enough for a table that answers several together.
 const AT_ONCE: usize = 64;
+
+/// Some of the queries, and where their answers go.
+struct Piece<'a> {
+    /// Number of the first query.
+    first: usize,
+    /// `[n][dim]`
+    vectors: &'a [f32],
+    /// `[n][k]`
+    ids: &'a mut [i64],
+    /// `[n][k]`
+    distances: &'a mut [f32],
+}
+
+/// Why a search has ended before its end.
+enum Ended {
+    /// This query cannot be answered.
+    Refused(usize, SearchError),
+    /// A signal has raised this.
+    Raised(PyErr),
+    /// The interpreter ends.
+    Over,
+}
 
 pub(crate) fn search(
     py: Python<'_>,
@@ -33,87 +55,110 @@ pub(crate) fn search(
         let found = unlocked(py, || table.search(&query, &mut Context::default()));
         return Ok(Hits::of_one(&found.or_raise(py)?, k));
     }
-    let count = asked.count;
-    let (values, dim) = (asked.rows.values()?, asked.rows.dim());
+    let (count, dim) = (asked.count, asked.rows.dim());
+    let values = asked.rows.values()?;
     let (settings, filters) = (&asked.settings, &asked.filters);
     let mut ids = vec![NO_ID; count * k];
     let mut distances = vec![f32::INFINITY; count * k];
     let searched = unlocked(py, || {
+        let places = ids
+            .chunks_mut(AT_ONCE * k)
+            .zip(distances.chunks_mut(AT_ONCE * k));
+        let pieces = values.chunks((AT_ONCE * dim).max(1)).zip(places);
+        let pieces = pieces
+            .enumerate()
+            .map(|(number, (vectors, (ids, distances)))| Piece {
+                first: number * AT_ONCE,
+                vectors,
+                ids,
+                distances,
+            });
+        let pieces = Mutex::new(pieces);
+        let ended = Mutex::new(None);
+        let work = |mut look: Box<dyn FnMut() -> Result<(), Ended>>| {
+            while lock(&ended).is_none() {
+                let Some(piece) = lock(&pieces).next() else {
+                    break;
+                };
+                if let Err(why) = answer(table, settings, filters, dim, piece).and_then(|()| look())
+                {
+                    lock(&ended).get_or_insert(why);
+                }
+            }
+        };
         let threads = threads
             .or_else(|| thread::available_parallelism().ok().map(Into::into))
             .unwrap_or(1)
-            .clamp(1, count.div_ceil(EACH_THREAD).clamp(1, MOST_THREADS));
-        let each = count.div_ceil(threads).max(1);
-        let places = ids.chunks_mut(each * k).zip(distances.chunks_mut(each * k));
-        let parts = values.chunks((each * dim).max(1)).zip(places).enumerate();
-        let search = |part: usize, values, ids, distances| {
-            part_of(
-                table,
-                settings,
-                filters,
-                part * each,
-                dim,
-                (values, ids, distances),
-            )
-        };
+            .clamp(1, count.div_ceil(AT_ONCE).clamp(1, MOST_THREADS));
         thread::scope(|scope| {
-            let mut parts =
-                parts.map(|(part, (values, (ids, distances)))| (part, values, ids, distances));
-            let own = parts.next();
-            let others: Vec<_> = parts
-                .map(|(part, values, ids, distances)| {
-                    scope.spawn(move || search(part, values, ids, distances))
-                })
-                .collect();
-            let own = own.map_or(Ok(()), |(part, values, ids, distances)| {
-                search(part, values, ids, distances)
-            });
-            others.into_iter().fold(own, |all, part| {
-                all.and(
-                    part.join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                )
-            })
-        })
+            for _ in 1..threads {
+                let started =
+                    thread::Builder::new().spawn_scoped(scope, || work(Box::new(|| Ok(()))));
+                // With fewer threads it takes longer.
+                if started.is_err() {
+                    break;
+                }
+            }
+            work(Box::new(signals()));
+        });
+        lock(&ended).take()
     });
     match searched {
-        Ok(()) => Ok(Hits::of_many(count, k, ids, distances)),
-        Err((row, why)) => Err(at_row(py, row, why.raise(py))),
+        None => Ok(Hits::of_many(count, k, ids, distances)),
+        Some(Ended::Refused(row, why)) => Err(at_row(py, row, why.raise(py))),
+        Some(Ended::Raised(why)) => Err(why),
+        // Nobody comes back then.
+        Some(Ended::Over) => unreachable!("the interpreter has ended"),
     }
 }
 
-type Places<'a> = (&'a [f32], &'a mut [i64], &'a mut [f32]);
+/// Asks Python for its signals now and then.
+fn signals() -> impl FnMut() -> Result<(), Ended> {
+    let mut asked = Instant::now();
+    move || {
+        if asked.elapsed() < SIGNALS {
+            return Ok(());
+        }
+        asked = Instant::now();
+        let _asking = Asking::begin().ok_or(Ended::Over)?;
+        Python::attach(|py| py.check_signals()).map_err(Ended::Raised)
+    }
+}
 
-/// Answers some of the queries, the first of which is number `first`.
-fn part_of(
+fn answer(
     table: &AnyTable,
     settings: &Settings,
     filters: &Filters,
-    first: usize,
     dim: usize,
-    (values, ids, distances): Places<'_>,
-) -> Result<(), (usize, SearchError)> {
+    piece: Piece<'_>,
+) -> Result<(), Ended> {
     let k = settings.k;
-    let mut context = Context::default();
-    let mut failed = None;
-    let mut queries = Vec::new();
-    for (at, vectors) in values.chunks((AT_ONCE * dim).max(1)).enumerate() {
-        let begin = at * AT_ONCE;
-        queries.clear();
-        let vectors = vectors.chunks(dim.max(1)).zip(first + begin..);
-        queries.extend(vectors.map(|(vector, row)| settings.query(vector, filters.at(row))));
-        table.search_each(&queries, &mut context, &mut |query, found| match found {
+    let Piece {
+        first,
+        vectors,
+        ids,
+        distances,
+    } = piece;
+    let queries = vectors.chunks(dim.max(1)).zip(first..);
+    let queries: Vec<_> = queries
+        .map(|(vector, row)| settings.query(vector, filters.at(row)))
+        .collect();
+    let mut ended = Ok(());
+    table.search_each(
+        &queries,
+        &mut Context::default(),
+        &mut |query, found| match found {
             Ok(found) => {
-                let places = (begin + query) * k..(begin + query + 1) * k;
+                let places = query * k..(query + 1) * k;
                 hits::fill(&mut ids[places.clone()], &mut distances[places], found);
             }
-            Err(why) => {
-                failed.get_or_insert((first + begin + query, why));
-            }
-        });
-        if let Some(failed) = failed {
-            return Err(failed);
-        }
-    }
-    Ok(())
+            Err(why) if ended.is_ok() => ended = Err(Ended::Refused(first + query, why)),
+            Err(_) => (),
+        },
+    );
+    ended
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,6 +15,7 @@ pub(crate) enum Class {
     Failed,
     File,
     Forked,
+    MissingFile,
     NameTaken,
     Query,
     Stopped,
@@ -30,6 +31,7 @@ impl Class {
             Self::Failed => "Failed",
             Self::File => "FileError",
             Self::Forked => "Forked",
+            Self::MissingFile => "MissingFile",
             Self::NameTaken => "NameTaken",
             Self::Query => "QueryError",
             Self::Stopped => "Stopped",
@@ -82,7 +84,23 @@ impl Raise for SubmitError {
                 return raise(py, "Overloaded", (message, wait));
             }
             Self::UnknownTable => Class::UnknownTable,
-            Self::NotSearchable | Self::OverLimit { .. } => Class::Query,
+            Self::NotSearchable => {
+                let message = "only callables search this table; use run, or add one with a table";
+                return Class::Query.with(py, message);
+            }
+            Self::OverLimit {
+                parameter,
+                asked,
+                limit,
+            } => {
+                let message = format!(
+                    "{parameter} = {asked} is over the limit of {limit}; ask for less, or give the executor a higher max_{parameter}"
+                );
+                return Class::Query.with(py, message);
+            }
+            Self::WrongDimension { .. } | Self::RaggedRows { .. } | Self::WrongFilters { .. } => {
+                Class::Query
+            }
             Self::ShuttingDown => Class::Closed,
             Self::Forked => return forked(py),
             _ => Class::Failed,
@@ -147,7 +165,20 @@ impl Raise for index::BuildError {
 
 impl Raise for index::FileError {
     fn raise(self, py: Python<'_>) -> PyErr {
-        Class::File.with(py, self.to_string())
+        let message = self.to_string();
+        let Self::Io { path, source, .. } = self else {
+            return Class::File.with(py, message);
+        };
+        let class = match source.kind() {
+            std::io::ErrorKind::NotFound => Class::MissingFile,
+            _ => Class::File,
+        };
+        let error = class.with(py, message);
+        let value = error.value(py);
+        // As of any other OSError. That they cannot be set is no reason to say less.
+        let _ = value.setattr("errno", source.raw_os_error());
+        let _ = value.setattr("filename", path);
+        error
     }
 }
 

@@ -1,5 +1,6 @@
 //! The executor: tables by name, and searches that run where their table is in cache.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,11 @@ use crate::query::{Settings, by_name};
 use crate::tables::PyTable;
 use crate::wake::{Answer, Running};
 use crate::{describe, ending, waiting};
+
+thread_local! {
+    /// Where the executor is whose callable this thread runs, or 0.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+}
 
 /// What a name stands for.
 #[derive(Clone)]
@@ -77,6 +83,11 @@ impl PyExecutor {
         memory_budget: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
+        if name.as_ref().is_some_and(|name| name.contains('\0')) {
+            return Err(PyValueError::new_err(
+                "name has a NUL; threads cannot be called so",
+            ));
+        }
         let level = match level {
             "auto" => LevelChoice::Auto,
             "l3" => LevelChoice::L3,
@@ -113,7 +124,11 @@ impl PyExecutor {
         }
         if let Some(seconds) = bulk_wait {
             let wait = Duration::try_from_secs_f64(seconds);
-            let wait = wait.map_err(|why| PyValueError::new_err(format!("bulk_wait: {why}")))?;
+            let wait = wait.map_err(|why| {
+                PyValueError::new_err(format!(
+                    "bulk_wait = {seconds}; it is seconds, 0 and more ({why})"
+                ))
+            })?;
             builder = builder.bulk_wait(Some(wait));
         }
         if let Some(bytes) = memory_budget {
@@ -304,11 +319,12 @@ impl PyExecutor {
         let settings = Settings::new(py, k, ef, nprobe, radius)?.served(py, deadline, class_)?;
         let (table, mut asked) = self.asked(py, name, q, settings, filter)?;
         let k = asked.settings.k;
+        let running = Running::find(py)?;
         let answer = match asked.query() {
             Some(query) => Answer::One(self.executor.search(table, query), k),
             None => Answer::Block(self.executor.search_block(table, asked.block(py)?), k),
         };
-        Running::find(py)?.promise(py, answer)
+        running.promise(py, answer)
     }
 
     /// Calls `fn(*args, **kwargs)` on a worker of the table's home and returns what it returns. It holds Python's lock as any
@@ -335,8 +351,9 @@ impl PyExecutor {
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
+        let running = Running::find(py)?;
         let ticket = self.called(py, name, code, args, kwargs)?;
-        Running::find(py)?.promise(py, Answer::Called(ticket))
+        running.promise(py, Answer::Called(ticket))
     }
 
     /// Counters, latencies and homes of all tables and domains.
@@ -371,6 +388,10 @@ impl PyExecutor {
         let patience = timeout
             .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         let patience = patience.unwrap_or(Duration::MAX);
+        if INSIDE.get() == Arc::as_ptr(&self.executor) as usize {
+            let message = "a callable that runs on a worker cannot close its own executor; return, and close it then";
+            return Err(Class::Failed.with(py, message));
+        }
         self.closed.store(true, Ordering::Relaxed);
         let stopping = self.executor.shutdown_async(match drain {
             true => Shutdown::Drain(patience),
@@ -379,8 +400,16 @@ impl PyExecutor {
         waiting::end(py, stopping)
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
+        slf.get().usable(py)?;
+        Ok(slf)
+    }
+
+    /// Raises `TypeError`: its threads stay where they are.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "an executor cannot be pickled; make one in each process, and open tables there",
+        ))
     }
 
     #[pyo3(signature = (*_raised))]
@@ -392,7 +421,11 @@ impl PyExecutor {
         let domains = self.executor.topology().domains().len();
         let workers = self.executor.workers().len();
         let tables = self.tables().len();
-        format!("Executor({workers} workers in {domains} domains, {tables} tables)")
+        let closed = match self.closed.load(Ordering::Relaxed) {
+            true => ", closed",
+            false => "",
+        };
+        format!("Executor({workers} workers in {domains} domains, {tables} tables{closed})")
     }
 }
 
@@ -414,6 +447,9 @@ impl PyExecutor {
         settings: Settings,
         filter: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(TableId, Asked<'py>)> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(SubmitError::ShuttingDown.raise(py));
+        }
         let known = self.known(py, name)?;
         let Some(shape) = known.shape else {
             return Err(SubmitError::NotSearchable.raise(py));
@@ -456,8 +492,14 @@ impl PyExecutor {
         kwargs: Option<Py<PyDict>>,
     ) -> PyResult<Ticket<PyResult<Py<PyAny>>>> {
         let id = self.known(py, name)?.id;
-        let call =
-            move || Python::attach(|py| code.call(py, args, kwargs.as_ref().map(|k| k.bind(py))));
+        let own = Arc::as_ptr(&self.executor) as usize;
+        let call = move || {
+            INSIDE.set(own);
+            let returned =
+                Python::attach(|py| code.call(py, args, kwargs.as_ref().map(|k| k.bind(py))));
+            INSIDE.set(0);
+            returned
+        };
         Ok(self.executor.spawn(id, call))
     }
 }

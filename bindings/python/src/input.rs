@@ -25,9 +25,11 @@ pub(crate) enum Rows<'py> {
 impl<'py> Rows<'py> {
     /// What numpy views without a copy is not copied; other dtypes and layouts are.
     pub(crate) fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
+        if given.get_type().is(ndarray(given.py())?)
+            && let Ok(array) = given.cast::<PyArrayDyn<f32>>()
             && array.is_c_contiguous()
             && matches!(array.ndim(), 1 | 2)
+            && array.data().is_aligned()
         {
             return Self::of_array(array);
         }
@@ -83,15 +85,12 @@ impl<'py> Rows<'py> {
 /// # Errors
 /// `ValueError` for one below 0, with its place.
 pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let py = given.py();
-    let array = helper(py, "ids")?.call1((given,))?;
-    unsigned(
-        py,
-        array.extract::<PyReadonlyArray1<'_, i64>>()?.as_slice()?,
-    )
+    let array = helper(given.py(), "ids")?.call1((given,))?;
+    let ids = array.extract::<PyReadonlyArray1<'_, i64>>()?;
+    unsigned(given.py(), ids.as_slice()?, Class::Build)
 }
 
-fn unsigned(py: Python<'_>, ids: &[i64]) -> PyResult<Vec<u64>> {
+fn unsigned(py: Python<'_>, ids: &[i64], wrong: Class) -> PyResult<Vec<u64>> {
     let all: Result<Vec<u64>, usize> = ids
         .iter()
         .enumerate()
@@ -102,7 +101,7 @@ fn unsigned(py: Python<'_>, ids: &[i64]) -> PyResult<Vec<u64>> {
             "id {} at {place} is below 0; ids are 0 and above",
             ids[place]
         );
-        Class::Build.with(py, message)
+        wrong.with(py, message)
     })
 }
 
@@ -127,8 +126,8 @@ impl PyFilter {
     }
 
     /// Whether the row `id` may be found.
-    fn __contains__(&self, id: u64) -> bool {
-        self.0.allows(id)
+    fn __contains__(&self, id: i64) -> bool {
+        u64::try_from(id).is_ok_and(|id| self.0.allows(id))
     }
 
     fn __repr__(&self) -> String {
@@ -151,10 +150,8 @@ pub(crate) fn filter(given: &Bound<'_, PyAny>) -> PyResult<Filter> {
         let words: Vec<u64> = mask.as_slice()?.chunks(64).map(word).collect();
         return Ok(Filter::bitmap(words));
     }
-    let ids = unsigned(
-        py,
-        array.extract::<PyReadonlyArray1<'_, i64>>()?.as_slice()?,
-    )?;
+    let ids = array.extract::<PyReadonlyArray1<'_, i64>>()?;
+    let ids = unsigned(py, ids.as_slice()?, Class::Query)?;
     Ok(Filter::ids(ids))
 }
 
@@ -183,7 +180,9 @@ impl Filters {
         let several = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
         // Numbers, or nothing, are one set of ids.
         let first = several.then(|| given.get_item(0).ok()).flatten();
-        if first.is_none_or(|first| first.extract::<i64>().is_ok()) {
+        let is_filter =
+            |one: &Bound<'_, PyAny>| one.is_instance_of::<PyFilter>() || one.len().is_ok();
+        if !first.is_some_and(|first| is_filter(&first)) {
             return Ok(Self::One(filter(given)?));
         }
         let each = given.try_iter()?.map(|one| filter(&one?));
@@ -197,6 +196,12 @@ impl Filters {
         }
         Ok(Self::Each(each))
     }
+}
+
+/// numpy's array itself: what is derived of it may mean something else, as a masked array does.
+fn ndarray(py: Python<'_>) -> PyResult<&Py<PyAny>> {
+    static NDARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    NDARRAY.get_or_try_init(py, || Ok(py.import("numpy")?.getattr("ndarray")?.unbind()))
 }
 
 /// A function of `chiplet._inputs`.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use chiplet::{Class, Filter, Query};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use crate::errors::Class as Raised;
 
@@ -94,12 +95,18 @@ pub(crate) fn by_name(class: &str) -> PyResult<Class> {
 }
 
 fn count(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let value: i64 = value.extract().map_err(|_| {
-        let kind = value.get_type();
-        PyTypeError::new_err(format!("{name} is a number of things, not a {kind}"))
-    })?;
-    match usize::try_from(value) {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(Raised::Query.with(py, format!("{name} = {value}; it must be at least 1"))),
+    let whole: Option<i64> = value.extract().ok();
+    match whole.map(usize::try_from) {
+        Some(Ok(count)) if count > 0 => Ok(count),
+        None if !value.is_instance_of::<PyInt>() => {
+            let kind = value.get_type();
+            Err(PyTypeError::new_err(format!(
+                "{name} is a whole number, not a {kind}"
+            )))
+        }
+        _ => {
+            let message = format!("{name} = {value}; it must be at least 1 and fit in 63 bits");
+            Err(Raised::Query.with(py, message))
+        }
     }
 }

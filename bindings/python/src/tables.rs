@@ -13,7 +13,7 @@ use chiplet::index::{
 use chiplet::{Table, index};
 use numpy::PyArray1;
 use pyo3::PyClass;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -97,7 +97,17 @@ impl PyTable {
         let settings = Settings::new(py, k, ef, nprobe, radius)?;
         let shape = (self.table.dim(), self.table.len());
         let asked = Asked::of(shape, q, settings, filter)?;
+        if threads == Some(0) {
+            return Err(Class::Query.with(py, "threads = 0; it must be at least 1"));
+        }
         direct::search(py, &self.table, asked, threads)?.into_python(py)
+    }
+
+    /// Raises `TypeError`: a table has a file of its own.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a table cannot be pickled; save() it, and open() it in the other process, with mmap=True to share its memory",
+        ))
     }
 
     /// Writes the table to `path`, replacing a file that is there only when all is written.

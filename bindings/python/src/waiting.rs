@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::ending::unlocked;
 
 /// How often a thread that waits asks Python for signals.
-const SIGNALS: Duration = Duration::from_millis(50);
+pub(crate) const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Waits for an answer. A signal that raises drops the ticket.
 pub(crate) fn answer<T: Send>(py: Python<'_>, mut ticket: Ticket<T>) -> PyResult<Result<T, Error>> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use chiplet::{BlockAnswers, Error, Neighbor, Ticket};
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -143,8 +144,11 @@ impl Loop {
         let numbers = std::mem::take(&mut *lock(&self.finished.numbers));
         for number in numbers {
             let promise = lock(&self.promises).open.remove(&number);
-            if let Some(promise) = promise {
-                self.keep(py, number, promise)?;
+            if let Some(promise) = promise
+                && let Err(why) = self.keep(py, number, promise)
+            {
+                // The others get theirs all the same.
+                why.write_unraisable(py, None);
             }
         }
         Ok(())
@@ -228,9 +232,19 @@ fn resolve(py: Python<'_>, future: &Py<PyAny>, answered: Answered) -> PyResult<(
     }
     match answered.into_python(py) {
         Ok(answer) => future.call_method1(py, "set_result", (answer,))?,
-        Err(why) => future.call_method1(py, "set_exception", (why,))?,
+        Err(why) => future.call_method1(py, "set_exception", (bearable(py, why),))?,
     };
     Ok(())
+}
+
+/// A future takes no `StopIteration`, as it would end whoever awaits it: the same as of a coroutine that raises one (PEP 479).
+fn bearable(py: Python<'_>, raised: PyErr) -> PyErr {
+    if !raised.is_instance_of::<PyStopIteration>(py) {
+        return raised;
+    }
+    let error = PyRuntimeError::new_err("the callable raised StopIteration");
+    error.set_cause(py, Some(raised));
+    error
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -183,3 +183,33 @@ def test_a_loop_that_closes_with_searches_open(executor: chiplet.Executor, hnsw:
     asyncio.run(leave())
     gc.collect()
     assert executor.run("rows", int) == 0
+
+
+def test_a_callable_that_raises_stop_iteration(run: Run, executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
+    executor.add("rows", hnsw)
+
+    async def all_of_them() -> list[Any]:
+        asked: list[asyncio.Future[Any]] = [executor.arun("rows", next, iter(())) for _ in range(6)]
+        asked += [executor.arun("rows", int) for _ in range(6)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    ends = run(all_of_them())
+    assert all(isinstance(end, RuntimeError) and isinstance(end.__cause__, StopIteration) for end in ends[:6])
+    assert ends[6:] == [0] * 6
+
+
+def test_loops_that_close_with_searches_open_leave_nothing(executor: chiplet.Executor, hnsw: chiplet.Hnsw) -> None:
+    executor.add("rows", hnsw)
+
+    async def leave() -> None:
+        executor.arun("rows", time.sleep, 0.005)
+
+    for _ in range(3):
+        asyncio.run(leave())
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        asyncio.run(leave())
+    executor.run("rows", int)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1

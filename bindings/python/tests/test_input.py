@@ -101,7 +101,7 @@ def test_bad_queries(executor: chiplet.Executor, hnsw: chiplet.Hnsw, rows: Rows)
             search(name, rows[0], ef=-3)
         with pytest.raises(chiplet.QueryError, match="nprobe = 0"):
             search(name, rows[0], nprobe=0)
-        with pytest.raises(TypeError, match="k is a number"):
+        with pytest.raises(TypeError, match="k is a whole number"):
             search(name, rows[0], k="ten")  # type: ignore[arg-type]  # pyright: ignore
         with pytest.raises(chiplet.QueryError, match="NaN"):
             search(name, rows[0], radius=float("nan"))
@@ -229,3 +229,63 @@ def test_limits(flat: chiplet.Flat, rows: Rows) -> None:
         executor.add("rows", flat)
         with pytest.raises(chiplet.QueryError, match="over the limit of 5"):
             executor.search("rows", rows[0], k=6)
+
+
+def test_what_may_mean_two_things(flat: chiplet.Flat, rows: Rows) -> None:
+    with pytest.raises(TypeError, match="bool for a mask"):
+        flat.search(rows[0], filter=np.ones(2_000, np.uint8))
+    masked = np.ma.masked_equal(rows[0], rows[0, 3])
+    with pytest.raises(TypeError, match="masked array"):
+        flat.search(masked)
+    with pytest.raises(TypeError, match="masked array"):
+        chiplet.Flat.build(np.ma.masked_greater(rows, 0))
+    assert flat.search(rows[1], k=1, filter=[np.False_, np.True_]).ids.tolist() == [1]
+    with pytest.raises(ValueError, match="2\\*\\*63"):
+        flat.search(rows[0], filter=[2**63])
+    assert -1 not in chiplet.Filter([5])
+
+
+def test_layouts_that_no_vector_has(flat: chiplet.Flat, rows: Rows) -> None:
+    raw = b"x" + rows[3].tobytes()
+    unaligned = np.frombuffer(raw, np.float32, offset=1)
+    assert not unaligned.flags.aligned
+    assert flat.search(unaligned, k=1).ids.tolist() == [3]
+    assert flat.search(rows.astype(">f4")[3], k=1).ids.tolist() == [3]
+
+
+def test_errors_of_the_system(tmp_path: Path, flat: chiplet.Flat) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        chiplet.open(tmp_path / "absent")
+    assert isinstance(missing.value, chiplet.FileError)
+    assert missing.value.errno == 2 and str(missing.value.filename).endswith("absent")
+    with pytest.raises(chiplet.FileError, match="not a regular file"):
+        flat.save("/dev/null")
+
+
+def test_what_cannot_be_pickled(executor: chiplet.Executor, flat: chiplet.Flat) -> None:
+    import pickle
+
+    with pytest.raises(TypeError, match="save"):
+        pickle.dumps(flat)
+    with pytest.raises(TypeError, match="in each process"):
+        pickle.dumps(executor)
+
+
+def test_a_callable_cannot_close_its_own_executor(executor: chiplet.Executor, flat: chiplet.Flat, rows: Rows) -> None:
+    name = added(executor, flat)
+    with pytest.raises(chiplet.Failed, match="its own executor"):
+        executor.run(name, executor.close)
+    assert executor.search(name, rows[3], k=1).ids.tolist() == [3]
+
+
+def test_more_settings(flat: chiplet.Flat, rows: Rows) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        chiplet.Executor(name="a\0b")
+    with pytest.raises(chiplet.BuildError, match="1 to 4096"):
+        chiplet.Hnsw.build(rows, threads=2**40)
+    with pytest.raises(chiplet.QueryError, match="threads = 0"):
+        flat.search(rows, threads=0)
+    with pytest.raises(chiplet.QueryError, match="63 bits"):
+        flat.search(rows[0], k=2**63)
+    with pytest.raises(ValueError, match="bulk_wait = -1"):
+        chiplet.Executor(bulk_wait=-1)

@@ -62,6 +62,19 @@ print(executor.search("rows", rows[5], k=1).ids.tolist())
     assert ended.stdout == "stopped\n[5]\n", ended.stderr
 
 
+def test_ctrl_c_ends_a_direct_search() -> None:
+    ended = python("""
+table = chiplet.Flat.build(rows)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True: table.search(np.tile(rows, (100, 1)), k=50, threads=2)
+except KeyboardInterrupt:
+    print("stopped")
+print(table.search(rows[5], k=1).ids.tolist())
+""", rows=4_000)
+    assert ended.stdout == "stopped\n[5]\n", ended.stderr
+
+
 def test_a_fork() -> None:
     ended = python("""
 table = chiplet.Hnsw.build(rows)

@@ -96,6 +96,28 @@ fn what_is_no_regular_file_is_not_waited_for() {
 }
 
 /// A file of a table without rows that claims `dim` components, with a right checksum.
+#[cfg(unix)]
+#[test]
+fn a_table_takes_the_place_of_files_alone() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    let (folder, path) = place();
+    let table = FlatTable::build([1.0, 2.0], 2, Metric::L2).unwrap();
+    let link = folder.path().join("current");
+    fs::write(&path, b"before").unwrap();
+    symlink(&path, &link).unwrap();
+    table.save(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(FlatTable::load(&path, Pages::Small).unwrap().len(), 1);
+
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let error = table.save(&socket).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
+    assert!(table.save(folder.path()).is_err());
+}
+
 fn claiming(dim: u64, path: &Path) {
     FlatTable::build([], 3, Metric::L2)
         .unwrap()

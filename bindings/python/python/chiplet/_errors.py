@@ -55,7 +55,15 @@ class Stopped(Error):
 
 
 class FileError(Error, OSError):
-    """A file cannot be read or written, or is not what it should be."""
+    """A file cannot be read or written, or is not what it should be. ``errno`` and ``filename`` are set if the system said so."""
+
+    def __str__(self) -> str:
+        # An OSError with a file's name shows its own text.
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingFile(FileError, FileNotFoundError):
+    """There is no such file."""
 
 
 class Failed(Error, RuntimeError):

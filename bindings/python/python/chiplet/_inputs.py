@@ -18,7 +18,7 @@ def rows(given: Any) -> npt.NDArray[np.float32]:
         raise TypeError(f"vectors of {array.dtype} cannot be searched; pass real numbers, best float32")
     if array.ndim not in (1, 2):
         raise TypeError(f"vectors have 1 dimension, or 2 for rows of them; this has {array.ndim}")
-    return np.ascontiguousarray(array, dtype=np.float32)
+    return np.require(array, np.float32, ["C", "A"])
 
 
 def ids(given: Any) -> npt.NDArray[np.int64]:
@@ -26,6 +26,8 @@ def ids(given: Any) -> npt.NDArray[np.int64]:
     array = _viewed(given)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
+    if array.dtype.kind == "O" and all(isinstance(id, int) for id in array.flat):
+        raise ValueError("ids of 2**63 and more do not fit in int64")
     if array.dtype.kind not in "iu":
         raise TypeError(f"ids are integers, not {array.dtype}; for a mask of rows pass booleans")
     if array.ndim != 1:
@@ -49,10 +51,14 @@ def mask_or_ids(given: Any) -> npt.NDArray[np.bool_] | npt.NDArray[np.int64]:
         if array.ndim != 1:
             raise TypeError(f"a mask has 1 dimension; this has {array.ndim}")
         return np.ascontiguousarray(array)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 1 and array.size:
+        raise TypeError(f"{array.dtype} may be a mask or ids; pass it as bool for a mask, as int64 for ids")
     return ids(array)
 
 
 def _viewed(given: Any) -> npt.NDArray[Any]:
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError("a masked array has no values where it is masked; fill it: x.filled(0)")
     if isinstance(given, np.ndarray):
         return cast("npt.NDArray[Any]", given)
     if hasattr(given, "__dlpack_device__"):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ._chiplet import Loop
 
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Loop] = WeakKeyDictionary()
+# A loop keeps its file as long as it watches it. Kept from here it would keep the loop, by the futures of open searches.
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[Loop]] = WeakKeyDictionary()
 
 
 def running() -> Loop:
     """What the running loop waits for. Only the loop's own thread asks."""
     loop = asyncio.get_running_loop()
-    known = _loops.get(loop)
+    kept = _loops.get(loop)
+    known = kept() if kept is not None else None
     if known is None:
         known = Loop()
         loop.add_reader(known.fileno(), known.deliver)
-        _loops[loop] = known
+        _loops[loop] = ref(known)
     return known
 
 

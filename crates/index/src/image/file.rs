@@ -180,9 +180,18 @@ const TEMPORARY: usize = 13;
 const LONGEST_NAME: usize = 255;
 
 /// Writes `parts` to a file that gets the name `path` once it is whole and on disk. A file that is there is replaced, and
-/// its mode is kept.
+/// its mode is kept. A symbolic link stays and what it leads to is replaced. Anything else that is no file is left alone.
 fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), FileError> {
     let write = |source| io_error(path, "write", source);
+    let followed = match fs::canonicalize(path) {
+        Ok(followed) if !followed.is_file() => {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+            return Err(write(source));
+        }
+        // Nothing is there, or a link that leads nowhere, which is replaced.
+        followed => followed.ok(),
+    };
+    let path = followed.as_deref().unwrap_or(path);
     let Some(name) = path.file_name() else {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "it has no file name");
         return Err(write(source));

@@ -38,10 +38,14 @@ class FaissTable:
         self, x: Any, k: int, *, params: None = None
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """The ``k`` nearest of each row of ``x``: ``(D, I)``, each ``[n][k]``; -1 where there are fewer."""
+        if params is not None:
+            raise NotImplementedError("search parameters are set when the table is wrapped: faiss(table, nprobe=, ef=)")
         x = np.atleast_2d(np.asarray(x))
         ids, distances = self.table.search(x, k, nprobe=self.nprobe, ef=self.ef)
         if self.table.metric == "ip":
             distances = -distances
         elif self.table.metric == "cosine":
-            distances = np.where(np.isinf(distances), -distances, 1 - distances)
-        return distances, ids
+            distances = 1 - distances
+        # Where there is no row Faiss has the farthest number.
+        farthest = np.finfo(np.float32).max if self.table.metric == "l2" else np.finfo(np.float32).min
+        return np.where(ids < 0, farthest, distances), ids

@@ -85,6 +85,10 @@ class Index:
         """Rows."""
         return len(self._table) if self._table is not None else 0
 
+    def get_ids_list(self) -> list[int]:
+        """The labels of all rows, in no order."""
+        return [int(label) for label in self._loaded().ids()]
+
     def get_max_elements(self) -> int:
         """Rows, as a table does not grow."""
         return self.get_current_count()
