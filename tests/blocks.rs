@@ -548,7 +548,8 @@ fn what_was_found_before_the_deadline_is_told() {
     let block = numbered(100_000).like(Query::new([]).top(1).deadline(deadline));
     let told = executor.search_block(table, block).wait().unwrap();
     let found = answered(&told);
-    assert!(found <= 1_000);
+    // The part that was under way then may end before anybody asks.
+    assert!(found < 1_000 + 64, "{found}");
     let missing: usize = told.failed.iter().map(|(rows, _)| rows.len()).sum();
     assert_eq!(found + missing, 100_000);
     assert!(told.failed.len() <= 3, "{:?}", told.failed);

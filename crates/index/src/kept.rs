@@ -9,6 +9,9 @@ use crate::kernel::{Numbers, Rows};
 use crate::metric::Metric;
 use crate::poll;
 
+/// Candidates whose places are found before their rows are read.
+const AT_ONCE: usize = 64;
+
 /// Rows in memory, one after the other.
 pub(crate) struct Kept<'a> {
     pub(crate) dim: usize,
@@ -48,7 +51,6 @@ impl ExactRows for Kept<'_> {
                 "{id} has no exact row, of which there are {count}"
             ))),
         };
-        let places: Vec<u64> = ids.iter().map(place).collect::<Result<_, _>>()?;
         let mut prepared = Prepared::default();
         let rows = match self.format.element() {
             Some(element) => RowDistances::floats(query, element, self.metric, self.rows),
@@ -58,7 +60,14 @@ impl ExactRows for Kept<'_> {
             }
         };
         let (block, _) = poll::blocks(self.rows.stride());
-        for (places, distances) in places.chunks(block).zip(distances.chunks_mut(block)) {
+        // A query looks up few, and does so without an allocation.
+        let mut places = [0; AT_ONCE];
+        let block = block.min(AT_ONCE);
+        for (ids, distances) in ids.chunks(block).zip(distances.chunks_mut(block)) {
+            let places = &mut places[..ids.len()];
+            for (found, id) in places.iter_mut().zip(ids) {
+                *found = place(id)?;
+            }
             poll::read(context, (places.len() * self.rows.stride()) as u64)?;
             rows.compute(Numbers(places), distances);
         }
