@@ -9,7 +9,7 @@ pub enum UnderLoad {
     /// [`Costs::queue_ns`](super::Costs::queue_ns) times `use / (1 - use)`, as in a queue.
     #[default]
     Queue,
-    /// As measured with reads alone on a Graviton 3, whose memory is DDR5-4800 as Genoa's is: [`MEASURED`].
+    /// As measured with reads alone on a Graviton 3, whose memory is DDR5-4800 as Genoa's is (`MEASURED`).
     Measured,
 }
 
