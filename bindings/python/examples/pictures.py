@@ -44,7 +44,7 @@ print(words[len(rows)], "is near", *(words[row] for row in truth[0]))
 
 # %% [markdown]
 # ## Recall against searches a second
-# One thread, one search after the other. Each line is a table of other rows; along it `ef` grows.
+# One thread, the best of five passes. Each line is a table of other rows; along it `ef` grows.
 
 
 # %%
@@ -61,16 +61,20 @@ for label, table in {
 }.items():
     found, speed = [], []
     for ef in (10, 14, 20, 28, 40, 56, 80, 112, 160, 224):
-        began = time.perf_counter()
         hits = table.search(queries, 10, ef=ef, threads=1)
-        speed.append(len(queries) / (time.perf_counter() - began))
         found.append(recall(hits.ids))
+        seconds: list[float] = []
+        for _ in range(5):
+            began = time.perf_counter()
+            table.search(queries, 10, ef=ef, threads=1)
+            seconds.append(time.perf_counter() - began)
+        speed.append(len(queries) / min(seconds))
     axes.plot(found, speed, marker="o", markersize=3, label=f"{label}, {table.nbytes / 2**20:.1f} MiB")
 axes.set(xlabel="recall at 10", ylabel="searches a second, one thread", yscale="log", title="GloVe, 29,000 x 50, cosine")
 axes.grid(alpha=0.3)
 axes.legend()
 figure.tight_layout()
-figure.savefig(FOLDER / "recall.svg")
+figure.savefig(FOLDER / "python-recall.svg")
 
 # %% [markdown]
 # ## Many open searches
@@ -119,5 +123,5 @@ axes.set_ylim(bottom=0)
 axes.grid(alpha=0.3)
 axes.legend()
 figure.tight_layout()
-figure.savefig(FOLDER / "loop.svg")
-print(f"recall.svg and loop.svg are in {FOLDER.resolve()}")
+figure.savefig(FOLDER / "python-loop.svg")
+print(f"python-recall.svg and python-loop.svg are in {FOLDER.resolve()}")
