@@ -28,6 +28,13 @@ EOF
 mapfile -t found < <(pythons)
 [ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed"; exit 1; }
 
+# hnswlib, which tests compare with, is compiled.
+headers='import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+if command -v apt-get >/dev/null; then
+  command -v g++ >/dev/null || scripts/setup.sh g++
+  "${found[0]#* }" -c "$headers" 2>/dev/null || scripts/setup.sh python3-dev
+fi
+
 mkdir -p "$work"
 scripts/venv.sh "$work/tools" "$crate/requirements-build.txt"
 tools=$PWD/$work/tools/bin
