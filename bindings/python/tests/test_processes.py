@@ -13,6 +13,8 @@ PRELUDE = """
 import os, sys, signal, threading, time
 import numpy as np
 import chiplet
+# Who is started in the background may have been told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 rows = np.random.default_rng(0).standard_normal((%d, %d)).astype(np.float32)
 """
 
