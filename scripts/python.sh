@@ -78,6 +78,7 @@ for each in "${found[@]}"; do
   run ../examples/readme.py
   run -m pytest --quiet -p no:cacheprovider --rootdir .. "$@"
   [ $# -eq 0 ] || exit 0
+  [ "$each" != "${found[0]}" ] || run ../examples/pictures.py "$PWD/$work"
 done
 
 first=$work/${found[0]%% *}/bin

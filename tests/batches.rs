@@ -13,14 +13,9 @@ use chiplet::{
     Answers, Context, Error, Executor, Filter, Neighbor, Query, SearchError, Shutdown, SubmitError,
     Table, TableId,
 };
+use common::hooked::{DIM, Hooked, rows};
 use common::lists::Lists;
 use common::{Gate, HANG, OpenOnDrop, accepted_in_time, builder, executor, full_at, hold, pass};
-
-const DIM: usize = 4;
-
-fn rows(count: usize) -> Vec<f32> {
-    (0..count * DIM).map(|i| (i * 7919 % 1201) as f32).collect()
-}
 
 /// Queries that differ in all that can be asked for; every 17th is refused.
 fn mixed(count: usize) -> Vec<Query> {
@@ -95,36 +90,6 @@ fn a_table_that_can_be_cut_is_searched_whole() {
     let after = executor.snapshot().steals;
     let all = |steals: chiplet::Steals| steals.own + steals.domain + steals.remote;
     assert_eq!(all(after) - all(before), 2, "a part for each worker");
-}
-
-/// A table with a hook, which finds what it was asked for; it may want several queries at once.
-struct Hooked<F>(F, usize);
-
-impl<F: Fn(f32) + Send + Sync + 'static> Table for Hooked<F> {
-    fn dim(&self) -> usize {
-        1
-    }
-
-    fn len(&self) -> usize {
-        1
-    }
-
-    fn size_bytes(&self) -> u64 {
-        1
-    }
-
-    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(1)?;
-        context.add_bytes(1);
-        let asked = query.vector()[0];
-        (self.0)(asked);
-        let (id, distance) = (asked as u64, 0.0);
-        Ok(vec![Neighbor { id, distance }])
-    }
-
-    fn batch_size(&self) -> usize {
-        self.1
-    }
 }
 
 fn numbered(count: usize) -> Vec<Query> {

@@ -10,16 +10,11 @@ use std::time::{Duration, Instant};
 
 use chiplet::index::{FlatTable, HnswConfig, HnswTable, Metric};
 use chiplet::{
-    Block, BlockAnswers, Class, Context, Error, Executor, Filter, Neighbor, Query, QueryLimits,
-    QueryParameter, SearchError, Shutdown, SubmitError, Table, TableId,
+    Block, BlockAnswers, Class, Context, Error, Executor, Filter, Neighbor, Query, SearchError,
+    Shutdown, Table, TableId,
 };
-use common::{Gate, HANG, OpenOnDrop, builder, executor, full_at, hold, pass};
-
-const DIM: usize = 4;
-
-fn rows(count: usize) -> Vec<f32> {
-    (0..count * DIM).map(|i| (i * 7919 % 1201) as f32).collect()
-}
+use common::hooked::{DIM, Hooked, answered, numbered, rows};
+use common::{Gate, HANG, OpenOnDrop, builder, executor, pass};
 
 /// The block's answers as single queries get them.
 fn one_by_one(executor: &Executor, table: TableId, rows: &[f32], like: &Query) -> BlockAnswers {
@@ -100,55 +95,6 @@ fn a_long_block_of_a_real_table_goes_through_a_small_queue() {
     }
 }
 
-/// A table with a hook, which finds what it was asked for; it may want several queries at once.
-struct Hooked<F>(F, usize);
-
-impl<F: Fn(f32) + Send + Sync + 'static> Table for Hooked<F> {
-    fn dim(&self) -> usize {
-        1
-    }
-
-    fn len(&self) -> usize {
-        1
-    }
-
-    fn size_bytes(&self) -> u64 {
-        1
-    }
-
-    fn search(&self, query: &Query, context: &mut Context) -> Result<Vec<Neighbor>, SearchError> {
-        query.check(1)?;
-        context.add_bytes(1);
-        let asked = query.vector()[0];
-        (self.0)(asked);
-        let (id, distance) = (asked as u64, 0.0);
-        let found = query.allows(id).then_some(Neighbor { id, distance });
-        Ok(found.into_iter().collect())
-    }
-
-    fn batch_size(&self) -> usize {
-        self.1
-    }
-}
-
-/// Rows that are their own number.
-fn numbered(count: usize) -> Block {
-    let rows: Vec<f32> = (0..count).map(|n| n as f32).collect();
-    Block::new(rows, 1).like(Query::new([]).top(1))
-}
-
-/// The rows that have an answer, which is right, and those that have not.
-fn answered(answers: &BlockAnswers) -> usize {
-    let right = |row: &usize| match answers.row(*row) {
-        Ok((ids, _)) => {
-            assert_eq!(ids, [*row as u64]);
-            true
-        }
-        Err(_) => false,
-    };
-    (0..answers.len()).filter(right).count()
-}
-
 #[test]
 fn many_rows_go_through_few_places_in_parts_that_make_way() {
     let executor = builder(1, 2).queue_limit(4).build().unwrap();
@@ -223,129 +169,6 @@ fn the_last_part_goes_on_without_a_place() {
         shed.load(Ordering::Relaxed),
         "a block that goes on is not refused"
     );
-}
-
-#[test]
-fn a_block_is_refused_as_a_whole_if_no_part_has_a_place() {
-    let executor = builder(1, 2)
-        .queue_limit(3)
-        .table_queue_limit(2)
-        .build()
-        .unwrap();
-    let table = executor.add_table("t", Hooked(|_| (), 1));
-    let other = executor.add_closure_table("other", 1);
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let held = hold(&executor, other, 2, &gate);
-    let queued = executor.search(table, Query::new([7.0]));
-    let accepted = executor.submit_block(table, numbered(1_000)).unwrap();
-    let refused = executor.submit_block(table, numbered(500)).unwrap_err();
-    assert_eq!(full_at(refused.reason), (None, 2));
-    assert_eq!(refused.input.len(), 500, "the block comes back");
-    let ticket = executor.search_block(table, numbered(3));
-    assert_eq!(full_at(ticket.refusal().unwrap()), (None, 2));
-    let total = executor.snapshot().total;
-    // One place was left for the block: a first part of 16 rows. Those that were refused count as a part each.
-    assert_eq!(
-        (total.accepted, total.queued, total.shed),
-        (2 + 1 + 16, 1 + 16, 64 + 3)
-    );
-    gate.open();
-    held.into_iter().for_each(|ticket| ticket.wait().unwrap());
-    queued.wait().unwrap();
-    assert_eq!(answered(&accepted.wait().unwrap()), 1_000);
-    let again = executor.submit_block(table, refused.input).unwrap();
-    assert_eq!(answered(&again.wait().unwrap()), 500);
-}
-
-#[test]
-fn what_does_not_fit_is_refused_and_comes_back() {
-    let limits = QueryLimits::new().max_k(Some(5)).max_batch(Some(1));
-    let executor = builder(1, 1).limits(limits).build().unwrap();
-    let table = executor.add_table("flat", FlatTable::build(rows(30), DIM, Metric::L2).unwrap());
-    let closures = executor.add_closure_table("closures", 1);
-    let like = || Query::new([]).top(5);
-    let block = |components| Block::new(vec![0.5; components], DIM).like(like());
-    let (expected, got) = (DIM, 3);
-    let (components, dim) = (3 * DIM + 1, DIM);
-    let (filters, rows) = (1, 2);
-    let (parameter, asked, limit) = (QueryParameter::K, 6, 5);
-    let filter = Filter::ids([1]);
-    for (table, block, reason) in [
-        (TableId::default(), block(8), SubmitError::UnknownTable),
-        (closures, block(8), SubmitError::NotSearchable),
-        (
-            table,
-            Block::new(vec![0.5; 12], 3).like(like()),
-            SubmitError::WrongDimension { expected, got },
-        ),
-        (
-            table,
-            Block::new(vec![0.5; 12], 0).like(like()),
-            SubmitError::WrongDimension { expected, got: 0 },
-        ),
-        (
-            table,
-            block(components),
-            SubmitError::RaggedRows { components, dim },
-        ),
-        (
-            table,
-            block(8).filters([filter]),
-            SubmitError::WrongFilters { filters, rows },
-        ),
-        (
-            table,
-            block(8).like(Query::new([]).top(6)),
-            SubmitError::OverLimit {
-                parameter,
-                asked,
-                limit,
-            },
-        ),
-        (
-            table,
-            Block::new(vec![0.5; 8], DIM).like(Query::new([]).top(5)),
-            SubmitError::ShuttingDown,
-        ),
-    ] {
-        if reason == SubmitError::ShuttingDown {
-            // No limit of a batch's length applies to it.
-            assert_eq!(
-                executor
-                    .search_block(table, block.clone())
-                    .wait()
-                    .unwrap()
-                    .len(),
-                2
-            );
-            executor.shutdown(Shutdown::Drain(HANG));
-        }
-        let len = block.len();
-        let refused = executor.submit_block(table, block).unwrap_err();
-        assert_eq!((refused.reason, refused.input.len()), (reason, len));
-    }
-}
-
-#[test]
-fn answers_that_no_memory_holds_are_refused() {
-    let executor = executor(1, 1);
-    let table = executor.add_table("t", Hooked(|_| (), 1));
-    let block = numbered(8).like(Query::new([]).top(usize::MAX / 8));
-    let refused = executor.submit_block(table, block).unwrap_err();
-    assert_eq!(refused.reason, SubmitError::OutOfMemory);
-}
-
-#[test]
-fn an_empty_block_is_answered_at_once() {
-    let executor = executor(1, 1);
-    let table = executor.add_table("t", Hooked(|_| (), 1));
-    let gate = Gate::default();
-    let _open = OpenOnDrop(gate.clone());
-    let _held = hold(&executor, table, 1, &gate);
-    let ticket = executor.submit_block(table, numbered(0)).unwrap();
-    assert!(ticket.is_finished());
-    assert!(ticket.wait().unwrap().is_empty());
 }
 
 #[test]

@@ -84,3 +84,10 @@ fn a_limit_that_allows_nothing_is_refused() {
     let named = matches!(refused, Err(BuildError::ZeroBound { what: "max_ef" }));
     assert!(named, "{refused:?}");
 }
+
+#[test]
+fn a_name_that_no_thread_can_have_is_refused() {
+    let refused = builder(1, 1).name("search\0").build();
+    let named = matches!(&refused, Err(BuildError::NulInName { name }) if name == "search\0");
+    assert!(named, "{refused:?}");
+}

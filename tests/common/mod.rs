@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod dice;
+pub mod hooked;
 pub mod lists;
 pub mod load;
 pub mod threads;

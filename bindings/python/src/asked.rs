@@ -5,8 +5,8 @@ use std::sync::Arc;
 use chiplet::{Block, BlockAnswers, Query, SearchError};
 use pyo3::prelude::*;
 
-use crate::ending::unlocked;
 use crate::errors::{Class, Raise};
+use crate::gil::unlocked;
 use crate::hits::{Hits, NO_ID};
 use crate::input::{Filters, Rows};
 use crate::query::Settings;

@@ -1,6 +1,6 @@
 //! Searches without an executor: on the caller's thread, or with threads that live for one call.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
@@ -9,11 +9,12 @@ use chiplet::{Context, SearchError, Table};
 use pyo3::prelude::*;
 
 use crate::asked::{Asked, at_row};
-use crate::ending::{Asking, unlocked};
 use crate::errors::{OrRaise, Raise};
+use crate::gil::{Asking, unlocked};
 use crate::hits::{self, Hits, NO_ID};
 use crate::input::Filters;
 use crate::query::Settings;
+use crate::sync::lock;
 use crate::waiting::SIGNALS;
 
 /// Threads of a call, at most.
@@ -157,8 +158,4 @@ fn answer(
         },
     );
     ended
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! chiplet's errors as Python's, by what a caller can do about them. The classes are Python's (`chiplet/_errors.py`).
 
 use chiplet::index;
-use chiplet::{Error, PinError, SearchError, SubmitError, TableError, TopologyError};
+use chiplet::{Error, SearchError, SubmitError, TableError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyModule, PyType};
@@ -18,7 +18,6 @@ pub(crate) enum Class {
     MissingFile,
     NameTaken,
     Query,
-    Stopped,
     UnknownTable,
 }
 
@@ -34,7 +33,6 @@ impl Class {
             Self::MissingFile => "MissingFile",
             Self::NameTaken => "NameTaken",
             Self::Query => "QueryError",
-            Self::Stopped => "Stopped",
             Self::UnknownTable => "UnknownTable",
         }
     }
@@ -155,7 +153,6 @@ impl Raise for TableError {
 impl Raise for index::BuildError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            Self::Stopped => Class::Stopped,
             Self::File { .. } => Class::File,
             _ => Class::Build,
         };
@@ -185,17 +182,5 @@ impl Raise for index::FileError {
 impl Raise for chiplet::BuildError {
     fn raise(self, py: Python<'_>) -> PyErr {
         Class::Build.with(py, self.to_string())
-    }
-}
-
-impl Raise for TopologyError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        Class::Build.with(py, self.to_string())
-    }
-}
-
-impl Raise for PinError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        Class::Failed.with(py, self.to_string())
     }
 }

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::asked::{Asked, of_block};
-use crate::ending::unlocked;
 use crate::errors::{Class, OrRaise, Raise, class, forked};
+use crate::gil::unlocked;
 use crate::hits::Hits;
 use crate::query::{Settings, by_name};
 use crate::tables::PyTable;
@@ -83,11 +83,6 @@ impl PyExecutor {
         memory_budget: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        if name.as_ref().is_some_and(|name| name.contains('\0')) {
-            return Err(PyValueError::new_err(
-                "name has a NUL; threads cannot be called so",
-            ));
-        }
         let level = match level {
             "auto" => LevelChoice::Auto,
             "l3" => LevelChoice::L3,

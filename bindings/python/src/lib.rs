@@ -6,7 +6,7 @@
 //! | `tables`, `direct` | tables: built, opened, searched without an executor |
 //! | `input`, `query`, `asked`, `hits` | what callers pass in, and what they get |
 //! | `waiting`, `wake` | how a thread waits, and how an event loop does |
-//! | `ending` | executors at the end of the interpreter |
+//! | `gil`, `ending` | Python's lock; executors at the end of the interpreter |
 //! | `describe` | snapshots, placement and topology as dicts |
 //! | `errors` | which exception an error is |
 //!
@@ -18,9 +18,11 @@ mod direct;
 mod ending;
 mod errors;
 mod executor;
+mod gil;
 mod hits;
 mod input;
 mod query;
+mod sync;
 mod tables;
 mod waiting;
 mod wake;

@@ -19,8 +19,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::asked::Asked;
 use crate::direct;
-use crate::ending::{Asking, unlocked};
 use crate::errors::{Class, OrRaise};
+use crate::gil::{Asking, unlocked};
 use crate::input::{self, Rows};
 use crate::query::Settings;
 

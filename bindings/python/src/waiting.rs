@@ -10,7 +10,7 @@ use std::time::Duration;
 use chiplet::{Error, Stopping, Ticket};
 use pyo3::prelude::*;
 
-use crate::ending::unlocked;
+use crate::gil::unlocked;
 
 /// How often a thread that waits asks Python for signals.
 pub(crate) const SIGNALS: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use chiplet::{BlockAnswers, Error, Neighbor, Ticket};
@@ -17,6 +17,7 @@ use pyo3::sync::PyOnceLock;
 use crate::asked::of_block;
 use crate::errors::OrRaise;
 use crate::hits::Hits;
+use crate::sync::lock;
 
 /// An answer that is to come.
 pub(crate) enum Answer {
@@ -245,10 +246,6 @@ fn bearable(py: Python<'_>, raised: PyErr) -> PyErr {
     let error = PyRuntimeError::new_err("the callable raised StopIteration");
     error.set_cause(py, Some(raised));
     error
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Two ends, neither of which blocks.

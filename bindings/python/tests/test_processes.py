@@ -114,10 +114,14 @@ print(os.waitstatus_to_exitcode(status), executor.search("rows", rows[5], k=1).i
 def test_spawned_processes() -> None:
     ended = python("""
 import multiprocessing
-if __name__ == "__main__":
-    print(multiprocessing.get_context("spawn").get_start_method())
+executor = chiplet.Executor()
+executor.add("rows", chiplet.Flat.build(rows))
+search = "(lambda chiplet: (e := chiplet.Executor(), e.add('own', chiplet.Flat.build([[0.0], [1.0]])), e.search('own', [0.9], k=1).ids.tolist())[2])(__import__('chiplet'))"
+with multiprocessing.get_context("spawn").Pool(2) as pool:
+    print(pool.map(eval, [search] * 4))
+print(executor.search("rows", rows[5], k=1).ids.tolist())
 """)
-    assert ended.stdout == "spawn\n", ended.stderr
+    assert ended.stdout == "[[1], [1], [1], [1]]\n[5]\n", ended.stderr
 
 
 def test_the_interpreter_ends_with_an_open_executor() -> None:

@@ -29,6 +29,12 @@ pub enum BuildError {
         /// The builder's method, or the field of its [`QueryLimits`](crate::QueryLimits).
         what: &'static str,
     },
+    /// No thread can have the name.
+    #[error("the name {name:?} has a NUL, which no thread's name may have; leave it out")]
+    NulInName {
+        /// The name given.
+        name: String,
+    },
     /// The operating system refused a thread. Those started before it have ended.
     #[error(
         "thread {name} could not be started: {source}; raise the limit on threads (`ulimit -u`, the cgroup's \

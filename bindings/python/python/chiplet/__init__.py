@@ -28,7 +28,6 @@ from ._errors import (
     NameTaken,
     Overloaded,
     QueryError,
-    Stopped,
     TopologyWarning,
     UnknownTable,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "NameTaken",
     "Overloaded",
     "QueryError",
-    "Stopped",
     "Table",
     "TopologyWarning",
     "UnknownTable",

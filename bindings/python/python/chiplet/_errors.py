@@ -50,10 +50,6 @@ class BuildError(Error, ValueError):
     """A table or an executor cannot be built of what was given."""
 
 
-class Stopped(Error):
-    """A build was stopped."""
-
-
 class FileError(Error, OSError):
     """A file cannot be read or written, or is not what it should be. ``errno`` and ``filename`` are set if the system said so."""
 

@@ -288,6 +288,9 @@ impl Builder {
                 return Err(BuildError::ZeroBound { what });
             }
         }
+        if self.name.contains('\0') {
+            return Err(BuildError::NulInName { name: self.name });
+        }
         let plan = cores::choose(
             &topology,
             |_| true,
