@@ -1,0 +1,1 @@
+"""Vector search on several machines: Ray Serve over chiplet. See README.md."""

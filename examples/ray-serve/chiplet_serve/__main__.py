@@ -1,0 +1,109 @@
+"""`python -m chiplet_serve`: what people do with collections of a cluster that runs."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import ray
+from ray import serve
+
+from .build import build
+from .errors import PublishError, StorageError
+from .storage import Storage
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parsed = _parser().parse_args(arguments)
+    try:
+        ray.init(address=parsed.address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError) as why:
+        return _complain(f"no cluster answers at {parsed.address}: {why}")
+    try:
+        print(json.dumps(parsed.does(parsed), indent=1))
+    except (StorageError, PublishError, ValueError) as why:
+        return _complain(str(why))
+    except ray.exceptions.RayTaskError as why:
+        # The map raised it.
+        cause = why.cause
+        if isinstance(cause, StorageError | PublishError | ValueError):
+            return _complain(str(cause))
+        raise
+    return 0
+
+
+def _complain(what: str) -> int:
+    print(f"chiplet_serve: {what}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("chiplet_serve", description="Collections of a cluster: build, publish, roll back, look.")
+    parser.add_argument("--address", default="auto", help="of the Ray cluster; the one of this machine unless given")
+    parser.add_argument("--application", default="chiplet", help="name in the Serve file (default: chiplet)")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    made = commands.add_parser("build", help="build the next version from .npy or Parquet; --publish lets it serve")
+    made.add_argument("root", help="the shared storage, as all nodes see it")
+    made.add_argument("collection")
+    made.add_argument("source", nargs="+", help="a .npy file of float32 rows, or Parquet files or folders")
+    made.add_argument("--shards", type=int, default=1, help="table files (default: 1)")
+    made.add_argument("--copies", type=int, default=2, help="nodes that hold each shard (default: 2)")
+    made.add_argument("--metric", choices=["l2", "cosine", "ip"], default="l2")
+    made.add_argument("--table", default="hnsw", help='"hnsw", "flat", or lists: "IVF256,SQ8" (default: hnsw)')
+    made.add_argument("--vector-column", default="vector", help="of Parquet files (default: vector)")
+    made.add_argument("--id-column", help="of Parquet files; int64 from 0 on")
+    made.add_argument("--publish", action="store_true", help="let it serve when it is built")
+    _timeout(made)
+    made.set_defaults(does=_build)
+
+    said = commands.add_parser("publish", help="load a version on all its nodes, then let it serve")
+    said.add_argument("collection")
+    said.add_argument("--version", type=int, help="the newest unless given")
+    _timeout(said)
+    said.set_defaults(does=lambda to: _ask_map(to, "publish", to.collection, to.version, to.timeout))
+
+    back = commands.add_parser("rollback", help="let the version serve that served before")
+    back.add_argument("collection")
+    _timeout(back)
+    back.set_defaults(does=lambda to: _ask_map(to, "rollback", to.collection, to.timeout))
+
+    seen = commands.add_parser("status", help="nodes, collections, and which node holds which shard")
+    seen.set_defaults(does=lambda to: _ask_map(to, "status"))
+
+    kept = commands.add_parser("versions", help="what a collection has on the shared storage")
+    kept.add_argument("root")
+    kept.add_argument("collection")
+    kept.set_defaults(does=lambda to: {"versions": Storage(to.root).versions(to.collection)})
+    return parser
+
+
+def _timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds that loading may take (default: 300)")
+
+
+def _build(to: argparse.Namespace) -> dict[str, Any]:
+    source = to.source[0] if len(to.source) == 1 else to.source
+    manifest = build(
+        to.root, to.collection, source, shards=to.shards, copies=to.copies, metric=to.metric, table=to.table,
+        vector_column=to.vector_column, id_column=to.id_column,
+    )
+    if to.publish:
+        return _ask_map(to, "publish", to.collection, manifest.version, to.timeout)
+    return manifest.model_dump()
+
+
+def _ask_map(to: argparse.Namespace, method: str, *arguments: Any) -> dict[str, Any]:
+    return ask_map(method, *arguments, application=to.application)
+
+
+def ask_map(method: str, *arguments: Any, application: str = "chiplet") -> dict[str, Any]:
+    """Calls the map's actor of a cluster that this process is connected to."""
+    handle = serve.get_deployment_handle("Shards", application)
+    actor = handle.options(_by_reference=True).map_handle.remote().result(timeout_s=30)
+    answer: dict[str, Any] = ray.get(getattr(actor, method).remote(*arguments))
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""All that touches what Ray 2.60 calls alpha: request routing, deployment actors, statistics of replicas, scaling by a
+policy of one's own, and calls between deployments by gRPC. A newer Ray that changes one of them is followed here.
+"""
+
+import math
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import ray
+from ray import serve
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.config import AutoscalingContext, DeploymentActorConfig, RequestRouterConfig
+from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError, RequestCancelledError
+from ray.serve.handle import DeploymentHandle
+from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
+
+from .batch import Lost, NoHolder, Send
+from .map_actor import MapActor
+from .shards import Shards
+from .wire import Group, Reply
+
+_MAP = "shard_map"
+
+
+class HolderRouter(RequestRouter):
+    """Sends a batch to the replica with the fewest requests of those that hold all its shards."""
+
+    def initialize_state(self, **_: Any) -> None:
+        self._held: dict[Any, tuple[Any, frozenset[str]]] = {}
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        candidates = list(candidate_replicas)
+        # Serve takes the first of those with equally many requests.
+        random.shuffle(candidates)
+        if pending_request is None or pending_request.metadata.call_method != "search":
+            return [candidates]
+        # Without this Serve asks again at once, and again.
+        pending_request.routing_context.should_backoff = True
+        groups, _, avoid = pending_request.args
+        needs = {group.key for group in groups}
+        holders = [each for each in candidates if each.replica_id.unique_id not in avoid and needs <= self._holds(each)]
+        if holders:
+            return [holders]
+        # Serve would look again until the caller gives up. Callers have better to do: see search.py.
+        if not pending_request.future.done():
+            self._remove_pending_request_from_indices(pending_request)
+            pending_request.future.set_exception(NoHolder(f"no replica holds {', '.join(sorted(needs)[:3])}"))
+        # Serve ends the routing of a request that is done when it sees the next candidate.
+        return [candidates[:1]]
+
+    def _holds(self, replica: RunningReplica) -> frozenset[str]:
+        said = replica.routing_stats.get("holds", ())
+        kept = self._held.get(replica.replica_id)
+        if kept is None or kept[0] is not said:
+            if len(self._held) > 2 * len(self._replicas) + 8:
+                self._held.clear()
+            kept = self._held[replica.replica_id] = said, frozenset(said)
+        return kept[1]
+
+
+def sender(handle: DeploymentHandle) -> Send:
+    """Sends batches to replicas of `handle`, by gRPC and not through Ray's object store."""
+    search = handle.options(
+        _by_reference=False, request_serialization="pickle", response_serialization="pickle"
+    ).search
+
+    async def send(groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
+        try:
+            return await search.remote(groups, vectors, avoid)
+        except NoHolder:
+            raise
+        except (RayActorError, ReplicaUnavailableError, DeploymentUnavailableError, RequestCancelledError) as why:
+            raise Lost(f"{type(why).__name__}: {why}") from None
+        except grpc.RpcError as why:
+            raise Lost(f"{why.code().name}: {why.details()}") from None
+        except RayTaskError:
+            raise
+        except RuntimeError as why:
+            # What Serve makes of a connection that breaks while the answer begins.
+            if "Unexpected error" in str(why):
+                raise Lost(str(why)) from None
+            raise
+
+    return send
+
+
+async def map_of(handle: DeploymentHandle) -> Any:
+    """The handle of the map's actor, for those who are no replica of `Shards`. Ask again when it does not answer."""
+    return await handle.options(_by_reference=True).map_handle.remote()
+
+
+class ShardsDeployment(Shards):
+    """`Shards` with Serve's hooks."""
+
+    def find_map(self) -> Any:
+        return serve.get_deployment_actor(_MAP)
+
+    async def record_routing_stats(self) -> dict[str, Any]:
+        """Serve asks each period, and tells all routers what has changed. So it holds only what seldom does."""
+        await self.beat()
+        return {"holds": self.holds()}
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        return {"load": self.load()}
+
+
+def shards(
+    root: str, map_settings: Mapping[str, Any], *, stats_period_s: float, options: Mapping[str, Any]
+) -> serve.Deployment:
+    """The deployment, one replica a node. `options` are Serve's, of `@serve.deployment`."""
+    actor = DeploymentActorConfig(
+        name=_MAP,
+        actor_class=ray.remote(MapActor),
+        init_kwargs={"root": root, "settings": dict(map_settings)},
+        actor_options={"num_cpus": 0},
+    )
+    return serve.deployment(
+        name="Shards",
+        max_replicas_per_node=1,
+        deployment_actors=[actor],
+        request_router_config=RequestRouterConfig(
+            request_router_class=HolderRouter,
+            request_routing_stats_period_s=stats_period_s,
+            request_routing_stats_timeout_s=max(10.0, 2 * stats_period_s),
+        ),
+        **options,
+    )(ShardsDeployment)
+
+
+#: Above this part of their cores, nodes are added until they are at `_AIM`; below `_LOW` with one node less, one goes.
+_HIGH, _AIM, _LOW = 0.7, 0.55, 0.4
+
+
+def nodes_for_load(contexts: dict[Any, AutoscalingContext]) -> tuple[dict[Any, float], dict[Any, dict[str, Any]]]:
+    """The application's scaling policy: as many replicas of `Shards` as their executors' load asks for.
+
+    Serve waits `upscale_delay_s` and `downscale_delay_s` before it follows, and keeps to the least and most replicas.
+    """
+    wanted: dict[Any, float] = {}
+    for deployment, context in contexts.items():
+        loads = (context.aggregated_metrics or {}).get("load", {})
+        if deployment.name == "Shards" and loads:
+            wanted[deployment] = nodes_wanted(list(loads.values()), context.target_num_replicas)
+    return wanted, {}
+
+
+def nodes_wanted(loads: list[float], now: int) -> int:
+    """`loads` are the parts of their cores that nodes are asked for; `now` is how many nodes there are to be."""
+    total = sum(loads) / len(loads) * now
+    if total > _HIGH * now:
+        return math.ceil(total / _AIM)
+    if now > 1 and total < _LOW * (now - 1):
+        return now - 1
+    return now

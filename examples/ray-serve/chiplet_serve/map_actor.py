@@ -1,0 +1,72 @@
+"""The map as an actor: the only one of its deployment, asked by nodes, routers and people."""
+
+import asyncio
+import time
+from typing import Any
+
+from .errors import PublishError
+from .node import Wanted
+from .shard_map import Catalogue, MapSettings, ShardMap
+from .storage import Storage
+
+#: Seconds after which a router that waits for news is told that there is none.
+_POLL_S = 10.0
+
+
+class MapActor:
+    """If it dies Serve starts another, which reads from storage what serves, and learns from nodes what they hold."""
+
+    def __init__(self, root: str, settings: dict[str, Any]) -> None:
+        self._map = ShardMap(Storage(root), MapSettings(**settings))
+        # Another than that of any map before it: a router that knew that one shall see that this one differs.
+        self._map.epoch = time.time_ns()
+        self._news = asyncio.Condition()
+
+    async def report(
+        self, node: str, cores: int, held: list[str], broken: dict[str, str], loads: dict[str, float]
+    ) -> list[Wanted] | None:
+        order = self._map.report(node, cores, held, broken, loads)
+        await self._tell()
+        return order
+
+    async def catalogue(self, known: int) -> tuple[int, Catalogue]:
+        """What serves, as soon as it is another than the one known."""
+        try:
+            async with asyncio.timeout(_POLL_S), self._news:
+                await self._news.wait_for(lambda: self._map.epoch != known)
+        except TimeoutError:
+            pass
+        return self._map.epoch, self._map.catalogue()
+
+    async def publish(self, collection: str, version: int | None, timeout_s: float) -> dict[str, Any]:
+        """Loads a version everywhere, then lets it serve. `PublishError` if it cannot; the one before it then goes on."""
+        manifest = self._map.propose(collection, version)
+        await self._tell()
+        try:
+            async with asyncio.timeout(timeout_s), self._news:
+                await self._news.wait_for(lambda: self._map.loaded(manifest))
+            self._map.switch(manifest)
+        except TimeoutError:
+            waits = self._map.missing(manifest)
+            self._map.withdraw(manifest)
+            raise PublishError(
+                f"version {manifest.version} of {collection} was not loaded within {timeout_s:g} s; {len(waits)} shards wait: "
+                f"{', '.join(waits[:3])}"
+            ) from None
+        except BaseException:
+            self._map.withdraw(manifest)
+            raise
+        finally:
+            await self._tell()
+        return {"collection": collection, "version": manifest.version, "rows": manifest.rows, "shards": len(manifest.shards)}
+
+    async def rollback(self, collection: str, timeout_s: float) -> dict[str, Any]:
+        """Lets the version serve again that served before."""
+        return await self.publish(collection, self._map.previous(collection), timeout_s)
+
+    async def status(self) -> dict[str, Any]:
+        return self._map.status()
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()

@@ -1,0 +1,165 @@
+"""A node: one executor, and the shards that it holds. It knows nothing of Ray.
+
+The map says which shards to hold. They are opened one after the other in a thread of their own, and checked to the last
+byte before the first search. One that is no longer wanted is removed; the executor keeps its memory until no search uses
+it.
+"""
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import chiplet
+
+from .errors import StorageError
+from .storage import Storage, key
+from .wire import NOT_HERE, Found, Group, Refused, Reply
+
+log = logging.getLogger("ray.serve")
+
+
+class Wanted(NamedTuple):
+    """A shard that a node shall hold."""
+
+    collection: str
+    version: int
+    shard: int
+
+    @property
+    def key(self) -> str:
+        return key(*self)
+
+
+class Node:
+    """All methods but `close` are for one event loop."""
+
+    def __init__(self, replica: str, storage: Storage, executor: chiplet.Executor) -> None:
+        #: Its name in replies: that of the replica.
+        self.name = replica
+        self.held: set[str] = set()
+        #: Why shards could not be opened. They are tried again at the next order.
+        self.broken: dict[str, str] = {}
+        self._storage = storage
+        self._executor = executor
+        self._wanted: dict[str, Wanted] = {}
+        self._opener = ThreadPoolExecutor(1, thread_name_prefix="open-shards")
+        self._opening: asyncio.Task[None] | None = None
+
+    @property
+    def cores(self) -> int:
+        return sum(domain["workers"] for domain in self._executor.snapshot()["domains"])
+
+    def order(self, wanted: Iterable[Wanted]) -> None:
+        """These shards are to be held, and no others. Returns before they are."""
+        self._wanted = {each.key: each for each in wanted}
+        for gone in self.held - self._wanted.keys():
+            self._executor.remove(gone)
+            self.held.discard(gone)
+        self.broken = {name: why for name, why in self.broken.items() if name in self._wanted}
+        if self._opening is None and not self._wanted.keys() <= self.held:
+            self._opening = asyncio.get_running_loop().create_task(self._open_all())
+
+    async def settled(self) -> None:
+        """Returns when each shard of the last order is held or broken."""
+        while self._opening is not None:
+            await asyncio.wait([self._opening])
+
+    def loads(self) -> dict[str, float]:
+        """Core-seconds a second that each shard asked for in the last ten, served and refused."""
+        tables = self._executor.snapshot()["tables"]
+        return {table["name"]: table["load_fast"] for table in tables}
+
+    async def search(self, groups: list[Group], vectors: bytes) -> Reply:
+        """Answers a batch. A group that fails fails alone."""
+        began = time.perf_counter()
+        starts = itertools.accumulate((group.n * group.dim for group in groups), initial=0)
+        rows = np.frombuffer(vectors, np.float32)
+        found = await asyncio.gather(
+            *(self._search(group, rows[at : at + group.n * group.dim]) for group, at in zip(groups, starts, strict=False))
+        )
+        searched = time.perf_counter() - began
+        answers = [self._packed(each) for each in found]
+        return Reply(self.name, answers, time.perf_counter() - began, searched)
+
+    def close(self) -> None:
+        """Waits for searches that run, at most ten seconds."""
+        self._opener.shutdown(wait=False, cancel_futures=True)
+        self._executor.close(timeout=10)
+
+    async def _search(self, group: Group, rows: np.ndarray[Any, np.dtype[np.float32]]) -> chiplet.Hits | Refused:
+        if group.left <= 0:
+            return Refused("deadline_passed", "the deadline passed before the node had the search")
+        if group.key not in self.held:
+            return Refused(NOT_HERE, f"{self.name} does not hold {group.key}")
+        try:
+            return await self._executor.asearch(
+                group.key, rows.reshape(group.n, group.dim), group.k, ef=group.ef, deadline=group.left
+            )
+        except chiplet.Overloaded as why:
+            return Refused("overloaded", str(why), why.expected_wait)
+        except chiplet.Expired:
+            return Refused("deadline_passed", "the deadline passed in the node's queue")
+        except (chiplet.UnknownTable, chiplet.Closed) as why:
+            # Removed or closed since it was looked up.
+            return Refused(NOT_HERE, str(why))
+        except (ValueError, TypeError) as why:
+            return Refused("bad_query", str(why))
+        except chiplet.Error as why:
+            return Refused("failed", f"{self.name}: {why}")
+
+    @staticmethod
+    def _packed(hits: chiplet.Hits | Refused) -> Found | Refused:
+        return hits if isinstance(hits, Refused) else Found(hits.ids.tobytes(), hits.distances.tobytes())
+
+    async def _open_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            # The order may change meanwhile: what is wanted is looked up for each anew.
+            tried: set[str] = set()
+            while missing := [name for name in self._wanted if name not in self.held and name not in tried]:
+                name = missing[0]
+                tried.add(name)
+                wanted = self._wanted[name]
+                try:
+                    table = await loop.run_in_executor(self._opener, self._open, wanted)
+                except Exception as why:
+                    log.warning("%s: %s cannot be opened: %s", self.name, name, why)
+                    self.broken[name] = str(why) or type(why).__name__
+                    continue
+                self.broken.pop(name, None)
+                if name in self._wanted:
+                    self._executor.add(name, table)
+                    self.held.add(name)
+        finally:
+            self._opening = None
+
+    def _open(self, wanted: Wanted) -> chiplet.Table:
+        manifest = self._storage.manifest(wanted.collection, wanted.version)
+        path = self._storage.shard(manifest, wanted.shard)
+        said = manifest.shards[wanted.shard]
+        table = chiplet.open(path, mmap=True)
+        if (len(table), table.dim, table.metric) != (said.rows, manifest.dim, manifest.metric):
+            raise StorageError(
+                f"{path} has {len(table)} rows of {table.dim}, {table.metric}; the manifest says {said.rows} of {manifest.dim}, "
+                f"{manifest.metric}"
+            )
+        # Reads all of it once: what is damaged is found now and not by a search, and what is whole is in memory.
+        table.verify()
+        return table
+
+
+def executor(cpus: list[int] | None, workers: int | None, **options: Any) -> chiplet.Executor:
+    """The node's executor. Ray counts cpus and pins nothing, so the executor is told which are the node's.
+
+    `cpus` are their numbers; without them it takes those that this process may use, as cgroups and affinity say.
+    """
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    return chiplet.Executor(max_workers=workers, name="shards", **options)

@@ -1,0 +1,284 @@
+"""A search of a collection: each shard is asked, what fails is asked again elsewhere, and the nearest of all are merged.
+
+A shard is asked again, while the deadline allows it,
+
+* at another replica, if the one that had it is lost, does not hold it any more, or is overloaded;
+* at another replica *too*, if the first has not answered after half of the time that is left; the first answer counts;
+* at the same ones a little later, if no replica holds it and the caller wants all shards.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from . import errors
+from .batch import Answer, Ask, Batcher, Hops, Lost, NoHolder, Route
+from .shard_map import Catalogue, Entry
+from .storage import key
+from .wire import NOT_HERE, Refused
+
+#: Seconds between two tries of a shard that no replica holds.
+_PAUSE_S = 0.02
+
+
+class SearchSettings(BaseModel):
+    """Bounds of what callers may ask for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Searches that an ingress has open at once; more are refused with `Overloaded`.
+    max_open: int = Field(512, ge=1)
+    max_k: int = Field(1000, ge=1)
+    max_ef: int = Field(10_000, ge=1)
+    default_timeout_s: float = Field(1.0, gt=0)
+    max_timeout_s: float = Field(60.0, gt=0)
+    #: Searches that travel together at most; 1 sends each by itself.
+    batch: int = Field(64, ge=1, le=4096)
+    gather_s: float = Field(0.002, ge=0, le=1)
+
+
+class Result(NamedTuple):
+    ids: npt.NDArray[np.int64]
+    distances: npt.NDArray[np.float32]
+    version: int
+    #: Shards that did not answer; empty unless a partial answer is allowed.
+    missing: list[int]
+    #: How often a shard was asked again.
+    retries: int
+    #: Of the shard that was back last.
+    hops: Hops | None
+
+
+class Searcher:
+    """For one event loop. `catalogue` gives what serves now."""
+
+    def __init__(self, batcher: Batcher, catalogue: Callable[[], Catalogue], settings: SearchSettings) -> None:
+        self.settings = settings
+        self.open = 0
+        self._batcher = batcher
+        self._catalogue = catalogue
+        #: Mean time of a search, in seconds: after so long there is room again.
+        self._mean_s = 0.01
+
+    async def search(
+        self,
+        collection: str,
+        vector: npt.ArrayLike,
+        *,
+        k: int = 10,
+        ef: int | None = None,
+        timeout_s: float | None = None,
+        allow_partial: bool = False,
+    ) -> Result:
+        """The `k` nearest rows. Raises one of `errors.SearchError`."""
+        began = time.monotonic()
+        entry = self._entry(collection)
+        row = self._checked(entry, vector, k, ef)
+        allowed = self.settings.default_timeout_s if timeout_s is None else timeout_s
+        if not allowed > 0:
+            raise errors.DeadlinePassed("the deadline had passed when the search came")
+        if self.open >= self.settings.max_open:
+            raise errors.Overloaded(
+                f"{self.open} searches are open at this ingress, which is all that it takes", max(self._mean_s, 0.001)
+            )
+        deadline = began + min(allowed, self.settings.max_timeout_s)
+        self.open += 1
+        try:
+            result = await self._all_shards(collection, entry, row, k, ef, deadline, allow_partial)
+        finally:
+            self.open -= 1
+        self._mean_s += (time.monotonic() - began - self._mean_s) / 16
+        return result
+
+    def _entry(self, collection: str) -> Entry:
+        catalogue = self._catalogue()
+        try:
+            return catalogue[collection]
+        except KeyError:
+            raise errors.UnknownCollection(f"there is no collection {collection!r} among {len(catalogue)}") from None
+
+    def _checked(self, entry: Entry, vector: npt.ArrayLike, k: int, ef: int | None) -> npt.NDArray[np.float32]:
+        try:
+            with np.errstate(over="ignore"):
+                row = np.ascontiguousarray(vector, dtype=np.float32)
+        except (ValueError, TypeError, OverflowError):
+            raise errors.BadQuery("the vector is no list of numbers") from None
+        if row.shape != (entry.dim,):
+            raise errors.BadQuery(f"the vector's shape is {list(row.shape)}; the collection's rows have {entry.dim} components")
+        if not np.isfinite(row).all():
+            raise errors.BadQuery("a component of the vector is NaN, or no finite float32")
+        if not 1 <= k <= self.settings.max_k:
+            raise errors.BadQuery(f"k is {k}; it may be 1 to {self.settings.max_k}")
+        if ef is not None and not 1 <= ef <= self.settings.max_ef:
+            raise errors.BadQuery(f"ef is {ef}; it may be 1 to {self.settings.max_ef}")
+        return row
+
+    async def _all_shards(
+        self,
+        collection: str,
+        entry: Entry,
+        row: npt.NDArray[np.float32],
+        k: int,
+        ef: int | None,
+        deadline: float,
+        allow_partial: bool,
+    ) -> Result:
+        shards = [_Shard(self, collection, entry, number, row, k, ef, deadline, allow_partial) for number in range(len(entry.holders))]
+        if len(shards) == 1:
+            answers = [await shards[0].answer()]
+        else:
+            tasks = [asyncio.ensure_future(shard.answer()) for shard in shards]
+            try:
+                answers = await asyncio.gather(*tasks)
+            except BaseException:
+                # One failed for good: the others work for nobody.
+                for task in tasks:
+                    task.cancel()
+                raise
+        missing = [number for number, answer in enumerate(answers) if answer is None]
+        got = [answer for answer in answers if answer is not None]
+        if missing and not got:
+            raise errors.ShardsMissing(f"none of the {len(shards)} shards of {collection!r} answered", 1.0)
+        ids, distances = merge([answer.ids for answer in got], [answer.distances for answer in got], k)
+        last = max((answer.hops for answer in got), key=lambda hops: hops.gather + hops.call)
+        return Result(ids, distances, entry.version, missing, sum(shard.retries for shard in shards), last)
+
+
+def merge(
+    ids: list[npt.NDArray[np.int64]], distances: list[npt.NDArray[np.float32]], k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The `k` nearest of several answers, the lower id first where distances are equal. Fillers are left out."""
+    all_ids, all_distances = np.concatenate(ids), np.concatenate(distances)
+    real = all_ids >= 0
+    all_ids, all_distances = all_ids[real], all_distances[real]
+    order = np.lexsort((all_ids, all_distances))[:k]
+    return all_ids[order], all_distances[order]
+
+
+class _Shard:
+    """One shard of one search."""
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        collection: str,
+        entry: Entry,
+        number: int,
+        row: npt.NDArray[np.float32],
+        k: int,
+        ef: int | None,
+        deadline: float,
+        allow_partial: bool,
+    ) -> None:
+        self.retries = 0
+        self._searcher = searcher
+        self._collection = collection
+        self._version = entry.version
+        self._holders = entry.holders[number]
+        self._number = number
+        self._ask = Ask(key(collection, entry.version, number), row, k, ef, deadline)
+        self._allow_partial = allow_partial
+        self._avoid: frozenset[str] = frozenset()
+        self._last: Refused | None = None
+
+    async def answer(self) -> Answer | None:
+        """None says that the shard is missing, and that the caller allows it."""
+        try:
+            return await self._until_deadline()
+        except (errors.BadQuery, errors.UnknownCollection):
+            raise
+        except errors.SearchError:
+            if self._allow_partial:
+                return None
+            raise
+
+    async def _until_deadline(self) -> Answer:
+        while True:
+            left = self._ask.deadline - time.monotonic()
+            if left <= 0:
+                raise self._late()
+            try:
+                said = await self._one_try(left)
+            except NoHolder:
+                if self._avoid:
+                    # All that hold it were asked. Those that were overloaded may have room again.
+                    if self._last and self._last.why == "overloaded":
+                        raise errors.Overloaded(self._last.message, self._last.retry_after) from None
+                    self._avoid = frozenset()
+                elif self._allow_partial:
+                    raise self._missing() from None
+                await self._pause()
+                continue
+            except Lost as why:
+                # Serve looks whether the replica lives before it sends anything else there.
+                self._last = Refused("failed", str(why))
+                self.retries += 1
+                await self._pause(0.001)
+                continue
+            if isinstance(said, Answer):
+                return said
+            self._last = said.refused
+            if said.refused.why == "deadline_passed":
+                raise self._late()
+            if said.refused.why not in ("overloaded", NOT_HERE):
+                raise _as_error(said.refused)
+            if said.refused.why == NOT_HERE:
+                self._follow()
+            self._avoid |= {said.replica}
+            self.retries += 1
+
+    async def _one_try(self, left: float):  # type: ignore[no-untyped-def]
+        """What a replica says. After half of the time that is left a second is asked, too."""
+        route = Route(self._holders, self._avoid)
+        first = self._searcher._batcher.ask(route, self._ask)
+        tries = {first}
+        try:
+            done, _ = await asyncio.wait(tries, timeout=left / 2 if len(self._holders) > 1 else left)
+            if not done and len(self._holders) > 1:
+                self.retries += 1
+                tries.add(self._searcher._batcher.ask(route, self._ask))
+            while tries:
+                left = self._ask.deadline - time.monotonic()
+                done, _ = await asyncio.wait(tries, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    raise self._late()
+                for each in done:
+                    tries.discard(each)
+                    if each.exception() is None or not tries:
+                        return each.result()
+            raise AssertionError("a try ends with an answer or raises")
+        finally:
+            for each in tries:
+                each.cancel()
+
+    async def _pause(self, seconds: float = _PAUSE_S) -> None:
+        await asyncio.sleep(min(seconds, max(self._ask.deadline - time.monotonic(), 0)))
+        self._follow()
+
+    def _follow(self) -> None:
+        """The map may have changed: a shard that moved is asked for where it is, at the version that serves."""
+        entry = self._searcher._catalogue().get(self._collection)
+        if entry is None or self._number >= len(entry.holders):
+            return
+        self._holders = entry.holders[self._number]
+
+    def _late(self) -> errors.SearchError:
+        if self._last and self._last.why not in ("deadline_passed", "overloaded"):
+            return errors.DeadlinePassed(f"shard {self._number} was not answered in time; last: {self._last.message}")
+        if not self._holders:
+            return self._missing()
+        return errors.DeadlinePassed(f"shard {self._number} was not answered in time")
+
+    def _missing(self) -> errors.ShardsMissing:
+        return errors.ShardsMissing(f"no node holds shard {self._number} of {self._collection!r}", 1.0)
+
+
+def _as_error(refused: Refused) -> errors.SearchError:
+    kinds: list[type[errors.SearchError]] = [errors.BadQuery, errors.DeadlinePassed, errors.Overloaded, errors.Failed]
+    kind = next((each for each in kinds if each.code == refused.why), errors.Failed)
+    return kind(refused.message, refused.retry_after)

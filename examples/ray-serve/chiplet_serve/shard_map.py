@@ -1,0 +1,343 @@
+"""The map of shards to nodes: which node holds what, and which version of each collection serves. It knows nothing of Ray.
+
+Nodes report about once a second: their cores, the shards that they hold, the load of each. The mapper that places tables
+on a machine's domains (`chiplet.place`) places shards on nodes, each in as many copies as its collection asks for, and a
+hot one in more. Four rules keep searches answered meanwhile:
+
+* **A shard is held before another node lets go of it**, and for `drop_after_s` longer, until each router has seen it.
+* **A version serves after all nodes have loaded it.** The one before is held `keep_previous_s` longer, for searches under
+  way and for a rollback.
+* **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere.
+* **After a start nothing is placed** before `expect_nodes` have reported or `settle_s` have passed, and what they hold
+  already stays where it is.
+"""
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+import chiplet
+
+from .errors import PublishError, StorageError
+from .node import Wanted
+from .storage import Manifest, Storage
+
+
+class MapSettings(BaseModel):
+    """Times in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    expect_nodes: int = Field(1, ge=1)
+    settle_s: float = Field(10, ge=0)
+    lost_after_s: float = Field(5, gt=0)
+    rebalance_s: float = Field(10, gt=0)
+    drop_after_s: float = Field(5, ge=0)
+    keep_previous_s: float = Field(60, ge=0)
+    #: Part of all cores that the shards are taken to ask for by their bytes alone, so that idle ones are spread, too.
+    idle_share: float = Field(0.05, ge=0, le=1)
+    #: A shard gets another copy where it asks for more than this part of a node, and loses it below `relax`.
+    saturation: float = Field(0.7, gt=0, le=1)
+    relax: float = Field(0.4, gt=0, le=1)
+
+
+class Entry(NamedTuple):
+    """A collection as routers see it."""
+
+    version: int
+    dim: int
+    metric: str
+    rows: int
+    #: Of each shard the nodes that are to hold it.
+    holders: tuple[tuple[str, ...], ...]
+
+
+Catalogue = dict[str, Entry]
+
+
+@dataclasses.dataclass
+class _Node:
+    cores: int
+    held: frozenset[str]
+    broken: Mapping[str, str]
+    loads: Mapping[str, float]
+    seen: float
+
+
+@dataclasses.dataclass
+class _Collection:
+    live: Manifest | None = None
+    previous: int | None = None
+    candidate: Manifest | None = None
+    #: Versions that no longer serve, and until when they are held.
+    leaving: dict[int, tuple[Manifest, float]] = dataclasses.field(default_factory=dict)
+
+    def manifests(self) -> list[Manifest]:
+        """Those that nodes hold or load."""
+        serving = [each for each in (self.live, self.candidate) if each]
+        return serving + [manifest for manifest, _ in self.leaving.values()]
+
+
+class ShardMap:
+    def __init__(self, storage: Storage, settings: MapSettings, now: Callable[[], float] = time.monotonic) -> None:
+        self.settings = settings
+        #: Changes with each change that routers have to know.
+        self.epoch = 0
+        #: Collections that are not served, and why.
+        self.unreadable: dict[str, str] = {}
+        self._storage = storage
+        self._now = now
+        self._nodes: dict[str, _Node] = {}
+        self._collections: dict[str, _Collection] = {}
+        #: Of each `collection/shard` its nodes, with the part of its searches that each is meant for.
+        self._homes: dict[str, dict[str, float]] = {}
+        #: When a node may let go of a shard that lives elsewhere now.
+        self._let_go: dict[tuple[str, str], float] = {}
+        self._first_seen: float | None = None
+        self._placed: float | None = None
+        for name in storage.collections():
+            try:
+                version, previous = storage.live(name)
+                self._collections[name] = _Collection(storage.manifest(name, version), previous)
+            except StorageError as why:
+                self.unreadable[name] = str(why)
+
+    def report(
+        self, node: str, cores: int, held: Iterable[str], broken: Mapping[str, str], loads: Mapping[str, float]
+    ) -> list[Wanted] | None:
+        """A node says how it is. Returns what it shall hold; None says: what it holds."""
+        now = self._now()
+        self._first_seen = now if self._first_seen is None else self._first_seen
+        new = node not in self._nodes or self._nodes[node].cores != cores
+        self._nodes[node] = _Node(cores, frozenset(held), dict(broken), dict(loads), now)
+        lost = [name for name, each in self._nodes.items() if now - each.seen > self.settings.lost_after_s]
+        for name in lost:
+            self.forget(name, place=False)
+        for collection in self._collections.values():
+            collection.leaving = {
+                version: kept for version, kept in collection.leaving.items() if kept[1] > now
+            }
+        if self._placed is None:
+            waited = now - self._first_seen
+            if len(self._nodes) < self.settings.expect_nodes and waited < self.settings.settle_s:
+                return None
+        if self._placed is None or new or lost or now - self._placed >= self.settings.rebalance_s:
+            self.place()
+        return self._order(node)
+
+    def forget(self, node: str, *, place: bool = True) -> None:
+        """The node is gone. Its shards get homes elsewhere."""
+        if self._nodes.pop(node, None) is not None and place:
+            self._place_again()
+
+    def place(self) -> None:
+        """Homes for all shards, as near to those that they have as balance allows."""
+        self._placed = self._now()
+        sizes: dict[str, int] = {}
+        copies: dict[str, int] = {}
+        for name, collection in self._collections.items():
+            for manifest in collection.manifests():
+                for number, shard in enumerate(manifest.shards):
+                    place = f"{name}/{number}"
+                    sizes[place] = max(sizes.get(place, 0), shard.bytes)
+                    copies[place] = max(copies.get(place, 1), min(manifest.copies, len(self._nodes)))
+        cores = {name: node.cores for name, node in self._nodes.items()}
+        if not cores:
+            self._set_homes({})
+            return
+        loads = self._loads()
+        each = self.settings.idle_share * sum(cores.values()) / max(sum(sizes.values()), 1)
+        self._set_homes(
+            chiplet.place(
+                {place: loads.get(place, 0.0) + each * size for place, size in sizes.items()},
+                cores,
+                current=self._homes or self._as_held(sizes),
+                copies=copies,
+                saturation=self.settings.saturation,
+                relax=self.settings.relax,
+            )
+        )
+
+    def catalogue(self) -> Catalogue:
+        """What serves. Shards without a home are there, with no holders."""
+        return {
+            name: Entry(
+                collection.live.version,
+                collection.live.dim,
+                collection.live.metric,
+                collection.live.rows,
+                tuple(tuple(self._homes.get(f"{name}/{shard}", ())) for shard in range(len(collection.live.shards))),
+            )
+            for name, collection in self._collections.items()
+            if collection.live
+        }
+
+    def propose(self, name: str, version: int | None) -> Manifest:
+        """The version is to be loaded everywhere: the newest, if none is named. `PublishError` says why it cannot be."""
+        if version is None:
+            versions = self._storage.versions(name)
+            if not versions:
+                raise PublishError(f"{name} has no version that is whole; build one first")
+            version = versions[-1]
+        manifest = self._storage.manifest(name, version)
+        for number, shard in enumerate(manifest.shards):
+            path = self._storage.shard(manifest, number)
+            size = path.stat().st_size if path.is_file() else None
+            if size != shard.bytes:
+                has = "is not there" if size is None else f"has {size} bytes"
+                raise PublishError(f"{path} {has}; the manifest says {shard.bytes}")
+        collection = self._collections.setdefault(name, _Collection())
+        if collection.candidate:
+            raise PublishError(f"version {collection.candidate.version} of {name} is being loaded; wait for it")
+        collection.candidate = manifest
+        self._place_again()
+        return manifest
+
+    def loaded(self, manifest: Manifest) -> bool:
+        """Whether each home of each of its shards holds it. `PublishError` if one cannot."""
+        all_held = bool(self._nodes)
+        for number in range(len(manifest.shards)):
+            wanted = manifest.key(number)
+            homes = self._homes.get(f"{manifest.collection}/{number}", {})
+            all_held &= bool(homes)
+            for node in homes:
+                state = self._nodes.get(node)
+                if state and wanted in state.broken:
+                    raise PublishError(f"{node} cannot load {wanted}: {state.broken[wanted]}")
+                all_held &= state is not None and wanted in state.held
+        return all_held
+
+    def missing(self, manifest: Manifest) -> list[str]:
+        """What is not loaded yet, as `shard on node`."""
+        return [
+            f"{manifest.key(number)} on {node}"
+            for number in range(len(manifest.shards))
+            for node in self._homes.get(f"{manifest.collection}/{number}", {})
+            if node not in self._nodes or manifest.key(number) not in self._nodes[node].held
+        ]
+
+    def switch(self, manifest: Manifest) -> None:
+        """The version serves from now on, and after a restart."""
+        collection = self._collections[manifest.collection]
+        before = collection.live
+        previous = collection.previous if before is None or before.version == manifest.version else before.version
+        self._storage.set_live(manifest.collection, manifest.version, previous)
+        if before and before.version != manifest.version:
+            collection.leaving[before.version] = (before, self._now() + self.settings.keep_previous_s)
+        collection.leaving.pop(manifest.version, None)
+        collection.live, collection.previous, collection.candidate = manifest, previous, None
+        self.unreadable.pop(manifest.collection, None)
+        self.epoch += 1
+
+    def withdraw(self, manifest: Manifest) -> None:
+        """The proposed version will not serve."""
+        collection = self._collections.get(manifest.collection)
+        if collection and collection.candidate == manifest:
+            collection.candidate = None
+            if collection.live is None:
+                del self._collections[manifest.collection]
+            self._place_again()
+
+    def previous(self, name: str) -> int:
+        """The version that a rollback goes to."""
+        collection = self._collections.get(name)
+        if collection is None or collection.previous is None:
+            raise PublishError(f"{name} has no version before this one")
+        return collection.previous
+
+    def status(self) -> dict[str, object]:
+        """All of it, for people."""
+        now = self._now()
+        loads = self._loads()
+        return {
+            "epoch": self.epoch,
+            "nodes": {
+                name: {
+                    "cores": node.cores,
+                    "held": len(node.held),
+                    "load": round(sum(node.loads.values()), 3),
+                    "seen_s_ago": round(now - node.seen, 1),
+                    "broken": dict(node.broken),
+                }
+                for name, node in sorted(self._nodes.items())
+            },
+            "collections": {
+                name: {
+                    "version": collection.live.version if collection.live else None,
+                    "previous": collection.previous,
+                    "loading": collection.candidate.version if collection.candidate else None,
+                    "rows": collection.live.rows if collection.live else 0,
+                    "load": round(sum(load for place, load in loads.items() if place.rpartition("/")[0] == name), 3),
+                    "shards": [
+                        self._homes.get(f"{name}/{shard}", {})
+                        for shard in range(len(collection.live.shards) if collection.live else 0)
+                    ],
+                }
+                for name, collection in sorted(self._collections.items())
+            },
+            "unreadable": self.unreadable,
+        }
+
+    def _place_again(self) -> None:
+        """Not before the first time: see the module's last rule."""
+        if self._placed is not None:
+            self.place()
+
+    def _loads(self) -> dict[str, float]:
+        """Of each `collection/shard`, over all nodes and versions."""
+        loads: defaultdict[str, float] = defaultdict(float)
+        for node in self._nodes.values():
+            for name, load in node.loads.items():
+                collection, _, shard = name.rpartition("/")
+                loads[f"{collection.rpartition('@')[0]}/{shard}"] += load
+        return loads
+
+    def _as_held(self, places: Iterable[str]) -> dict[str, dict[str, float]]:
+        """After a restart: homes are the nodes that hold a shard."""
+        held: dict[str, dict[str, float]] = {}
+        for place in places:
+            collection, _, shard = place.rpartition("/")
+            live = self._collections[collection].live
+            if live and int(shard) < len(live.shards):
+                there = sorted(name for name, node in self._nodes.items() if live.key(int(shard)) in node.held)
+                if there:
+                    held[place] = {name: 1 / len(there) for name in there}
+        return held
+
+    def _set_homes(self, homes: dict[str, dict[str, float]]) -> None:
+        if {place: set(nodes) for place, nodes in homes.items()} != {
+            place: set(nodes) for place, nodes in self._homes.items()
+        }:
+            self.epoch += 1
+        self._homes = homes
+
+    def _order(self, node: str) -> list[Wanted]:
+        """What the node shall hold."""
+        state, now = self._nodes[node], self._now()
+        wanted: list[Wanted] = []
+        for name, collection in self._collections.items():
+            for manifest in collection.manifests():
+                for number in range(len(manifest.shards)):
+                    shard = Wanted(name, manifest.version, number)
+                    if node in self._homes.get(f"{name}/{number}", {}):
+                        self._let_go.pop((node, shard.key), None)
+                        wanted.append(shard)
+                    elif shard.key in state.held and self._still_needed(node, shard, now):
+                        wanted.append(shard)
+        return wanted
+
+    def _still_needed(self, node: str, shard: Wanted, now: float) -> bool:
+        """Whether a shard that lives elsewhere is to stay a while."""
+        homes = self._homes.get(f"{shard.collection}/{shard.shard}", {})
+        if not homes or any(home not in self._nodes or shard.key not in self._nodes[home].held for home in homes):
+            self._let_go.pop((node, shard.key), None)
+            return True
+        until = self._let_go.setdefault((node, shard.key), now + self.settings.drop_after_s)
+        if now < until:
+            return True
+        del self._let_go[(node, shard.key)]
+        return False

@@ -1,0 +1,81 @@
+"""The deployment that holds shards: one replica a node, each with one executor."""
+
+import asyncio
+import logging
+from typing import Any
+
+import ray
+from ray.serve.metrics import Gauge
+
+from .node import Node, executor
+from .storage import Storage
+from .wire import Group, Reply
+
+log = logging.getLogger("ray.serve")
+
+#: Seconds between two reports before the replica is ready; afterwards Serve asks.
+_FIRST_BEATS_S = 0.2
+
+
+class Shards:
+    """`find_map` gives the handle of the map's actor."""
+
+    async def __init__(self, root: str, *, cpus: list[int] | None = None, workers: int | None = None, pin: str | None = None) -> None:
+        from ray import serve
+
+        context = serve.get_replica_context()
+        self._replica = context.replica_id.unique_id
+        self._node_id = ray.get_runtime_context().get_node_id()
+        self._node = Node(self._replica, Storage(root), executor(cpus, workers, pin=pin))
+        self._cores = self._node.cores
+        self._map: Any = None
+        self._load_gauge = Gauge("chiplet_node_load", "Part of the node's cores that searches ask for.", tag_keys=("node",))
+        self._held_gauge = Gauge("chiplet_node_shards", "Shards that the node holds.", tag_keys=("node",))
+        for gauge in (self._load_gauge, self._held_gauge):
+            gauge.set_default_tags({"node": self._node_id})
+        # A replica that is ready can answer: what the map wants it to hold is loaded first.
+        while not await self.beat():
+            await asyncio.sleep(_FIRST_BEATS_S)
+        await self._node.settled()
+        await self.beat()
+
+    async def search(self, groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
+        """`avoid` is for the request router."""
+        return await self._node.search(groups, vectors)
+
+    async def map_handle(self) -> Any:
+        """For those who are no replica of this deployment: routers, and people at a terminal."""
+        return self.find_map()
+
+    async def beat(self) -> bool:
+        """Tells the map how the node is, and follows its order. False if the map has none yet, or does not answer."""
+        try:
+            self._map = self._map or self.find_map()
+            order = await self._map.report.remote(
+                self._node_id, self._cores, sorted(self._node.held), self._node.broken, self._node.loads()
+            )
+        except (ray.exceptions.RayActorError, ValueError) as why:
+            # It died or is not there yet. Serve starts another; what is held stays and is searched meanwhile.
+            log.warning("the map of shards does not answer: %s", why)
+            self._map = None
+            return False
+        self._load_gauge.set(self.load())
+        self._held_gauge.set(len(self._node.held))
+        if order is None:
+            return False
+        self._node.order(order)
+        return True
+
+    def holds(self) -> list[str]:
+        return sorted(self._node.held)
+
+    def load(self) -> float:
+        """Part of the node's cores that searches ask for, served and refused. More than 1 says that it cannot keep up."""
+        return sum(self._node.loads().values()) / max(self._cores, 1)
+
+    def find_map(self) -> Any:
+        raise NotImplementedError
+
+    def __del__(self) -> None:
+        if node := getattr(self, "_node", None):
+            node.close()

@@ -1,0 +1,175 @@
+"""Collections on shared storage: what a version consists of, and which one serves.
+
+```text
+ROOT/songs/LIVE                       the version that serves, and the one before it
+ROOT/songs/v000002/manifest.json      dimension, metric, shards; written last
+ROOT/songs/v000002/shard-00000.chiplet
+ROOT/songs/building-v000003-.../      a build that has not ended; nobody reads it
+```
+
+A version never changes once its folder has its name. All files are written beside their place and renamed, so that a
+reader sees the whole of a file or none, and a build that fails leaves nothing that could be taken for a version.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .errors import StorageError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_VERSION = re.compile(r"v(\d{6,})")
+_BUILDING = "building-"
+
+
+class Shard(BaseModel):
+    """One table file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    rows: int = Field(ge=1)
+    bytes: int = Field(ge=1)
+
+
+class Manifest(BaseModel):
+    """A version of a collection."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    collection: str
+    version: int = Field(ge=1)
+    dim: int = Field(ge=1)
+    metric: str = Field(pattern="^(l2|cosine|ip)$")
+    #: Nodes that hold each shard at least, as far as there are nodes.
+    copies: int = Field(ge=1, le=100)
+    shards: list[Shard] = Field(min_length=1, max_length=10_000)
+    #: Seconds since 1970, for people.
+    built: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def key(self, shard: int) -> str:
+        """Under this name the shard is a table of an executor."""
+        return key(self.collection, self.version, shard)
+
+
+def key(collection: str, version: int, shard: int) -> str:
+    """`songs@2/0`: shard 0 of version 2 of songs."""
+    return f"{collection}@{version}/{shard}"
+
+
+def checked(collection: str) -> str:
+    """The name, if it can be a folder's: ValueError otherwise."""
+    if not NAME.fullmatch(collection) or collection.startswith(_BUILDING):
+        raise ValueError(
+            f"{collection!r} is no name of a collection: use letters, digits, '_', '-' and '.', at most 100, and no '.' or "
+            "'-' in front"
+        )
+    return collection
+
+
+class Storage:
+    """A folder that each node mounts."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def collections(self) -> list[str]:
+        """The collections that have a version which serves, by name."""
+        if not self.root.is_dir():
+            raise StorageError(f"{self.root} is no folder: mount the shared storage there, or name another with root=")
+        return sorted(entry.name for entry in self.root.iterdir() if (entry / "LIVE").is_file())
+
+    def versions(self, collection: str) -> list[int]:
+        """The versions that are whole, the oldest first."""
+        folder = self.root / checked(collection)
+        if not folder.is_dir():
+            return []
+        found = (_VERSION.fullmatch(entry.name) for entry in folder.iterdir() if (entry / "manifest.json").is_file())
+        return sorted(int(match[1]) for match in found if match)
+
+    def manifest(self, collection: str, version: int) -> Manifest:
+        folder = self._folder(collection, version)
+        try:
+            manifest = Manifest.model_validate_json((folder / "manifest.json").read_bytes())
+        except FileNotFoundError:
+            have = ", ".join(map(str, self.versions(collection))) or "none"
+            raise StorageError(f"{collection} has no version {version}; it has {have}") from None
+        except (OSError, ValidationError, ValueError) as why:
+            raise StorageError(f"{folder / 'manifest.json'} cannot be read: {why}") from None
+        if (manifest.collection, manifest.version) != (collection, version):
+            raise StorageError(f"{folder / 'manifest.json'} is that of {manifest.collection} {manifest.version}")
+        return manifest
+
+    def shard(self, manifest: Manifest, shard: int) -> Path:
+        return self._folder(manifest.collection, manifest.version) / manifest.shards[shard].file
+
+    def live(self, collection: str) -> tuple[int, int | None]:
+        """The version that serves, and the one that served before it."""
+        path = self.root / checked(collection) / "LIVE"
+        try:
+            said = json.loads(path.read_text())
+            return int(said["version"]), None if said["previous"] is None else int(said["previous"])
+        except FileNotFoundError:
+            raise StorageError(f"{collection} has no version that serves") from None
+        except (OSError, ValueError, KeyError, TypeError) as why:
+            raise StorageError(f"{path} cannot be read: {why}") from None
+
+    def set_live(self, collection: str, version: int, previous: int | None) -> None:
+        path = self.root / checked(collection) / "LIVE"
+        _write(path, json.dumps({"version": version, "previous": previous}).encode())
+
+    @contextlib.contextmanager
+    def building(self, collection: str) -> Iterator[Path]:
+        """A folder to write shards into. What goes wrong inside removes it."""
+        parent = self.root / checked(collection)
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = parent / f"{_BUILDING}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            # After `finish` it has another name.
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def finish(self, folder: Path, collection: str, **fields: Any) -> Manifest:
+        """Gives what was built the next version's number and name. Two builds that end at once get two numbers."""
+        while True:
+            version = max(self.versions(collection), default=0) + 1
+            manifest = Manifest(collection=collection, version=version, built=time.time(), **fields)
+            _write(folder / "manifest.json", manifest.model_dump_json(indent=1).encode())
+            try:
+                # Fails if the name is taken: a folder with files in it is not replaced.
+                folder.rename(self._folder(collection, version))
+            except OSError:
+                if not self._folder(collection, version).exists():
+                    raise
+                continue
+            return manifest
+
+    def _folder(self, collection: str, version: int) -> Path:
+        return self.root / checked(collection) / f"v{version:06d}"
+
+
+def _write(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""Several Ray nodes on this machine: the processes of a real cluster, on loopback."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+HERE = Path(__file__).resolve().parent.parent
+
+# Before Ray is imported: its processes inherit them.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+import ray
+from ray.cluster_utils import Cluster
+
+T = TypeVar("T")
+
+#: Seconds that Ray and Serve may take on a busy machine.
+PATIENCE_S = 180.0
+
+
+class LocalCluster:
+    """A head and workers, each a raylet with processes of its own. As a context it ends what it started."""
+
+    def __init__(self, *, workers: int = 2, cpus: int = 4) -> None:
+        self.http, self.grpc, self._dashboard = _free_port(), _free_port(), _free_port()
+        # What Ray counts, and no more: the nodes share the cores that there are.
+        self._node = {"num_cpus": cpus, "object_store_memory": 150_000_000}
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                **self._node,
+                "resources": {"ingress": 1, "shards": 1},
+                "include_dashboard": True,
+                "dashboard_port": self._dashboard,
+            },
+        )
+        self.workers: dict[str, Any] = {}
+        for number in range(workers):
+            self.add(f"worker-{number}")
+        ray.init(self._cluster.address, log_to_driver=False, logging_level="error")
+
+    def add(self, name: str) -> None:
+        self.workers[name] = self._cluster.add_node(**self._node, resources={"shards": 1}, node_name=name)
+
+    def kill(self, name: str) -> None:
+        """`kill -9` of all processes of a worker node, as if its machine lost power."""
+        self._cluster.remove_node(self.workers.pop(name), allow_graceful=False)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            ray.shutdown()
+        self._cluster.shutdown()
+
+    def __enter__(self) -> "LocalCluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def deploy(self, config: dict[str, Any], path: Path) -> None:
+        """Writes a Serve file with this cluster's ports, and gives it to `serve deploy`."""
+        config = {**config, "proxy_location": "HeadOnly", "http_options": {**config["http_options"], "host": "127.0.0.1", "port": self.http}}
+        config["grpc_options"] = {**config["grpc_options"], "port": self.grpc}
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        self.command("serve", "deploy", str(path), "--address", self.dashboard)
+
+    @property
+    def dashboard(self) -> str:
+        return f"http://127.0.0.1:{self._dashboard}"
+
+    def command(self, *words: str, timeout: float = PATIENCE_S) -> str:
+        """A command in this cluster's environment; RuntimeError with what it printed if it fails."""
+        program = Path(sys.executable).with_name(words[0])
+        env = {**os.environ, "RAY_ADDRESS": self._cluster.address, "RAY_DASHBOARD_ADDRESS": self.dashboard}
+        done = subprocess.run([str(program), *words[1:]], env=env, capture_output=True, text=True, timeout=timeout)
+        if done.returncode:
+            raise RuntimeError(f"`{' '.join(words)}` failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+
+def until(true: Callable[[], T], what: str, patience_s: float = PATIENCE_S, every_s: float = 0.2) -> T:
+    """Waits for a value that is true, and returns it."""
+    end = time.monotonic() + patience_s
+    while not (value := true()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {patience_s:g} s")
+        time.sleep(every_s)
+    return value
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
