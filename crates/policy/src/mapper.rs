@@ -3,7 +3,7 @@
 //!
 //! [`place`] decides in five steps:
 //!
-//! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain.
+//! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
 //! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
 //!    its bins given to the domains where most of their load lives already (`relabel`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is
@@ -23,6 +23,7 @@ mod board;
 mod budget;
 mod full;
 mod greedy;
+mod idle;
 mod incremental;
 mod input;
 mod item;
@@ -102,7 +103,7 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
     }
     let items = gather(demands, &machine, None, |_| 1);
     let mut board = greedy::two_ended(&items, &machine);
-    board.seat_idle(&items, &machine);
+    idle::seat(&mut board, &items, &machine);
     finish(&items, board, &machine)
 }
 
@@ -153,7 +154,7 @@ pub fn place(
         Some(board) => board,
         None => {
             relabel::keep_most_at_home(&mut fresh, &items, &machine);
-            fresh.seat_idle(&items, &machine);
+            idle::seat(&mut fresh, &items, &machine);
             fresh
         }
     };
@@ -162,7 +163,7 @@ pub fn place(
 }
 
 /// How many homes each table should have, in the order of `demands`, given the homes that `current`
-/// says it has now. At least 1, at most the number of domains.
+/// says it has now. At least [`Demand::least_homes`], at most the number of domains.
 ///
 /// A table with one home gets more when it saturates it: when its load exceeds
 /// [`saturation`](MapperConfig::saturation) of the home's capacity and
@@ -268,6 +269,7 @@ fn gather<'a>(
             kept.load += later.load;
             kept.traffic += later.traffic;
             kept.size = kept.size.max(later.size);
+            kept.least_homes = kept.least_homes.max(later.least_homes);
         }
         same
     });

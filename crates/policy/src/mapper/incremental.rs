@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 
 use super::board::{Board, Seat};
+use super::idle;
 use super::item::{Item, hottest_first, main_home};
 use super::machine::Machine;
 use super::several;
@@ -57,8 +58,7 @@ pub(super) fn from_current(
 fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Board {
     let mut board = Board::new(items.len(), machine);
     for (index, item) in items.iter().enumerate() {
-        let homes = item.homes();
-        if homes.len() == item.wanted && item.all_homes_exist() {
+        if item.can_stay() {
             board.sit(index, item, Seat::AsNow);
         } else if item.wanted == 1
             && let Some(home) = main_home(item)
@@ -72,7 +72,7 @@ fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Boar
             continue;
         }
         if item.wanted > 1 {
-            let keep = heaviest_homes(item);
+            let keep = item.heaviest_homes();
             several::seat(&mut board, index, item, &keep, machine);
         } else {
             let domain = board.receiver(item, machine, near, f64::INFINITY);
@@ -85,19 +85,8 @@ fn as_now(items: &[Item], order: &[usize], machine: &Machine, near: f64) -> Boar
         .filter(|&index| matches!(board.seats[index], Seat::Several(_)))
         .collect();
     several::level(&mut board, &poured, items, machine);
-    board.seat_idle(items, machine);
+    idle::seat(&mut board, items, machine);
     board
-}
-
-/// The current homes with the largest weights, no more than the item wants.
-fn heaviest_homes(item: &Item) -> Vec<usize> {
-    let mut homes = item.homes().to_vec();
-    homes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    homes
-        .into_iter()
-        .take(item.wanted)
-        .map(|(domain, _)| domain)
-        .collect()
 }
 
 /// Step 4.
