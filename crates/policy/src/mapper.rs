@@ -7,7 +7,7 @@
 //! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
 //!    its bins given to the domains where most of their load lives already (`relabel`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is
-//!    moved, to where there is room (`incremental`).
+//!    moved, to where there is room (`incremental`, `unload`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise
 //!    the second does. So with unchanged load nothing moves.
 //! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a board that balances what tables
@@ -32,6 +32,7 @@ mod misses;
 mod newcomer;
 mod relabel;
 mod several;
+mod unload;
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,11 @@ fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
     let bytes = Machine::new(&specs, PlaceBy::Traffic);
     let fair = items.iter().map(|item| item.traffic).sum::<f64>() / bytes.len() as f64;
     let weighed = items.iter().map(|item| {
-        let mut weighed = Item::new(&Demand::new(item.table, item.traffic), None, &bytes);
+        let demand = Demand {
+            least_homes: item.least_homes as u32,
+            ..Demand::new(item.table, item.traffic)
+        };
+        let mut weighed = Item::new(&demand, None, &bytes);
         if item.wanted > 1 && item.traffic > 0.0 {
             let shares = (item.traffic / fair).ceil() as usize;
             weighed.wanted = shares.clamp(item.least_homes, bytes.len());

@@ -75,7 +75,8 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
 }
 
 /// Seats an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others.
+/// the least loaded others. Whoever seats items that have to have several levels them at the end: they take even parts
+/// here. Were they poured one by one, all domains would soon stand equally high, and the first have most homes.
 pub(super) fn seat(
     board: &mut Board,
     index: usize,
@@ -85,8 +86,16 @@ pub(super) fn seat(
 ) {
     let level = |domain: usize| board.load[domain] / machine.cores(domain);
     let homes = choose(item, keep, level, machine);
-    let shares = pour(item.load, &homes, &board.load, machine);
+    let shares = match item.least_homes {
+        1 => pour(item.load, &homes, &board.load, machine),
+        _ => even(item.load, &homes),
+    };
     board.sit(index, item, Seat::Several(shares));
+}
+
+fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
+    let part = load / homes.len() as f64;
+    homes.iter().map(|&domain| (domain, part)).collect()
 }
 
 /// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the nearest
@@ -132,14 +141,30 @@ pub(super) fn choose(
 /// Pours the load of each of these items anew over the homes that it has.
 pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine: &Machine) {
     for &index in split {
-        let item = &items[index];
-        let homes: Vec<usize> = match board.rise(index, item) {
-            Seat::Several(shares) => shares.into_iter().map(|(domain, _)| domain).collect(),
-            Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
-            Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
-        };
-        let shares = pour(item.load, &homes, &board.load, machine);
-        board.sit(index, item, Seat::Several(shares));
+        let homes = homes_of(&board.seats[index], &items[index]);
+        seat_on(board, index, &items[index], &homes, machine);
+    }
+}
+
+/// Pours the load of the item over these homes in the place of those that it has.
+pub(super) fn seat_on(
+    board: &mut Board,
+    index: usize,
+    item: &Item,
+    homes: &[usize],
+    machine: &Machine,
+) {
+    board.rise(index, item);
+    let shares = pour(item.load, homes, &board.load, machine);
+    board.sit(index, item, Seat::Several(shares));
+}
+
+/// The domains on which an item with several homes sits.
+pub(super) fn homes_of(seat: &Seat, item: &Item) -> Vec<usize> {
+    match seat {
+        Seat::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
+        Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
+        Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
     }
 }
 

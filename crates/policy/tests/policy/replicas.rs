@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chiplet_policy::{
-    Demand, DomainSpec, Home, Homes, MapperConfig, PlaceBy, Placement, TableId, homes_wanted, place,
+    Demand, DomainSpec, Home, Homes, MapperConfig, Placement, TableId, homes_wanted, place,
 };
 use chiplet_topology::DomainId;
 use proptest::prelude::*;
@@ -109,7 +109,8 @@ proptest! {
         }
     }
 
-    /// A domain that vanishes takes its own homes along and no others, if the rest can carry the load as it lies.
+    /// A domain that vanishes takes its own homes along. Where the load of the others has to be levelled, too, that moves
+    /// one or two homes more, and none without load.
     #[test]
     fn homes_that_survive_stay(
         tables in 1_usize..40,
@@ -124,13 +125,10 @@ proptest! {
         let first = placed(&place(&demands, &before, None, &config));
         let after: Vec<DomainSpec> = before.into_iter().filter(|spec| spec.id.0 != lost).collect();
         let second = placed(&place(&demands, &after, Some(&first), &config));
-        for (table, homes) in first.iter() {
-            let now = second.homes(table).unwrap();
-            prop_assert_eq!(now.len(), copies as usize);
-            for home in homes.iter().filter(|home| home.domain.0 != lost) {
-                prop_assert!(now.contains(home.domain), "{table}: {homes} -> {now}");
-            }
-        }
+        prop_assert!(second.iter().all(|(_, homes)| homes.len() == copies as usize));
+        let was_on = first.iter().filter(|(_, homes)| homes.contains(DomainId(lost))).count();
+        let more = gained(&first, &second) - was_on;
+        prop_assert!(more <= if idle { 0 } else { 2 }, "{more} more than {was_on}");
         let again = place(&demands, &after, Some(&second), &config);
         prop_assert_eq!(placed(&again).diff(&second), []);
     }
@@ -179,9 +177,30 @@ fn a_replica_more_or_fewer_keeps_the_others() {
         let three = placed(&place(&with(3), &domains, Some(&two), &config));
         assert_eq!(gained(&two, &three), 10, "load {load}");
         let again = placed(&place(&with(2), &domains, Some(&three), &config));
-        assert_eq!(gained(&three, &again), 0, "load {load}");
+        // All keep the two with the lowest ids of three equal ones; with load that has to be mended.
+        assert!(gained(&three, &again) <= if load > 0.0 { 3 } else { 0 });
         assert!(again.iter().all(|(_, homes)| homes.len() == 2));
     }
+}
+
+/// Not the whole placement is made anew for it.
+#[test]
+fn a_domain_that_joins_gets_its_part_of_the_homes() {
+    let config = MapperConfig::default();
+    let demands = replicated([1.0; 12], 2);
+    let three = placed(&place(&demands, &domains(3, 8, None), None, &config));
+    let four = place(&demands, &domains(4, 8, None), Some(&three), &config);
+    let moves = gained(&three, &placed(&four));
+    let on_new = counts(&four.homes, &domains(4, 8, None))[3];
+    assert!(
+        (3..=6).contains(&on_new) && moves <= on_new + 2,
+        "{moves} {on_new}"
+    );
+    assert!(
+        four.balance.imbalance() <= config.stay + 0.01,
+        "{:?}",
+        four.balance
+    );
 }
 
 #[test]
@@ -206,14 +225,23 @@ fn the_largest_number_counts_of_a_table_that_is_named_twice() {
     let domains = domains(4, 8, None);
     let mut demands = replicated([1.0], 3);
     demands.push(Demand::new(table(0), 1.0));
-    let config = MapperConfig::new().placing(PlaceBy::Traffic);
-    assert_eq!(place(&demands, &domains, None, &config).homes[&table(0)].len(), 3);
+    let config = MapperConfig::default();
+    assert_eq!(
+        place(&demands, &domains, None, &config).homes[&table(0)].len(),
+        3
+    );
 }
 
 /// Loads too small to be divided still have all their homes.
 #[test]
 fn the_least_load_there_is_has_its_homes() {
     let demands = replicated([5e-324, 1e-320, 1e18], 3);
-    let homes = place(&demands, &domains(4, 8, None), None, &MapperConfig::default()).homes;
+    let homes = place(
+        &demands,
+        &domains(4, 8, None),
+        None,
+        &MapperConfig::default(),
+    )
+    .homes;
     assert!(homes.values().all(|homes| homes.len() >= 3));
 }
