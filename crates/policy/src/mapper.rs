@@ -17,7 +17,9 @@
 //! Domains may differ in size: all loads are compared per core. By time, a table goes to that one of the domains which
 //! are about equally busy whose cache and link have most room for it (`budget`).
 //!
-//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))`.
+//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))`
+//! for tables with one home, and `domains * log domains` for each with several. Where homes have to shift one at a time,
+//! the latter's weights are poured once for each of them, at most `domains` times.
 
 mod board;
 mod budget;
