@@ -6,6 +6,7 @@ all searches that would have come meanwhile.
 
 import asyncio
 import dataclasses
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -116,7 +117,7 @@ async def offer(
     timeout_s: float,
     truth: Callable[[int, int, Outcome], bool] | None = None,
     seed: int = 0,
-    stop: asyncio.Event | None = None,
+    stop: threading.Event | None = None,
     grace_s: float = 0.25,
 ) -> Run:
     """Poisson arrivals at `rate` a second for `seconds`, or until `stop`. Collections are drawn by `weights`."""

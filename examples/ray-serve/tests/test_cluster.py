@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from conftest import World
+from conftest import World, all_answered, under_load
 from local.data import COLLECTIONS
-from local.load import GrpcClient, Run, offer, zipf
+from local.load import GrpcClient
 
 from chiplet_serve import search_pb2, search_pb2_grpc
 
@@ -32,11 +32,6 @@ def http(world: World, path: str, body: Any = None, raw: bytes | None = None) ->
 def stub(world: World) -> Any:
     with grpc.insecure_channel(f"127.0.0.1:{world.cluster.grpc}") as channel:
         yield search_pb2_grpc.SearchStub(channel)
-
-
-async def load(world: World, rate: float, seconds: float, timeout_s: float = 2.0) -> Run:
-    async with GrpcClient(world.cluster.grpc, COLLECTIONS, world.vectors, timeout_s=timeout_s) as client:
-        return await offer(client.ask, rate, seconds, weights=zipf(12), rows=200, timeout_s=timeout_s, truth=world.truth)
 
 
 def refused(call: Any) -> grpc.RpcError:
@@ -134,7 +129,7 @@ def test_more_than_it_takes_is_refused_early(world: World, stub: Any) -> None:
     config = world.cluster.config(world.root, search={"max_open": 4})
     world.cluster.deploy(config, world.folder / "small.yaml")
     try:
-        run = asyncio.run(load(world, 2000, 1.0, timeout_s=5))
+        run = under_load(world, "400 a second, where four may be open", rate=400, before_s=0, after_s=1.5, timeout_s=10)
         assert run.outcomes["RESOURCE_EXHAUSTED"] > 0 and run.answered > 0, run
         assert run.outcomes.total() == run.outcomes["RESOURCE_EXHAUSTED"] + run.answered, run
         assert run.wrong == 0
@@ -152,5 +147,4 @@ def test_more_than_it_takes_is_refused_early(world: World, stub: Any) -> None:
 
 
 def test_open_load_is_answered(world: World) -> None:
-    run = asyncio.run(load(world, 60, 5))
-    assert run.outcomes.total() == run.answered and run.wrong == 0, str(run)
+    all_answered(under_load(world, "open load", after_s=4))
