@@ -102,7 +102,7 @@ class ShardsDeployment(Shards):
     async def record_routing_stats(self) -> dict[str, Any]:
         """Serve asks each period, and tells all routers what has changed. So it holds only what seldom does."""
         await self.beat()
-        return {"holds": self.holds()}
+        return {"holds": self.offers()}
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         return {"load": self.load()}

@@ -108,7 +108,8 @@ def _rows(
     try:
         names = {id_column: "id", vector_column: "vector"} | ({collection_column: "collection"} if collection_column else {})
         found = ray.data.read_parquet(paths).select_columns(list(names))
-        return found.rename_columns({given: ours for given, ours in names.items() if given != ours})
+        others = {given: ours for given, ours in names.items() if given != ours}
+        return found.rename_columns(others) if others else found
     except Exception as why:
         raise StorageError(f"{', '.join(paths[:3])} cannot be read: {why}") from why
 

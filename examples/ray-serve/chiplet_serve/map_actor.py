@@ -23,9 +23,9 @@ class MapActor:
         self._news = asyncio.Condition()
 
     async def report(
-        self, node: str, cores: int, held: list[str], broken: dict[str, str], loads: dict[str, float]
+        self, node: str, cores: int, held: list[str], told: list[str], broken: dict[str, str], loads: dict[str, float]
     ) -> list[Wanted] | None:
-        order = self._map.report(node, cores, held, broken, loads)
+        order = self._map.report(node, cores, held, told, broken, loads)
         await self._tell()
         return order
 

@@ -1,8 +1,8 @@
 """A node: one executor, and the shards that it holds. It knows nothing of Ray.
 
 The map says which shards to hold. They are opened one after the other in a thread of their own, and checked to the last
-byte before the first search. One that is no longer wanted is removed; the executor keeps its memory until no search uses
-it.
+byte before the first search. One that is no longer wanted is offered to no router from then on, and removed at the next
+order; the executor keeps its memory until no search uses it.
 """
 
 import asyncio
@@ -56,10 +56,15 @@ class Node:
     def cores(self) -> int:
         return sum(domain["workers"] for domain in self._executor.snapshot()["domains"])
 
+    @property
+    def offered(self) -> set[str]:
+        """What routers may ask it for."""
+        return self.held & self._wanted.keys()
+
     def order(self, wanted: Iterable[Wanted]) -> None:
         """These shards are to be held, and no others. Returns before they are."""
-        self._wanted = {each.key: each for each in wanted}
-        for gone in self.held - self._wanted.keys():
+        before, self._wanted = self._wanted, {each.key: each for each in wanted}
+        for gone in self.held - before.keys() - self._wanted.keys():
             self._executor.remove(gone)
             self.held.discard(gone)
         self.broken = {name: why for name, why in self.broken.items() if name in self._wanted}

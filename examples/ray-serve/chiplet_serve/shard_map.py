@@ -1,11 +1,12 @@
 """The map of shards to nodes: which node holds what, and which version of each collection serves. It knows nothing of Ray.
 
-Nodes report about once a second: their cores, the shards that they hold, the load of each. The mapper that places tables
+Nodes report about once a second: their cores, the shards that they hold, those that routers were told of a report ago, the
+load of each. The mapper that places tables
 on a machine's domains (`chiplet.place`) places shards on nodes, each in as many copies as its collection asks for, and a
 hot one in more. Four rules keep searches answered meanwhile:
 
-* **A shard is held before another node lets go of it**, and for `drop_after_s` longer, until each router has seen it.
-* **A version serves after all nodes have loaded it.** The one before is held `keep_previous_s` longer, for searches under
+* **A shard is held, and routers know, before another node lets go of it** `drop_after_s` later.
+* **A version serves after all its nodes have loaded it**, and routers know. The one before is held `keep_previous_s` longer, for searches under
   way and for a rollback.
 * **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere.
 * **After a start nothing is placed** before `expect_nodes` have reported or `settle_s` have passed, and what they hold
@@ -63,6 +64,7 @@ Catalogue = dict[str, Entry]
 class _Node:
     cores: int
     held: frozenset[str]
+    told: frozenset[str]
     broken: Mapping[str, str]
     loads: Mapping[str, float]
     seen: float
@@ -107,13 +109,22 @@ class ShardMap:
                 self.unreadable[name] = str(why)
 
     def report(
-        self, node: str, cores: int, held: Iterable[str], broken: Mapping[str, str], loads: Mapping[str, float]
+        self,
+        node: str,
+        cores: int,
+        held: Iterable[str],
+        told: Iterable[str],
+        broken: Mapping[str, str],
+        loads: Mapping[str, float],
     ) -> list[Wanted] | None:
-        """A node says how it is. Returns what it shall hold; None says: what it holds."""
+        """A node says how it is. Returns what it shall hold; None says: what it holds.
+
+        `told` is what routers were told that it holds when it reported before: they know by now.
+        """
         now = self._now()
         self._first_seen = now if self._first_seen is None else self._first_seen
         new = node not in self._nodes or self._nodes[node].cores != cores
-        self._nodes[node] = _Node(cores, frozenset(held), dict(broken), dict(loads), now)
+        self._nodes[node] = _Node(cores, frozenset(held), frozenset(told), dict(broken), dict(loads), now)
         lost = [name for name, each in self._nodes.items() if now - each.seen > self.settings.lost_after_s]
         for name in lost:
             self.forget(name, place=False)
@@ -198,7 +209,7 @@ class ShardMap:
         return manifest
 
     def loaded(self, manifest: Manifest) -> bool:
-        """Whether each home of each of its shards holds it. `PublishError` if one cannot."""
+        """Whether each home of each of its shards holds it, and routers know. `PublishError` if one cannot."""
         all_held = bool(self._nodes)
         for number in range(len(manifest.shards)):
             wanted = manifest.key(number)
@@ -208,7 +219,7 @@ class ShardMap:
                 state = self._nodes.get(node)
                 if state and wanted in state.broken:
                     raise PublishError(f"{node} cannot load {wanted}: {state.broken[wanted]}")
-                all_held &= state is not None and wanted in state.held
+                all_held &= state is not None and wanted in state.told
         return all_held
 
     def missing(self, manifest: Manifest) -> list[str]:
@@ -217,7 +228,7 @@ class ShardMap:
             f"{manifest.key(number)} on {node}"
             for number in range(len(manifest.shards))
             for node in self._homes.get(f"{manifest.collection}/{number}", {})
-            if node not in self._nodes or manifest.key(number) not in self._nodes[node].held
+            if node not in self._nodes or manifest.key(number) not in self._nodes[node].told
         ]
 
     def switch(self, manifest: Manifest) -> None:
@@ -333,7 +344,7 @@ class ShardMap:
     def _still_needed(self, node: str, shard: Wanted, now: float) -> bool:
         """Whether a shard that lives elsewhere is to stay a while."""
         homes = self._homes.get(f"{shard.collection}/{shard.shard}", {})
-        if not homes or any(home not in self._nodes or shard.key not in self._nodes[home].held for home in homes):
+        if not homes or any(home not in self._nodes or shard.key not in self._nodes[home].told for home in homes):
             self._let_go.pop((node, shard.key), None)
             return True
         until = self._let_go.setdefault((node, shard.key), now + self.settings.drop_after_s)

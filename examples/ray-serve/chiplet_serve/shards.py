@@ -29,6 +29,8 @@ class Shards:
         self._node = Node(self._replica, Storage(root), executor(cpus, workers, pin=pin))
         self._cores = self._node.cores
         self._map: Any = None
+        #: What routers have been told that the node holds.
+        self._told: list[str] = []
         self._load_gauge = Gauge("chiplet_node_load", "Part of the node's cores that searches ask for.", tag_keys=("node",))
         self._held_gauge = Gauge("chiplet_node_shards", "Shards that the node holds.", tag_keys=("node",))
         for gauge in (self._load_gauge, self._held_gauge):
@@ -37,7 +39,6 @@ class Shards:
         while not await self.beat():
             await asyncio.sleep(_FIRST_BEATS_S)
         await self._node.settled()
-        await self.beat()
 
     async def search(self, groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
         """`avoid` is for the request router."""
@@ -52,7 +53,7 @@ class Shards:
         try:
             self._map = self._map or self.find_map()
             order = await self._map.report.remote(
-                self._node_id, self._cores, sorted(self._node.held), self._node.broken, self._node.loads()
+                self._node_id, self._cores, sorted(self._node.held), self._told, self._node.broken, self._node.loads()
             )
         except (ray.exceptions.RayActorError, ValueError) as why:
             # It died or is not there yet. Serve starts another; what is held stays and is searched meanwhile.
@@ -66,8 +67,10 @@ class Shards:
         self._node.order(order)
         return True
 
-    def holds(self) -> list[str]:
-        return sorted(self._node.held)
+    def offers(self) -> list[str]:
+        """What routers may ask the node for. They are about to be told."""
+        self._told = sorted(self._node.offered)
+        return self._told
 
     def load(self) -> float:
         """Part of the node's cores that searches ask for, served and refused. More than 1 says that it cannot keep up."""

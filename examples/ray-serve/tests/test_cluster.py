@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from conftest import World, all_answered, under_load
+from conftest import SENSITIVE, World, all_answered, under_load
 from local.data import COLLECTIONS
 from local.load import GrpcClient
 
@@ -126,7 +126,7 @@ def test_bad_searches_by_grpc(world: World, stub: Any) -> None:
 
 def test_more_than_it_takes_is_refused_early(world: World, stub: Any) -> None:
     """A limit of few open searches, and many at once: some are answered, and the rest are told when to come back."""
-    config = world.cluster.config(world.root, search={"max_open": 4})
+    config = world.cluster.config(world.root, map=SENSITIVE, search={"max_open": 4})
     world.cluster.deploy(config, world.folder / "small.yaml")
     try:
         run = under_load(world, "400 a second, where four may be open", rate=400, before_s=0, after_s=1.5, timeout_s=10)
@@ -143,7 +143,7 @@ def test_more_than_it_takes_is_refused_early(world: World, stub: Any) -> None:
         assert turned_away and all(int(headers["retry-after"]) >= 1 for headers in turned_away)
         assert {code for code, _, _ in answers} == {200, 429}
     finally:
-        world.cluster.deploy(world.cluster.config(world.root), world.folder / "serve.yaml")
+        world.cluster.deploy(world.cluster.config(world.root, map=SENSITIVE), world.folder / "serve.yaml")
 
 
 def test_open_load_is_answered(world: World) -> None:

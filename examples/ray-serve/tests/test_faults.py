@@ -114,6 +114,7 @@ def test_a_hot_collection_moves(world: World) -> None:
         run = under_load(
             world, f"all searches to {COLLECTIONS[hot]}, until it has three copies",
             lambda hot=hot: until(lambda: copies(hot) == 3, "a third copy", every_s=1), rate=40, weights=weights,
+            ef=2000, truth=lambda *_: True,
         )
         all_answered(run)
     until(lambda: copies(3) == 2 and copies(7) == 2, "two copies again", every_s=1)
