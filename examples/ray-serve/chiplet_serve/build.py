@@ -160,10 +160,9 @@ def _build_shard(
 
 
 def _cause(why: BaseException) -> str:
-    """The innermost error's text, without a remote stack."""
-    while why.__cause__ or getattr(why, "cause", None):
-        inner = why.__cause__ or getattr(why, "cause", None)
-        if not isinstance(inner, BaseException):
-            break
+    """What the task raised, without the remote stack."""
+    # Ray's errors have it as `cause`; what they are chained to besides is Ray Data's own.
+    while isinstance(inner := getattr(why, "cause", None) or why.__cause__, BaseException):
         why = inner
-    return f"{type(why).__name__}: {str(why).strip().splitlines()[-1] if str(why).strip() else ''}"
+    last = (str(why).strip().splitlines() or [""])[-1]
+    return f"{type(why).__name__}: {last}"

@@ -73,12 +73,12 @@ class GrpcClient:
 
     def __init__(
         self, port: int, collections: Sequence[str], vectors: npt.NDArray[np.float32], *, k: int = 10, timeout_s: float = 2.0,
-        ef: int = 0, allow_partial: bool = False,
+        allow_partial: bool = False,
     ) -> None:
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_retries", 0)])
         self._stub = search_pb2_grpc.SearchStub(self._channel)
         self._collections, self._rows = collections, [row.tobytes() for row in vectors]
-        self._k, self._ef, self.timeout_s, self._partial = k, ef, timeout_s, allow_partial
+        self._k, self.timeout_s, self._partial = k, timeout_s, allow_partial
 
     async def ask(self, at: int, row: int) -> Outcome:
         end = time.monotonic() + self.timeout_s
@@ -86,7 +86,7 @@ class GrpcClient:
         while True:
             left = max(end - time.monotonic(), 0.001)
             request = search_pb2.FindRequest(
-                collection=self._collections[at], vector=self._rows[row], k=self._k, ef=self._ef, timeout_ms=max(1, int(left * 1000)),
+                collection=self._collections[at], vector=self._rows[row], k=self._k, timeout_ms=max(1, int(left * 1000)),
                 allow_partial=self._partial,
             )
             try:

@@ -26,7 +26,7 @@ from chiplet_serve.storage import Manifest
 
 
 #: A few searches a second count as hot: less load than a node of this machine can bear.
-SENSITIVE = {"saturation": 0.02, "relax": 0.01, "idle_share": 0.002}
+SENSITIVE = {"saturation": 0.001, "relax": 0.0005, "idle_share": 0.0001}
 
 #: What loads came to, for the end of pytest's output.
 REPORT: list[str] = []
@@ -72,7 +72,7 @@ def under_load(
     timeout_s: float = 5,
     truth: Callable[[int, int, Outcome], bool] | None = None,
     weights: npt.NDArray[np.float64] | None = None,
-    ef: int = 0,
+    collections: list[str] = COLLECTIONS,
 ) -> Run:
     """Does something while searches come, from `before_s` seconds before it to `after_s` after it."""
 
@@ -80,10 +80,10 @@ def under_load(
 
     async def load() -> Run:
         async with GrpcClient(
-            world.cluster.grpc, COLLECTIONS, world.vectors, timeout_s=timeout_s, ef=ef
+            world.cluster.grpc, collections, world.vectors, timeout_s=timeout_s
         ) as client:
             return await offer(
-                client.ask, rate, 600, weights=zipf(12) if weights is None else weights, rows=len(world.vectors),
+                client.ask, rate, 600, weights=zipf(len(collections)) if weights is None else weights, rows=len(world.vectors),
                 timeout_s=timeout_s, truth=truth or world.truth, stop=stop,
             )
 

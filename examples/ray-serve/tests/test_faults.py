@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import ray
 from conftest import REPORT, World, all_answered, under_load
 from local.cluster import until
-from local.data import COLLECTIONS
+from local.data import COLLECTIONS, words
 from local.load import GrpcClient
 from local.truth import OneExecutor
+from ray.util.state import list_actors
 
 from chiplet_serve.__main__ import ask_map
 from chiplet_serve.build import build
+from chiplet_serve.errors import StorageError
 from chiplet_serve.storage import Storage
 
 
@@ -82,9 +87,6 @@ def test_a_worker_node_is_killed(world: World) -> None:
 def test_the_map_dies(world: World) -> None:
     """Searches go on by what routers know; the next map learns from storage and nodes, and moves nothing."""
     before = until(settled, "three nodes")
-    import ray
-    from ray.util.state import list_actors
-
     [actor] = [each for each in list_actors(filters=[("state", "=", "ALIVE")], limit=1000) if "MapActor" in each.class_name]
     run = under_load(world, "kill -9 of the map", lambda: os.kill(actor.pid, signal.SIGKILL), after_s=12)
     all_answered(run)
@@ -101,43 +103,41 @@ def test_the_map_dies(world: World) -> None:
     until(same, "the same map")
 
 
-def test_a_hot_collection_moves(world: World) -> None:
-    """All searches go to one collection, then to another: the hot one gets a third copy, and loses it when it cools."""
+def test_the_hot_collection_gets_a_copy_and_gives_it_back(world: World) -> None:
+    """All searches go to one collection, then to another: a third copy follows them."""
     until(settled, "three nodes")
+    hot = ["hot-0", "hot-1"]
+    np.save(world.folder / "hot.npy", words().vectors[:8000])
+    manifests = []
+    for name in hot:
+        manifests += build(str(world.root), str(world.folder / "hot.npy"), collection=name, metric="cosine")
+        ask_map("publish", name, None, 60)
+    with OneExecutor(world.root, manifests) as one:
+        truth = one.answers(hot, world.vectors)
 
-    def copies(at: int) -> int:
-        return min(len(nodes) for nodes in status()["collections"][COLLECTIONS[at]]["shards"])
+    def copies() -> list[int]:
+        return [len(status()["collections"][name]["shards"][0]) for name in hot]
 
-    for hot in (3, 7):
-        weights = np.zeros(len(COLLECTIONS))
-        weights[hot] = 1.0
+    assert copies() == [2, 2]
+    for now, then in ([1.0, 0.0], [3, 2]), ([0.0, 1.0], [2, 3]):
         run = under_load(
-            world, f"all searches to {COLLECTIONS[hot]}, until it has three copies",
-            lambda hot=hot: until(lambda: copies(hot) == 3, "a third copy", every_s=1), rate=40, weights=weights,
-            ef=2000, truth=lambda *_: True,
+            world, f"all searches to {hot[now.index(1.0)]}, until copies are {then}",
+            lambda then=then: until(lambda: copies() == then, f"copies as {then}", every_s=1),
+            collections=hot, truth=truth, weights=np.array(now),
         )
         all_answered(run)
-    until(lambda: copies(3) == 2 and copies(7) == 2, "two copies again", every_s=1)
+    until(lambda: copies() == [2, 2], "two copies each", every_s=1)
 
 
 def changed(world: World, collection: str, sign: float = -1.0) -> int:
     """Builds another version, of the negated rows: the answers to a vector are others."""
     ids = np.arange(COLLECTIONS.index(collection), 30_000, len(COLLECTIONS))
-    rows = sign * words_of(ids)
+    rows = sign * words().vectors[ids]
     folder = world.folder / f"{collection}-{sign}.parquet"
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows, np.float32).ravel()), rows.shape[1])
     pq.write_table(pa.table({"id": ids, "vector": vectors}), folder)
     [manifest] = build(str(world.root), str(folder), collection=collection, id_column="id", shards=2, metric="cosine")
     return manifest.version
-
-
-def words_of(ids: Any) -> Any:
-    from local.data import words
-
-    return words().vectors[ids]
 
 
 def test_a_version_is_rolled_out_and_back(world: World) -> None:
@@ -195,11 +195,6 @@ def test_a_damaged_version_does_not_serve(world: World) -> None:
 
 
 def test_a_build_that_fails_leaves_nothing(world: World) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from chiplet_serve.errors import StorageError
-
     before = sorted(each.name for each in world.root.iterdir())
     rows = np.random.default_rng(0).standard_normal((100, 8), dtype=np.float32)
     rows[57, 3] = np.nan
