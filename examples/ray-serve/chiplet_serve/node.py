@@ -111,8 +111,9 @@ class Node:
             return Refused(NOT_HERE, str(why))
         except (ValueError, TypeError) as why:
             return Refused("bad_query", str(why))
-        except chiplet.Error as why:
-            return Refused("failed", f"{self.name}: {why}")
+        except Exception as why:
+            # Whatever it is: the other groups of the batch have nothing to do with it.
+            return Refused("failed", f"{self.name}: {type(why).__name__}: {why}")
 
     @staticmethod
     def _packed(hits: chiplet.Hits | Refused) -> Found | Refused:
@@ -127,16 +128,17 @@ class Node:
                 name = missing[0]
                 tried.add(name)
                 wanted = self._wanted[name]
+                # What an earlier try said is no news of this one.
+                self.broken.pop(name, None)
                 try:
                     table = await loop.run_in_executor(self._opener, self._open, wanted)
+                    if name in self._wanted:
+                        self._executor.add(name, table)
+                        self.held.add(name)
                 except Exception as why:
                     log.warning("%s: %s cannot be opened: %s", self.name, name, why)
-                    self.broken[name] = str(why) or type(why).__name__
-                    continue
-                self.broken.pop(name, None)
-                if name in self._wanted:
-                    self._executor.add(name, table)
-                    self.held.add(name)
+                    if name in self._wanted:
+                        self.broken[name] = str(why) or type(why).__name__
         finally:
             self._opening = None
 

@@ -88,6 +88,13 @@ def key(collection: str, version: int, shard: int) -> str:
     return f"{collection}@{version}/{shard}"
 
 
+def parts(key: str) -> tuple[str, int, int]:
+    """The collection, version and shard of a `key`."""
+    collection, _, rest = key.rpartition("@")
+    version, _, shard = rest.partition("/")
+    return collection, int(version), int(shard)
+
+
 def checked(collection: str) -> str:
     """The name, if it can be a folder's: ValueError otherwise."""
     if not _is_name(collection):
