@@ -64,6 +64,8 @@ class Node:
             self.held.discard(gone)
         self.broken = {name: why for name, why in self.broken.items() if name in self._wanted}
         if self._opening is None and not self._wanted.keys() <= self.held:
+            # All are tried again: what an earlier try said is no news.
+            self.broken = {}
             self._opening = asyncio.get_running_loop().create_task(self._open_all())
 
     async def settled(self) -> None:
@@ -123,13 +125,9 @@ class Node:
         loop = asyncio.get_running_loop()
         try:
             # The order may change meanwhile: what is wanted is looked up for each anew.
-            tried: set[str] = set()
-            while missing := [name for name in self._wanted if name not in self.held and name not in tried]:
+            while missing := [name for name in self._wanted if name not in self.held and name not in self.broken]:
                 name = missing[0]
-                tried.add(name)
                 wanted = self._wanted[name]
-                # What an earlier try said is no news of this one.
-                self.broken.pop(name, None)
                 try:
                     table = await loop.run_in_executor(self._opener, self._open, wanted)
                     if name in self._wanted:
