@@ -1,9 +1,8 @@
 """Searches that wait for the same nodes travel together.
 
 The first search for a set of nodes leaves at once, with all that come in the same turn of the event loop. While it is
-under way others gather, until it is back, `batch` of them
-wait, or the first has waited `gather_s`. So an idle cluster adds no wait, a busy one sends few messages, and a node that
-does not answer holds up nobody for longer than `gather_s`.
+under way others gather, until it is back, `batch` of them wait, or the first has waited `gather_s`. So an idle cluster
+adds no wait, a busy one sends few messages, and a node that does not answer holds up nobody for longer than `gather_s`.
 """
 
 import asyncio
@@ -145,6 +144,7 @@ class Batcher:
         try:
             # A node that hangs is waited for no longer than anybody wants its answer.
             reply = await asyncio.wait_for(self._send(groups, vectors, avoid), max(group.left for group in groups) + _GRACE_S)
+            _hand_out(reply, groups, list(grouped.values()), left)
         except TimeoutError:
             _fail(waiting, Lost("a node did not answer before the deadline"))
             return
@@ -160,18 +160,24 @@ class Batcher:
             if not isinstance(why, Exception):
                 raise
             return
-        back = time.perf_counter()
-        for members, group, said in zip(grouped.values(), groups, reply.groups, strict=True):
-            if isinstance(said, Found):
-                ids, distances = said.hits(group.n)
-                for at, (_, future, came) in enumerate(members):
-                    if not future.done():
-                        hops = Hops(left - came, back - left, reply.node_s, reply.executor_s)
-                        future.set_result(Answer(ids[at], distances[at], reply.replica, hops))
-            else:
-                for _, future, _ in members:
-                    if not future.done():
-                        future.set_result(Refusal(said, reply.replica))
+
+
+def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], left: float) -> None:
+    """Each search gets its own. ValueError if the reply is none to these groups."""
+    if len(reply.groups) != len(groups):
+        raise ValueError(f"{reply.replica} answered {len(reply.groups)} groups of {len(groups)}")
+    back = time.perf_counter()
+    for members, group, said in zip(grouped, groups, reply.groups, strict=True):
+        if isinstance(said, Found):
+            ids, distances = said.hits(group.n, group.k)
+            for at, (_, future, came) in enumerate(members):
+                if not future.done():
+                    hops = Hops(left - came, back - left, reply.node_s, reply.executor_s)
+                    future.set_result(Answer(ids[at], distances[at], reply.replica, hops))
+        else:
+            for _, future, _ in members:
+                if not future.done():
+                    future.set_result(Refusal(said, reply.replica))
 
 
 def _fail(waiting: list[_Waiting], why: Exception) -> None:
