@@ -7,6 +7,7 @@
 //! | `input`, `query`, `asked`, `hits` | what callers pass in, and what they get |
 //! | `waiting`, `wake` | how a thread waits, and how an event loop does |
 //! | `gil`, `ending` | Python's lock; executors at the end of the interpreter |
+//! | `mapper` | tables placed on domains, both by name |
 //! | `describe` | snapshots, placement and topology as dicts |
 //! | `errors` | which exception an error is |
 //!
@@ -21,6 +22,7 @@ mod executor;
 mod gil;
 mod hits;
 mod input;
+mod mapper;
 mod query;
 mod sync;
 mod tables;
@@ -38,6 +40,8 @@ mod _chiplet {
     use super::executor::PyExecutor;
     #[pymodule_export]
     use super::input::PyFilter;
+    #[pymodule_export]
+    use super::mapper::place;
     #[pymodule_export]
     use super::tables::{PyFlat, PyHnsw, PyIvf, PyTable, from_faiss, open_file};
     #[pymodule_export]

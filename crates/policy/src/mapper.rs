@@ -3,11 +3,11 @@
 //!
 //! [`place`] decides in five steps:
 //!
-//! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain.
+//! 1. **How many homes** each table needs (`several`): one, unless it saturates a domain or has to have more.
 //! 2. **The best balance**: from scratch, the two-ended greedy or hottest first, whichever ends lower (`greedy`),
 //!    its bins given to the domains where most of their load lives already (`relabel`).
 //! 3. **The least movement**: from the current placement, only what makes the busiest domain too busy is
-//!    moved, to where there is room (`incremental`).
+//!    moved, to where there is room (`incremental`, `unload`).
 //! 4. The third wins if its busiest domain is within [`MapperConfig::stay`] of the second's; otherwise
 //!    the second does. So with unchanged load nothing moves.
 //! 5. **Bytes**, where tables are placed by time and that is asked for in full (`full`): a board that balances what tables
@@ -17,12 +17,15 @@
 //! Domains may differ in size: all loads are compared per core. By time, a table goes to that one of the domains which
 //! are about equally busy whose cache and link have most room for it (`budget`).
 //!
-//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))`.
+//! Everything is deterministic; ties go to the lowest id. The cost is `O(tables * (log tables + domains))`
+//! for tables with one home, and `domains * log domains` for each with several. Where homes have to shift one at a time,
+//! the latter's weights are poured once for each of them, at most `domains` times.
 
 mod board;
 mod budget;
 mod full;
 mod greedy;
+mod idle;
 mod incremental;
 mod input;
 mod item;
@@ -31,6 +34,7 @@ mod misses;
 mod newcomer;
 mod relabel;
 mod several;
+mod unload;
 
 use std::collections::BTreeMap;
 
@@ -102,7 +106,7 @@ pub fn hot_cold(demands: &[Demand], domains: &[DomainSpec]) -> Assignment {
     }
     let items = gather(demands, &machine, None, |_| 1);
     let mut board = greedy::two_ended(&items, &machine);
-    board.seat_idle(&items, &machine);
+    idle::seat(&mut board, &items, &machine);
     finish(&items, board, &machine)
 }
 
@@ -153,7 +157,7 @@ pub fn place(
         Some(board) => board,
         None => {
             relabel::keep_most_at_home(&mut fresh, &items, &machine);
-            fresh.seat_idle(&items, &machine);
+            idle::seat(&mut fresh, &items, &machine);
             fresh
         }
     };
@@ -162,7 +166,7 @@ pub fn place(
 }
 
 /// How many homes each table should have, in the order of `demands`, given the homes that `current`
-/// says it has now. At least 1, at most the number of domains.
+/// says it has now. At least [`Demand::least_homes`], at most the number of domains.
 ///
 /// A table with one home gets more when it saturates it: when its load exceeds
 /// [`saturation`](MapperConfig::saturation) of the home's capacity and
@@ -268,6 +272,7 @@ fn gather<'a>(
             kept.load += later.load;
             kept.traffic += later.traffic;
             kept.size = kept.size.max(later.size);
+            kept.least_homes = kept.least_homes.max(later.least_homes);
         }
         same
     });

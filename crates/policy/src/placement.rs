@@ -108,6 +108,23 @@ impl Homes {
         }
     }
 
+    /// Homes with just these weights, in any order. `None` unless each is at least 1, they sum to [`Home::WHOLE`], and no
+    /// domain is named twice.
+    #[doc(hidden)]
+    pub fn from_weights(homes: impl IntoIterator<Item = Home>) -> Option<Self> {
+        let mut homes: Vec<Home> = homes.into_iter().collect();
+        homes.sort_by_key(|home| home.domain);
+        let distinct = homes.is_sorted_by(|a, b| a.domain < b.domain);
+        let whole: u64 = homes.iter().map(|home| u64::from(home.weight)).sum();
+        if !distinct || whole != Home::WHOLE.into() || homes.iter().any(|home| home.weight == 0) {
+            return None;
+        }
+        Some(match homes.as_slice() {
+            [home] => Self(Repr::One([*home])),
+            _ => Self(Repr::Several(homes.into())),
+        })
+    }
+
     /// The homes, sorted by domain.
     #[doc(hidden)]
     pub fn as_slice(&self) -> &[Home] {

@@ -43,17 +43,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--application", default="chiplet", help="name in the Serve file (default: chiplet)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    made = commands.add_parser("build", help="build the next version from .npy or Parquet; --publish lets it serve")
+    made = commands.add_parser("build", help="build the next version of a collection, or of many, from .npy or Parquet")
     made.add_argument("root", help="the shared storage, as all nodes see it")
-    made.add_argument("collection")
     made.add_argument("source", nargs="+", help="a .npy file of float32 rows, or Parquet files or folders")
+    named = made.add_mutually_exclusive_group(required=True)
+    named.add_argument("--collection", help="its name")
+    named.add_argument("--collection-column", help="of Parquet files: builds all collections that it names")
     made.add_argument("--shards", type=int, default=1, help="table files (default: 1)")
     made.add_argument("--copies", type=int, default=2, help="nodes that hold each shard (default: 2)")
     made.add_argument("--metric", choices=["l2", "cosine", "ip"], default="l2")
     made.add_argument("--table", default="hnsw", help='"hnsw", "flat", or lists: "IVF256,SQ8" (default: hnsw)')
     made.add_argument("--vector-column", default="vector", help="of Parquet files (default: vector)")
     made.add_argument("--id-column", help="of Parquet files; int64 from 0 on")
-    made.add_argument("--publish", action="store_true", help="let it serve when it is built")
+    made.add_argument("--publish", action="store_true", help="let it serve once it is built")
     _timeout(made)
     made.set_defaults(does=_build)
 
@@ -82,15 +84,22 @@ def _timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds that loading may take (default: 300)")
 
 
-def _build(to: argparse.Namespace) -> dict[str, Any]:
-    source = to.source[0] if len(to.source) == 1 else to.source
-    manifest = build(
-        to.root, to.collection, source, shards=to.shards, copies=to.copies, metric=to.metric, table=to.table,
-        vector_column=to.vector_column, id_column=to.id_column,
+def _build(to: argparse.Namespace) -> list[dict[str, Any]]:
+    manifests = build(
+        to.root,
+        to.source[0] if len(to.source) == 1 else to.source,
+        collection=to.collection,
+        collection_column=to.collection_column,
+        shards=to.shards,
+        copies=to.copies,
+        metric=to.metric,
+        table=to.table,
+        vector_column=to.vector_column,
+        id_column=to.id_column,
     )
     if to.publish:
-        return _ask_map(to, "publish", to.collection, manifest.version, to.timeout)
-    return manifest.model_dump()
+        return [_ask_map(to, "publish", each.collection, each.version, to.timeout) for each in manifests]
+    return [each.model_dump() for each in manifests]
 
 
 def _ask_map(to: argparse.Namespace, method: str, *arguments: Any) -> dict[str, Any]:

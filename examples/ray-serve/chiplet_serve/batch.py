@@ -6,6 +6,7 @@ adds no wait, a busy one sends few messages, and a node that does not answer hol
 """
 
 import asyncio
+import contextvars
 import dataclasses
 import time
 from collections import defaultdict
@@ -117,7 +118,9 @@ class Batcher:
                 self._under_way.pop(route, None)
             return
         self._under_way[route] += 1
-        task = asyncio.get_running_loop().create_task(self._travel(route, waiting))
+        # A batch belongs to none of its searches. In the context of one of them Serve would give all its batches the same
+        # id, and of two that are routed at once it answers one.
+        task = asyncio.get_running_loop().create_task(self._travel(route, waiting), context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections import Counter as Counts
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import grpc
@@ -15,6 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.handle import DeploymentHandle
+from starlette.exceptions import HTTPException
 
 from . import errors
 from .alpha import map_of, sender
@@ -55,6 +57,12 @@ async def _refused(_: Request, why: errors.SearchError) -> JSONResponse:
 async def _not_read(_: Request, why: RequestValidationError) -> JSONResponse:
     said = "; ".join(f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in why.errors()[:3])
     return JSONResponse(errors.BadQuery(said).as_json(), errors.BadQuery.http)
+
+
+@app.exception_handler(HTTPException)
+async def _no_such_path(_: Request, why: HTTPException) -> JSONResponse:
+    said = {"code": HTTPStatus(why.status_code).name.lower(), "message": str(why.detail)}
+    return JSONResponse({"error": said}, why.status_code, why.headers)
 
 
 def _described(entry: Any) -> dict[str, Any]:

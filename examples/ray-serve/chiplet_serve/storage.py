@@ -4,7 +4,7 @@
 ROOT/songs/LIVE                       the version that serves, and the one before it
 ROOT/songs/v000002/manifest.json      dimension, metric, shards; written last
 ROOT/songs/v000002/shard-00000.chiplet
-ROOT/songs/building-v000003-.../      a build that has not ended; nobody reads it
+ROOT/building-.../songs/              a build that has not ended; nobody reads it
 ```
 
 A version never changes once its folder has its name. All files are written beside their place and renamed, so that a
@@ -162,20 +162,19 @@ class Storage:
         _write(path, Live(version=version, previous=previous).model_dump_json().encode())
 
     @contextlib.contextmanager
-    def building(self, collection: str) -> Iterator[Path]:
-        """A folder to write shards into. What goes wrong inside removes it."""
-        parent = self.root / checked(collection)
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = parent / f"{_BUILDING}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+    def building(self) -> Iterator[Path]:
+        """A folder to write into. It is removed in the end, with all that `finish` has not made a version of."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        folder = self.root / f"{_BUILDING}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
         folder.mkdir()
         try:
             yield folder
         finally:
-            # After `finish` it has another name.
             shutil.rmtree(folder, ignore_errors=True)
 
     def finish(self, folder: Path, collection: str, **fields: Any) -> Manifest:
-        """Gives what was built the next version's number and name. Two builds that end at once get two numbers."""
+        """Gives a folder of shards the next version's number and name. Two builds that end at once get two numbers."""
+        (self.root / checked(collection)).mkdir(exist_ok=True)
         while True:
             # The next of all, whole or not: what is left of a damaged version keeps its number.
             version = max(self._numbers(collection), default=0) + 1

@@ -1,11 +1,13 @@
 """Several Ray nodes on this machine: the processes of a real cluster, on loopback."""
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +25,9 @@ from ray.cluster_utils import Cluster
 
 T = TypeVar("T")
 
+#: Times of the map, in seconds, for somebody who watches.
+FAST = {"settle_s": 10, "lost_after_s": 4, "rebalance_s": 5, "drop_after_s": 3, "keep_previous_s": 30}
+
 #: Seconds that Ray and Serve may take on a busy machine.
 PATIENCE_S = 180.0
 
@@ -30,7 +35,7 @@ PATIENCE_S = 180.0
 class LocalCluster:
     """A head and workers, each a raylet with processes of its own. As a context it ends what it started."""
 
-    def __init__(self, *, workers: int = 2, cpus: int = 4) -> None:
+    def __init__(self, *, workers: int = 2, cpus: int = 2) -> None:
         self.http, self.grpc, self._dashboard = _free_port(), _free_port(), _free_port()
         # What Ray counts, and no more: the nodes share the cores that there are.
         self._node = {"num_cpus": cpus, "object_store_memory": 150_000_000}
@@ -66,12 +71,45 @@ class LocalCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def config(self, root: Path, *, nodes: int = 3, **arguments: Any) -> dict[str, Any]:
+        """`serve.yaml` for this machine: its storage, its ports, and Ray's cpus in small parts."""
+        config = yaml.safe_load((HERE / "serve.yaml").read_text())
+        config["proxy_location"] = "HeadOnly"
+        config["http_options"].update(host="127.0.0.1", port=self.http)
+        config["grpc_options"].update(port=self.grpc)
+        application = config["applications"][0]
+        # The nodes share this machine's cores: a thread each, which nothing pins.
+        application["args"].update(root=str(root), workers=1, pin="none", **arguments)
+        application["args"]["map"] = {**FAST, "expect_nodes": nodes, **arguments.get("map", {})}
+        by_name = {each["name"]: each for each in application["deployments"]}
+        by_name["Shards"]["ray_actor_options"] = {"num_cpus": 0.1, "resources": {"shards": 0.1}}
+        by_name["Shards"]["autoscaling_config"].update(min_replicas=nodes, max_replicas=nodes)
+        by_name["Ingress"].update(num_replicas=1, ray_actor_options={"num_cpus": 0.1, "resources": {"ingress": 0.1}})
+        return config
+
     def deploy(self, config: dict[str, Any], path: Path) -> None:
-        """Writes a Serve file with this cluster's ports, and gives it to `serve deploy`."""
-        config = {**config, "proxy_location": "HeadOnly", "http_options": {**config["http_options"], "host": "127.0.0.1", "port": self.http}}
-        config["grpc_options"] = {**config["grpc_options"], "port": self.grpc}
+        """Writes a Serve file, gives it to `serve deploy`, and waits until the application runs."""
         path.write_text(yaml.safe_dump(config, sort_keys=False))
         self.command("serve", "deploy", str(path), "--address", self.dashboard)
+        until(self._runs, "the application")
+
+    def _runs(self) -> bool:
+        application = self.applications()["chiplet"]
+        if application["status"] in ("DEPLOY_FAILED", "UNHEALTHY"):
+            said = [deployment["message"] for deployment in application["deployments"].values()]
+            raise RuntimeError(f"the application is {application['status']}: {application['message']} {' '.join(said)}")
+        return bool(application["status"] == "RUNNING")
+
+    def applications(self) -> dict[str, Any]:
+        """What Serve's REST API says of each application."""
+        with urllib.request.urlopen(f"{self.dashboard}/api/serve/applications/", timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)["applications"]
+        return found
+
+    def replicas(self, deployment: str) -> list[dict[str, Any]]:
+        """Those that run, each with its `pid` and `node_id`."""
+        found = self.applications()["chiplet"]["deployments"][deployment]["replicas"]
+        return [each for each in found if each["state"] == "RUNNING"]
 
     @property
     def dashboard(self) -> str:

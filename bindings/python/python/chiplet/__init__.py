@@ -15,7 +15,7 @@ the *negated* product for ``"ip"``. Times are in seconds, sizes in bytes.
 
 import atexit
 
-from ._chiplet import Executor, Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open
+from ._chiplet import Executor, Filter, Flat, Hnsw, Ivf, Table, __version__, close_all, from_faiss, open, place
 from ._errors import (
     BuildError,
     Closed,
@@ -57,6 +57,7 @@ __all__ = [
     "__version__",
     "from_faiss",
     "open",
+    "place",
 ]
 
 # A callable that runs on a worker needs the interpreter.

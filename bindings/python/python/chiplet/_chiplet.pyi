@@ -1,6 +1,6 @@
 # What each does, its units and errors, is said here once; help() shows the short form.
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final
@@ -24,6 +24,7 @@ __all__ = [
     "close_all",
     "from_faiss",
     "open",
+    "place",
 ]
 
 __version__: str
@@ -209,4 +210,16 @@ class Loop:
 
 def open(path: _Path, *, mmap: bool = False) -> Table: ...
 def from_faiss(index: object, *, metric: _Metric | None = None) -> Table: ...
+def place(
+    loads: Mapping[str, float],
+    domains: Mapping[str, int],
+    *,
+    current: Mapping[str, Mapping[str, float]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    copies: Mapping[str, int] | int = 1,
+    saturation: float | None = None,
+    relax: float | None = None,
+    oversize: float | None = None,
+    stay: float | None = None,
+) -> dict[str, dict[str, float]]: ...
 def close_all() -> None: ...

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::budget::Budget;
-use super::item::{Item, main_home};
+use super::item::Item;
 use super::machine::Machine;
 
 /// Where an item sits.
@@ -104,28 +104,6 @@ impl Board {
             }
         }
         machine.peak(&load)
-    }
-
-    /// Seats the items without load that sit nowhere: at home if they have one, since nothing is
-    /// gained by moving them, else where the fewest tables per core are.
-    pub(super) fn seat_idle(&mut self, items: &[Item], machine: &Machine) {
-        let idle = |board: &Self, index: usize| {
-            items[index].load == 0.0 && board.seats[index] == Seat::Nowhere
-        };
-        for (index, item) in items.iter().enumerate() {
-            if idle(self, index)
-                && let Some(home) = main_home(item)
-            {
-                self.sit(index, item, Seat::One(home));
-            }
-        }
-        for (index, item) in items.iter().enumerate() {
-            if idle(self, index) {
-                let tables: Vec<f64> = self.tables.iter().map(|&count| f64::from(count)).collect();
-                let domain = machine.least_loaded(&tables, 1.0);
-                self.sit(index, item, Seat::One(domain));
-            }
-        }
     }
 }
 

@@ -8,11 +8,13 @@
 
 use super::board::{Board, Seat};
 use super::greedy;
+use super::idle;
 use super::input::{Demand, DomainSpec, FULL, PlaceBy};
 use super::item::Item;
 use super::machine::Machine;
 use super::misses::missed;
 use super::relabel::keep_most_at_home;
+use super::several;
 
 /// How many times as much caches must have of what is read. Boards that differ by less are alike, and none is worth a move.
 const MORE: f64 = 1.03;
@@ -36,7 +38,7 @@ pub(super) fn or_by_bytes(
     }
     let mut other = by_bytes(items, machine, stay);
     keep_most_at_home(&mut other, items, machine);
-    other.seat_idle(items, machine);
+    idle::seat(&mut other, items, machine);
     let is_level = other.rounded_peak(items, machine) <= goal;
     let found = |board: &Board| read - missed(board, items, machine);
     match is_level && found(&other) > MORE * found(&board) {
@@ -52,10 +54,14 @@ fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
     let bytes = Machine::new(&specs, PlaceBy::Traffic);
     let fair = items.iter().map(|item| item.traffic).sum::<f64>() / bytes.len() as f64;
     let weighed = items.iter().map(|item| {
-        let mut weighed = Item::new(&Demand::new(item.table, item.traffic), None, &bytes);
+        let demand = Demand {
+            least_homes: item.least_homes as u32,
+            ..Demand::new(item.table, item.traffic)
+        };
+        let mut weighed = Item::new(&demand, None, &bytes);
         if item.wanted > 1 && item.traffic > 0.0 {
             let shares = (item.traffic / fair).ceil() as usize;
-            weighed.wanted = shares.clamp(1, bytes.len());
+            weighed.wanted = shares.clamp(item.least_homes, bytes.len());
         }
         weighed
     });
@@ -63,6 +69,11 @@ fn by_bytes(items: &[Item], machine: &Machine, stay: f64) -> Board {
     let mut board = Board::new(items.len(), machine);
     for (index, (seat, item)) in by_traffic.seats.into_iter().zip(items).enumerate() {
         if item.load == 0.0 {
+            continue;
+        }
+        // Of what reads nothing that is known, only the load says where homes are to be.
+        if item.traffic == 0.0 && item.least_homes > 1 {
+            several::seat(&mut board, index, item, &[], machine);
             continue;
         }
         let seat = match seat {
@@ -92,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mapper::{MapperConfig, gather, incremental, place, several};
+    use crate::mapper::{MapperConfig, gather, incremental, place};
     use crate::{Homes, Placement, TableId};
 
     const CORES: u32 = 8;
@@ -139,7 +150,7 @@ mod tests {
             several::homes_wanted(item, total, &machine, &config)
         });
         let (mut fresh, goal) = greedy::from_scratch(&items, &machine, config.stay);
-        fresh.seat_idle(&items, &machine);
+        idle::seat(&mut fresh, &items, &machine);
         let near = config.stay * machine.mean(total);
         let kept = incremental::from_current(&items, &machine, goal, near);
         let board = kept.unwrap_or(fresh);

@@ -99,6 +99,10 @@ pub struct Demand {
     /// Each package has its memory, or gets a copy once it has homes there: so it is near wherever it lives, and its homes
     /// are spread over all packages. Ignored where tables are placed by traffic.
     pub everywhere: bool,
+    /// It gets at least so many homes, or all domains that have cores if those are fewer, however little it is asked
+    /// for: the replicas that survive the loss of a home. 0 counts as 1. [`hot_cold`](crate::hot_cold) ignores it. If
+    /// the table is named several times, the largest counts.
+    pub least_homes: u32,
 }
 
 impl Demand {
@@ -111,6 +115,7 @@ impl Demand {
             size: 0,
             package: None,
             everywhere: false,
+            least_homes: 1,
         }
     }
 }

@@ -20,7 +20,9 @@ pub(super) struct Item<'a> {
     pub(super) current: Option<&'a Homes>,
     /// Those of them that exist on the machine, with their parts of 1, which may sum to less.
     homes: CurrentHomes,
-    /// How many homes it should get; more than 1 only with load.
+    /// How many homes it has to have, from 1 to the number of domains, whatever its load.
+    pub(super) least_homes: usize,
+    /// How many homes it should get.
     pub(super) wanted: usize,
 }
 
@@ -49,6 +51,7 @@ impl<'a> Item<'a> {
             everywhere: by_time && demand.everywhere,
             current,
             homes,
+            least_homes: (demand.least_homes as usize).clamp(1, machine.len().max(1)),
             wanted: 1,
         }
     }
@@ -67,10 +70,21 @@ impl<'a> Item<'a> {
         self.memory.is_some_and(|package| package != domain.package)
     }
 
-    /// Whether none of its current homes has vanished from the machine.
-    pub(super) fn all_homes_exist(&self) -> bool {
-        self.current
-            .is_some_and(|homes| homes.len() == self.homes().len())
+    /// Whether it may stay as it is: it has as many homes as it should, and none of them has vanished from the machine.
+    pub(super) fn can_stay(&self) -> bool {
+        let exists = |homes: &Homes| homes.len() == self.homes().len();
+        self.homes().len() == self.wanted && self.current.is_some_and(exists)
+    }
+
+    /// The current homes with the largest weights, no more than it wants.
+    pub(super) fn heaviest_homes(&self) -> Vec<usize> {
+        let mut homes = self.homes().to_vec();
+        homes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        homes
+            .into_iter()
+            .take(self.wanted)
+            .map(|(domain, _)| domain)
+            .collect()
     }
 }
 

@@ -79,12 +79,12 @@ impl Machine {
         self.domains.binary_search_by_key(&id, |spec| spec.id).ok()
     }
 
-    /// Homes with weights in proportion to these parts of a table's load.
+    /// Homes with weights in proportion to these parts of a table's load; alike where there is none.
     pub(super) fn homes(&self, shares: &[(usize, f64)]) -> Homes {
         let shares = shares
             .iter()
-            .map(|&(domain, share)| (self.id(domain), share));
-        Homes::from_shares(shares).expect("a table with several homes has load")
+            .map(|&(domain, share)| (self.id(domain), share.max(f64::MIN_POSITIVE)));
+        Homes::from_shares(shares).expect("every share is positive")
     }
 
     /// Whether tables are placed by time, so that caches, links and distances count.

@@ -20,14 +20,15 @@ pub(super) fn homes_wanted(
     machine: &Machine,
     config: &MapperConfig,
 ) -> usize {
-    let homes = item.homes();
+    let (homes, least) = (item.homes(), item.least_homes);
     if machine.len() <= 1 || item.load == 0.0 || total == 0.0 {
-        return 1;
+        return least;
     }
     let fair = total / machine.len() as f64;
     let lower = config.relax / config.saturation;
     let saturation = || saturation(item, machine, config);
-    let split_already = homes.len() > 1;
+    // Homes that it has to have are no sign that it was hot.
+    let split_already = homes.len() > least;
     let ease = if split_already { lower } else { 1.0 };
     let hot = match capacity(homes, machine) {
         Some(capacity) => {
@@ -36,7 +37,7 @@ pub(super) fn homes_wanted(
         None => item.load > config.hot_share * ease * fair,
     };
     if !hot {
-        return 1;
+        return least;
     }
     // What one home should have of it.
     let each = match machine.mean_capacity() {
@@ -44,11 +45,12 @@ pub(super) fn homes_wanted(
         _ => fair,
     };
     let count = |share: f64| (((item.load / share).ceil()) as usize).clamp(2, machine.len());
-    if split_already {
+    let wanted = if split_already {
         homes.len().clamp(count(each), count(each * lower))
     } else {
         count(each)
-    }
+    };
+    wanted.max(least)
 }
 
 /// The part of its home's time that a table may ask for before it gets another home. See [`MapperConfig::saturation`].
@@ -72,9 +74,9 @@ fn capacity(homes: &[(usize, f64)], machine: &Machine) -> Option<f64> {
         .or_else(|| machine.mean_capacity())
 }
 
-/// Seats an item that wants several homes on the domains in `keep` (at most as many as it wants) and on
-/// the least loaded others; of equals the nearest to its home, then the lowest. Where each package may have its memory,
-/// each gets its part of the homes: one package's memory would give the bytes of a second for all of them.
+/// Seats an item with load that wants several homes on the domains in `keep` (at most as many as it wants) and on
+/// the least loaded others. Whoever seats items that have to have several levels them at the end: they take even parts
+/// here. Were they poured one by one, all domains would soon stand equally high, and the first have most homes.
 pub(super) fn seat(
     board: &mut Board,
     index: usize,
@@ -82,11 +84,33 @@ pub(super) fn seat(
     keep: &[usize],
     machine: &Machine,
 ) {
+    let level = |domain: usize| board.load[domain] / machine.cores(domain);
+    let homes = choose(item, keep, level, machine);
+    let shares = match item.least_homes {
+        1 => pour(item.load, &homes, &board.load, machine),
+        _ => even(item.load, &homes),
+    };
+    board.sit(index, item, Seat::Several(shares));
+}
+
+fn even(load: f64, homes: &[usize]) -> Vec<(usize, f64)> {
+    let part = load / homes.len() as f64;
+    homes.iter().map(|&domain| (domain, part)).collect()
+}
+
+/// As many homes as the item wants: those in `keep`, and of the others those with the lowest `level`; of equals the nearest
+/// to its home, then the lowest. Where each package may have its memory, each gets its part of the homes: one package's
+/// memory would give the bytes of a second for all of them.
+pub(super) fn choose(
+    item: &Item,
+    keep: &[usize],
+    level: impl Fn(usize) -> f64,
+    machine: &Machine,
+) -> Vec<usize> {
     let mut homes = keep.to_vec();
     let mut others: Vec<usize> = (0..machine.len())
         .filter(|domain| !keep.contains(domain))
         .collect();
-    let level = |domain: usize| board.load[domain] / machine.cores(domain);
     let home = main_home(item).filter(|_| machine.by_time());
     let far = |domain: usize| home.map_or(0, |home| machine.distance(home, domain));
     // As many domains as it wants are in its memory's package, or it needs the others' cores, too.
@@ -111,21 +135,36 @@ pub(super) fn seat(
         };
         homes.push(others.remove(next.unwrap_or(0)));
     }
-    let shares = pour(item.load, &homes, &board.load, machine);
-    board.sit(index, item, Seat::Several(shares));
+    homes
 }
 
 /// Pours the load of each of these items anew over the homes that it has.
 pub(super) fn level(board: &mut Board, split: &[usize], items: &[Item], machine: &Machine) {
     for &index in split {
-        let item = &items[index];
-        let homes: Vec<usize> = match board.rise(index, item) {
-            Seat::Several(shares) => shares.into_iter().map(|(domain, _)| domain).collect(),
-            Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
-            Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
-        };
-        let shares = pour(item.load, &homes, &board.load, machine);
-        board.sit(index, item, Seat::Several(shares));
+        let homes = homes_of(&board.seats[index], &items[index]);
+        seat_on(board, index, &items[index], &homes, machine);
+    }
+}
+
+/// Pours the load of the item over these homes in the place of those that it has.
+pub(super) fn seat_on(
+    board: &mut Board,
+    index: usize,
+    item: &Item,
+    homes: &[usize],
+    machine: &Machine,
+) {
+    board.rise(index, item);
+    let shares = pour(item.load, homes, &board.load, machine);
+    board.sit(index, item, Seat::Several(shares));
+}
+
+/// The domains on which an item with several homes sits.
+pub(super) fn homes_of(seat: &Seat, item: &Item) -> Vec<usize> {
+    match seat {
+        Seat::Several(shares) => shares.iter().map(|&(domain, _)| domain).collect(),
+        Seat::AsNow => item.homes().iter().map(|&(domain, _)| domain).collect(),
+        Seat::One(_) | Seat::Nowhere => unreachable!("the item sits on several homes"),
     }
 }
 

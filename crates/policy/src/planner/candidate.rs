@@ -31,12 +31,11 @@ impl Seen {
             let (size, package) = memories.of(table);
             let everywhere = memories.has_all(table, packages);
             let demand = |load, traffic| Demand {
-                table,
-                load,
                 traffic,
                 size,
                 package,
                 everywhere,
+                ..Demand::new(table, load)
             };
             last.push(demand(windows.last_load(table), traffic.fast));
             fast.push(demand(load.fast, traffic.fast));

@@ -11,6 +11,7 @@ mod optimum;
 mod oscillation;
 mod placement;
 mod planner;
+mod replicas;
 mod resize;
 mod several_homes;
 mod split;

@@ -33,6 +33,23 @@ proptest! {
     }
 
     #[test]
+    fn weights_make_the_same_homes_again(homes in any_homes()) {
+        let mut weights = homes.as_slice().to_vec();
+        weights.reverse();
+        prop_assert_eq!(Homes::from_weights(weights.clone()), Some(homes));
+        let first = weights[0];
+        weights[0].weight += 1;
+        prop_assert_eq!(Homes::from_weights(weights.clone()), None, "more than a whole");
+        weights[0].weight = first.weight - 1;
+        weights.push(Home { weight: 1, ..first });
+        prop_assert_eq!(Homes::from_weights(weights.clone()), None, "a domain twice");
+        weights.pop();
+        weights[0] = first;
+        weights.push(Home { domain: DomainId(99), weight: 0 });
+        prop_assert_eq!(Homes::from_weights(weights), None, "a home without weight");
+    }
+
+    #[test]
     fn weights_are_within_a_part_of_their_exact_shares(
         shares in proptest::collection::vec(1.0..100.0, 2..12),
     ) {

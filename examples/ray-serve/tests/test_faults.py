@@ -1,0 +1,237 @@
+"""What a cluster does when parts of it die, move or change, while searches come.
+
+The order of the tests counts: one that kills a node puts another in its place.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import REPORT, World, all_answered, under_load
+from local.cluster import until
+from local.data import COLLECTIONS
+from local.load import GrpcClient
+from local.truth import OneExecutor
+
+from chiplet_serve.__main__ import ask_map
+from chiplet_serve.build import build
+from chiplet_serve.storage import Storage
+
+
+def status() -> dict[str, Any]:
+    return ask_map("status")
+
+
+def settled() -> dict[str, Any] | None:
+    """The map's state, if three nodes hold all that they shall."""
+    said = status()
+    wanted = sum(len(nodes) for each in said["collections"].values() for nodes in each["shards"])
+    held = sum(node["held"] for node in said["nodes"].values())
+    fresh = all(node["seen_s_ago"] < 4 for node in said["nodes"].values())
+    return said if len(said["nodes"]) == 3 and fresh and held >= wanted else None
+
+
+def test_a_replica_is_killed(world: World) -> None:
+    until(settled, "three nodes")
+    victim = world.cluster.replicas("Shards")[0]
+    run = under_load(world, "kill -9 of a replica", lambda: os.kill(victim["pid"], signal.SIGKILL), after_s=6)
+    all_answered(run)
+    until(lambda: len(world.cluster.replicas("Shards")) == 3 and settled(), "another replica")
+    assert victim["replica_id"] not in {each["replica_id"] for each in world.cluster.replicas("Shards")}
+
+
+def test_a_replica_hangs(world: World) -> None:
+    """SIGSTOP: it neither answers nor breaks off. Each search that it has is asked for elsewhere in time."""
+    until(settled, "three nodes")
+    victim = world.cluster.replicas("Shards")[0]
+    try:
+        run = under_load(world, "a replica hangs", lambda: os.kill(victim["pid"], signal.SIGSTOP), after_s=5)
+    finally:
+        try:
+            os.kill(victim["pid"], signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+    all_answered(run)
+    assert run.retries > 0
+    until(lambda: len(world.cluster.replicas("Shards")) == 3 and settled(), "three replicas")
+
+
+def test_a_worker_node_is_killed(world: World) -> None:
+    until(settled, "three nodes")
+
+    def kill() -> None:
+        world.cluster.kill("worker-0")
+
+    run = under_load(world, "kill -9 of a worker node", kill, after_s=10)
+    all_answered(run)
+    said = until(lambda: (s := status()) and len(s["nodes"]) == 2 and s, "the map without the node")
+    # Each shard has two homes again, on the two nodes that are left.
+    assert all(len(nodes) == 2 for each in said["collections"].values() for nodes in each["shards"])
+
+    run = under_load(world, "a node joins", lambda: world.cluster.add("worker-2"), after_s=10)
+    all_answered(run)
+    until(settled, "the node that joined")
+
+
+def test_the_map_dies(world: World) -> None:
+    """Searches go on by what routers know; the next map learns from storage and nodes, and moves nothing."""
+    before = until(settled, "three nodes")
+    import ray
+    from ray.util.state import list_actors
+
+    [actor] = [each for each in list_actors(filters=[("state", "=", "ALIVE")], limit=1000) if "MapActor" in each.class_name]
+    run = under_load(world, "kill -9 of the map", lambda: os.kill(actor.pid, signal.SIGKILL), after_s=12)
+    all_answered(run)
+
+    def same() -> bool:
+        try:
+            after = settled()
+        except ray.exceptions.RayError:
+            return False
+        return bool(after) and {
+            name: [set(nodes) for nodes in each["shards"]] for name, each in after["collections"].items()
+        } == {name: [set(nodes) for nodes in each["shards"]] for name, each in before["collections"].items()}
+
+    until(same, "the same map")
+
+
+def test_a_hot_collection_moves(world: World) -> None:
+    """All searches go to one collection, then to another: the hot one gets a third copy, and loses it when it cools."""
+    until(settled, "three nodes")
+
+    def copies(at: int) -> int:
+        return min(len(nodes) for nodes in status()["collections"][COLLECTIONS[at]]["shards"])
+
+    for hot in (3, 7):
+        weights = np.zeros(len(COLLECTIONS))
+        weights[hot] = 1.0
+        run = under_load(
+            world, f"all searches to {COLLECTIONS[hot]}, until it has three copies",
+            lambda hot=hot: until(lambda: copies(hot) == 3, "a third copy", every_s=1), rate=40, weights=weights,
+        )
+        all_answered(run)
+    until(lambda: copies(3) == 2 and copies(7) == 2, "two copies again", every_s=1)
+
+
+def changed(world: World, collection: str, sign: float = -1.0) -> int:
+    """Builds another version, of the negated rows: the answers to a vector are others."""
+    ids = np.arange(COLLECTIONS.index(collection), 30_000, len(COLLECTIONS))
+    rows = sign * words_of(ids)
+    folder = world.folder / f"{collection}-{sign}.parquet"
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows, np.float32).ravel()), rows.shape[1])
+    pq.write_table(pa.table({"id": ids, "vector": vectors}), folder)
+    [manifest] = build(str(world.root), str(folder), collection=collection, id_column="id", shards=2, metric="cosine")
+    return manifest.version
+
+
+def words_of(ids: Any) -> Any:
+    from local.data import words
+
+    return words().vectors[ids]
+
+
+def test_a_version_is_rolled_out_and_back(world: World) -> None:
+    until(settled, "three nodes")
+    hot = COLLECTIONS[0]
+    version = changed(world, hot)
+    storage = Storage(world.root)
+    with OneExecutor(world.root, [*world.manifests, storage.manifest(hot, version)]) as one:
+        truth = one.answers(COLLECTIONS, world.vectors)
+
+    def publish() -> None:
+        said = world.cluster.command("python", "-m", "chiplet_serve", "publish", hot)
+        assert json.loads(said)["version"] == version
+
+    run = under_load(world, "a version is rolled out", publish, truth=truth)
+    all_answered(run)
+    assert run.versions[1] > 0 and run.versions[version] > 0
+    assert storage.live(hot) == (version, 1)
+
+    run = under_load(
+        world, "rolled back", lambda: world.cluster.command("python", "-m", "chiplet_serve", "rollback", hot), truth=truth
+    )
+    all_answered(run)
+    assert storage.live(hot) == (1, version)
+
+
+def test_a_damaged_version_does_not_serve(world: World) -> None:
+    until(settled, "three nodes")
+    name = COLLECTIONS[1]
+    version = changed(world, name)
+    storage = Storage(world.root)
+    manifest = storage.manifest(name, version)
+    path = storage.shard(manifest, 1)
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+
+    def publish(expect: str) -> None:
+        with pytest.raises(RuntimeError, match=expect):
+            world.cluster.command("python", "-m", "chiplet_serve", "publish", name)
+
+    path.write_bytes(flipped)
+    run = under_load(world, "a damaged version is refused", lambda: publish("cannot load"))
+    all_answered(run)
+    path.write_bytes(whole[: len(whole) // 2])
+    publish("the manifest says")
+    path.unlink()
+    publish("is not there")
+    assert storage.live(name) == (1, None)
+    with pytest.raises(RuntimeError, match="no version before"):
+        world.cluster.command("python", "-m", "chiplet_serve", "rollback", name)
+    with pytest.raises(RuntimeError, match="has no version 99"):
+        world.cluster.command("python", "-m", "chiplet_serve", "publish", name, "--version", "99")
+    shutil.rmtree(path.parent)
+
+
+def test_a_build_that_fails_leaves_nothing(world: World) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from chiplet_serve.errors import StorageError
+
+    before = sorted(each.name for each in world.root.iterdir())
+    rows = np.random.default_rng(0).standard_normal((100, 8), dtype=np.float32)
+    rows[57, 3] = np.nan
+    path = world.folder / "nan.parquet"
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
+    pq.write_table(pa.table({"id": np.arange(100), "vector": vectors}), path)
+    with pytest.raises(StorageError, match="NaN"):
+        build(str(world.root), str(path), collection="fresh", id_column="id", shards=2)
+    assert sorted(each.name for each in world.root.iterdir()) == before
+
+
+def test_a_partial_answer_names_what_is_missing(world: World) -> None:
+    """A collection with one copy, and the node that holds one of its shards dies."""
+    until(settled, "three nodes")
+    name = "single"
+    np.save(world.folder / "rows.npy", np.random.default_rng(1).standard_normal((3000, 50), dtype=np.float32))
+    [manifest] = build(str(world.root), str(world.folder / "rows.npy"), collection=name, shards=6, copies=1, table="flat")
+    ask_map("publish", name, manifest.version, 60)
+    homes = [set(nodes) for nodes in status()["collections"][name]["shards"]]
+    assert all(len(nodes) == 1 for nodes in homes)
+    victim = next(each for each in world.cluster.replicas("Shards") if each["node_id"] in set.union(*homes))
+    lost = [number for number, nodes in enumerate(homes) if victim["node_id"] in nodes]
+
+    async def ask(partial: bool, timeout_s: float) -> Any:
+        async with GrpcClient(world.cluster.grpc, [name], world.vectors, timeout_s=timeout_s, allow_partial=partial) as client:
+            return await client.ask(0, 0)
+
+    assert asyncio.run(ask(True, 5)).what == "answered"
+    os.kill(victim["pid"], signal.SIGKILL)
+    partial = asyncio.run(ask(True, 0.8))
+    whole = asyncio.run(ask(False, 0.8))
+    REPORT.append(f"shards {lost} of {len(homes)} lost: {partial.what} where allowed, {whole.what} where not")
+    assert partial.what == "partial" and len(partial.ids) == 10
+    assert whole.what in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
+    # Another node takes the shards, and all is there again.
+    until(lambda: asyncio.run(ask(False, 2)).what == "answered", "all shards")
