@@ -12,7 +12,7 @@ from chiplet_serve.storage import Manifest, Shard, Storage, key
 def build(storage: Storage, name: str, sizes: list[int], copies: int = 1) -> Manifest:
     """A version whose shards have these bytes, and nothing in them."""
     shards = []
-    with storage.building(name) as folder:
+    with storage.building() as folder:
         for number, size in enumerate(sizes):
             with (folder / f"{number}.chiplet").open("wb") as file:
                 file.truncate(size)

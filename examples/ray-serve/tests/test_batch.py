@@ -249,7 +249,7 @@ def test_whatever_fails_an_answer_is_true_or_an_error_says_why(seed: int) -> Non
 def test_a_search_through_a_real_node_is_the_same(tmp_path: Path) -> None:
     storage, data = Storage(tmp_path), np.random.default_rng(0).standard_normal((300, DIM), dtype=np.float32)
     made = []
-    with storage.building("c") as folder:
+    with storage.building() as folder:
         for number in range(3):
             ids = np.arange(number, 300, 3)
             chiplet.Flat.build(data[ids], ids=ids).save(folder / f"{number}.chiplet")

@@ -19,7 +19,7 @@ ROWS, DIM = 200, 16
 
 def build(storage: Storage, name: str, *, shards: int = 1, dim: int = DIM, rows: int = ROWS) -> Manifest:
     made = []
-    with storage.building(name) as folder:
+    with storage.building() as folder:
         for number in range(shards):
             path = folder / f"{number}.chiplet"
             chiplet.Flat.build(vectors(rows, dim, number), ids=np.arange(rows) * shards + number).save(path)
