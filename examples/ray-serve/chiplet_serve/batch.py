@@ -8,6 +8,7 @@ adds no wait, a busy one sends few messages, and a node that does not answer hol
 import asyncio
 import contextvars
 import dataclasses
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -16,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .errors import ShardsMissing
+from .errors import Failed, ShardsMissing
 from .wire import Found, Group, Refused, Reply
+
+log = logging.getLogger("ray.serve")
 
 #: Sends groups and their vectors to one replica that holds all their shards and is none of those named last.
 #: Raises `NoHolder` if there is none, and `Lost` if the replica is.
@@ -96,7 +99,7 @@ class Batcher:
         self.asks = 0
 
     def ask(self, route: Route, ask: Ask) -> "asyncio.Future[Answer | Refusal]":
-        """The answer, `NoHolder` or `Lost`. Who gives up cancels it."""
+        """The answer, `NoHolder`, `Lost`, or `Failed` for what else went wrong. Who gives up cancels it."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer | Refusal] = loop.create_future()
         waiting = self._waiting[route]
@@ -150,19 +153,21 @@ class Batcher:
             _hand_out(reply, groups, list(grouped.values()), left)
         except TimeoutError:
             _fail(waiting, Lost("a node did not answer before the deadline"))
-            return
         except NoHolder as why:
             if len({group.key for group in groups}) == 1:
                 _fail(waiting, why)
             else:
                 # What the map said of their nodes is old. Each shard by itself has a holder, or truly none.
                 await asyncio.gather(*(self._deliver(members, avoid) for members in grouped.values()))
-            return
-        except BaseException as why:
-            _fail(waiting, why if isinstance(why, Exception) else Lost("the ingress is closing"))
-            if not isinstance(why, Exception):
-                raise
-            return
+        except Lost as why:
+            _fail(waiting, why)
+        except Exception as why:
+            # Once for all of them: with a stack each, a node that fails would keep the ingress busy.
+            log.exception("%d searches failed", len(waiting))
+            _fail(waiting, Failed(f"{type(why).__name__}: {why}"))
+        except BaseException:
+            _fail(waiting, Lost("the ingress is closing"))
+            raise
 
 
 def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], left: float) -> None:
@@ -183,7 +188,8 @@ def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], 
                     future.set_result(Refusal(said, reply.replica))
 
 
-def _fail(waiting: list[_Waiting], why: Exception) -> None:
+def _fail(waiting: list[_Waiting], why: Lost | NoHolder | Failed) -> None:
     for _, future, _ in waiting:
         if not future.done():
-            future.set_exception(why)
+            # Each its own: one that many raise grows with each of them.
+            future.set_exception(type(why)(str(why)))

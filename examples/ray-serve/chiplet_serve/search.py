@@ -10,7 +10,6 @@ If no replica holds it because another version serves by now, the whole search b
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,9 +24,7 @@ from .shard_map import Catalogue, Entry
 from .storage import key
 from .wire import NOT_HERE, Refused
 
-log = logging.getLogger("ray.serve")
-
-#: Seconds between two tries of a shard that no replica holds.
+#: Seconds between two tries of a shard that no replica holds, and at most between two where replicas are lost.
 _PAUSE_S = 0.02
 
 
@@ -208,6 +205,7 @@ class _Shard:
         self._avoid: frozenset[str] = frozenset()
         self._last: Refused | None = None
         self._unheld = False
+        self._lost = 0
 
     async def answer(self) -> Answer | None:
         """None says that the shard is missing, and that the caller allows it."""
@@ -245,13 +243,9 @@ class _Shard:
                 # Serve looks whether the replica lives before it sends anything else there.
                 self._last, self._unheld = Refused("failed", str(why)), False
                 self.retries += 1
-                await self._pause(0.001)
+                self._lost += 1
+                await self._pause(min(0.0005 * 2 ** min(self._lost, 10), _PAUSE_S))
                 continue
-            except errors.SearchError:
-                raise
-            except Exception as why:
-                log.exception("shard %d of %s failed", self._number, self._collection)
-                raise errors.Failed(f"{type(why).__name__}: {why}") from why
             if isinstance(said, Answer):
                 return said
             self._last, self._unheld = said.refused, False
