@@ -1,6 +1,7 @@
 """Searches travel together, none waits for long for another, and nothing is left of those that ended or gave up."""
 
 import asyncio
+import logging
 import random
 import time
 from pathlib import Path
@@ -149,8 +150,7 @@ def test_one_that_gives_up_takes_no_other_along() -> None:
         await asyncio.sleep(0)
         running.pop().cancel()
         await asyncio.sleep(0)
-        running_too = running
-        await all_true(cluster, running_too)
+        await all_true(cluster, running)
 
     run(test())
 
@@ -207,7 +207,9 @@ def random_fault(cluster: Cluster, replica: Replica, choose: random.Random) -> N
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_fails_an_answer_is_true_or_an_error_says_why(seed: int) -> None:
+def test_whatever_fails_an_answer_is_true_or_an_error_says_why(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="ray.serve")
+
     async def test() -> None:
         choose = random.Random(seed)
         cluster = Cluster(shards=4, replicas=[(0, 1, 2, 3)] * 3, batch=choose.choice([1, 5, 64]), max_open=200)

@@ -173,7 +173,7 @@ def test_a_version_that_is_not_loaded_in_time_is_withdrawn(tmp_path: Path) -> No
     cluster = served(tmp_path, 2, [10, 10], copies=2)
     build(cluster.storage, "songs", [10, 10], copies=2)
     cluster.load_s = 100
-    with pytest.raises(PublishError, match="not in time.*songs@2/0 on n0"):
+    with pytest.raises(PublishError, match=r"not in time.*songs@2/0 on n0"):
         cluster.publish("songs", rounds=5)
     cluster.load_s = 1
     cluster.round(20)

@@ -220,7 +220,11 @@ def test_any_exception_of_a_call_is_a_failed_search(partial: bool) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("answers", [[], [Found(b"", b"")] * 2, [Found(b"12345678", b"")], [Found(b"1", b"2")], [Found(b"", b"")]], ids=repr)
+@pytest.mark.parametrize(
+    "answers",
+    [[], [Found(b"", b"")], [Found(b"", b"")] * 2, [Found(b"12345678", b"")], [Found(b"1", b"2")]],
+    ids=repr,
+)
 def test_a_reply_that_is_none_fails_at_once(answers: Any) -> None:
     async def test() -> None:
         cluster = Cluster()
