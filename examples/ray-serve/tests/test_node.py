@@ -144,19 +144,9 @@ def flip(path: Path, at: float) -> None:
         file.write(bytes([byte ^ 0x55]))
 
 
-def other_dim(path: Path) -> None:
+def other(path: Path, rows: int = ROWS, dim: int = DIM, metric: str = "l2") -> None:
     path.unlink()
-    chiplet.Flat.build(vectors(ROWS, 8)).save(path)
-
-
-def other_rows(path: Path) -> None:
-    path.unlink()
-    chiplet.Flat.build(vectors(ROWS - 1)).save(path)
-
-
-def other_metric(path: Path) -> None:
-    path.unlink()
-    chiplet.Flat.build(vectors(ROWS), metric="ip").save(path)
+    chiplet.Flat.build(vectors(rows, dim), metric=metric).save(path)  # type: ignore[arg-type]
 
 
 def folder(path: Path) -> None:
@@ -171,9 +161,9 @@ DAMAGES = {
     "empty": lambda path: cut(path, 0),
     "folder": folder,
     "gone": Path.unlink,
-    "dim": other_dim,
-    "rows": other_rows,
-    "metric": other_metric,
+    "dim": lambda path: other(path, dim=8),
+    "rows": lambda path: other(path, rows=ROWS - 1),
+    "metric": lambda path: other(path, metric="ip"),
     "manifest": lambda path: cut(path.parent / "manifest.json", 10),
 }
 
