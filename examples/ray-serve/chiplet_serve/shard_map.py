@@ -380,7 +380,7 @@ class ShardMap:
                             wanted[shard.key] = shard
                             continue
                         until = let_go.get(shard.key, now + self.settings.drop_after_s)
-                        if not self._all_homes_hold(shard, until):
+                        if not self._all_homes_hold(shard, max(until, self._woke)):
                             state.let_go[shard.key] = until
                             wanted[shard.key] = shard
         for key in state.held:

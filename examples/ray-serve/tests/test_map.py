@@ -40,6 +40,17 @@ def test_idle_shards_are_spread_evenly(tmp_path: Path, nodes: int, shards: int) 
     assert sorted(len(node.held) for node in cluster.nodes.values()) == [shards // nodes] * nodes
 
 
+def test_copies_of_idle_shards_are_spread_evenly_over_nodes_that_come_together(tmp_path: Path) -> None:
+    cluster = served(tmp_path, 4, [100] * 12, copies=2, expect_nodes=4)
+    assert [len(node.held) for node in cluster.nodes.values()] == [6] * 4
+
+
+@pytest.mark.xfail(strict=True, reason="the mapper levels by parts of searches (5 % here, 95 % there); no router heeds them")
+def test_copies_of_idle_shards_are_spread_evenly_over_nodes_that_come_one_by_one(tmp_path: Path) -> None:
+    cluster = served(tmp_path, 4, [100] * 12, copies=2)
+    assert max(len(node.held) for node in cluster.nodes.values()) <= 8
+
+
 @pytest.mark.parametrize("nodes", [20, 40])
 def test_one_idle_shard_gets_no_more_copies_than_asked_for(tmp_path: Path, nodes: int) -> None:
     cluster = served(tmp_path, nodes, [10])
@@ -80,7 +91,7 @@ def test_of_a_lost_node_only_its_shards_move(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("expect", [1, 4])
 def test_a_new_map_moves_nothing(tmp_path: Path, expect: int) -> None:
-    cluster = served(tmp_path, 4, [10] * 12, copies=2)
+    cluster = served(tmp_path, 4, [10] * 12, copies=2, expect_nodes=4)
     before = cluster.held()
     for _ in range(5):
         cluster.start_map(expect_nodes=expect)
@@ -306,5 +317,8 @@ def test_a_holder_is_let_go_after_each_home_has_reported_again(tmp_path: Path) -
     assert told(other, both, 1), "the clock starts"
     assert told(home, both, 1) and told(other, both, 1)
     assert told(other, both, 2), "3 s are over, and nobody knows whether the home is still there"
+    assert told(home, both, 1)
+    cluster.now += 61
+    assert told(other, both, 0), "the map was away, and the home may be gone since"
     assert told(home, both, 1)
     assert not told(other, both, 1)
