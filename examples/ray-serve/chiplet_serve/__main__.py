@@ -21,12 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"no cluster answers at {parsed.address}: {why}")
     try:
         print(json.dumps(parsed.does(parsed), indent=1))
-    except (StorageError, PublishError, ValueError) as why:
+    except (StorageError, PublishError, ValueError, OSError) as why:
         return _complain(str(why))
     except ray.exceptions.RayTaskError as why:
         # The map raised it.
         cause = why.cause
-        if isinstance(cause, StorageError | PublishError | ValueError):
+        if isinstance(cause, StorageError | PublishError | ValueError | OSError):
             return _complain(str(cause))
         raise
     return 0

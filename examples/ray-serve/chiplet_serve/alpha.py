@@ -148,11 +148,11 @@ def nodes_for_load(contexts: dict[Any, AutoscalingContext]) -> tuple[dict[Any, f
     return wanted, {}
 
 
-def nodes_wanted(loads: list[float], now: int) -> int:
-    """`loads` are the parts of their cores that nodes are asked for; `now` is how many nodes there are to be."""
-    total = sum(loads) / len(loads) * now
-    if total > _HIGH * now:
+def nodes_wanted(loads: list[float], target: int) -> int:
+    """`loads` are the parts of their cores that the nodes which run are asked for; `target` counts those that start, too."""
+    total = sum(loads)
+    if total > _HIGH * target:
         return math.ceil(total / _AIM)
-    if now > 1 and total < _LOW * (now - 1):
-        return now - 1
-    return now
+    if target > 1 and total < _LOW * (target - 1):
+        return target - 1
+    return target

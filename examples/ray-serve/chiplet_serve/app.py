@@ -1,8 +1,8 @@
 """The application: what `serve.yaml` builds, with its arguments."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ray import serve
 
 from .alpha import shards
@@ -28,6 +28,14 @@ class Arguments(BaseModel):
     stats_period_s: float = Field(1.0, gt=0)
     search: SearchSettings = SearchSettings()
     map: MapSettings = MapSettings()
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        """The map learns by reports: what it waits for takes two of them."""
+        for name in ("lost_after_s", "drop_after_s"):
+            if getattr(self.map, name) < 2 * self.stats_period_s:
+                raise ValueError(f"map.{name} must be at least twice stats_period_s, which is {self.stats_period_s:g}")
+        return self
 
 
 def build(args: Arguments) -> serve.Application:

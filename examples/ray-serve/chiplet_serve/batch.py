@@ -1,14 +1,14 @@
 """Searches that wait for the same nodes travel together.
 
 The first search for a set of nodes leaves at once, with all that come in the same turn of the event loop. While it is
-under way others gather, until it is back, `batch` of them
-wait, or the first has waited `gather_s`. So an idle cluster adds no wait, a busy one sends few messages, and a node that
-does not answer holds up nobody for longer than `gather_s`.
+under way others gather, until it is back, `batch` of them wait, or the first has waited `gather_s`. So an idle cluster
+adds no wait, a busy one sends few messages, and a node that does not answer holds up nobody for longer than `gather_s`.
 """
 
 import asyncio
 import contextvars
 import dataclasses
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -17,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .errors import ShardsMissing
+from .errors import Failed, ShardsMissing
 from .wire import Found, Group, Refused, Reply
+
+log = logging.getLogger("ray.serve")
 
 #: Sends groups and their vectors to one replica that holds all their shards and is none of those named last.
 #: Raises `NoHolder` if there is none, and `Lost` if the replica is.
@@ -97,7 +99,7 @@ class Batcher:
         self.asks = 0
 
     def ask(self, route: Route, ask: Ask) -> "asyncio.Future[Answer | Refusal]":
-        """The answer, `NoHolder` or `Lost`. Who gives up cancels it."""
+        """The answer, `NoHolder`, `Lost`, or `Failed` for what else went wrong. Who gives up cancels it."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer | Refusal] = loop.create_future()
         waiting = self._waiting[route]
@@ -148,36 +150,46 @@ class Batcher:
         try:
             # A node that hangs is waited for no longer than anybody wants its answer.
             reply = await asyncio.wait_for(self._send(groups, vectors, avoid), max(group.left for group in groups) + _GRACE_S)
+            _hand_out(reply, groups, list(grouped.values()), left)
         except TimeoutError:
             _fail(waiting, Lost("a node did not answer before the deadline"))
-            return
         except NoHolder as why:
             if len({group.key for group in groups}) == 1:
                 _fail(waiting, why)
             else:
                 # What the map said of their nodes is old. Each shard by itself has a holder, or truly none.
                 await asyncio.gather(*(self._deliver(members, avoid) for members in grouped.values()))
-            return
-        except BaseException as why:
-            _fail(waiting, why if isinstance(why, Exception) else Lost("the ingress is closing"))
-            if not isinstance(why, Exception):
-                raise
-            return
-        back = time.perf_counter()
-        for members, group, said in zip(grouped.values(), groups, reply.groups, strict=True):
-            if isinstance(said, Found):
-                ids, distances = said.hits(group.n)
-                for at, (_, future, came) in enumerate(members):
-                    if not future.done():
-                        hops = Hops(left - came, back - left, reply.node_s, reply.executor_s)
-                        future.set_result(Answer(ids[at], distances[at], reply.replica, hops))
-            else:
-                for _, future, _ in members:
-                    if not future.done():
-                        future.set_result(Refusal(said, reply.replica))
+        except Lost as why:
+            _fail(waiting, why)
+        except Exception as why:
+            # Once for all of them: with a stack each, a node that fails would keep the ingress busy.
+            log.exception("%d searches failed", len(waiting))
+            _fail(waiting, Failed(f"{type(why).__name__}: {why}"))
+        except BaseException:
+            _fail(waiting, Lost("the ingress is closing"))
+            raise
 
 
-def _fail(waiting: list[_Waiting], why: Exception) -> None:
+def _hand_out(reply: Reply, groups: list[Group], grouped: list[list[_Waiting]], left: float) -> None:
+    """Each search gets its own. ValueError if the reply is none to these groups."""
+    if len(reply.groups) != len(groups):
+        raise ValueError(f"{reply.replica} answered {len(reply.groups)} groups of {len(groups)}")
+    back = time.perf_counter()
+    for members, group, said in zip(grouped, groups, reply.groups, strict=True):
+        if isinstance(said, Found):
+            ids, distances = said.hits(group.n, group.k)
+            for at, (_, future, came) in enumerate(members):
+                if not future.done():
+                    hops = Hops(left - came, back - left, reply.node_s, reply.executor_s)
+                    future.set_result(Answer(ids[at], distances[at], reply.replica, hops))
+        else:
+            for _, future, _ in members:
+                if not future.done():
+                    future.set_result(Refusal(said, reply.replica))
+
+
+def _fail(waiting: list[_Waiting], why: Lost | NoHolder | Failed) -> None:
     for _, future, _ in waiting:
         if not future.done():
-            future.set_exception(why)
+            # Each its own: one that many raise grows with each of them.
+            future.set_exception(type(why)(str(why)))

@@ -69,6 +69,8 @@ class Node:
             self.held.discard(gone)
         self.broken = {name: why for name, why in self.broken.items() if name in self._wanted}
         if self._opening is None and not self._wanted.keys() <= self.held:
+            # All are tried again: what an earlier try said is no news.
+            self.broken = {}
             self._opening = asyncio.get_running_loop().create_task(self._open_all())
 
     async def settled(self) -> None:
@@ -116,8 +118,9 @@ class Node:
             return Refused(NOT_HERE, str(why))
         except (ValueError, TypeError) as why:
             return Refused("bad_query", str(why))
-        except chiplet.Error as why:
-            return Refused("failed", f"{self.name}: {why}")
+        except Exception as why:
+            # Whatever it is: the other groups of the batch have nothing to do with it.
+            return Refused("failed", f"{self.name}: {type(why).__name__}: {why}")
 
     @staticmethod
     def _packed(hits: chiplet.Hits | Refused) -> Found | Refused:
@@ -127,21 +130,18 @@ class Node:
         loop = asyncio.get_running_loop()
         try:
             # The order may change meanwhile: what is wanted is looked up for each anew.
-            tried: set[str] = set()
-            while missing := [name for name in self._wanted if name not in self.held and name not in tried]:
+            while missing := [name for name in self._wanted if name not in self.held and name not in self.broken]:
                 name = missing[0]
-                tried.add(name)
                 wanted = self._wanted[name]
                 try:
                     table = await loop.run_in_executor(self._opener, self._open, wanted)
+                    if name in self._wanted:
+                        self._executor.add(name, table)
+                        self.held.add(name)
                 except Exception as why:
                     log.warning("%s: %s cannot be opened: %s", self.name, name, why)
-                    self.broken[name] = str(why) or type(why).__name__
-                    continue
-                self.broken.pop(name, None)
-                if name in self._wanted:
-                    self._executor.add(name, table)
-                    self.held.add(name)
+                    if name in self._wanted:
+                        self.broken[name] = str(why) or type(why).__name__
         finally:
             self._opening = None
 

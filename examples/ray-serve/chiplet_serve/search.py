@@ -5,6 +5,8 @@ A shard is asked again, while the deadline allows it,
 * at another replica, if the one that had it is lost, does not hold it any more, or is overloaded;
 * at another replica *too*, if the first has not answered after half of the time that is left; the first answer counts;
 * at the same ones a little later, if no replica holds it and the caller wants all shards.
+
+If no replica holds it because another version serves by now, the whole search begins anew with that one.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ from .shard_map import Catalogue, Entry
 from .storage import key
 from .wire import NOT_HERE, Refused
 
-#: Seconds between two tries of a shard that no replica holds.
+#: Seconds between two tries of a shard that no replica holds, and at most between two where replicas are lost.
 _PAUSE_S = 0.02
 
 
@@ -89,7 +91,13 @@ class Searcher:
         deadline = began + min(allowed, self.settings.max_timeout_s)
         self.open += 1
         try:
-            result = await self._all_shards(collection, entry, row, k, ef, deadline, allow_partial)
+            while True:
+                try:
+                    result = await self._all_shards(collection, entry, row, k, ef, deadline, allow_partial)
+                    break
+                except _Replaced:
+                    entry = self._entry(collection)
+                    row = self._checked(entry, vector, k, ef)
         finally:
             self.open -= 1
         self._mean_s += (time.monotonic() - began - self._mean_s) / 16
@@ -104,12 +112,16 @@ class Searcher:
 
     def _checked(self, entry: Entry, vector: npt.ArrayLike, k: int, ef: int | None) -> npt.NDArray[np.float32]:
         try:
-            with np.errstate(over="ignore"):
-                row = np.ascontiguousarray(vector, dtype=np.float32)
+            given = np.asarray(vector)
         except (ValueError, TypeError, OverflowError):
-            raise errors.BadQuery("the vector is no list of numbers") from None
-        if row.shape != (entry.dim,):
-            raise errors.BadQuery(f"the vector's shape is {list(row.shape)}; the collection's rows have {entry.dim} components")
+            given = np.asarray(None)
+        # numpy would make numbers of strings.
+        if given.dtype.kind not in "fiub":
+            raise errors.BadQuery("the vector is no list of numbers")
+        with np.errstate(over="ignore"):
+            row = np.ascontiguousarray(given, dtype=np.float32)
+        if given.shape != (entry.dim,):
+            raise errors.BadQuery(f"the vector's shape is {list(given.shape)}; the collection's rows have {entry.dim} components")
         if not np.isfinite(row).all():
             raise errors.BadQuery("a component of the vector is NaN, or no finite float32")
         if not 1 <= k <= self.settings.max_k:
@@ -143,7 +155,8 @@ class Searcher:
         missing = [number for number, answer in enumerate(answers) if answer is None]
         got = [answer for answer in answers if answer is not None]
         if missing and not got:
-            raise errors.ShardsMissing(f"none of the {len(shards)} shards of {collection!r} answered", 1.0)
+            # What became of one says more than that all are missing.
+            raise next(shard.why for shard in shards if shard.why)
         ids, distances = merge([answer.ids for answer in got], [answer.distances for answer in got], k)
         last = max((answer.hops for answer in got), key=lambda hops: hops.gather + hops.call)
         return Result(ids, distances, entry.version, missing, sum(shard.retries for shard in shards), last)
@@ -158,6 +171,10 @@ def merge(
     all_ids, all_distances = all_ids[real], all_distances[real]
     order = np.lexsort((all_ids, all_distances))[:k]
     return all_ids[order], all_distances[order]
+
+
+class _Replaced(Exception):
+    """The version that is searched serves no more."""
 
 
 class _Shard:
@@ -176,6 +193,8 @@ class _Shard:
         allow_partial: bool,
     ) -> None:
         self.retries = 0
+        #: Why it is missing.
+        self.why: errors.SearchError | None = None
         self._searcher = searcher
         self._collection = collection
         self._version = entry.version
@@ -185,6 +204,8 @@ class _Shard:
         self._allow_partial = allow_partial
         self._avoid: frozenset[str] = frozenset()
         self._last: Refused | None = None
+        self._unheld = False
+        self._lost = 0
 
     async def answer(self) -> Answer | None:
         """None says that the shard is missing, and that the caller allows it."""
@@ -192,8 +213,9 @@ class _Shard:
             return await self._until_deadline()
         except (errors.BadQuery, errors.UnknownCollection):
             raise
-        except errors.SearchError:
+        except errors.SearchError as why:
             if self._allow_partial:
+                self.why = why
                 return None
             raise
 
@@ -205,30 +227,34 @@ class _Shard:
             try:
                 said = await self._one_try(left)
             except NoHolder:
+                self._unheld = not self._avoid
                 if self._avoid:
                     # All that hold it were asked. Those that were overloaded may have room again.
                     if self._last and self._last.why == "overloaded":
                         raise errors.Overloaded(self._last.message, self._last.retry_after) from None
                     self._avoid = frozenset()
-                elif self._allow_partial:
-                    raise self._missing() from None
+                else:
+                    self._follow(unheld=True)
+                    if self._allow_partial:
+                        raise self._missing() from None
                 await self._pause()
                 continue
             except Lost as why:
                 # Serve looks whether the replica lives before it sends anything else there.
-                self._last = Refused("failed", str(why))
+                self._last, self._unheld = Refused("failed", str(why)), False
                 self.retries += 1
-                await self._pause(0.001)
+                self._lost += 1
+                await self._pause(min(0.0005 * 2 ** min(self._lost, 10), _PAUSE_S))
                 continue
             if isinstance(said, Answer):
                 return said
-            self._last = said.refused
+            self._last, self._unheld = said.refused, False
             if said.refused.why == "deadline_passed":
                 raise self._late()
             if said.refused.why not in ("overloaded", NOT_HERE):
                 raise _as_error(said.refused)
             if said.refused.why == NOT_HERE:
-                self._follow()
+                self._follow(unheld=True)
             self._avoid |= {said.replica}
             self.retries += 1
 
@@ -254,24 +280,29 @@ class _Shard:
             raise AssertionError("a try ends with an answer or raises")
         finally:
             for each in tries:
-                each.cancel()
+                if not each.cancel():
+                    # It is back, too late to matter; asyncio complains of an error that nobody looks at.
+                    each.exception()
 
     async def _pause(self, seconds: float = _PAUSE_S) -> None:
         await asyncio.sleep(min(seconds, max(self._ask.deadline - time.monotonic(), 0)))
         self._follow()
 
-    def _follow(self) -> None:
-        """The map may have changed: a shard that moved is asked for where it is, at the version that serves."""
+    def _follow(self, *, unheld: bool = False) -> None:
+        """The map may have changed: a shard that moved is asked for where it is. `_Replaced` if that is no use."""
         entry = self._searcher._catalogue().get(self._collection)
-        if entry is None or self._number >= len(entry.holders):
+        if entry is None:
             return
-        self._holders = entry.holders[self._number]
+        if entry.version == self._version:
+            self._holders = entry.holders[self._number]
+        elif unheld:
+            raise _Replaced
 
     def _late(self) -> errors.SearchError:
+        if self._unheld or not self._holders:
+            return self._missing()
         if self._last and self._last.why not in ("deadline_passed", "overloaded"):
             return errors.DeadlinePassed(f"shard {self._number} was not answered in time; last: {self._last.message}")
-        if not self._holders:
-            return self._missing()
         return errors.DeadlinePassed(f"shard {self._number} was not answered in time")
 
     def _missing(self) -> errors.ShardsMissing:

@@ -5,15 +5,18 @@ load of each. The mapper that places tables
 on a machine's domains (`chiplet.place`) places shards on nodes, each in as many copies as its collection asks for, and a
 hot one in more. Four rules keep searches answered meanwhile:
 
-* **A shard is held, and routers know, before another node lets go of it** `drop_after_s` later.
+* **A shard is held, and routers know, before another node lets go of it** `drop_after_s` later. Its homes must have
+  reported after that, too: one may have died meanwhile.
 * **A version serves after all its nodes have loaded it**, and routers know. The one before is held `keep_previous_s` longer, for searches under
   way and for a rollback.
-* **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere.
+* **A node that has not reported for `lost_after_s` is gone.** Its shards get another copy elsewhere. If none has, the map
+  itself was away: then all nodes get that time once more.
 * **After a start nothing is placed** before `expect_nodes` have reported or `settle_s` have passed, and what they hold
-  already stays where it is.
+  already stays where it is. That holds for nodes that report later, too.
 """
 
 import dataclasses
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +28,7 @@ import chiplet
 
 from .errors import PublishError, StorageError
 from .node import Wanted
-from .storage import Manifest, Storage
+from .storage import Manifest, Storage, parts
 
 
 class MapSettings(BaseModel):
@@ -68,6 +71,10 @@ class _Node:
     broken: Mapping[str, str]
     loads: Mapping[str, float]
     seen: float
+    #: What it was told to hold last.
+    ordered: frozenset[str] = frozenset()
+    #: When it may let go of shards that live elsewhere now.
+    let_go: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -97,16 +104,12 @@ class ShardMap:
         self._collections: dict[str, _Collection] = {}
         #: Of each `collection/shard` its nodes, with the part of its searches that each is meant for.
         self._homes: dict[str, dict[str, float]] = {}
-        #: When a node may let go of a shard that lives elsewhere now.
-        self._let_go: dict[tuple[str, str], float] = {}
         self._first_seen: float | None = None
+        #: The last report of any node, and the last one after which none came for long.
+        self._last_seen = self._woke = now()
         self._placed: float | None = None
         for name in storage.collections():
-            try:
-                version, previous = storage.live(name)
-                self._collections[name] = _Collection(storage.manifest(name, version), previous)
-            except StorageError as why:
-                self.unreadable[name] = str(why)
+            self._read(name)
 
     def report(
         self,
@@ -123,9 +126,16 @@ class ShardMap:
         """
         now = self._now()
         self._first_seen = now if self._first_seen is None else self._first_seen
-        new = node not in self._nodes or self._nodes[node].cores != cores
-        self._nodes[node] = _Node(cores, frozenset(held), frozenset(told), dict(broken), dict(loads), now)
-        lost = [name for name, each in self._nodes.items() if now - each.seen > self.settings.lost_after_s]
+        if now - self._last_seen > self.settings.lost_after_s:
+            self._woke = now
+        self._last_seen = now
+        before = self._nodes.get(node)
+        state = self._nodes[node] = _Node(cores, frozenset(held), frozenset(told), {}, dict(loads), now)
+        if before:
+            state.ordered, state.let_go = before.ordered, before.let_go
+        # What broke before the node was told to try again is no news.
+        state.broken = {name: why for name, why in broken.items() if name in state.ordered}
+        lost = [name for name, each in self._nodes.items() if now - max(each.seen, self._woke) > self.settings.lost_after_s]
         for name in lost:
             self.forget(name, place=False)
         for collection in self._collections.values():
@@ -136,8 +146,9 @@ class ShardMap:
             waited = now - self._first_seen
             if len(self._nodes) < self.settings.expect_nodes and waited < self.settings.settle_s:
                 return None
+        new = before is None or before.cores != cores
         if self._placed is None or new or lost or now - self._placed >= self.settings.rebalance_s:
-            self.place()
+            self.place(joined=None if before else node)
         return self._order(node)
 
     def forget(self, node: str, *, place: bool = True) -> None:
@@ -145,9 +156,11 @@ class ShardMap:
         if self._nodes.pop(node, None) is not None and place:
             self._place_again()
 
-    def place(self) -> None:
-        """Homes for all shards, as near to those that they have as balance allows."""
+    def place(self, *, joined: str | None = None) -> None:
+        """Homes for all shards, as near to those that they have as balance allows. `joined` reported for the first time."""
         self._placed = self._now()
+        for name in self.unreadable.keys() - self._collections.keys():
+            self._read(name)
         sizes: dict[str, int] = {}
         copies: dict[str, int] = {}
         for name, collection in self._collections.items():
@@ -161,12 +174,15 @@ class ShardMap:
             self._set_homes({})
             return
         loads = self._loads()
-        each = self.settings.idle_share * sum(cores.values()) / max(sum(sizes.values()), 1)
+        # Of few shards on many nodes none is so large by its bytes alone that it gets another copy.
+        each = self.settings.idle_share * min(
+            sum(cores.values()) / max(sum(sizes.values()), 1), min(cores.values()) / max(sizes.values(), default=1)
+        )
         self._set_homes(
             chiplet.place(
                 {place: loads.get(place, 0.0) + each * size for place, size in sizes.items()},
                 cores,
-                current=self._homes or self._as_held(sizes),
+                current=self._with(joined) if self._homes else self._as_held(sizes),
                 copies=copies,
                 saturation=self.settings.saturation,
                 relax=self.settings.relax,
@@ -181,7 +197,7 @@ class ShardMap:
                 collection.live.dim,
                 collection.live.metric,
                 collection.live.rows,
-                tuple(tuple(self._homes.get(f"{name}/{shard}", ())) for shard in range(len(collection.live.shards))),
+                tuple(tuple(sorted(self._homes.get(f"{name}/{shard}", ()))) for shard in range(len(collection.live.shards))),
             )
             for name, collection in self._collections.items()
             if collection.live
@@ -204,7 +220,13 @@ class ShardMap:
         collection = self._collections.setdefault(name, _Collection())
         if collection.candidate:
             raise PublishError(f"version {collection.candidate.version} of {name} is being loaded; wait for it")
+        if any(held.version == version and held != manifest for held in collection.manifests()):
+            raise PublishError(f"nodes hold another version {version} of {name}, which was built anew; build the next one")
         collection.candidate = manifest
+        keys = {manifest.key(number) for number in range(len(manifest.shards))}
+        for node in self._nodes.values():
+            node.ordered -= keys
+            node.broken = {name: why for name, why in node.broken.items() if name not in keys}
         self._place_again()
         return manifest
 
@@ -293,6 +315,17 @@ class ShardMap:
             "unreadable": self.unreadable,
         }
 
+    def _read(self, name: str) -> None:
+        """What serves of a collection, as storage says."""
+        try:
+            version, previous = self._storage.live(name)
+            self._collections[name] = _Collection(self._storage.manifest(name, version), previous)
+        except StorageError as why:
+            self.unreadable[name] = str(why)
+        else:
+            self.unreadable.pop(name, None)
+            self.epoch += 1
+
     def _place_again(self) -> None:
         """Not before the first time: see the module's last rule."""
         if self._placed is not None:
@@ -303,8 +336,8 @@ class ShardMap:
         loads: defaultdict[str, float] = defaultdict(float)
         for node in self._nodes.values():
             for name, load in node.loads.items():
-                collection, _, shard = name.rpartition("/")
-                loads[f"{collection.rpartition('@')[0]}/{shard}"] += load
+                collection, _, shard = parts(name)
+                loads[f"{collection}/{shard}"] += load
         return loads
 
     def _as_held(self, places: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -319,6 +352,29 @@ class ShardMap:
                     held[place] = {name: 1 / len(there) for name in there}
         return held
 
+    def _with(self, joined: str | None) -> dict[str, dict[str, float]]:
+        """The homes as they are for a map that a node has joined."""
+        homes = dict(self._homes)
+        if joined is None:
+            return homes
+        held = self._nodes[joined].held
+        if not held:
+            # A home that is meant for less than half of its even part is one for want of a node: now there is another.
+            return {
+                place: {node: part for node, part in nodes.items() if part >= 0.5 / len(nodes)}
+                for place, nodes in homes.items()
+            }
+        # After a restart it may hold what a home does not hold yet.
+        live = [collection.live for collection in self._collections.values() if collection.live]
+        for manifest in live:
+            for number in range(len(manifest.shards)):
+                wanted, place = manifest.key(number), f"{manifest.collection}/{number}"
+                ready = [home for home in homes.get(place, ()) if home in self._nodes and wanted in self._nodes[home].held]
+                if wanted in held and joined not in ready and len(ready) < len(homes.get(place, ())):
+                    there = [*ready, joined]
+                    homes[place] = {home: 1 / len(there) for home in there}
+        return homes
+
     def _set_homes(self, homes: dict[str, dict[str, float]]) -> None:
         if {place: set(nodes) for place, nodes in homes.items()} != {
             place: set(nodes) for place, nodes in self._homes.items()
@@ -329,26 +385,33 @@ class ShardMap:
     def _order(self, node: str) -> list[Wanted]:
         """What the node shall hold."""
         state, now = self._nodes[node], self._now()
-        wanted: list[Wanted] = []
+        let_go, state.let_go = state.let_go, {}
+        wanted: dict[str, Wanted] = {}
         for name, collection in self._collections.items():
             for manifest in collection.manifests():
                 for number in range(len(manifest.shards)):
                     shard = Wanted(name, manifest.version, number)
                     if node in self._homes.get(f"{name}/{number}", {}):
-                        self._let_go.pop((node, shard.key), None)
-                        wanted.append(shard)
-                    elif shard.key in state.held and self._still_needed(node, shard, now):
-                        wanted.append(shard)
-        return wanted
+                        wanted[shard.key] = shard
+                    elif shard.key in state.held:
+                        if not self._all_homes_hold(shard):
+                            wanted[shard.key] = shard
+                            continue
+                        until = let_go.get(shard.key, now + self.settings.drop_after_s)
+                        if not self._all_homes_hold(shard, max(until, self._woke)):
+                            state.let_go[shard.key] = until
+                            wanted[shard.key] = shard
+        for key in state.held:
+            # They may be what serves, once storage can be read again.
+            if parts(key)[0] in self.unreadable:
+                wanted[key] = Wanted(*parts(key))
+        state.ordered = frozenset(wanted)
+        # From here on nobody counts on what the node is told to let go of.
+        state.held &= state.ordered
+        state.told &= state.ordered
+        return list(wanted.values())
 
-    def _still_needed(self, node: str, shard: Wanted, now: float) -> bool:
-        """Whether a shard that lives elsewhere is to stay a while."""
-        homes = self._homes.get(f"{shard.collection}/{shard.shard}", {})
-        if not homes or any(home not in self._nodes or shard.key not in self._nodes[home].told for home in homes):
-            self._let_go.pop((node, shard.key), None)
-            return True
-        until = self._let_go.setdefault((node, shard.key), now + self.settings.drop_after_s)
-        if now < until:
-            return True
-        del self._let_go[(node, shard.key)]
-        return False
+    def _all_homes_hold(self, shard: Wanted, since: float = -math.inf) -> bool:
+        """Whether there are homes, and each has said at that time or later that routers know that it holds the shard."""
+        homes = [self._nodes.get(home) for home in self._homes.get(f"{shard.collection}/{shard.shard}", ())]
+        return bool(homes) and all(home and shard.key in home.told and home.seen >= since for home in homes)

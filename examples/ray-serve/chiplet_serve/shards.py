@@ -53,7 +53,7 @@ class Shards:
         try:
             self._map = self._map or self.find_map()
             order = await self._map.report.remote(
-                self._node_id, self._cores, sorted(self._node.held), self._told, self._node.broken, self._node.loads()
+                self._node_id, self._cores, sorted(self._node.offered), self._told, self._node.broken, self._node.loads()
             )
         except (ray.exceptions.RayActorError, ValueError) as why:
             # It died or is not there yet. Serve starts another; what is held stays and is searched meanwhile.

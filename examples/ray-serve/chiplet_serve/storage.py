@@ -12,7 +12,6 @@ reader sees the whole of a file or none, and a build that fails leaves nothing t
 """
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -22,13 +21,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from .errors import StorageError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_VERSION = re.compile(r"v(\d{6,})")
+_VERSION = re.compile(r"v([0-9]{6,})")
 _BUILDING = "building-"
+#: Of rows and bytes: more is damage, and arithmetic with it may overflow.
+_MOST = 2**60
 
 
 class Shard(BaseModel):
@@ -36,9 +37,10 @@ class Shard(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    file: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    rows: int = Field(ge=1)
-    bytes: int = Field(ge=1)
+    #: Within the version's folder: no "/", and no "." in front.
+    file: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")
+    rows: int = Field(ge=1, le=_MOST)
+    bytes: int = Field(ge=1, le=_MOST)
 
 
 class Manifest(BaseModel):
@@ -56,6 +58,13 @@ class Manifest(BaseModel):
     #: Seconds since 1970, for people.
     built: float = 0.0
 
+    @field_validator("shards")
+    @classmethod
+    def _each_file_once(cls, shards: list[Shard]) -> list[Shard]:
+        if len({shard.file for shard in shards}) < len(shards):
+            raise ValueError("a file stands twice: its rows would be found twice")
+        return shards
+
     @property
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
@@ -65,19 +74,39 @@ class Manifest(BaseModel):
         return key(self.collection, self.version, shard)
 
 
+class Live(BaseModel):
+    """What a collection's file LIVE says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    version: int = Field(ge=1)
+    previous: int | None = Field(ge=1)
+
+
 def key(collection: str, version: int, shard: int) -> str:
     """`songs@2/0`: shard 0 of version 2 of songs."""
     return f"{collection}@{version}/{shard}"
 
 
+def parts(key: str) -> tuple[str, int, int]:
+    """The collection, version and shard of a `key`."""
+    collection, _, rest = key.rpartition("@")
+    version, _, shard = rest.partition("/")
+    return collection, int(version), int(shard)
+
+
 def checked(collection: str) -> str:
     """The name, if it can be a folder's: ValueError otherwise."""
-    if not NAME.fullmatch(collection) or collection.startswith(_BUILDING):
+    if not _is_name(collection):
         raise ValueError(
             f"{collection!r} is no name of a collection: use letters, digits, '_', '-' and '.', at most 100, and no '.' or "
             "'-' in front"
         )
     return collection
+
+
+def _is_name(collection: str) -> bool:
+    return NAME.fullmatch(collection) is not None and not collection.startswith(_BUILDING)
 
 
 class Storage:
@@ -90,15 +119,16 @@ class Storage:
         """The collections that have a version which serves, by name."""
         if not self.root.is_dir():
             raise StorageError(f"{self.root} is no folder: mount the shared storage there, or name another with root=")
-        return sorted(entry.name for entry in self.root.iterdir() if (entry / "LIVE").is_file())
+        # Others' folders, such as lost+found, are not looked into: perhaps they must not be.
+        names = (entry.name for entry in self.root.iterdir() if _is_name(entry.name))
+        return sorted(name for name in names if (self.root / name / "LIVE").is_file())
 
     def versions(self, collection: str) -> list[int]:
         """The versions that are whole, the oldest first."""
         folder = self.root / checked(collection)
         if not folder.is_dir():
             return []
-        found = (_VERSION.fullmatch(entry.name) for entry in folder.iterdir() if (entry / "manifest.json").is_file())
-        return sorted(int(match[1]) for match in found if match)
+        return [number for number in self._numbers(collection) if (self._folder(collection, number) / "manifest.json").is_file()]
 
     def manifest(self, collection: str, version: int) -> Manifest:
         folder = self._folder(collection, version)
@@ -107,7 +137,7 @@ class Storage:
         except FileNotFoundError:
             have = ", ".join(map(str, self.versions(collection))) or "none"
             raise StorageError(f"{collection} has no version {version}; it has {have}") from None
-        except (OSError, ValidationError, ValueError) as why:
+        except (OSError, ValueError) as why:
             raise StorageError(f"{folder / 'manifest.json'} cannot be read: {why}") from None
         if (manifest.collection, manifest.version) != (collection, version):
             raise StorageError(f"{folder / 'manifest.json'} is that of {manifest.collection} {manifest.version}")
@@ -120,16 +150,16 @@ class Storage:
         """The version that serves, and the one that served before it."""
         path = self.root / checked(collection) / "LIVE"
         try:
-            said = json.loads(path.read_text())
-            return int(said["version"]), None if said["previous"] is None else int(said["previous"])
+            said = Live.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise StorageError(f"{collection} has no version that serves") from None
-        except (OSError, ValueError, KeyError, TypeError) as why:
+        except (OSError, ValueError) as why:
             raise StorageError(f"{path} cannot be read: {why}") from None
+        return said.version, said.previous
 
     def set_live(self, collection: str, version: int, previous: int | None) -> None:
         path = self.root / checked(collection) / "LIVE"
-        _write(path, json.dumps({"version": version, "previous": previous}).encode())
+        _write(path, Live(version=version, previous=previous).model_dump_json().encode())
 
     @contextlib.contextmanager
     def building(self) -> Iterator[Path]:
@@ -146,7 +176,8 @@ class Storage:
         """Gives a folder of shards the next version's number and name. Two builds that end at once get two numbers."""
         (self.root / checked(collection)).mkdir(exist_ok=True)
         while True:
-            version = max(self.versions(collection), default=0) + 1
+            # The next of all, whole or not: what is left of a damaged version keeps its number.
+            version = max(self._numbers(collection), default=0) + 1
             manifest = Manifest(collection=collection, version=version, built=time.time(), **fields)
             _write(folder / "manifest.json", manifest.model_dump_json(indent=1).encode())
             try:
@@ -157,6 +188,12 @@ class Storage:
                     raise
                 continue
             return manifest
+
+    def _numbers(self, collection: str) -> list[int]:
+        """Those that stand in the collection's folder, whole or not, the lowest first."""
+        found = (_VERSION.fullmatch(entry.name) for entry in (self.root / collection).iterdir())
+        numbers = {int(match[1]) for match in found if match and int(match[1]) > 0}
+        return sorted(number for number in numbers if self._folder(collection, number).exists())
 
     def _folder(self, collection: str, version: int) -> Path:
         return self.root / checked(collection) / f"v{version:06d}"

@@ -29,10 +29,11 @@ class Found(NamedTuple):
     ids: bytes
     distances: bytes
 
-    def hits(self, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def hits(self, n: int, k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """`[n][k]`. ValueError if there are not so many."""
         return (
-            np.frombuffer(self.ids, np.int64).reshape(n, -1),
-            np.frombuffer(self.distances, np.float32).reshape(n, -1),
+            np.frombuffer(self.ids, np.int64).reshape(n, k),
+            np.frombuffer(self.distances, np.float32).reshape(n, k),
         )
 
 
