@@ -34,7 +34,7 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 CRITERION_SHORT := --warm-up-time 0.3 --measurement-time 1 --noplot
 
-.PHONY: help setup demo serve test clients python python-bench server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
+.PHONY: help setup demo serve test clients python python-bench ray ray-test ray-units server-bench pgvector peers keyed verify fmt lint cold-build unit properties soak fuzz \
   tsan asan faults vm-test caches validate loom shuttle doc pack package portable msrv targets deny semver bench dist \
   examples topologies clean
 
@@ -50,7 +50,7 @@ demo: setup ## Build, then run the whole thing on real vectors: about a minute a
 serve: setup ## Run chiplet-server with sample data: gRPC on 127.0.0.1:6334, a page on http://127.0.0.1:6335/.
 	cargo run --release --locked -p chiplet-server -- --sample
 
-test: setup fmt lint cold-build portable unit loom shuttle doc pack python ## Everything that must pass before a change lands.
+test: setup fmt lint cold-build portable unit loom shuttle doc pack python ray-units ## Everything that must pass before a change lands.
 	@CHIPLET_GRPC_SERVER=$(CURDIR)/target/debug/chiplet-server scripts/clients.sh
 	@echo "make test: all passed"
 
@@ -106,6 +106,15 @@ python: ## Build the Python wheel and test it in clean environments, on every Py
 
 python-bench: ## What Python costs beside Rust, hnswlib and usearch; needs `make python` first. ARGS="rounds seconds".
 	@scripts/python-bench.sh $(ARGS)
+
+ray: ## A cluster by Ray Serve: three nodes here, filled, asked and measured. ARGS=--stay leaves it to you.
+	@scripts/ray.sh run $(ARGS)
+
+ray-test: ## Test that cluster: answers, kills of replicas and nodes, versions, overload. Minutes.
+	@scripts/ray.sh test $(ARGS)
+
+ray-units: ## Of these the tests that need no cluster.
+	@scripts/ray.sh units $(ARGS)
 
 server-bench: setup ## Load on chiplet-server against a tokio + rayon baseline: overload, a noisy neighbour, loading, idle.
 	cargo bench --locked -p chiplet-server --bench load

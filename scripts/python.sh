@@ -8,25 +8,9 @@ crate=bindings/python work=target/python
 export CARGO_TARGET_DIR=$PWD/$work/build PYTHONDONTWRITEBYTECODE=1
 say() { printf 'python: %s\n' "$*"; }
 
-if command -v apt-get >/dev/null; then
-  scripts/setup.sh python3-venv
-else
-  scripts/setup.sh python3
-fi
-# Each kind of Python once, the oldest first: its version, "t" if it is free-threaded, and where it is.
-pythons() {
-  local python
-  for python in $(compgen -c python3 | sort -u | grep -E '^python3(\.[0-9]+t?)?$') "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python; do
-    python=$(command -v "$python") || continue
-    "$python" - 2>/dev/null <<'EOF' || true
-import ensurepip, sys, sysconfig, venv
-if sys.version_info >= (3, 11) and sys.implementation.name == "cpython":
-    print("%d.%d%s %s" % (*sys.version_info[:2], "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")), sys.executable))
-EOF
-  done | sort -V -k1,1 -u
-}
-mapfile -t found < <(pythons)
-[ ${#found[@]} -gt 0 ] || { say "no Python of 3.11 or later is installed"; exit 1; }
+say "the wheel for manylinux2014, and an sdist"
+wheel=$(scripts/wheel.sh)
+mapfile -t found < <(scripts/pythons.sh)
 
 # hnswlib, which tests compare with, is compiled.
 headers='import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
@@ -35,22 +19,13 @@ if command -v apt-get >/dev/null; then
   "${found[0]#* }" -c "$headers" 2>/dev/null || scripts/setup.sh python3-dev
 fi
 
-mkdir -p "$work"
-scripts/venv.sh "$work/tools" "$crate/requirements-build.txt"
 tools=$PWD/$work/tools/bin
-# maturin finds zig by the Python of PATH.
 export PATH=$tools:$PATH
 
 say "formatting and lints"
 cargo fmt --manifest-path "$crate/Cargo.toml" --check
 PYO3_PYTHON=${found[0]#* } cargo clippy --locked --quiet --all-targets --manifest-path "$crate/Cargo.toml" -- -D warnings
 
-say "the wheel for manylinux2014, and an sdist"
-rm -rf "$work/dist"
-maturin sdist --manifest-path "$crate/Cargo.toml" --out "$work/dist"
-maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check \
-  --manifest-path "$crate/Cargo.toml" --interpreter "${found[0]#* }" --out "$work/dist"
-wheel=$(echo "$work"/dist/*-abi3-*.whl)
 auditwheel show "$wheel" | tr '\n' ' ' | grep -o '"manylinux_2_17_x86_64"' >/dev/null || { say "$wheel is no manylinux2014"; exit 1; }
 abi3audit --strict "$wheel"
 bytes=$(stat -c %s "$wheel")

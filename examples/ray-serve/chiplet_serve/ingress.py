@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from . import errors
 from .alpha import map_of, sender
-from .batch import Batcher
+from .batch import Batcher, Hops
 from .metrics import Meters
 from .search import Result, Searcher, SearchSettings
 from .shard_map import Catalogue
@@ -75,6 +75,11 @@ def _described(entry: Any) -> dict[str, Any]:
     }
 
 
+def _microseconds(hops: Hops, began: float) -> dict[str, int]:
+    seconds = {"ingress": time.perf_counter() - began, **hops._asdict()}
+    return {name: round(each * 1e6) for name, each in seconds.items()}
+
+
 def _set_status(context: Any, why: errors.SearchError) -> None:
     context.set_code(grpc.StatusCode[why.grpc])
     context.set_details(str(why))
@@ -104,6 +109,7 @@ class Ingress:
 
     @app.post("/collections/{collection}/search")
     async def find(self, collection: str, query: Find) -> dict[str, Any]:
+        began = time.perf_counter()
         timeout_s = None if query.timeout_ms is None else query.timeout_ms / 1000
         result = await self._find(collection, query.vector, query.k, query.ef, timeout_s, query.allow_partial)
         said: dict[str, Any] = {
@@ -114,7 +120,7 @@ class Ingress:
             "retries": result.retries,
         }
         if query.hops and result.hops:
-            said["hops_us"] = {name: round(seconds * 1e6) for name, seconds in result.hops._asdict().items()}
+            said["hops_us"] = _microseconds(result.hops, began)
         return said
 
     @app.get("/collections")
@@ -131,6 +137,7 @@ class Ingress:
         """gRPC's Find."""
         from . import search_pb2
 
+        began = time.perf_counter()
         try:
             if len(request.vector) % 4:
                 raise errors.BadQuery(f"the vector has {len(request.vector)} bytes: float32 have 4 each")
@@ -151,6 +158,7 @@ class Ingress:
             version=result.version,
             missing_shards=result.missing,
             retries=result.retries,
+            hops=search_pb2.Hops(**_microseconds(result.hops, began)) if request.hops and result.hops else None,
         )
 
     async def List(self, request: Any, grpc_context: Any) -> Any:

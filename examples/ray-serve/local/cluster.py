@@ -29,14 +29,14 @@ T = TypeVar("T")
 FAST = {"settle_s": 10, "lost_after_s": 4, "rebalance_s": 5, "drop_after_s": 3, "keep_previous_s": 30}
 
 #: Seconds that Ray and Serve may take on a busy machine.
-PATIENCE_S = 180.0
+PATIENCE_S = float(os.environ.get("CHIPLET_RAY_PATIENCE_S", "180"))
 
 
 class LocalCluster:
     """A head and workers, each a raylet with processes of its own. As a context it ends what it started."""
 
     def __init__(self, *, workers: int = 2, cpus: int = 2) -> None:
-        self.http, self.grpc, self._dashboard = _free_port(), _free_port(), _free_port()
+        self.http, self.grpc, self._dashboard = free_port(), free_port(), free_port()
         # What Ray counts, and no more: the nodes share the cores that there are.
         self._node = {"num_cpus": cpus, "object_store_memory": 150_000_000}
         self._cluster = Cluster(
@@ -48,10 +48,11 @@ class LocalCluster:
                 "dashboard_port": self._dashboard,
             },
         )
+        # While the head is alone: later this process might be connected by a worker, which a test kills.
+        ray.init(self._cluster.address, log_to_driver=False, logging_level="error")
         self.workers: dict[str, Any] = {}
         for number in range(workers):
             self.add(f"worker-{number}")
-        ray.init(self._cluster.address, log_to_driver=False, logging_level="error")
 
     def add(self, name: str) -> None:
         self.workers[name] = self._cluster.add_node(**self._node, resources={"shards": 1}, node_name=name)
@@ -111,6 +112,17 @@ class LocalCluster:
         found = self.applications()["chiplet"]["deployments"][deployment]["replicas"]
         return [each for each in found if each["state"] == "RUNNING"]
 
+    def ingress_port(self) -> int:
+        """Where gRPC reaches an ingress: the proxy, or in Serve's throughput mode the replica itself."""
+        with urllib.request.urlopen(f"{self.dashboard}/api/serve/applications/", timeout=30) as answer:
+            groups = json.load(answer).get("target_groups") or []
+        direct = [group["targets"] for group in groups if group["protocol"] == "gRPC" and group.get("app_name")]
+        return int(direct[0][0]["port"]) if direct and direct[0] else self.grpc
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
     @property
     def dashboard(self) -> str:
         return f"http://127.0.0.1:{self._dashboard}"
@@ -135,7 +147,7 @@ def until(true: Callable[[], T], what: str, patience_s: float = PATIENCE_S, ever
     return value
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

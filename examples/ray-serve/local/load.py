@@ -30,6 +30,8 @@ class Outcome:
     #: By the cluster, of its shards, and by the client, of the whole.
     retries: int = 0
     client_retries: int = 0
+    #: Microseconds, if asked for.
+    hops: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -47,6 +49,7 @@ class Run:
     #: Milliseconds, of those answered.
     latencies: list[float] = dataclasses.field(default_factory=list)
     versions: Counter[int] = dataclasses.field(default_factory=Counter)
+    hops: list[dict[str, int]] = dataclasses.field(default_factory=list)
 
     @property
     def answered(self) -> int:
@@ -73,12 +76,12 @@ class GrpcClient:
 
     def __init__(
         self, port: int, collections: Sequence[str], vectors: npt.NDArray[np.float32], *, k: int = 10, timeout_s: float = 2.0,
-        allow_partial: bool = False,
+        allow_partial: bool = False, hops: bool = False,
     ) -> None:
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_retries", 0)])
         self._stub = search_pb2_grpc.SearchStub(self._channel)
         self._collections, self._rows = collections, [row.tobytes() for row in vectors]
-        self._k, self.timeout_s, self._partial = k, timeout_s, allow_partial
+        self._k, self.timeout_s, self._partial, self._hops = k, timeout_s, allow_partial, hops
 
     async def ask(self, at: int, row: int) -> Outcome:
         end = time.monotonic() + self.timeout_s
@@ -87,7 +90,7 @@ class GrpcClient:
             left = max(end - time.monotonic(), 0.001)
             request = search_pb2.FindRequest(
                 collection=self._collections[at], vector=self._rows[row], k=self._k, timeout_ms=max(1, int(left * 1000)),
-                allow_partial=self._partial,
+                allow_partial=self._partial, hops=self._hops,
             )
             try:
                 said = await self._stub.Find(request, timeout=left + 0.25)
@@ -98,7 +101,8 @@ class GrpcClient:
                     continue
                 return Outcome(why.code().name, client_retries=again)
             what = "partial" if said.missing_shards else "answered"
-            return Outcome(what, tuple(said.ids), said.version, said.retries, again)
+            hops = {field.name: value for field, value in said.hops.ListFields()}
+            return Outcome(what, tuple(said.ids), said.version, said.retries, again, hops)
 
     async def __aenter__(self) -> "GrpcClient":
         return self
@@ -177,4 +181,6 @@ def _count(
     if outcome.what == "answered":
         run.latencies.append(took * 1e3)
         run.versions[outcome.version] += 1
+        if outcome.hops:
+            run.hops.append({"client": round(took * 1e6), **outcome.hops})
         run.wrong += bool(truth) and not truth(at, row, outcome)  # type: ignore[misc]
