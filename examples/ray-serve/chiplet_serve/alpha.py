@@ -70,7 +70,8 @@ def sender(handle: DeploymentHandle) -> Send:
 
     async def send(groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
         try:
-            return await search.remote(groups, vectors, avoid)
+            reply: Reply = await search.remote(groups, vectors, avoid)
+            return reply
         except NoHolder:
             raise
         except (RayActorError, ReplicaUnavailableError, DeploymentUnavailableError, RequestCancelledError) as why:

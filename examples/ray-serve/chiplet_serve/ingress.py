@@ -93,7 +93,7 @@ def _set_status(context: Any, why: errors.SearchError) -> None:
 # Serve pickles the class with what this module holds so far: nothing that it uses may stand below.
 @serve.ingress(app)
 class Ingress:
-    async def __init__(self, shards: DeploymentHandle, settings: dict[str, Any]) -> None:
+    async def __init__(self, shards: DeploymentHandle, settings: dict[str, Any]) -> None:  # type: ignore[misc]  # Serve awaits it.
         self._shards = shards
         self._catalogue: Catalogue = {}
         limits = SearchSettings(**settings)

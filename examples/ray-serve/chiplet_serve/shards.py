@@ -20,7 +20,7 @@ _FIRST_BEATS_S = 0.2
 class Shards:
     """`find_map` gives the handle of the map's actor."""
 
-    async def __init__(self, root: str, *, cpus: list[int] | None = None, workers: int | None = None, pin: str | None = None) -> None:
+    async def __init__(self, root: str, *, cpus: list[int] | None = None, workers: int | None = None, pin: str | None = None) -> None:  # type: ignore[misc]  # Serve awaits it.
         from ray import serve
 
         context = serve.get_replica_context()

@@ -74,7 +74,7 @@ class LocalCluster:
 
     def config(self, root: Path, *, nodes: int = 3, **arguments: Any) -> dict[str, Any]:
         """`serve.yaml` for this machine: its storage, its ports, and Ray's cpus in small parts."""
-        config = yaml.safe_load((HERE / "serve.yaml").read_text())
+        config: dict[str, Any] = yaml.safe_load((HERE / "serve.yaml").read_text())
         config["proxy_location"] = "HeadOnly"
         config["http_options"].update(host="127.0.0.1", port=self.http)
         config["grpc_options"].update(port=self.grpc)

@@ -167,7 +167,7 @@ async def saturate(
 
 def zipf(count: int, skew: float = 1.0) -> npt.NDArray[np.float64]:
     """Collection number n is asked for 1 / (n + 1)^skew as often as the first."""
-    return 1.0 / np.arange(1, count + 1) ** skew
+    return np.arange(1, count + 1, dtype=np.float64) ** -skew
 
 
 def _count(

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,10 @@ def _hops(run: Run) -> dict[str, float]:
     return {name: statistics.median(each.get(name, 0) for each in run.hops) / 1e3 for name in HOPS} if run.hops else {}
 
 
+def _step(step: Callable[[dict[str, float]], float], row: dict[str, Any]) -> float | None:
+    return step(row["hops"]) if row.get("hops") else None
+
+
 def _plain(root: Path, seconds: float) -> dict[str, Any]:
     port = free_port()
     server = subprocess.Popen([sys.executable, "-m", "local.plain", str(root), str(port)], cwd=HERE)
@@ -175,6 +180,6 @@ def tables(found: list[dict[str, Any]]) -> str:
     ]
     for mode in modes:
         if any(row.get("hops") for row in found if row["mode"] == mode):
-            cells = [cell(mode, lambda row, step=step: step(row["hops"]) if row.get("hops") else None, "{:.2f}") for step in steps]
+            cells = [cell(mode, partial(_step, step), "{:.2f}") for step in steps]
             lines.append(f"| {mode} | {' | '.join(cells)} |")
     return "\n".join(lines)
