@@ -132,28 +132,32 @@ def shards(
     )(ShardsDeployment)
 
 
-#: Above this part of their cores, nodes are added until they are at `_AIM`; below `_LOW` with one node less, one goes.
-_HIGH, _AIM, _LOW = 0.7, 0.55, 0.4
-
-
-def nodes_for_load(contexts: dict[Any, AutoscalingContext]) -> tuple[dict[Any, float], dict[Any, dict[str, Any]]]:
+class NodesForLoad:
     """The application's scaling policy: as many replicas of `Shards` as their executors' load asks for.
 
-    Serve waits `upscale_delay_s` and `downscale_delay_s` before it follows, and keeps to the least and most replicas.
+    Nodes are added where they are asked for more than `high` of their cores, so many that `aim` of them is; one is given up
+    where the others would be asked for less than `low`. Between the two nothing happens. Serve waits `upscale_delay_s` and
+    `downscale_delay_s` before it follows, and keeps to the least and most replicas.
     """
-    wanted: dict[Any, float] = {}
-    for deployment, context in contexts.items():
-        loads = (context.aggregated_metrics or {}).get("load", {})
-        if deployment.name == "Shards" and loads:
-            wanted[deployment] = nodes_wanted(list(loads.values()), context.target_num_replicas)
-    return wanted, {}
 
+    def __init__(self, high: float = 0.7, aim: float = 0.55, low: float = 0.4) -> None:
+        if not 0 < low < aim < high:
+            raise ValueError(f"low, aim and high are {low:g}, {aim:g} and {high:g}: they must rise from above 0")
+        self._high, self._aim, self._low = high, aim, low
 
-def nodes_wanted(loads: list[float], target: int) -> int:
-    """`loads` are the parts of their cores that the nodes which run are asked for; `target` counts those that start, too."""
-    total = sum(loads)
-    if total > _HIGH * target:
-        return math.ceil(total / _AIM)
-    if target > 1 and total < _LOW * (target - 1):
-        return target - 1
-    return target
+    def __call__(self, contexts: dict[Any, AutoscalingContext]) -> tuple[dict[Any, float], dict[Any, dict[str, Any]]]:
+        wanted: dict[Any, float] = {}
+        for deployment, context in contexts.items():
+            loads = (context.aggregated_metrics or {}).get("load", {})
+            if deployment.name == "Shards" and loads:
+                wanted[deployment] = self.nodes(list(loads.values()), context.target_num_replicas)
+        return wanted, {}
+
+    def nodes(self, loads: list[float], target: int) -> int:
+        """`loads` are the parts of their cores that running nodes are asked for; `target` counts those that start, too."""
+        total = sum(loads)
+        if total > self._high * target:
+            return math.ceil(total / self._aim)
+        if target > 1 and total < self._low * (target - 1):
+            return target - 1
+        return target

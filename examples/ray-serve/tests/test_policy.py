@@ -6,7 +6,10 @@ import pytest
 from ray.serve._private.common import DeploymentID, ReplicaID
 from ray.serve.config import AutoscalingContext
 
-from chiplet_serve.alpha import nodes_for_load, nodes_wanted
+from chiplet_serve.alpha import NodesForLoad
+
+nodes_for_load = NodesForLoad()
+nodes_wanted = nodes_for_load.nodes
 
 
 def settled(total: float, now: int, rounds: int = 200) -> list[int]:
@@ -110,3 +113,9 @@ def test_nodes_that_start_do_not_ask_for_more_nodes() -> None:
     assert first == 3
     # The third loads its shards; its load is not known.
     assert decided(context("Shards", [0.75, 0.75], 3))["Shards"] == 3
+
+
+@pytest.mark.parametrize(("high", "aim", "low"), [(0.4, 0.5, 0.6), (0.7, 0.7, 0.4), (0.7, 0.55, 0.0), (0.7, 0.3, 0.4)])
+def test_thresholds_that_would_swing_are_refused(high: float, aim: float, low: float) -> None:
+    with pytest.raises(ValueError, match="must rise"):
+        NodesForLoad(high, aim, low)
