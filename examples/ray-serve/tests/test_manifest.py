@@ -1,6 +1,6 @@
-"""kuberay/rayservice.yaml has only fields that KubeRay, Kubernetes and Ray Serve publish.
+"""kuberay/rayservice.yaml has only fields that KubeRay and Kubernetes publish.
 
-Kubernetes drops unknown fields and Serve ignores them, so a misspelt one would be found by nobody. Each check is also
+Kubernetes drops unknown fields, so a misspelt one would be found by nobody. Each check is also
 shown to find what it is for, on a copy with one mistake.
 """
 
@@ -13,13 +13,9 @@ import kubernetes_validate
 import kuberay_crd
 import pytest
 import yaml
-from pydantic import ValidationError
-from ray.serve.schema import ServeDeploySchema
-from serve_keys import unknown_keys
 
 EXAMPLE = Path(__file__).parent.parent
 MANIFEST = EXAMPLE / "kuberay" / "rayservice.yaml"
-SERVE = EXAMPLE / "serve.yaml"
 KUBERNETES = "1.37"
 
 #: Where a value lies in a document: keys and places in lists.
@@ -236,72 +232,3 @@ def test_the_manifest_holds_no_secret(service: dict[str, Any]) -> None:
     assert set(documents()) == {"PersistentVolumeClaim", "RayService"}
     password = at(service, (*CLUSTER, "gcsFaultToleranceOptions", "redisPassword"))
     assert set(password) == {"valueFrom"}
-
-
-# serveConfigV2, which is text for Kubernetes.
-
-
-def test_serves_config_has_only_rays_keys_and_values(serve: dict[str, Any]) -> None:
-    assert unknown_keys(ServeDeploySchema, serve) == []
-    ServeDeploySchema.model_validate(serve)
-    (application,) = serve["applications"]
-    assert application["name"] == "chiplet"
-    assert application["import_path"] == "chiplet_serve.app:build"
-
-
-@pytest.mark.parametrize(
-    ("path", "key"),
-    [
-        ((), "proxy_locations"),
-        (("http_options",), "prot"),
-        (("grpc_options",), "servicer_functions"),
-        (("applications", 0), "deploymets"),
-        (("applications", 0, "deployments", 1), "max_replica_per_node"),
-        (("applications", 0, "deployments", 1, "ray_actor_options"), "num_cpu"),
-        (("applications", 0, "deployments", 1, "autoscaling_config"), "max_ongoing_requests"),
-        (("applications", 0, "deployments", 1, "autoscaling_config", "policy"), "policy_functon"),
-        (("applications", 0, "deployments", 1, "request_router_config"), "request_router"),
-        (("applications", 0, "deployments", 1, "deployment_actors", 0), "nam"),
-        (("applications", 0, "deployments", 1, "logging_config"), "level"),
-    ],
-)
-def test_a_key_that_serve_would_ignore_is_found(serve: dict[str, Any], path: Steps, key: str) -> None:
-    deployment = serve["applications"][0]["deployments"][1]
-    deployment["autoscaling_config"] = {"min_replicas": 1, "max_replicas": 3, "policy": {"policy_kwargs": {"any": 1}}}
-    deployment["request_router_config"] = {"request_router_kwargs": {"any": 1}, "max_backoff_s": 1.0}
-    deployment["deployment_actors"] = [{"name": "a", "actor_class": "m:A", "actor_options": {"num_cpus": 1}}]
-    deployment["logging_config"] = {"log_level": "INFO"}
-    deployment["user_config"] = {"any": {"key": 1}}
-    assert unknown_keys(ServeDeploySchema, serve) == []
-    at(serve, path)[key] = 1
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (*path, key)).lstrip(".")
-    assert unknown_keys(ServeDeploySchema, serve) == [place]
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("http_options", "port"), "web"),
-        (("proxy_location",), "Everywhere"),
-        (("applications", 0, "deployments", 1, "num_replicas"), 0),
-        (("applications", 0, "deployments", 1, "ray_actor_options", "num_cpus"), -1),
-    ],
-)
-def test_a_value_that_serve_refuses_is_found(serve: dict[str, Any], path: Steps, value: Any) -> None:
-    at(serve, path[:-1])[path[-1]] = value
-    with pytest.raises(ValidationError):
-        ServeDeploySchema.model_validate(serve)
-
-
-def test_the_deployments_are_those_of_serve_yaml(serve: dict[str, Any]) -> None:
-    if not SERVE.exists():
-        pytest.skip("serve.yaml is not there yet")
-    other = yaml.safe_load(SERVE.read_text())
-
-    def named(config: dict[str, Any]) -> dict[str, Any]:
-        return {
-            application["name"]: (application["import_path"], sorted(d["name"] for d in application["deployments"]))
-            for application in config["applications"]
-        }
-
-    assert named(serve) == named(other)
