@@ -10,7 +10,7 @@ from pathlib import Path
 from chiplet_serve import search_pb2, search_pb2_grpc
 
 from . import measure
-from .cluster import LocalCluster
+from .cluster import HERE, LocalCluster
 from .data import COLLECTIONS, build_all, words
 
 
@@ -58,10 +58,11 @@ def look(folder: Path, *, stay: bool) -> None:
                     near += zip(said.distances, said.ids, strict=True)
                 say(f"{word}: {', '.join(found.words[row] for _, row in sorted(near)[1:7])}")
         if stay:
+            say(f"files {root}")
             say(f"HTTP  http://127.0.0.1:{cluster.http}/docs")
             say(f"gRPC  127.0.0.1:{cluster.grpc}")
             say(f"Ray   {cluster.dashboard}")
-            say(f"look  python -m chiplet_serve --address {cluster.address} status")
+            say(f"look  {sys.executable} -m chiplet_serve --address {cluster.address} status   # in {HERE}")
             say("Ctrl-C ends it.")
             while True:
                 time.sleep(1)
