@@ -34,17 +34,15 @@ class HolderRouter(RequestRouter):
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         candidates = list(candidate_replicas)
-        # Serve takes the first of those with equally many requests.
-        random.shuffle(candidates)
         if pending_request is None or pending_request.metadata.call_method != "search":
-            return [candidates]
+            return [_shuffled(candidates)]
         # Without this Serve asks again at once, and again.
         pending_request.routing_context.should_backoff = True
         groups, _, avoid = pending_request.args
         needs = {group.key for group in groups}
         holders = [each for each in candidates if each.replica_id.unique_id not in avoid and needs <= self._holds(each)]
         if holders:
-            return [holders]
+            return [_shuffled(holders)]
         # Serve would look again until the caller gives up. Callers have better to do: see search.py.
         if not pending_request.future.done():
             self._remove_pending_request_from_indices(pending_request)
@@ -60,6 +58,12 @@ class HolderRouter(RequestRouter):
                 self._held.clear()
             kept = self._held[replica.replica_id] = said, frozenset(said)
         return kept[1]
+
+
+def _shuffled(replicas: list[RunningReplica]) -> list[RunningReplica]:
+    """Serve takes the first of those with equally many requests."""
+    random.shuffle(replicas)
+    return replicas
 
 
 def sender(handle: DeploymentHandle) -> Send:
