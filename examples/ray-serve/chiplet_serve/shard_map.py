@@ -106,12 +106,16 @@ class ShardMap:
         self._homes: dict[str, dict[str, float]] = {}
         #: Of each node the `collection/shard` that it is a home of: a report shall cost what the node holds, and no more.
         self._homes_at: dict[str, list[str]] = {}
+        #: Of the catalogue those that have not changed since it was made.
+        self._entries: Catalogue = {}
         #: Collections with versions that are leaving.
         self._replaced: set[str] = set()
         self._first_seen: float | None = None
         #: The last report of any node, and the last one after which none came for long.
         self._last_seen = self._woke = now()
         self._placed: float | None = None
+        #: Seconds that the last placing took, and whether a publish waits for the next: many are placed at once.
+        self._took, self._due = 0.0, False
         for name in storage.collections():
             self._read(name)
 
@@ -154,18 +158,18 @@ class ShardMap:
             if len(self._nodes) < self.settings.expect_nodes and waited < self.settings.settle_s:
                 return None
         new = before is None or before.cores != cores
-        if self._placed is None or new or lost or now - self._placed >= self.settings.rebalance_s:
+        if self._placed is None or new or lost or now - self._placed >= self._pause_s():
             self.place(joined=None if before else node)
         return self._order(node)
 
     def forget(self, node: str, *, place: bool = True) -> None:
         """The node is gone. Its shards get homes elsewhere."""
-        if self._nodes.pop(node, None) is not None and place:
-            self._place_again()
+        if self._nodes.pop(node, None) is not None and place and self._placed is not None:
+            self.place()
 
     def place(self, *, joined: str | None = None) -> None:
         """Homes for all shards, as near to those that they have as balance allows. `joined` reported for the first time."""
-        self._placed = self._now()
+        self._placed, self._due = self._now(), False
         for name in self.unreadable.keys() - self._collections.keys():
             self._read(name)
         sizes: dict[str, int] = {}
@@ -195,27 +199,18 @@ class ShardMap:
                 relax=self.settings.relax,
             )
         )
+        self._took = self._now() - self._placed
 
     def catalogue(self) -> Catalogue:
         """What serves. Shards without a home are there, with no holders."""
-        # Few sets of nodes hold many shards: pickle writes each tuple once.
-        same: dict[tuple[str, ...], tuple[str, ...]] = {}
-
-        def holders(place: str) -> tuple[str, ...]:
-            nodes = tuple(sorted(self._homes.get(place, ())))
-            return same.setdefault(nodes, nodes)
-
-        return {
-            name: Entry(
-                collection.live.version,
-                collection.live.dim,
-                collection.live.metric,
-                collection.live.rows,
-                tuple(holders(f"{name}/{shard}") for shard in range(len(collection.live.shards))),
-            )
-            for name, collection in self._collections.items()
-            if collection.live
-        }
+        for name, collection in self._collections.items():
+            live = collection.live
+            if live and name not in self._entries:
+                holders = (self._homes.get(f"{name}/{shard}", ()) for shard in range(len(live.shards)))
+                self._entries[name] = Entry(
+                    live.version, live.dim, live.metric, live.rows, tuple(tuple(sorted(nodes)) for nodes in holders)
+                )
+        return {name: self._entries[name] for name, collection in self._collections.items() if collection.live}
 
     def propose(self, name: str, version: int | None) -> Manifest:
         """The version is to be loaded everywhere: the newest, if none is named. `PublishError` says why it cannot be."""
@@ -242,17 +237,15 @@ class ShardMap:
             node.ordered -= keys
             node.broken = {name: why for name, why in node.broken.items() if name not in keys}
         # Otherwise its homes are those of the version before, until they are balanced the next time.
-        if not self._has_homes(manifest):
-            self._place_again()
+        self._due |= not self._has_homes(manifest)
         return manifest
 
     def loaded(self, manifest: Manifest) -> bool:
         """Whether each home of each of its shards holds it, and routers know. `PublishError` if one cannot."""
-        all_held = bool(self._nodes)
+        all_held = bool(self._nodes) and self._has_homes(manifest)
         for number in range(len(manifest.shards)):
             wanted = manifest.key(number)
             homes = self._homes.get(f"{manifest.collection}/{number}", {})
-            all_held &= bool(homes)
             for node in homes:
                 state = self._nodes.get(node)
                 if state and wanted in state.broken:
@@ -265,7 +258,7 @@ class ShardMap:
         return [
             f"{manifest.key(number)} on {node}"
             for number in range(len(manifest.shards))
-            for node in self._homes.get(f"{manifest.collection}/{number}", {})
+            for node in self._homes.get(f"{manifest.collection}/{number}") or ("a node yet to be chosen",)
             if node not in self._nodes or manifest.key(number) not in self._nodes[node].told
         ]
 
@@ -281,6 +274,7 @@ class ShardMap:
         collection.leaving.pop(manifest.version, None)
         collection.live, collection.previous, collection.candidate = manifest, previous, None
         self.unreadable.pop(manifest.collection, None)
+        self._entries.pop(manifest.collection, None)
         self.epoch += 1
 
     def withdraw(self, manifest: Manifest) -> None:
@@ -292,7 +286,7 @@ class ShardMap:
             if live is None:
                 del self._collections[manifest.collection]
             if live is None or len(manifest.shards) > len(live.shards) or manifest.copies > live.copies:
-                self._place_again()
+                self._due = True
 
     def previous(self, name: str) -> int:
         """The version that a rollback goes to."""
@@ -347,10 +341,9 @@ class ShardMap:
             self.unreadable.pop(name, None)
             self.epoch += 1
 
-    def _place_again(self) -> None:
-        """Not before the first time: see the module's last rule."""
-        if self._placed is not None:
-            self.place()
+    def _pause_s(self) -> float:
+        """Between two placings. Where publishes ask for them, placing is at most a fifth of what the map does."""
+        return min(4 * self._took, self.settings.rebalance_s) if self._due else self.settings.rebalance_s
 
     def _loads(self) -> dict[str, float]:
         """Of each `collection/shard`, over all nodes and versions."""
@@ -363,12 +356,16 @@ class ShardMap:
 
     def _as_held(self, places: Iterable[str]) -> dict[str, dict[str, float]]:
         """After a restart: homes are the nodes that hold a shard."""
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(self._nodes):
+            for key in self._nodes[name].held:
+                holders[key].append(name)
         held: dict[str, dict[str, float]] = {}
         for place in places:
             collection, _, shard = place.rpartition("/")
             live = self._collections[collection].live
             if live and int(shard) < len(live.shards):
-                there = sorted(name for name, node in self._nodes.items() if live.key(int(shard)) in node.held)
+                there = holders.get(live.key(int(shard)))
                 if there:
                     held[place] = {name: 1 / len(there) for name in there}
         return held
@@ -397,10 +394,15 @@ class ShardMap:
         return homes
 
     def _set_homes(self, homes: dict[str, dict[str, float]]) -> None:
-        if {place: set(nodes) for place, nodes in homes.items()} != {
-            place: set(nodes) for place, nodes in self._homes.items()
-        }:
-            self.epoch += 1
+        none: dict[str, float] = {}
+        moved = [
+            place
+            for place in homes.keys() | self._homes.keys()
+            if homes.get(place, none).keys() != self._homes.get(place, none).keys()
+        ]
+        for place in moved:
+            self._entries.pop(place.rpartition("/")[0], None)
+        self.epoch += bool(moved)
         # One object for each name: pickle writes it once, and a catalogue names nodes often.
         names = {name: name for name in self._nodes}
         self._homes = {place: {names.get(node, node): part for node, part in nodes.items()} for place, nodes in homes.items()}

@@ -1,0 +1,536 @@
+"""What a large cluster costs, on paper: the real pieces are run one by one without a cluster, and the rest is arithmetic.
+
+    python -m local.scale --nodes 100 --collections 10000
+
+Each piece is run several times; the table has the median, the least and the most. SCALE.md says what follows from it.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import itertools
+import os
+import pickle
+import random
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import chiplet
+from chiplet_serve import shard_map
+from chiplet_serve.batch import Ask, Batcher, Lost, Route
+from chiplet_serve.map_actor import MapActor
+from chiplet_serve.node import Node, Wanted
+from chiplet_serve.search import Searcher, SearchSettings
+from chiplet_serve.shard_map import Entry, MapSettings, ShardMap
+from chiplet_serve.storage import Live, Manifest, Shard, Storage
+from chiplet_serve.wire import Found, Group, Reply
+
+SETTINGS = {"settle_s": 1e9, "rebalance_s": 1e9}
+DIM, K = 128, 10
+
+
+def main() -> None:
+    asked = _parser().parse_args()
+    with tempfile.TemporaryDirectory(prefix="chiplet-scale-") as root:
+        for part in (storage_and_map, actor, serve, router, searcher, routes, node, series):
+            if asked.only and part.__name__ not in asked.only:
+                continue
+            print(f"\n{part.__name__}: {part.__doc__}\n", flush=True)
+            for name, value in part(asked, Path(root)):
+                print(f"| {name} | {value} |", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "local.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=100, help="that report once a second (default: 100)")
+    parser.add_argument("--collections", type=int, default=10_000, help="default: 10,000")
+    parser.add_argument("--shards", type=int, default=2, help="of each collection (default: 2)")
+    parser.add_argument("--copies", type=int, default=2, help="nodes that hold each shard (default: 2)")
+    parser.add_argument("--routers", type=int, default=100, help="ingresses that follow the map (default: 100)")
+    parser.add_argument("--times", type=int, default=5, help="that each piece is run (default: 5)")
+    parser.add_argument(
+        "--only", action="append", choices=["storage_and_map", "actor", "serve", "router", "searcher", "routes", "node", "series"],
+        help="this part; may be given several times. `actor`, `serve` and `routes` need `storage_and_map` before them",
+    )
+    return parser
+
+
+Rows = Iterator[tuple[str, str]]
+
+
+@dataclasses.dataclass
+class Times:
+    """Seconds of several runs."""
+
+    each: list[float]
+
+    @property
+    def s(self) -> float:
+        return statistics.median(self.each)
+
+    def __str__(self) -> str:
+        return f"{_seconds(self.s)} ({_seconds(min(self.each))} to {_seconds(max(self.each))})"
+
+
+def _seconds(s: float) -> str:
+    return f"{s:.2f} s" if s >= 1 else f"{s * 1e3:.3g} ms" if s >= 1e-3 else f"{s * 1e6:.3g} us"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def timed(times: int, run: Callable[[], object], before: Callable[[], object] = lambda: None, calls: int = 1) -> Times:
+    each = []
+    for _ in range(times):
+        before()
+        began = time.perf_counter()
+        for _ in range(calls):
+            run()
+        each.append((time.perf_counter() - began) / calls)
+    return Times(each)
+
+
+def _pickled(what: object) -> int:
+    return len(pickle.dumps(what, protocol=5))
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _write(root: Path, name: str, version: int, asked: argparse.Namespace, files: bool = False) -> None:
+    """As a build leaves it, but without vectors, and without waiting for the disk."""
+    folder = root / name / f"v{version:06d}"
+    folder.mkdir(parents=True)
+    shards = [Shard(file=f"shard-{at:05d}.chiplet", rows=1000, bytes=500_000 + 7 * at) for at in range(asked.shards)]
+    manifest = Manifest(collection=name, version=version, dim=DIM, metric="l2", copies=asked.copies, shards=shards)
+    (folder / "manifest.json").write_text(manifest.model_dump_json(indent=1))
+    for shard in shards if files else ():
+        with (folder / shard.file).open("wb") as file:
+            file.truncate(shard.bytes)
+
+
+class World:
+    """A map that all nodes have reported to, and what they hold."""
+
+    map: ShardMap
+    names: list[str]
+    held: dict[str, list[str]]
+    loads: dict[str, dict[str, float]]
+
+    @classmethod
+    def report(cls, name: str) -> list[Wanted] | None:
+        held = cls.held[name]
+        return cls.map.report(name, 8, held, held, {}, cls.loads[name])
+
+
+def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
+    """The map itself, on local disk."""
+    for at in range(asked.collections):
+        _write(root, f"collection-{at:05d}", 1, asked)
+        (root / f"collection-{at:05d}" / "LIVE").write_text(Live(version=1, previous=None).model_dump_json())
+    now = [1000.0]
+    settings = MapSettings(expect_nodes=asked.nodes, **SETTINGS)
+    before = _resident()
+    made: list[ShardMap] = []
+    start = timed(3, lambda: made.append(ShardMap(Storage(root), settings, lambda: now[0])), made.clear)
+    World.map = made.pop()
+    yield "start: LIVE and manifest of each collection", str(start)
+    yield "... where each of 6 calls a collection (stat, two opens, two reads, one listing) takes 1 ms, computed", _seconds(
+        start.s + 6e-3 * asked.collections
+    )
+    # Ray's node ids have 56 digits.
+    World.names = [secrets.token_hex(28) for _ in range(asked.nodes)]
+    World.held = {name: [] for name in World.names}
+    World.loads = {name: {} for name in World.names}
+    for name in World.names:
+        World.report(name)
+    # Twice: the first order of those that reported early was to wait.
+    orders = {name: World.report(name) for name in World.names}
+    choose = random.Random(1)
+    for name, order in orders.items():
+        World.held[name] = sorted(each.key for each in order or ())
+        World.loads[name] = {key: choose.paretovariate(1.2) * 2e-4 for key in World.held[name]}
+    homes = World.map._homes
+    report = timed(asked.times, lambda: [World.report(name) for name in World.names])
+    report = Times([each / asked.nodes for each in report.each])
+    yield f"shards that a node holds, mean of {asked.nodes}", f"{sum(map(len, World.held.values())) / asked.nodes:.0f}"
+    yield "a report of a node, with its order", str(report)
+    yield "... of all nodes once a second, part of one core, computed", f"{report.s * asked.nodes:.1%}"
+    yield "memory of the map's process beyond its start", _bytes(_resident() - before)
+
+    inside: list[float] = []
+    place = chiplet.place
+
+    def watched(*args: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return place(*args, **options)
+        finally:
+            inside.append(time.perf_counter() - began)
+
+    def again() -> None:
+        World.map._homes = homes
+
+    shard_map.chiplet = SimpleNamespace(place=watched)  # type: ignore[attr-defined]
+    states = list(World.map._nodes.values())
+    loads = [state.loads for state in states]
+
+    def shifted() -> None:
+        again()
+        for state, known in zip(states, loads, strict=True):
+            state.loads = {key: load * choose.choice([0.25, 1, 4]) for key, load in known.items()}
+
+    def without() -> None:
+        again()
+        for state, known in zip(states, loads, strict=True):
+            state.loads = known
+        World.map._nodes = dict(itertools.islice(zip(World.names, states, strict=True), 1, None))
+
+    def moved() -> int:
+        return sum(set(nodes) != set(homes[at]) for at, nodes in World.map._homes.items())
+
+    def nobody_holds() -> None:
+        World.map._homes = {}
+        for state in states:
+            state.held = frozenset()
+
+    def hold_again() -> None:
+        World.map._homes = {}
+        for name, state in zip(World.names, states, strict=True):
+            state.held = frozenset(World.held[name])
+
+    for what, before_each in (
+        ("from nothing", nobody_holds),
+        ("after a restart, from what nodes hold", hold_again),
+        ("with the first loads that nodes report", again),
+        ("with loads four times as high, or a fourth", shifted),
+        ("with a node lost", without),
+    ):
+        inside.clear()
+        took = timed(min(asked.times, 3), World.map.place, before_each)
+        share = statistics.median(inside) / took.s
+        homes_moved = "" if what == "from nothing" else f"; {moved()} shards with other homes"
+        yield f"place() {what}", f"{took}; {share:.0%} in chiplet.place{homes_moved}"
+    World.map._nodes = dict(zip(World.names, states, strict=True))
+    shard_map.chiplet = chiplet  # type: ignore[attr-defined]
+    hold_again()
+    again()
+    World.map._set_homes(homes)
+    for name in World.names:
+        World.report(name)
+
+    yield "status()", str(timed(1, World.map.status))
+    _write(root, "collection-00000", 2, asked, files=True)
+    _write(root, "new", 1, asked, files=True)
+    for what, name in (("a version of a collection that has homes", "collection-00000"), ("a collection's first version", "new")):
+        proposed: list[Manifest] = []
+        took = timed(
+            3,
+            lambda name=name: proposed.append(World.map.propose(name, None)),
+            lambda: World.map.withdraw(proposed.pop()) if proposed else None,
+        )
+        World.map.withdraw(proposed.pop())
+        yield f"propose: {what}", str(took)
+    name = "collection-00000"
+
+    catalogue = World.map.catalogue()
+    whole = _pickled(catalogue)
+    written = pickle.dumps(catalogue, protocol=5)
+    name = World.names[0]
+    held = World.held[name]
+    one = _pickled(dict(itertools.islice(catalogue.items(), 1)))
+    yield "bytes of a report", _bytes(_pickled((name, 8, held, held, {}, World.loads[name])))
+    yield "bytes of an order", _bytes(_pickled(orders[name]))
+    yield "... of all nodes a second, computed", _bytes(
+        asked.nodes * (_pickled((name, 8, held, held, {}, World.loads[name])) + _pickled(orders[name]))
+    )
+    yield "catalogue(): made", str(timed(asked.times, World.map.catalogue, World.map._entries.clear))
+    yield "catalogue(): where one collection has changed", str(
+        timed(asked.times, World.map.catalogue, lambda: World.map._entries.pop(name))
+    )
+    yield "catalogue: pickled, of one router", str(timed(asked.times, lambda: pickle.dumps(catalogue, protocol=5)))
+    yield "catalogue: unpickled, at one router", str(timed(asked.times, lambda: pickle.loads(written)))
+    yield "bytes of a catalogue, whole", _bytes(whole)
+    yield "bytes of a change of one collection", _bytes(one)
+    yield f"1,000 publishes to {asked.routers} routers, whole catalogues, computed", _bytes(1000 * whole * asked.routers)
+    yield f"1,000 publishes to {asked.routers} routers, changes, computed", _bytes(1000 * one * asked.routers)
+
+
+def actor(asked: argparse.Namespace, root: Path) -> Rows:
+    """The map's actor: what its waiters add to a report. Publishes are real ones that wait for nodes."""
+    publishing = min(100, asked.collections - 1)
+    for at in range(1, publishing + 1):
+        _write(root, f"collection-{at:05d}", 2, asked, files=True)
+
+    async def run() -> list[tuple[str, str]]:
+        asked_for = {"expect_nodes": asked.nodes, **SETTINGS}
+        made = MapActor(str(root), asked_for)
+        rows = []
+
+        async def reports() -> None:
+            for name in World.names:
+                held = World.held[name]
+                await made.report(name, 8, held, held, {}, World.loads[name])
+
+        async def several() -> Times:
+            each = []
+            for _ in range(asked.times):
+                began = time.perf_counter()
+                await reports()
+                each.append((time.perf_counter() - began) / asked.nodes)
+            return Times(each)
+
+        await reports()
+        known = (await made.catalogue(-1)).epoch
+        rows.append(("a report, nobody waits", str(await several())))
+        waiting = [asyncio.ensure_future(made.catalogue(known)) for _ in range(asked.routers)]
+        await asyncio.sleep(0)
+        rows.append((f"a report, {asked.routers} routers wait", str(await several())))
+        began = time.perf_counter()
+        publishes = [
+            asyncio.ensure_future(made.publish(f"collection-{at:05d}", None, 600)) for at in range(1, publishing + 1)
+        ]
+        await asyncio.sleep(0)
+        rows.append((f"{publishing} publishes begin, each", _seconds((time.perf_counter() - began) / publishing)))
+        rows.append((f"a report, {asked.routers} routers and {publishing} publishes wait", str(await several())))
+        for task in waiting + publishes:
+            task.cancel()
+        await asyncio.gather(*waiting, *publishes, return_exceptions=True)
+        known = (await made.catalogue(-1)).epoch
+        waiting = [asyncio.ensure_future(made.catalogue(known)) for _ in range(asked.routers)]
+        await asyncio.sleep(0)
+        made._map.switch(made._map.propose("collection-00001", None))
+        began = time.perf_counter()
+        await made._tell()
+        said = await asyncio.gather(*waiting)
+        rows.append((f"a version that serves is told to {asked.routers} routers, before pickling", _seconds(time.perf_counter() - began)))
+        began = time.perf_counter()
+        size = sum(_pickled(each) for each in said)
+        rows.append(("... its pickling for all", f"{_seconds(time.perf_counter() - began)}, {_bytes(size)}"))
+        return rows
+
+    yield from asyncio.run(run())
+
+
+def _replicas(asked: argparse.Namespace) -> list[Any]:
+    """Serve's own records of replicas, as its controller sends them."""
+    from ray.serve._private.common import DeploymentID, ReplicaID, RunningReplicaInfo
+
+    deployment = DeploymentID(name="Shards", app_name="chiplet")
+    each = asked.collections * asked.shards * asked.copies // asked.nodes
+    held = getattr(World, "held", None) or {
+        secrets.token_hex(28): [
+            f"collection-{(at + number * each) // asked.shards % asked.collections:05d}@1/{at % asked.shards}" for at in range(each)
+        ]
+        for number in range(asked.nodes)
+    }
+    return [
+        RunningReplicaInfo(
+            replica_id=ReplicaID(unique_id=f"r{at:07d}", deployment_id=deployment),
+            node_id=node,
+            node_ip="10.0.0.1",
+            availability_zone=None,
+            actor_name=f"SERVE_REPLICA::chiplet#Shards#r{at:07d}",
+            max_ongoing_requests=100,
+            routing_stats={"holds": keys},
+            port=40_000,
+        )
+        for at, (node, keys) in enumerate(held.items())
+    ]
+
+
+def serve(asked: argparse.Namespace, root: Path) -> Rows:
+    """Routing statistics: what Serve's controller sends to each process with a handle when one replica's have changed."""
+    from ray.serve._private.common import DeploymentTargetInfo
+
+    infos = _replicas(asked)
+    sent = DeploymentTargetInfo(is_available=True, running_replicas=infos)
+    made = timed(asked.times, lambda: [dataclasses.replace(info) for info in infos])
+    size = _pickled(sent)
+    pickling = timed(asked.times, lambda: pickle.dumps(sent, protocol=5))
+    alone = _pickled(infos[0].routing_stats["holds"])
+    yield "bytes of one replica's list `holds`", _bytes(alone)
+    yield "bytes of a broadcast to one listener: all replicas' lists", _bytes(size)
+    yield "the controller makes all RunningReplicaInfo anew, with their hashes", str(made)
+    yield "the controller pickles them for one listener", str(pickling)
+    yield f"... for {asked.routers} listeners, computed", f"{_seconds(pickling.s * asked.routers)}, {_bytes(size * asked.routers)}"
+    yield "broadcasts a second that one core of the controller can pickle, computed", f"{1 / (pickling.s * asked.routers):.2f}"
+
+
+def router(asked: argparse.Namespace, root: Path) -> Rows:
+    """HolderRouter.choose_replicas: what choosing costs a batch."""
+    from ray.serve._private.request_router.replica_wrapper import RunningReplica
+
+    from chiplet_serve.alpha import HolderRouter
+
+    replicas = []
+    for info in _replicas(asked):
+        replica = RunningReplica.__new__(RunningReplica)
+        replica._replica_info = info
+        replicas.append(replica)
+    choosing = HolderRouter.__new__(HolderRouter)
+    choosing._replicas = {each.replica_id: each for each in replicas}
+    choosing.initialize_state()
+    keys = replicas[0]._replica_info.routing_stats["holds"]
+    for count in (1, 8):
+        groups = [Group(key, 1, DIM, K, None, 1.0) for key in keys[:count]]
+        pending = SimpleNamespace(
+            metadata=SimpleNamespace(call_method="search"), routing_context=SimpleNamespace(), args=(groups, b"", frozenset())
+        )
+
+        def choose(pending: Any = pending) -> None:
+            try:
+                choosing.choose_replicas(replicas, pending).send(None)
+            except StopIteration:
+                return
+            raise AssertionError("choosing waits")
+
+        choose()
+        yield f"a batch of {count} shards, {asked.nodes} replicas", str(timed(asked.times, choose, calls=200))
+
+
+def _answers(groups: list[Group]) -> Reply:
+    return Reply("r", [Found(np.zeros((g.n, g.k), np.int64).tobytes(), np.zeros((g.n, g.k), np.float32).tobytes()) for g in groups], 0, 0)
+
+
+def searcher(asked: argparse.Namespace, root: Path) -> Rows:
+    """Searcher and Batcher with a Send that answers at once: what Python takes of the ingress's core a search."""
+
+    async def send(groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
+        return _answers(groups)
+
+    async def run(shards: int, open_: int, apart: bool) -> Times:
+        holders = tuple((f"n{2 * at}", f"n{2 * at + 1}") if apart else ("n0", "n1") for at in range(shards))
+        catalogue = {"c": Entry(1, DIM, "l2", 1000, holders)}
+        finder = Searcher(Batcher(send), lambda: catalogue, SearchSettings())
+        vector = np.zeros(DIM, np.float32)
+        rounds = max(2000 // shards // open_, 5)
+        each = []
+        for _ in range(asked.times):
+            began = time.perf_counter()
+            for _ in range(rounds):
+                await asyncio.gather(*(finder.search("c", vector, k=K, timeout_s=30) for _ in range(open_)))
+            each.append((time.perf_counter() - began) / rounds / open_)
+        return Times(each)
+
+    for shards in (1, 2, 8, 32):
+        alone, apart, together = (asyncio.run(run(shards, *how)) for how in ((1, True), (64, True), (64, False)))
+        yield f"a search of {shards} shards: alone", str(alone)
+        yield "... 64 open, each shard at other nodes", f"{apart}; {1 / apart.s:,.0f} a second"
+        yield "... 64 open, all shards at the same nodes", f"{together}; {1 / together.s:,.0f} a second"
+
+
+def routes(asked: argparse.Namespace, root: Path) -> Rows:
+    """How many sets of holders there are, and how many searches then travel together (a call takes 3 ms)."""
+
+    def sets() -> int:
+        return len({nodes for entry in World.map.catalogue().values() for nodes in entry.holders})
+
+    yield "sets of holders after the first placement", str(sets())
+    alone = {name: 0 for name in World.names}
+    first = World.names[0]
+    for nodes in World.map._homes.values():
+        if first in nodes:
+            for other in nodes:
+                alone[other] += other != first
+    most = max(alone.values()) / max(sum(alone.values()), 1)
+    yield "of what one node holds, the part whose other copy is at one and the same node", f"{most:.0%}"
+    for name in World.names[: asked.nodes // 10]:
+        World.map.forget(name)
+    yield f"after {asked.nodes // 10} nodes were lost one by one", str(sets())
+    for name in World.names[: asked.nodes // 10]:
+        World.held[name] = []
+        World.map.report(name, 8, [], [], {}, {})
+    yield "... and as many others have joined", str(sets())
+    pairs = asked.nodes * (asked.nodes - 1) // 2
+
+    async def send(groups: list[Group], vectors: bytes, avoid: frozenset[str]) -> Reply:
+        await asyncio.sleep(0.003)
+        return _answers(groups)
+
+    async def run(count: int, open_: int) -> float:
+        batcher = Batcher(send)
+        choose = random.Random(2)
+        vector = np.zeros(8, np.float32)
+        until = time.monotonic() + 1.5
+
+        async def one() -> None:
+            while time.monotonic() < until:
+                at = choose.randrange(asked.collections * asked.shards)
+                route = Route((f"n{at % count}",), frozenset())
+                try:
+                    await batcher.ask(route, Ask(f"c{at}@1/0", vector, K, None, time.monotonic() + 10))
+                except Lost:
+                    pass
+
+        await asyncio.gather(*(one() for _ in range(open_)))
+        return batcher.asks / batcher.batches
+
+    for count in (1, asked.nodes // 2, asked.nodes, pairs):
+        said = ", ".join(f"{asyncio.run(run(count, open_)):.2f} ({open_} open)" for open_ in (16, 64, 256))
+        yield f"searches a batch where shards have {count} sets of holders", said
+
+
+def node(asked: argparse.Namespace, root: Path) -> Rows:
+    """A node's executor with as many tables as a node holds shards."""
+    tables = max(asked.collections * asked.shards * asked.copies // asked.nodes, 1)
+    executor = chiplet.Executor(max_workers=1, pin="none", name="scale")
+    table = chiplet.Flat.build(np.zeros((10, DIM), np.float32))
+    for at in range(tables):
+        executor.add(f"collection-{at:05d}@1/0", table)
+    made = Node("r", Storage(root), executor)
+    try:
+        loads = timed(asked.times, made.loads, calls=20)
+        yield f"loads() with {tables} tables", str(loads)
+        yield "... 1.2 times a second (a report; autoscaling each 5 s), part of one core, computed", f"{1.2 * loads.s:.2%}"
+    finally:
+        made.close()
+
+
+def series(asked: argparse.Namespace, root: Path) -> Rows:
+    """Time series that Ray exports, computed from Serve's sources. No series names a collection."""
+    from ray.serve._private.constants import DEFAULT_LATENCY_BUCKET_MS, SERVE_EVENT_LOOP_LATENCY_HISTOGRAM_BOUNDARIES_MS
+
+    # A histogram has its buckets, one for what is above them, a sum and a count.
+    latency, loop = len(DEFAULT_LATENCY_BUCKET_MS) + 3, len(SERVE_EVENT_LOOP_LATENCY_HISTOGRAM_BOUNDARIES_MS) + 3
+    shards, ingresses, proxies = asked.nodes, asked.routers, asked.nodes
+    # Ingresses route to replicas of `Shards`, proxies to ingresses.
+    routing, pairs = ingresses + proxies, ingresses * shards + proxies * ingresses
+    counted = [
+        ("chiplet_node_load, _shards", shards, 2),
+        ("chiplet_search_ms", ingresses, 17 + 3),
+        ("chiplet_searches (of 5 outcomes), _shard_retries, _open_searches, _batches, _batched_searches", ingresses, 5 + 4),
+        ("serve_deployment_processing_latency_ms (of one route)", shards + ingresses, latency),
+        ("serve_user_autoscaling_stats_latency_ms", shards, latency),
+        ("five more of a replica, and whether it is healthy", shards + ingresses, 6),
+        ("serve_event_loop_*, of two loops", shards + ingresses, 2 * (loop + 2)),
+        ("serve_request_router_fulfillment_time_ms, serve_router_args_resolution_latency_ms", routing, 2 * latency),
+        ("serve_long_poll_latency_ms (of two namespaces)", routing, 2 * latency),
+        ("seven counters and gauges of a handle and its router", routing, 7),
+        ("serve_http_request_latency_ms, serve_grpc_request_latency_ms (of one status)", proxies, 2 * latency),
+        ("serve_request_router_queue_len, of each router and replica", pairs, 1),
+    ]
+    for name, times, each in counted:
+        yield name, f"{each} x {times:,} = {each * times:,}"
+    yield "all of them", f"{sum(each * times for _, times, each in counted):,}"
+    yield "what a tag `collection` on chiplet_search_ms alone would add", f"{20 * ingresses * asked.collections:,}"
+
+
+if __name__ == "__main__":
+    main()
