@@ -120,7 +120,8 @@ def shards(
         name=_MAP,
         actor_class=ray.remote(MapActor),
         init_kwargs={"root": root, "settings": dict(map_settings)},
-        actor_options={"num_cpus": 0},
+        # Each router has one call that waits for news, each publish another; of 1,000, Ray's own bound, reports would wait.
+        actor_options={"num_cpus": 0, "max_concurrency": 20_000},
     )
     return serve.deployment(
         name="Shards",

@@ -247,7 +247,6 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
         )
         World.map.withdraw(proposed.pop())
         yield f"propose: {what}", str(took)
-    name = "collection-00000"
 
     catalogue = World.map.catalogue()
     whole = _pickled(catalogue)
@@ -262,7 +261,7 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     )
     yield "catalogue(): made", str(timed(asked.times, World.map.catalogue, World.map._entries.clear))
     yield "catalogue(): where one collection has changed", str(
-        timed(asked.times, World.map.catalogue, lambda: World.map._entries.pop(name))
+        timed(asked.times, World.map.catalogue, lambda: World.map._entries.pop("collection-00000"))
     )
     yield "catalogue: pickled, of one router", str(timed(asked.times, lambda: pickle.dumps(catalogue, protocol=5)))
     yield "catalogue: unpickled, at one router", str(timed(asked.times, lambda: pickle.loads(written)))
