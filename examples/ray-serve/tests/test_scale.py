@@ -6,11 +6,13 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cluster_of_fakes import Cluster, build
 
+from chiplet_serve.alpha import HolderRouter, packed, unpacked
 from chiplet_serve.catalogue import Changes
 from chiplet_serve.map_actor import MapActor
 from chiplet_serve.shard_map import Catalogue, Entry
@@ -173,6 +175,27 @@ def test_routers_that_follow_changes_know_what_one_that_asks_for_all_knows() -> 
             change = changes.since(known, epoch, lambda serves=serves: dict(serves))
             routers[at] = change.epoch, change.applied(catalogue)
             assert routers[at] == (epoch, serves)
+
+
+def test_what_a_replica_holds_arrives_as_it_left_and_is_small() -> None:
+    for keys in ([], ["a@1/0"], [f"collection-{number:05d}@{number % 7 + 1}/0" for number in range(400)]):
+        assert unpacked(packed(keys)) == set(keys)
+    assert len(pickle.dumps(packed(keys))) < len(pickle.dumps(keys)) / 2
+    assert unpacked(b"") == frozenset()
+
+
+def test_a_router_reads_a_list_that_is_sent_again_once() -> None:
+    router: Any = HolderRouter.__new__(HolderRouter)
+    router._replicas = {}
+    router.initialize_state()
+    replica: Any = SimpleNamespace(replica_id="r", routing_stats={"holds": packed(["a@1/0"])})
+    first = router._holds(replica)
+    replica.routing_stats = pickle.loads(pickle.dumps(replica.routing_stats))
+    assert router._holds(replica) is first == {"a@1/0"}
+    replica.routing_stats = {"holds": packed(["b@1/0"])}
+    assert router._holds(replica) == {"b@1/0"}
+    replica.routing_stats = {}
+    assert router._holds(replica) == frozenset()
 
 
 def test_many_routers_are_told_one_change_and_not_all(tmp_path: Path) -> None:
