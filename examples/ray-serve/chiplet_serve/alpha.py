@@ -4,7 +4,8 @@ policy of one's own, and calls between deployments by gRPC. A newer Ray that cha
 
 import math
 import random
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import grpc
@@ -28,23 +29,21 @@ class HolderRouter(RequestRouter):
     """Sends a batch to the replica with the fewest requests of those that hold all its shards."""
 
     def initialize_state(self, **_: Any) -> None:
-        self._held: dict[Any, tuple[Any, frozenset[str]]] = {}
+        self._held: dict[Any, tuple[bytes, frozenset[str]]] = {}
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         candidates = list(candidate_replicas)
-        # Serve takes the first of those with equally many requests.
-        random.shuffle(candidates)
         if pending_request is None or pending_request.metadata.call_method != "search":
-            return [candidates]
+            return [_shuffled(candidates)]
         # Without this Serve asks again at once, and again.
         pending_request.routing_context.should_backoff = True
         groups, _, avoid = pending_request.args
         needs = {group.key for group in groups}
         holders = [each for each in candidates if each.replica_id.unique_id not in avoid and needs <= self._holds(each)]
         if holders:
-            return [holders]
+            return [_shuffled(holders)]
         # Serve would look again until the caller gives up. Callers have better to do: see search.py.
         if not pending_request.future.done():
             self._remove_pending_request_from_indices(pending_request)
@@ -53,13 +52,30 @@ class HolderRouter(RequestRouter):
         return [candidates[:1]]
 
     def _holds(self, replica: RunningReplica) -> frozenset[str]:
-        said = replica.routing_stats.get("holds", ())
+        said = replica.routing_stats.get("holds", b"")
         kept = self._held.get(replica.replica_id)
         if kept is None or kept[0] is not said:
             if len(self._held) > 2 * len(self._replicas) + 8:
                 self._held.clear()
-            kept = self._held[replica.replica_id] = said, frozenset(said)
+            # Serve sends all replicas' lists again where one has changed.
+            held = kept[1] if kept and kept[0] == said else unpacked(said)
+            kept = self._held[replica.replica_id] = said, held
         return kept[1]
+
+
+def packed(keys: Iterable[str]) -> bytes:
+    """Serve's controller pickles the lists of all replicas for each router: small ones, and not string by string."""
+    return zlib.compress("\n".join(keys).encode())
+
+
+def unpacked(said: bytes) -> frozenset[str]:
+    return frozenset(zlib.decompress(said).decode().split("\n") if said else ()) - {""}
+
+
+def _shuffled(replicas: list[RunningReplica]) -> list[RunningReplica]:
+    """Serve takes the first of those with equally many requests."""
+    random.shuffle(replicas)
+    return replicas
 
 
 def sender(handle: DeploymentHandle) -> Send:
@@ -103,7 +119,7 @@ class ShardsDeployment(Shards):
     async def record_routing_stats(self) -> dict[str, Any]:
         """Serve asks each period, and tells all routers what has changed. So it holds only what seldom does."""
         await self.beat()
-        return {"holds": self.offers()}
+        return {"holds": packed(self.offers())}
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         return {"load": self.load()}
@@ -117,7 +133,8 @@ def shards(
         name=_MAP,
         actor_class=ray.remote(MapActor),
         init_kwargs={"root": root, "settings": dict(map_settings)},
-        actor_options={"num_cpus": 0},
+        # Each router has one call that waits for news, each publish another; of 1,000, Ray's own bound, reports would wait.
+        actor_options={"num_cpus": 0, "max_concurrency": 20_000},
     )
     return serve.deployment(
         name="Shards",

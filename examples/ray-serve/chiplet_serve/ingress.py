@@ -202,7 +202,8 @@ class Ingress:
         while True:
             try:
                 handle = handle or await map_of(self._shards)
-                epoch, self._catalogue = await handle.catalogue.remote(epoch)
+                change = await handle.catalogue.remote(epoch)
+                epoch, self._catalogue = change.epoch, change.applied(self._catalogue)
                 self._followed.set()
             except Exception as why:
                 log.warning("the map of shards does not answer: %s", why)

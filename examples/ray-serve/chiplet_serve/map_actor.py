@@ -4,9 +4,10 @@ import asyncio
 import time
 from typing import Any
 
+from .catalogue import Change, Changes
 from .errors import PublishError
 from .node import Wanted
-from .shard_map import Catalogue, MapSettings, ShardMap
+from .shard_map import MapSettings, ShardMap
 from .storage import Storage
 
 #: Seconds after which a router that waits for news is told that there is none.
@@ -20,7 +21,10 @@ class MapActor:
         self._map = ShardMap(Storage(root), MapSettings(**settings))
         # Another than that of any map before it: a router that knew that one shall see that this one differs.
         self._map.epoch = time.time_ns()
-        self._news = asyncio.Condition()
+        self._changes = Changes(self._map.epoch)
+        #: Routers wait for another epoch, publishers for reports: there are many of both, and reports come all the time.
+        self._other_epoch, self._news = asyncio.Condition(), asyncio.Condition()
+        self._told_epoch = self._map.epoch
 
     async def report(
         self, node: str, cores: int, held: list[str], told: list[str], broken: dict[str, str], loads: dict[str, float]
@@ -29,14 +33,14 @@ class MapActor:
         await self._tell()
         return order
 
-    async def catalogue(self, known: int) -> tuple[int, Catalogue]:
-        """What serves, as soon as it is another than the one known."""
+    async def catalogue(self, known: int) -> Change:
+        """What serves otherwise than at the epoch that is known, as soon as there is another."""
         try:
-            async with asyncio.timeout(_POLL_S), self._news:
-                await self._news.wait_for(lambda: self._map.epoch != known)
+            async with asyncio.timeout(_POLL_S), self._other_epoch:
+                await self._other_epoch.wait_for(lambda: self._map.epoch != known)
         except TimeoutError:
             pass
-        return self._map.epoch, self._map.catalogue()
+        return self._changes.since(known, self._map.epoch, self._map.catalogue)
 
     async def publish(self, collection: str, version: int | None, timeout_s: float) -> dict[str, Any]:
         """Loads a version everywhere, then lets it serve. `PublishError` if it cannot; the one before it then goes on."""
@@ -68,5 +72,9 @@ class MapActor:
         return self._map.status()
 
     async def _tell(self) -> None:
+        if self._map.epoch != self._told_epoch:
+            self._told_epoch = self._map.epoch
+            async with self._other_epoch:
+                self._other_epoch.notify_all()
         async with self._news:
             self._news.notify_all()

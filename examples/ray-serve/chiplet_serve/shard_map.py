@@ -104,10 +104,18 @@ class ShardMap:
         self._collections: dict[str, _Collection] = {}
         #: Of each `collection/shard` its nodes, with the part of its searches that each is meant for.
         self._homes: dict[str, dict[str, float]] = {}
+        #: Of each node the `collection/shard` that it is a home of: a report shall cost what the node holds, and no more.
+        self._homes_at: dict[str, list[str]] = {}
+        #: Of the catalogue those that have not changed since it was made.
+        self._entries: Catalogue = {}
+        #: Collections with versions that are leaving.
+        self._replaced: set[str] = set()
         self._first_seen: float | None = None
         #: The last report of any node, and the last one after which none came for long.
         self._last_seen = self._woke = now()
         self._placed: float | None = None
+        #: Seconds that the last placing took, and whether a publish waits for the next: many are placed at once.
+        self._took, self._due = 0.0, False
         for name in storage.collections():
             self._read(name)
 
@@ -138,27 +146,30 @@ class ShardMap:
         lost = [name for name, each in self._nodes.items() if now - max(each.seen, self._woke) > self.settings.lost_after_s]
         for name in lost:
             self.forget(name, place=False)
-        for collection in self._collections.values():
+        for name in list(self._replaced):
+            collection = self._collections[name]
             collection.leaving = {
                 version: kept for version, kept in collection.leaving.items() if kept[1] > now
             }
+            if not collection.leaving:
+                self._replaced.discard(name)
         if self._placed is None:
             waited = now - self._first_seen
             if len(self._nodes) < self.settings.expect_nodes and waited < self.settings.settle_s:
                 return None
         new = before is None or before.cores != cores
-        if self._placed is None or new or lost or now - self._placed >= self.settings.rebalance_s:
+        if self._placed is None or new or lost or now - self._placed >= self._pause_s():
             self.place(joined=None if before else node)
         return self._order(node)
 
     def forget(self, node: str, *, place: bool = True) -> None:
         """The node is gone. Its shards get homes elsewhere."""
-        if self._nodes.pop(node, None) is not None and place:
-            self._place_again()
+        if self._nodes.pop(node, None) is not None and place and self._placed is not None:
+            self.place()
 
     def place(self, *, joined: str | None = None) -> None:
         """Homes for all shards, as near to those that they have as balance allows. `joined` reported for the first time."""
-        self._placed = self._now()
+        self._placed, self._due = self._now(), False
         for name in self.unreadable.keys() - self._collections.keys():
             self._read(name)
         sizes: dict[str, int] = {}
@@ -188,20 +199,18 @@ class ShardMap:
                 relax=self.settings.relax,
             )
         )
+        self._took = self._now() - self._placed
 
     def catalogue(self) -> Catalogue:
         """What serves. Shards without a home are there, with no holders."""
-        return {
-            name: Entry(
-                collection.live.version,
-                collection.live.dim,
-                collection.live.metric,
-                collection.live.rows,
-                tuple(tuple(sorted(self._homes.get(f"{name}/{shard}", ()))) for shard in range(len(collection.live.shards))),
-            )
-            for name, collection in self._collections.items()
-            if collection.live
-        }
+        for name, collection in self._collections.items():
+            live = collection.live
+            if live and name not in self._entries:
+                holders = (self._homes.get(f"{name}/{shard}", ()) for shard in range(len(live.shards)))
+                self._entries[name] = Entry(
+                    live.version, live.dim, live.metric, live.rows, tuple(tuple(sorted(nodes)) for nodes in holders)
+                )
+        return {name: self._entries[name] for name, collection in self._collections.items() if collection.live}
 
     def propose(self, name: str, version: int | None) -> Manifest:
         """The version is to be loaded everywhere: the newest, if none is named. `PublishError` says why it cannot be."""
@@ -227,16 +236,16 @@ class ShardMap:
         for node in self._nodes.values():
             node.ordered -= keys
             node.broken = {name: why for name, why in node.broken.items() if name not in keys}
-        self._place_again()
+        # Otherwise its homes are those of the version before, until they are balanced the next time.
+        self._due |= not self._has_homes(manifest)
         return manifest
 
     def loaded(self, manifest: Manifest) -> bool:
         """Whether each home of each of its shards holds it, and routers know. `PublishError` if one cannot."""
-        all_held = bool(self._nodes)
+        all_held = bool(self._nodes) and self._has_homes(manifest)
         for number in range(len(manifest.shards)):
             wanted = manifest.key(number)
             homes = self._homes.get(f"{manifest.collection}/{number}", {})
-            all_held &= bool(homes)
             for node in homes:
                 state = self._nodes.get(node)
                 if state and wanted in state.broken:
@@ -249,7 +258,7 @@ class ShardMap:
         return [
             f"{manifest.key(number)} on {node}"
             for number in range(len(manifest.shards))
-            for node in self._homes.get(f"{manifest.collection}/{number}", {})
+            for node in self._homes.get(f"{manifest.collection}/{number}") or ("a node yet to be chosen",)
             if node not in self._nodes or manifest.key(number) not in self._nodes[node].told
         ]
 
@@ -261,9 +270,11 @@ class ShardMap:
         self._storage.set_live(manifest.collection, manifest.version, previous)
         if before and before.version != manifest.version:
             collection.leaving[before.version] = (before, self._now() + self.settings.keep_previous_s)
+            self._replaced.add(manifest.collection)
         collection.leaving.pop(manifest.version, None)
         collection.live, collection.previous, collection.candidate = manifest, previous, None
         self.unreadable.pop(manifest.collection, None)
+        self._entries.pop(manifest.collection, None)
         self.epoch += 1
 
     def withdraw(self, manifest: Manifest) -> None:
@@ -271,9 +282,11 @@ class ShardMap:
         collection = self._collections.get(manifest.collection)
         if collection and collection.candidate == manifest:
             collection.candidate = None
-            if collection.live is None:
+            live = collection.live
+            if live is None:
                 del self._collections[manifest.collection]
-            self._place_again()
+            if live is None or len(manifest.shards) > len(live.shards) or manifest.copies > live.copies:
+                self._due = True
 
     def previous(self, name: str) -> int:
         """The version that a rollback goes to."""
@@ -285,7 +298,9 @@ class ShardMap:
     def status(self) -> dict[str, object]:
         """All of it, for people."""
         now = self._now()
-        loads = self._loads()
+        loads: defaultdict[str, float] = defaultdict(float)
+        for place, load in self._loads().items():
+            loads[place.rpartition("/")[0]] += load
         return {
             "epoch": self.epoch,
             "nodes": {
@@ -304,7 +319,7 @@ class ShardMap:
                     "previous": collection.previous,
                     "loading": collection.candidate.version if collection.candidate else None,
                     "rows": collection.live.rows if collection.live else 0,
-                    "load": round(sum(load for place, load in loads.items() if place.rpartition("/")[0] == name), 3),
+                    "load": round(loads[name], 3),
                     "shards": [
                         self._homes.get(f"{name}/{shard}", {})
                         for shard in range(len(collection.live.shards) if collection.live else 0)
@@ -326,10 +341,9 @@ class ShardMap:
             self.unreadable.pop(name, None)
             self.epoch += 1
 
-    def _place_again(self) -> None:
-        """Not before the first time: see the module's last rule."""
-        if self._placed is not None:
-            self.place()
+    def _pause_s(self) -> float:
+        """Between two placings. Where publishes ask for them, placing is at most a fifth of what the map does."""
+        return min(4 * self._took, self.settings.rebalance_s) if self._due else self.settings.rebalance_s
 
     def _loads(self) -> dict[str, float]:
         """Of each `collection/shard`, over all nodes and versions."""
@@ -342,12 +356,16 @@ class ShardMap:
 
     def _as_held(self, places: Iterable[str]) -> dict[str, dict[str, float]]:
         """After a restart: homes are the nodes that hold a shard."""
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(self._nodes):
+            for key in self._nodes[name].held:
+                holders[key].append(name)
         held: dict[str, dict[str, float]] = {}
         for place in places:
             collection, _, shard = place.rpartition("/")
             live = self._collections[collection].live
             if live and int(shard) < len(live.shards):
-                there = sorted(name for name, node in self._nodes.items() if live.key(int(shard)) in node.held)
+                there = holders.get(live.key(int(shard)))
                 if there:
                     held[place] = {name: 1 / len(there) for name in there}
         return held
@@ -376,40 +394,65 @@ class ShardMap:
         return homes
 
     def _set_homes(self, homes: dict[str, dict[str, float]]) -> None:
-        if {place: set(nodes) for place, nodes in homes.items()} != {
-            place: set(nodes) for place, nodes in self._homes.items()
-        }:
-            self.epoch += 1
-        self._homes = homes
+        none: dict[str, float] = {}
+        moved = [
+            place
+            for place in homes.keys() | self._homes.keys()
+            if homes.get(place, none).keys() != self._homes.get(place, none).keys()
+        ]
+        for place in moved:
+            self._entries.pop(place.rpartition("/")[0], None)
+        self.epoch += bool(moved)
+        # One object for each name: pickle writes it once, and a catalogue names nodes often.
+        names = {name: name for name in self._nodes}
+        self._homes = {place: {names.get(node, node): part for node, part in nodes.items()} for place, nodes in homes.items()}
+        at: defaultdict[str, list[str]] = defaultdict(list)
+        for place, nodes in self._homes.items():
+            for node in nodes:
+                at[node].append(place)
+        self._homes_at = dict(at)
+
+    def _has_homes(self, manifest: Manifest) -> bool:
+        """Whether each of its shards has as many homes as it asks for."""
+        least = min(manifest.copies, len(self._nodes))
+        return all(
+            len(self._homes.get(f"{manifest.collection}/{number}", ())) >= max(least, 1) for number in range(len(manifest.shards))
+        )
 
     def _order(self, node: str) -> list[Wanted]:
         """What the node shall hold."""
         state, now = self._nodes[node], self._now()
         let_go, state.let_go = state.let_go, {}
         wanted: dict[str, Wanted] = {}
-        for name, collection in self._collections.items():
-            for manifest in collection.manifests():
-                for number in range(len(manifest.shards)):
-                    shard = Wanted(name, manifest.version, number)
-                    if node in self._homes.get(f"{name}/{number}", {}):
-                        wanted[shard.key] = shard
-                    elif shard.key in state.held:
-                        if not self._all_homes_hold(shard):
-                            wanted[shard.key] = shard
-                            continue
-                        until = let_go.get(shard.key, now + self.settings.drop_after_s)
-                        if not self._all_homes_hold(shard, max(until, self._woke)):
-                            state.let_go[shard.key] = until
-                            wanted[shard.key] = shard
-        for key in state.held:
-            # They may be what serves, once storage can be read again.
-            if parts(key)[0] in self.unreadable:
-                wanted[key] = Wanted(*parts(key))
+        for place in self._homes_at.get(node, ()):
+            name, _, number = place.rpartition("/")
+            for manifest in self._manifests(name):
+                if int(number) < len(manifest.shards):
+                    shard = Wanted(name, manifest.version, int(number))
+                    wanted[shard.key] = shard
+        for key in state.held - wanted.keys():
+            shard = Wanted(*parts(key))
+            if shard.collection in self.unreadable:
+                # It may be what serves, once storage can be read again.
+                wanted[key] = shard
+            elif any(each.version == shard.version and shard.shard < len(each.shards) for each in self._manifests(shard.collection)):
+                if not self._all_homes_hold(shard):
+                    wanted[key] = shard
+                    continue
+                until = let_go.get(key, now + self.settings.drop_after_s)
+                if not self._all_homes_hold(shard, max(until, self._woke)):
+                    state.let_go[key] = until
+                    wanted[key] = shard
         state.ordered = frozenset(wanted)
         # From here on nobody counts on what the node is told to let go of.
         state.held &= state.ordered
         state.told &= state.ordered
         return list(wanted.values())
+
+    def _manifests(self, collection: str) -> list[Manifest]:
+        """Those that nodes hold or load."""
+        known = self._collections.get(collection)
+        return known.manifests() if known else []
 
     def _all_homes_hold(self, shard: Wanted, since: float = -math.inf) -> bool:
         """Whether there are homes, and each has said at that time or later that routers know that it holds the shard."""

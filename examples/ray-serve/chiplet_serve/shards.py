@@ -50,17 +50,18 @@ class Shards:
 
     async def beat(self) -> bool:
         """Tells the map how the node is, and follows its order. False if the map has none yet, or does not answer."""
+        loads = self._node.loads()
         try:
             self._map = self._map or self.find_map()
             order = await self._map.report.remote(
-                self._node_id, self._cores, sorted(self._node.offered), self._told, self._node.broken, self._node.loads()
+                self._node_id, self._cores, sorted(self._node.offered), self._told, self._node.broken, loads
             )
         except (ray.exceptions.RayActorError, ValueError) as why:
             # It died or is not there yet. Serve starts another; what is held stays and is searched meanwhile.
             log.warning("the map of shards does not answer: %s", why)
             self._map = None
             return False
-        self._load_gauge.set(self.load())
+        self._load_gauge.set(self._part(loads))
         self._held_gauge.set(len(self._node.held))
         if order is None:
             return False
@@ -74,7 +75,10 @@ class Shards:
 
     def load(self) -> float:
         """Part of the node's cores that searches ask for, served and refused. More than 1 says that it cannot keep up."""
-        return sum(self._node.loads().values()) / max(self._cores, 1)
+        return self._part(self._node.loads())
+
+    def _part(self, loads: dict[str, float]) -> float:
+        return sum(loads.values()) / max(self._cores, 1)
 
     def find_map(self) -> Any:
         raise NotImplementedError

@@ -107,8 +107,11 @@ class Cluster:
 
     def look(self) -> None:
         """What holds after each report."""
-        known = self.catalogues.setdefault(self.map.epoch, self.map.catalogue())
-        assert known == self.map.catalogue(), "the catalogue changed, and the epoch did not"
+        kept = self.map.catalogue()
+        self.map._entries.clear()
+        now = self.map.catalogue()
+        assert kept == now, "an entry of the catalogue changed, and the old one was kept"
+        assert self.catalogues.setdefault(self.map.epoch, now) == now, "the catalogue changed, and the epoch did not"
 
     def holders(self, name: str) -> set[str]:
         return {node.name for node in self.nodes.values() if name in node.held}
