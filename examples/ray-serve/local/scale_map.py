@@ -99,7 +99,7 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     def again() -> None:
         World.map._homes = homes
 
-    shard_map.chiplet = SimpleNamespace(place=watched)  # type: ignore[attr-defined]
+    shard_map.chiplet = SimpleNamespace(place=watched)  # type: ignore[attr-defined, assignment]
     states = list(World.map._nodes.values())
     loads = [state.loads for state in states]
 
@@ -152,11 +152,15 @@ def storage_and_map(asked: argparse.Namespace, root: Path) -> Rows:
     _write(root, "new", 1, asked, files=True)
     for what, name in (("a version of a collection that has homes", "collection-00000"), ("a collection's first version", "new")):
         proposed: list[Manifest] = []
-        took = timed(
-            3,
-            lambda name=name: proposed.append(World.map.propose(name, None)),
-            lambda: World.map.withdraw(proposed.pop()) if proposed else None,
-        )
+
+        def propose(name: str = name, proposed: list[Manifest] = proposed) -> None:
+            proposed.append(World.map.propose(name, None))
+
+        def withdraw(proposed: list[Manifest] = proposed) -> None:
+            while proposed:
+                World.map.withdraw(proposed.pop())
+
+        took = timed(3, propose, withdraw)
         World.map.withdraw(proposed.pop())
         yield f"propose: {what}", str(took)
 
