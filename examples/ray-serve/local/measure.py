@@ -31,6 +31,16 @@ _MANY = 16
 _PART = 0.5
 _THROUGHPUT = "RAY_SERVE_THROUGHPUT_OPTIMIZED"
 
+#: Parts of a search's time that follow each other, from what is measured.
+STEPS: dict[str, Callable[[dict[str, float]], float]] = {
+    "client, proxy": lambda hops: hops["client"] - hops["ingress"],
+    "ingress": lambda hops: hops["ingress"] - hops["gather"] - (hops["call"] or hops["executor"]),
+    "gather": lambda hops: hops["gather"],
+    "transport": lambda hops: hops["call"] - hops["node"],
+    "node": lambda hops: hops["node"] - hops["executor"] if hops["node"] else 0.0,
+    "executor": lambda hops: hops["executor"],
+}
+
 HOPS = ["client", "ingress", "gather", "call", "node", "executor"]
 
 
@@ -167,19 +177,10 @@ def tables(found: list[dict[str, Any]]) -> str:
         ]
         lines.append(f"| {mode} | {' | '.join(cells)} |")
     lines += [
-        "", "| by hop, one client, p50 in ms | proxy and back | ingress | gather | transport | node | executor |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    steps: list[Callable[[dict[str, float]], float]] = [
-        lambda hops: hops["client"] - hops["ingress"],
-        lambda hops: hops["ingress"] - hops["gather"] - (hops["call"] or hops["executor"]),
-        lambda hops: hops["gather"],
-        lambda hops: hops["call"] - hops["node"],
-        lambda hops: hops["node"] - hops["executor"] if hops["node"] else 0.0,
-        lambda hops: hops["executor"],
+        "", f"| by hop, one client, p50 in ms | {' | '.join(STEPS)} |", f"| --- |{' --- |' * len(STEPS)}",
     ]
     for mode in modes:
         if any(row.get("hops") for row in found if row["mode"] == mode):
-            cells = [cell(mode, partial(_step, step), "{:.2f}") for step in steps]
+            cells = [cell(mode, partial(_step, step), "{:.2f}") for step in STEPS.values()]
             lines.append(f"| {mode} | {' | '.join(cells)} |")
     return "\n".join(lines)
