@@ -7,6 +7,7 @@ from typing import Any
 
 import ray
 from ray import serve
+from ray.serve.exceptions import RayServeException
 
 from .build import build
 from .errors import PublishError, StorageError
@@ -23,12 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(parsed.does(parsed), indent=1))
     except (StorageError, PublishError, ValueError, OSError) as why:
         return _complain(str(why))
-    except ray.exceptions.RayTaskError as why:
-        # The map raised it.
-        cause = why.cause
-        if isinstance(cause, StorageError | PublishError | ValueError | OSError):
-            return _complain(str(cause))
-        raise
+    except ray.exceptions.RayActorError as why:
+        return _complain(f"the map of shards died meanwhile; ask again, and look at its status: {why}")
+    except KeyboardInterrupt:
+        print("chiplet_serve: stopped", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -107,11 +107,18 @@ def _ask_map(to: argparse.Namespace, method: str, *arguments: Any) -> dict[str, 
 
 
 def ask_map(method: str, *arguments: Any, application: str = "chiplet") -> dict[str, Any]:
-    """Calls the map's actor of a cluster that this process is connected to."""
-    handle = serve.get_deployment_handle("Shards", application)
-    actor = handle.options(_by_reference=True).map_handle.remote().result(timeout_s=30)
-    answer: dict[str, Any] = ray.get(getattr(actor, method).remote(*arguments))
-    return answer
+    """Calls the map's actor of a cluster that this process is connected to. Raises what the map raises."""
+    try:
+        handle = serve.get_deployment_handle("Shards", application)
+    except (KeyError, RayServeException):
+        raise ValueError(f"no application {application!r} runs there; `serve deploy serve.yaml` starts it") from None
+    try:
+        actor = handle.options(_by_reference=True).map_handle.remote().result(timeout_s=30)
+        answer: dict[str, Any] = ray.get(getattr(actor, method).remote(*arguments))
+        return answer
+    except ray.exceptions.RayTaskError as why:
+        # It is what the map raised, too, but says it with the remote stack.
+        raise (why.cause if isinstance(why.cause, Exception) else why) from None
 
 
 if __name__ == "__main__":

@@ -110,6 +110,21 @@ async def map_of(handle: DeploymentHandle) -> Any:
     return await handle.options(_by_reference=True).map_handle.remote()
 
 
+class DeployedMapActor(MapActor):
+    """`MapActor` with the name that Serve gives it, of which the code's version is a part."""
+
+    def others(self) -> list[str]:
+        own = ray.get_runtime_context().get_actor_name()
+        all_named = [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+        return [name for name in all_named if name != own and _without_version(name) == _without_version(own)]
+
+
+def _without_version(actor: str | None) -> list[str]:
+    """Of `SERVE_DEPLOYMENT_ACTOR::application::deployment::version::name` all but the version."""
+    parts = (actor or "").split("::")
+    return parts[:-2] + parts[-1:]
+
+
 class ShardsDeployment(Shards):
     """`Shards` with Serve's hooks."""
 
@@ -131,7 +146,7 @@ def shards(
     """The deployment, one replica a node. `options` are Serve's, of `@serve.deployment`."""
     actor = DeploymentActorConfig(
         name=_MAP,
-        actor_class=ray.remote(MapActor),
+        actor_class=ray.remote(DeployedMapActor),
         init_kwargs={"root": root, "settings": dict(map_settings)},
         # Each router has one call that waits for news, each publish another; of 1,000, Ray's own bound, reports would wait.
         actor_options={"num_cpus": 0, "max_concurrency": 20_000},

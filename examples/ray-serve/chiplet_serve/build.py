@@ -19,6 +19,7 @@ from .storage import Manifest, Shard, Storage, checked
 
 #: Rows of a .npy file that a reading task takes.
 _NPY_ROWS = 65_536
+_MOST_ID = 2**63 - 1
 
 
 def build(
@@ -92,9 +93,12 @@ def _rows(
         if not Path(source).is_file():
             raise StorageError(f"{source} is no file")
         try:
-            count = len(np.load(source, mmap_mode="r"))
-        except (ValueError, OSError) as why:
+            rows = np.load(source, mmap_mode="r")
+        except (ValueError, OSError, EOFError) as why:
             raise StorageError(f"{source} cannot be read: {why}") from None
+        if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+            raise StorageError(f"{source} holds {rows.dtype} of shape {list(rows.shape)}: rows of numbers are needed, [n][dim]")
+        count = len(rows)
         blocks = max(1, -(-count // _NPY_ROWS))
         return ray.data.range(count, override_num_blocks=blocks).map_batches(
             _slice, fn_kwargs={"path": source}, batch_format="numpy", batch_size=_NPY_ROWS
@@ -120,8 +124,8 @@ def _slice(batch: dict[str, np.ndarray[Any, Any]], path: str) -> dict[str, np.nd
 
 def _draw_shards(batch: dict[str, np.ndarray[Any, Any]], shards: int, collection: str | None) -> dict[str, np.ndarray[Any, Any]]:
     ids = np.asarray(batch["id"])
-    if not np.issubdtype(ids.dtype, np.integer) or (len(ids) and ids.min() < 0):
-        raise ValueError("ids must be integers from 0 on")
+    if not np.issubdtype(ids.dtype, np.integer) or (len(ids) and not 0 <= ids.min() <= ids.max() <= _MOST_ID):
+        raise ValueError("ids must be integers from 0 to 2^63 - 1, and none may be missing")
     # The golden ratio's part of 2^64 spreads neighbouring ids evenly (Knuth, TAOCP 3, 6.4), also those with a common step.
     drawn = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
     names = batch["collection"] if collection is None else np.full(len(ids), collection)
@@ -139,7 +143,7 @@ def _build_shard(
     try:
         vectors = np.stack([np.asarray(row, np.float32) for row in rows["vector"]])[order]
     except ValueError:
-        raise ValueError("vectors have different numbers of components") from None
+        raise ValueError("vectors are missing, are no numbers, or have different numbers of components") from None
     if table == "hnsw":
         made: chiplet.Table = chiplet.Hnsw.build(vectors, metric=metric, ids=ids, threads=threads, **options)  # type: ignore[arg-type]
     elif table == "flat":
@@ -161,6 +165,11 @@ def _build_shard(
 
 def _cause(why: BaseException) -> str:
     """What the task raised, without the remote stack."""
+    # Some of Ray Data's operators keep no more of it than its place in the remote stack's text, before their own error.
+    first, wrapped, _ = str(why).partition("\n\nThe above exception was the direct cause")
+    if wrapped:
+        name, _, said = first.strip().splitlines()[-1].partition(": ")
+        return f"{name.rpartition('.')[2]}: {said}"
     # Ray's errors have it as `cause`; what they are chained to besides is Ray Data's own.
     while isinstance(inner := getattr(why, "cause", None) or why.__cause__, BaseException):
         why = inner

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import errors
 from .alpha import map_of, sender
@@ -33,7 +34,8 @@ app = FastAPI(title="chiplet on Ray Serve")
 class Find(BaseModel):
     """A search."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Strings and booleans are no numbers here.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     vector: Annotated[list[float], Field(max_length=65_536)]
     k: int = 10
@@ -45,6 +47,35 @@ class Find(BaseModel):
     allow_partial: bool = False
     #: The answer says where its time went.
     hops: bool = False
+
+
+#: Seconds that the body of a request may take. A client that never ends one would keep a place of `max_ongoing_requests`.
+_BODY_S = 5.0
+
+
+class _BodyInTime:
+    """ASGI: a body that is not there in time cannot be read, which FastAPI answers with 400."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        end = asyncio.get_running_loop().time() + _BODY_S
+        whole = scope["type"] != "http"
+
+        async def in_time() -> Message:
+            nonlocal whole
+            if whole:
+                return await receive()
+            async with asyncio.timeout_at(end):
+                message = await receive()
+            whole = not message.get("more_body", False)
+            return message
+
+        await self._app(scope, in_time, send)
+
+
+app.add_middleware(_BodyInTime)
 
 
 @app.exception_handler(errors.SearchError)

@@ -44,11 +44,13 @@ class MapActor:
 
     async def publish(self, collection: str, version: int | None, timeout_s: float) -> dict[str, Any]:
         """Loads a version everywhere, then lets it serve. `PublishError` if it cannot; the one before it then goes on."""
+        self._must_be_alone()
         manifest = self._map.propose(collection, version)
         await self._tell()
         try:
             async with asyncio.timeout(timeout_s), self._news:
                 await self._news.wait_for(lambda: self._map.loaded(manifest))
+            self._must_be_alone()
             self._map.switch(manifest)
         except TimeoutError:
             waits = self._map.missing(manifest)
@@ -70,6 +72,15 @@ class MapActor:
 
     async def status(self) -> dict[str, Any]:
         return self._map.status()
+
+    def others(self) -> list[str]:
+        """Maps of the same cluster besides this one: while code or settings change there are two."""
+        return []
+
+    def _must_be_alone(self) -> None:
+        """The other map has read already what serves: it would never know of a version that serves by this one's word."""
+        if self.others():
+            raise PublishError("the cluster's code or settings are being changed; publish when `serve status` says RUNNING")
 
     async def _tell(self) -> None:
         if self._map.epoch != self._told_epoch:

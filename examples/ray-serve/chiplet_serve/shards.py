@@ -56,8 +56,8 @@ class Shards:
             order = await self._map.report.remote(
                 self._node_id, self._cores, sorted(self._node.offered), self._told, self._node.broken, loads
             )
-        except (ray.exceptions.RayActorError, ValueError) as why:
-            # It died or is not there yet. Serve starts another; what is held stays and is searched meanwhile.
+        except (ray.exceptions.RayError, ValueError) as why:
+            # It died, is not there yet, or failed. What is held stays and is searched meanwhile, and the next beat tries again.
             log.warning("the map of shards does not answer: %s", why)
             self._map = None
             return False

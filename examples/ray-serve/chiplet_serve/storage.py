@@ -117,8 +117,7 @@ class Storage:
 
     def collections(self) -> list[str]:
         """The collections that have a version which serves, by name."""
-        if not self.root.is_dir():
-            raise StorageError(f"{self.root} is no folder: mount the shared storage there, or name another with root=")
+        self._must_be_there()
         # Others' folders, such as lost+found, are not looked into: perhaps they must not be.
         names = (entry.name for entry in self.root.iterdir() if _is_name(entry.name))
         return sorted(name for name in names if (self.root / name / "LIVE").is_file())
@@ -126,6 +125,7 @@ class Storage:
     def versions(self, collection: str) -> list[int]:
         """The versions that are whole, the oldest first."""
         folder = self.root / checked(collection)
+        self._must_be_there()
         if not folder.is_dir():
             return []
         return [number for number in self._numbers(collection) if (self._folder(collection, number) / "manifest.json").is_file()]
@@ -188,6 +188,10 @@ class Storage:
                     raise
                 continue
             return manifest
+
+    def _must_be_there(self) -> None:
+        if not self.root.is_dir():
+            raise StorageError(f"{self.root} is no folder: mount the shared storage there, or name another with root=")
 
     def _numbers(self, collection: str) -> list[int]:
         """Those that stand in the collection's folder, whole or not, the lowest first."""

@@ -97,7 +97,7 @@ def test_the_map_dies(world: World) -> None:
     before = homes(until(settled, "three nodes"))
 
     def the_map() -> list[Any]:
-        found = list_actors(filters=[("state", "=", "ALIVE")], limit=1000)
+        found = list_actors(world.cluster.dashboard, filters=[("state", "=", "ALIVE")], limit=1000)
         return [each for each in found if "MapActor" in each.class_name]
 
     [actor] = until(the_map, "the map's actor")

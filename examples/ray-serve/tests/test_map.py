@@ -1,5 +1,6 @@
 """The map of shards to nodes, with a clock and nodes of the tests' own."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 from cluster_of_fakes import Cluster, build
 
 from chiplet_serve.errors import PublishError, StorageError
+from chiplet_serve.map_actor import MapActor
 from chiplet_serve.node import Wanted
+from chiplet_serve.storage import Shard, Storage, key
 
 
 def served(root: Path, nodes: int, sizes: list[int], copies: int = 1, **settings: float) -> Cluster:
@@ -321,3 +324,34 @@ def test_a_holder_is_let_go_after_each_home_has_reported_again(tmp_path: Path) -
     assert told(other, both, 0), "the map was away, and the home may be gone since"
     assert told(home, both, 1)
     assert not told(other, both, 1)
+
+
+def test_nothing_is_published_while_there_are_two_maps(tmp_path: Path) -> None:
+    """An update of code has begun before the call, or meanwhile: the other map would never know of the version."""
+    storage = Storage(tmp_path)
+    for second_at in 1, 2:
+        with storage.building() as folder:
+            (folder / "0.chiplet").write_bytes(b"x" * 10)
+            shard = Shard(file="0.chiplet", rows=1, bytes=10)
+            version = storage.finish(folder, "songs", dim=4, metric="l2", copies=1, shards=[shard]).version
+
+        class Updated(MapActor):
+            asked = 0
+
+            def others(self) -> list[str]:
+                self.asked += 1
+                return ["another"] if self.asked >= second_at else []  # noqa: B023  # Used in this turn only.
+
+        async def publish() -> None:
+            actor = Updated(str(tmp_path), {"settle_s": 0})
+            loading = asyncio.create_task(actor.publish("songs", version, 5))  # noqa: B023
+            for _ in range(3):
+                await asyncio.sleep(0)
+                await actor.report("n", 1, [key("songs", version, 0)], [key("songs", version, 0)], {}, {})  # noqa: B023
+            with pytest.raises(PublishError, match="being changed"):
+                await loading
+            assert (await actor.status())["collections"] == {}
+
+        asyncio.run(publish())
+    with pytest.raises(StorageError, match="no version that serves"):
+        storage.live("songs")

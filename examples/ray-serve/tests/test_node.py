@@ -4,13 +4,16 @@ import asyncio
 import shutil
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
 
 import chiplet
 from chiplet_serve.node import Node, Wanted
+from chiplet_serve.shards import Shards
 from chiplet_serve.storage import Manifest, Shard, Storage
 from chiplet_serve.wire import NOT_HERE, Found, Group, Refused
 
@@ -349,3 +352,29 @@ def test_a_node_that_is_closed_refuses_and_opens_nothing(tmp_path: Path) -> None
         assert made.node.held == {"songs@1/0"} and made.node.broken.keys() == {"songs@1/1"}
 
     run(test())
+
+
+@pytest.mark.parametrize("why", [KeyError("a fault of the map's"), None])
+def test_a_beat_that_the_map_fails_is_tried_again(why: Exception | None) -> None:
+    """Whether the map raises or dies: the node goes on, and looks for the map anew."""
+    error = ray.exceptions.RayActorError() if why is None else ray.exceptions.RayTaskError("report", "", why).as_instanceof_cause()
+
+    class Map:
+        @property
+        def report(self) -> Any:
+            return self
+
+        async def remote(self, *_: Any) -> Any:
+            raise error
+
+    class Told(Shards):
+        def __init__(self) -> None:
+            self._map, self._node_id, self._cores, self._told = None, "n", 1, []
+            self._node = SimpleNamespace(offered=set(), broken={}, loads=dict, close=lambda: None)
+
+        def find_map(self) -> Any:
+            return Map()
+
+    node = Told()
+    assert asyncio.run(node.beat()) is False
+    assert node._map is None
